@@ -1,0 +1,48 @@
+# The commands of the project. `make train` and `make test` need nothing but Python 3.11 or newer.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+OLDEST := $(VENV)-oldest
+CODE := src tests benchmarks tools $(wildcard examples)
+
+.PHONY: help venv train test check format proto test-oldest
+
+help:  ## List these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
+
+venv: $(INSTALLED)  ## Create the virtual environment and install tazza into it
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tazza needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP_INSTALL) --editable '.[dev,digits]'
+	@touch $@
+
+train: venv  ## Train LeNet on the handwritten digits that come with scikit-learn
+	$(BIN)/tazza train lenet --out out/lenet
+
+test: venv  ## Run all tests, and say what was skipped and why
+	$(BIN)/pytest -r s
+
+check: venv  ## Formatting, lint, types, gates and the fast tests: under a minute
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/basedpyright
+	$(BIN)/pytest --quiet -m 'not slow' --numprocesses auto --maxprocesses 4
+
+format: venv  ## Format the code and mend what lint can mend
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+proto: venv  ## Regenerate the message modules from the .proto files
+	$(BIN)/python tools/generate_proto.py
+
+test-oldest: pyproject.toml  ## Test messages and tensors on the oldest dependencies that are allowed (Python 3.11)
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python tools/oldest_requirements.py > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python $(PIP_INSTALL) --constraint $(OLDEST)/oldest.txt --editable . pytest hypothesis
+	$(OLDEST)/bin/pytest --quiet tests/proto tests/tensor

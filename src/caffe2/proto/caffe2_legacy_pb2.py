@@ -1,0 +1,5 @@
+"""The old import name of `tazza.proto.caffe2_legacy_pb2`: the same classes."""
+
+from __future__ import annotations
+
+from tazza.proto.caffe2_legacy_pb2 import *  # noqa: F403 (the list of names is the generated module's)

@@ -1,0 +1,5 @@
+"""The old import name of `tazza.proto.torch_pb2`: the same classes."""
+
+from __future__ import annotations
+
+from tazza.proto.torch_pb2 import *  # noqa: F403 (the list of names is the generated module's)

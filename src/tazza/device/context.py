@@ -1,0 +1,104 @@
+"""Contexts: what kernels need on one device in one thread.
+
+A `Context` belongs to a thread and a Place. It holds resources that are made on first use and closed with it: library handles
+(`resource`), scratch memory (`scratch`), a stream where the device has them. Kernels get it in `prepare` and touch no
+global.
+
+State: `_resources` and `_scratch` are used by the owning thread only. The registry `CONTEXTS` maps a kind of Place to the class.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+from tazza.errors import UnavailableError
+from tazza.registry import Registry
+from tazza.tensor import Allocation, CPUPlace, Place, allocator_of
+
+R = TypeVar("R")
+
+
+class Stream(Protocol):
+    """An in-order queue of work on a device; a CPU context runs at once and has none."""
+
+    def synchronize(self) -> None:
+        """Block until all work that was queued has ended."""
+        ...
+
+
+class Context:
+    """Base of all contexts; a device fills in `stream`, `wait` and copies.
+
+    >>> context = CPUContext()
+    >>> context.resource("handle", lambda: object()) is context.resource("handle", lambda: object())
+    True
+    """
+
+    stream: Stream | None = None
+
+    def __init__(self, place: Place) -> None:
+        """Create a context on `place`; nothing is allocated yet."""
+        self.place = place
+        self._resources: dict[str, tuple[Any, Callable[[Any], None] | None]] = {}
+        self._scratch: Allocation | None = None
+
+    def resource(self, key: str, create: Callable[[], R], close: Callable[[R], None] | None = None) -> R:
+        """Return the resource of that key, made by `create` on first use and ended by `close` with the context."""
+        if key not in self._resources:
+            self._resources[key] = (create(), close)
+        return cast("R", self._resources[key][0])
+
+    def scratch(self, nbytes: int) -> Allocation:
+        """Return at least `nbytes` of memory that kernels of this context share, one after the other."""
+        if self._scratch is None or self._scratch.nbytes < nbytes:
+            self._scratch = allocator_of(self.place).allocate(nbytes, "scratch")
+        return self._scratch
+
+    def wait(self) -> None:
+        """Block until all work that was given to this context has ended."""
+        if self.stream is not None:
+            self.stream.synchronize()
+
+    def close(self) -> None:
+        """End every resource, the last one made first; the context may be used again afterwards."""
+        while self._resources:
+            _, (value, close) = self._resources.popitem()
+            if close is not None:
+                close(value)
+        self._scratch = None
+
+
+CONTEXTS: Registry[str, Callable[[Place], Context]] = Registry("device")
+
+
+class CPUContext(Context):
+    """The context of the host: work runs in the calling thread, at once."""
+
+    def __init__(self, place: Place | None = None) -> None:
+        """Create a context on the CPU."""
+        super().__init__(CPUPlace() if place is None else place)
+
+
+CONTEXTS.register("cpu", CPUContext, help="the host's processor")
+
+_threads = threading.local()
+
+
+def current_context(place: Place) -> Context:
+    """Return this thread's context on `place`, made on first use.
+
+    Raises:
+        UnavailableError: tazza has no context for that kind of device here.
+    """
+    contexts: dict[Place, Context] | None = getattr(_threads, "contexts", None)
+    if contexts is None:
+        contexts = _threads.contexts = {}
+    found = contexts.get(place)
+    if found is None:
+        create = CONTEXTS.get(place.kind)
+        if create is None:
+            raise UnavailableError(f"no device {place} here", hint=f"devices: {', '.join(CONTEXTS.keys())}")
+        found = contexts[place] = create(place)
+    return found

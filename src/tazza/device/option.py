@@ -1,0 +1,83 @@
+"""Where an operator runs: reading `DeviceOption` messages, and the one in force (`device_scope`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tazza.errors import ArgumentError, UnavailableError
+from tazza.proto import DeviceOption
+from tazza.tensor import CPUPlace, CUDAPlace, Place
+
+CPU, CUDA = 0, 1
+"""Numbers of `DeviceTypeProto` that tazza runs on; the others can be stored, not run."""
+
+_current: ContextVar[DeviceOption | None] = ContextVar("tazza_device_option", default=None)
+
+
+def device_option(
+    place: Place | None = None, *, random_seed: int | None = None, node_name: str | None = None
+) -> DeviceOption:
+    """Return a `DeviceOption` for `place` (CPU by default).
+
+    >>> device_option(CPUPlace(), random_seed=7).random_seed
+    7
+
+    Raises:
+        ArgumentError: the seed does not fit 32 unsigned bits.
+    """
+    if random_seed is not None and not 0 <= random_seed < 2**32:
+        raise ArgumentError(f"random_seed = {random_seed} is not in [0, 2**32)")
+    option = DeviceOption(device_type=CPU)
+    if place is not None and place.kind == "cuda":
+        option = DeviceOption(device_type=CUDA, device_id=place.index)
+    if random_seed is not None:
+        option.random_seed = random_seed
+    if node_name is not None:
+        option.node_name = node_name
+    return option
+
+
+def place_of(option: DeviceOption) -> Place:
+    """Return the Place that an option names.
+
+    Raises:
+        UnavailableError: a device type that tazza cannot run on.
+    """
+    if option.device_type == CPU:
+        return CPUPlace()
+    if option.device_type == CUDA:
+        return CUDAPlace(option.device_id)
+    raise UnavailableError(f"device type {option.device_type} is not one that tazza runs on", hint="use 0 (CPU) or 1 (CUDA)")
+
+
+def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:
+    """Return `outer` with every field that `inner` sets put over it; how a net's option reaches its operators."""
+    merged = DeviceOption()
+    merged.CopyFrom(outer)
+    merged.MergeFrom(inner)
+    return merged
+
+
+@contextmanager
+def device_scope(option: DeviceOption) -> Iterator[DeviceOption]:
+    """Give operators that are built inside, and have no option of their own, this option.
+
+    An inner scope replaces the outer one; only `node_name` is inherited. Left on errors as well.
+    """
+    effective = DeviceOption()
+    effective.CopyFrom(option)
+    outer = _current.get()
+    if outer is not None and outer.HasField("node_name") and not option.HasField("node_name"):
+        effective.node_name = outer.node_name
+    token = _current.set(effective)
+    try:
+        yield effective
+    finally:
+        _current.reset(token)
+
+
+def scoped_device() -> DeviceOption | None:
+    """Return the option of the innermost `device_scope`, or None outside of one."""
+    return _current.get()

@@ -1,0 +1,49 @@
+"""Which value of a blob an operator reads or writes: static single assignment over a list of operators.
+
+Names may be written again; each write makes a new *version* of the blob. A blob that is read before it is written has the version 0
+from outside.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tazza.proto import OperatorDef
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """One operator, with the version of every blob that it reads and writes."""
+
+    op: OperatorDef
+    read: dict[str, int]
+    written: dict[str, int]
+
+
+class VersionedOps:
+    """Operators in order, as values: `ops`, the last version of each blob, and who reads which version.
+
+    >>> from tazza.operator import operator_def
+    >>> ssa = VersionedOps([operator_def("Relu", ["x"], ["y"]), operator_def("Relu", ["y"], ["y"])])
+    >>> ssa.last["y"], ssa.readers["y", 0]
+    (1, [1])
+    """
+
+    def __init__(self, ops: Iterable[OperatorDef]) -> None:
+        """Number all versions in one pass."""
+        self.ops: list[Versions] = []
+        self.last: dict[str, int] = {}
+        self.readers: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        for position, op in enumerate(ops):
+            read = {name: self.last.setdefault(name, 0) for name in op.input}
+            for name in op.input:
+                self.readers[name, read[name]].append(position)
+            for name in op.output:
+                self.last[name] = self.last[name] + 1 if name in self.last else 0
+            self.ops.append(Versions(op, read, {name: self.last[name] for name in op.output}))
+
+    def is_read(self, name: str) -> bool:
+        """Whether any operator reads any version of a blob."""
+        return any(blob == name and positions for (blob, _), positions in self.readers.items())

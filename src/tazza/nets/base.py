@@ -1,0 +1,178 @@
+"""Nets: operators bound to a workspace, in the order and by the policy that the net's type says.
+
+Constant state: definition and operators. Who runs a net owns it for that time; two threads must not run one net at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from tazza.device import Event, merge
+from tazza.errors import NetError, TazzaError
+from tazza.operator import BlobOwner, Observable, Operator
+from tazza.proto import DeviceOption, NetDef, OperatorDef
+from tazza.registry import Registry
+from tazza.runtime.log import logger
+
+DEFAULT_TYPE = "simple"
+"""The type of a net that names none."""
+
+
+class NetBase(Observable):
+    """Base of all net types. A created net is a snapshot: later changes of the NetDef do not reach it."""
+
+    type_name: ClassVar[str] = ""
+
+    def __init__(self, definition: NetDef, workspace: BlobOwner, *, strict: bool = False) -> None:
+        """Check the net as a whole, then make its operators.
+
+        Args:
+            definition: what to run; copied.
+            workspace: whose blobs it works on. All output blobs are made at once, still empty.
+            strict: refuse arguments that a schema does not know; else each is reported once per net.
+
+        Raises:
+            NetError: a blob is read before anything makes it, or a declared output is never made.
+            TazzaError: an operator is not legal; the message names it.
+        """
+        super().__init__()
+        self.definition = NetDef()
+        self.definition.CopyFrom(definition)
+        self.workspace = workspace
+        self._reported: set[str] = set()
+        check_net(self.definition)
+        self.operators = [self._operator(i, op, strict) for i, op in enumerate(self.definition.op)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self.operators)} operators)"
+
+    @property
+    def name(self) -> str:
+        """The net's name."""
+        return self.definition.name
+
+    def _operator(self, position: int, definition: OperatorDef, strict: bool) -> Operator:
+        return Operator(
+            with_device_of(self.definition, definition),
+            self.workspace,
+            strict=strict,
+            report=self._report_once,
+            label=f" (operator {position} of net {self.name!r})",
+        )
+
+    def _report_once(self, key: str, message: str) -> None:
+        if key not in self._reported:
+            self._reported.add(key)
+            logger.warning("net %r: %s", self.name, message)
+
+    def run(self) -> None:
+        """Run every operator once and return when all have ended.
+
+        Raises:
+            TazzaError: the first error; every blob stays valid, parameters may be partly updated.
+        """
+        if self._observers:
+            self.start_all()
+        try:
+            self._run()
+        finally:
+            if self._observers:
+                self.stop_all()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def run_async(self) -> Event:
+        """Run once and return the event of this run; types without own threads have ended on return."""
+        event = Event()
+        event.schedule()
+        try:
+            self.run()
+        except Exception as error:
+            event.finish(error)
+        else:
+            event.finish()
+        return event
+
+    def explain(self) -> list[tuple[Operator, str]]:
+        """Return for each operator which engine runs it, or the reasons why others do not; complete after a run."""
+        lines: list[tuple[Operator, str]] = []
+        for operator in self.operators:
+            text = "; ".join(c.engine if c.reason is None else f"not {c.engine}: {c.reason}" for c in operator.choices)
+            lines.append((operator, text if text else "not run yet"))
+        return lines
+
+    def close(self) -> None:
+        """End what the operators keep between runs; the net cannot run afterwards."""
+        for operator in self.operators:
+            operator.close()
+
+
+def with_device_of(net: NetDef, definition: OperatorDef) -> OperatorDef:
+    """Return the operator with the net's device option below its own."""
+    if not net.HasField("device_option"):
+        return definition
+    merged = OperatorDef()
+    merged.CopyFrom(definition)
+    own = definition.device_option if definition.HasField("device_option") else DeviceOption()
+    merged.device_option.CopyFrom(merge(net.device_option, own))
+    return merged
+
+
+def check_net(net: NetDef) -> None:
+    """Check that blobs are made before they are read, and that declared outputs are made.
+
+    With an empty `external_input` the first check is off: scripts that build nets by hand leave it out.
+
+    Raises:
+        NetError: names the operator and the blob.
+    """
+    known = set(net.external_input)
+    for position, op in enumerate(net.op):
+        missing = [name for name in op.input if name not in known] if net.external_input else []
+        if missing:
+            raise NetError(
+                f"net {net.name!r}: operator {position} ({op.type}) reads {missing[0]!r}, which no earlier operator makes and external_input does not list",
+                hint=_later_maker(net, position, missing[0]),
+            )
+        known.update(op.output)
+    absent = [name for name in net.external_output if name not in known]
+    if absent:
+        raise NetError(f"net {net.name!r} declares the output {absent[0]!r}, which no operator makes", hint="drop it from external_output")
+
+
+def _later_maker(net: NetDef, position: int, name: str) -> str:
+    for later, op in enumerate(net.op):
+        if later >= position and name in op.output:
+            return f"operator {later} ({op.type}) makes it later: a cycle, or operators out of order"
+    return "add it to external_input and feed it"
+
+
+NETS: Registry[str, type[NetBase]] = Registry("net type")
+
+
+def net_type(name: str, *, help: str) -> Callable[[type[NetBase]], type[NetBase]]:
+    """Return a decorator that registers a class of nets under a type name."""
+    return NETS.registering(name, help=help)
+
+
+def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False) -> NetBase:
+    """Make a runnable net of the type that the definition names (`simple` when it names none).
+
+    Raises:
+        NetError: an unknown type.
+    """
+    name = definition.type if definition.type else DEFAULT_TYPE
+    found = NETS.get(name)
+    if found is None:
+        raise NetError(f"net {definition.name!r} has the unknown type {name!r}", hint=NETS.near(name))
+    return found(definition, workspace, strict=strict)
+
+
+def progress_note(error: TazzaError, net: NetBase, done: int) -> None:
+    """Tell in `error` how far a net came."""
+    if done:
+        error.add_context(f"net {net.name!r} stopped after {done} of {len(net.operators)} operators; blobs are valid, parameters may be partly updated")
+
+

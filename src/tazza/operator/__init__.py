@@ -1,0 +1,100 @@
+"""What an operator is: schema, registries, arguments, gradients, kernels, and the operator itself."""
+
+from tazza.operator.argument import REQUIRED, ArgSpec, arg, find_argument, stored_fields
+from tazza.operator.cost import Cost, streamed
+from tazza.operator.definition import make_argument, operator_def
+from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
+from tazza.operator.gradient import (
+    Gradient,
+    GradientKind,
+    GradientRequest,
+    NoGradient,
+    SparseGradient,
+    ends,
+    forbidden,
+    gradient_for_op,
+    gradient_name,
+    not_written,
+)
+from tazza.operator.kernel import (
+    KERNELS,
+    Array,
+    Call,
+    DynamicOutput,
+    Kernel,
+    Launch,
+    NativeCall,
+    Operands,
+    Unsupported,
+    contiguous,
+    host_kernel,
+    kernel,
+    launcher,
+)
+from tazza.operator.observable import Observable, Observer
+from tazza.operator.operator import BlobOwner, Choice, LocalBlobs, Operator, definition_hooks
+from tazza.operator.registry import SCHEMAS, find_schema, schema
+from tazza.operator.run import run_op
+from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
+from tazza.operator.view import OpView
+
+__all__ = [
+    "ENGINES",
+    "FLOAT",
+    "INDEX",
+    "KERNELS",
+    "NUMBERS",
+    "REQUIRED",
+    "SCHEMAS",
+    "ArgSpec",
+    "Array",
+    "BlobOwner",
+    "BlobSpec",
+    "Call",
+    "Candidate",
+    "Choice",
+    "Cost",
+    "DynamicOutput",
+    "Engine",
+    "Gradient",
+    "GradientKind",
+    "GradientRequest",
+    "Kernel",
+    "Launch",
+    "LocalBlobs",
+    "NativeCall",
+    "NoGradient",
+    "Observable",
+    "Observer",
+    "OpSchema",
+    "OpView",
+    "Operands",
+    "Operator",
+    "SparseGradient",
+    "Spec",
+    "Unsupported",
+    "arg",
+    "blob",
+    "contiguous",
+    "definition_hooks",
+    "ends",
+    "engine",
+    "find_argument",
+    "find_schema",
+    "forbidden",
+    "gradient_for_op",
+    "gradient_name",
+    "host_kernel",
+    "kernel",
+    "launcher",
+    "make_argument",
+    "not_written",
+    "operator_def",
+    "prefer_engines",
+    "rank_engines",
+    "run_op",
+    "schema",
+    "stored_fields",
+    "streamed",
+    "why_unavailable",
+]

@@ -1,0 +1,131 @@
+"""Arguments of operators: their declaration in a schema, and typed reading from an `OperatorDef`.
+
+An argument is stored in exactly one field, chosen by its type (`i`, `f`, `s`, `ints` ...). Reading another field than the declared
+one is refused, as Caffe2 does: `scale=2` is an int and does not set a float argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tazza.errors import ArgumentError
+from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
+
+REQUIRED: Any = object()
+"""Default of an argument that must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How one Python type is stored: the field of `Argument`, and the conversion of its value."""
+
+    field: str
+    label: str
+    repeated: bool
+    convert: Callable[[Any], Any]
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", errors="surrogateescape")
+
+
+def _as_list(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda values: [convert(value) for value in values]
+
+
+FIELDS: dict[Any, Field] = {
+    int: Field("i", "int", False, int),
+    bool: Field("i", "bool", False, bool),
+    float: Field("f", "float", False, float),
+    str: Field("s", "text", False, _text),
+    bytes: Field("s", "bytes", False, bytes),
+    NetDef: Field("n", "net", False, lambda net: net),
+    TensorProto: Field("t", "tensor", False, lambda tensor: tensor),
+    list[int]: Field("ints", "ints", True, _as_list(int)),
+    list[bool]: Field("ints", "bools", True, _as_list(bool)),
+    list[float]: Field("floats", "floats", True, _as_list(float)),
+    list[str]: Field("strings", "texts", True, _as_list(_text)),
+    list[bytes]: Field("strings", "texts", True, _as_list(bytes)),
+}
+SINGULAR = tuple(sorted({field.field for field in FIELDS.values() if not field.repeated}))
+PLURAL = ("floats", "ints", "strings", "tensors", "nets", "qtensors")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSpec:
+    """Declaration of one argument: `name`, Python `type`, `default` (REQUIRED when it must be given), range and meaning."""
+
+    name: str
+    type: Any
+    default: Any
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[Any, ...] | None
+    doc: str
+
+    @property
+    def required(self) -> bool:
+        """Whether an operator without it is refused."""
+        return self.default is REQUIRED
+
+    def read(self, argument: Argument) -> Any:
+        """Return the value that `argument` holds.
+
+        Raises:
+            ArgumentError: it is stored in another field, or out of range.
+        """
+        field = FIELDS[self.type]
+        present = stored_fields(argument)
+        empty_list = field.repeated and not present
+        if present != [field.field] and not empty_list:
+            raise ArgumentError(
+                f"argument {self.name!r} wants {field.label} (field {field.field!r}), it is stored as {' and '.join(present) or 'nothing'}",
+                hint="2 is an int and 2.0 a float: write the one that is wanted" if field.field in ("f", "i") else None,
+            )
+        value = field.convert(getattr(argument, field.field))
+        self._check_range(value)
+        return value
+
+    def _check_range(self, value: Any) -> None:
+        for item in value if isinstance(value, list) else [value]:
+            if self.choices is not None and item not in self.choices:
+                raise ArgumentError(f"argument {self.name!r} = {item!r} is not one of {', '.join(map(repr, self.choices))}")
+            if self.minimum is not None and not item >= self.minimum:
+                raise ArgumentError(f"argument {self.name!r} = {item} is below its minimum {self.minimum}")
+            if self.maximum is not None and not item <= self.maximum:
+                raise ArgumentError(f"argument {self.name!r} = {item} is above its maximum {self.maximum}")
+
+
+def arg(
+    name: str,
+    type: Any,
+    default: Any = REQUIRED,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[Any, ...] | None = None,
+    doc: str = "",
+) -> ArgSpec:
+    """Declare an argument; without `default` it is required, with None it is optional and read as None.
+
+    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of a scalar type such as `list[int]`.
+
+    >>> arg("alpha", float, 0.01, doc="slope for X < 0").default
+    0.01
+    """
+    if type not in FIELDS:
+        raise ArgumentError(f"argument {name!r} cannot be declared as {type}", hint="int, bool, float, str, bytes or a list of one")
+    return ArgSpec(name, type, default, minimum, maximum, choices, doc)
+
+
+def stored_fields(argument: Argument) -> list[str]:
+    """Return the names of the fields in which `argument` holds something."""
+    present = [field for field in SINGULAR if argument.HasField(field)]  # pyright: ignore[reportArgumentType] -- names of fields
+    return present + [field for field in PLURAL if len(getattr(argument, field)) > 0]
+
+
+def find_argument(definition: OperatorDef, name: str) -> Argument | None:
+    """Return the argument called `name`, or None; of several with that name the first counts, as in Caffe2."""
+    return next((argument for argument in definition.arg if argument.name == name), None)

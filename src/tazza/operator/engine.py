@@ -1,0 +1,97 @@
+"""Engines: which are there, and in which order an operator asks them.
+
+The order: the comma list in `OperatorDef.engine`, then preferences set per operator type, then those set for the device, then
+all engines of the device by their priority. `DEFAULT` in a list stands for the device's own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tazza.errors import ArgumentError
+from tazza.operator.index import index, load_engine
+from tazza.operator.kernel import KERNELS
+from tazza.registry import Registry
+from tazza.runtime.native import NATIVE_KERNELS
+
+
+def _always() -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A set of kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None."""
+
+    name: str
+    doc: str
+    device: str = "cpu"
+    priority: int = 0
+    unavailable: Callable[[], str | None] = _always
+
+
+ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
+
+
+def engine(name: str, doc: str, *, device: str = "cpu", priority: int = 0, unavailable: Callable[[], str | None] = _always) -> Engine:
+    """Register an engine."""
+    made = Engine(name, doc, device, priority, unavailable)
+    ENGINES.register(name, made, help=doc)
+    return made
+
+
+REFERENCE = engine("reference", "plain NumPy: the definition of every operator, and the judge of all other engines")
+
+_by_device: dict[str, tuple[str, ...]] = {}
+_by_operator: dict[tuple[str, str], tuple[str, ...]] = {}
+
+
+def prefer_engines(engines: Sequence[str], *, device: str = "cpu", operator: str | None = None) -> None:
+    """Ask `engines` first, for all operators of a kind of device or for one type; an empty list ends the preference.
+
+    Operators that exist already keep their order.
+
+    Raises:
+        ArgumentError: an empty name.
+    """
+    if any(not name for name in engines):
+        raise ArgumentError(f"engine names must not be empty: {list(engines)}")
+    if operator is None:
+        _by_device[device] = tuple(engines)
+    else:
+        _by_operator[operator, device] = tuple(engines)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One engine in an operator's ranking; `wanted` when the OperatorDef itself names it."""
+
+    engine: str
+    wanted: bool
+
+
+def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
+    """Return the engines to ask for an operator type, best first; `wanted` is the comma list of its OperatorDef."""
+    own = sorted((ENGINES[name] for name in ENGINES if ENGINES[name].device == device), key=lambda e: -e.priority)
+    default = [found.name for found in own]
+    native = [engine for (operator, engine) in NATIVE_KERNELS if operator == type and engine not in default]
+    asked = [name.strip() for name in wanted.split(",") if name.strip()]
+    names: dict[str, bool] = {}
+    for name in asked:
+        names.update({n: False for n in default if n not in names} if name == "DEFAULT" else {name: True})
+    for name in (*_by_operator.get((type, device), ()), *_by_device.get(device, ()), *default, *native):
+        names.setdefault(name, False)
+    return tuple(Candidate(name, is_wanted) for name, is_wanted in names.items())
+
+
+def why_unavailable(type: str, device: str, name: str) -> str | None:
+    """Return why an engine has nothing for an operator type, or None when it has a kernel."""
+    found = ENGINES.get(name)
+    if found is None and (type, name) not in NATIVE_KERNELS:
+        return "no such engine"
+    if found is not None and (reason := found.unavailable()) is not None:
+        return reason
+    if (type, device, name) not in KERNELS and (type, name) not in NATIVE_KERNELS:
+        return f"it has no {type} kernel for {device}"
+    return None

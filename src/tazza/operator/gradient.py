@@ -1,0 +1,203 @@
+"""Gradients of operators: rules that turn an `OperatorDef` and the names of its output gradients into further OperatorDefs.
+
+    @RELU.gradient
+    def relu_gradient(g):
+        return g.emit("ReluGradient", [g.Y, g.dY], [g.dX])
+
+`g.X` and `g.Y` are the blobs of the forward operator by the schema's letters, `g.dY` the gradient of an output, `g.dX` the gradient of an input:
+asking for the latter declares that it is given. By position: `g.I(i)`, `g.O(i)`, `g.GO(i)`, `g.GI(i)`. Sparse gradients are pairs
+of blobs, indices and values.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tazza.errors import GradientError
+from tazza.operator.definition import make_argument
+from tazza.proto import OperatorDef
+
+if TYPE_CHECKING:
+    from tazza.operator.view import OpView
+
+
+@dataclass(frozen=True, slots=True)
+class SparseGradient:
+    """The gradient of a blob of which only some rows are touched: `values[i]` belongs to row `indices[i]`."""
+
+    indices: str
+    values: str
+
+
+Gradient: TypeAlias = "str | SparseGradient | None"
+"""Name of a dense gradient blob, a sparse pair, or None where there is no gradient."""
+
+
+class GradientKind(enum.Enum):
+    """Why an operator has no gradient maker."""
+
+    ENDS = "ends"
+    """The backward pass ends here quietly."""
+    FORBIDDEN = "forbidden"
+    """Asking for it is a mistake in the net."""
+    MISSING = "missing"
+    """Mathematically there, not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoGradient:
+    """Declares that an operator has no gradient, of which kind, and why."""
+
+    kind: GradientKind
+    reason: str
+
+
+def ends(reason: str) -> NoGradient:
+    """The backward pass ends at this operator, quietly."""
+    return NoGradient(GradientKind.ENDS, reason)
+
+
+def forbidden(reason: str) -> NoGradient:
+    """Asking for the gradient is an error."""
+    return NoGradient(GradientKind.FORBIDDEN, reason)
+
+
+def not_written(reason: str) -> NoGradient:
+    """The gradient exists in principle, but nobody wrote it."""
+    return NoGradient(GradientKind.MISSING, reason)
+
+
+class GradientRequest:
+    """What a gradient maker works with; collects the gradients of the inputs that it names."""
+
+    def __init__(self, op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str], str]) -> None:
+        """Ask for the gradient of `op`, given the gradients of its outputs; `name_of(blob)` names a blob's dense gradient."""
+        self.op = op
+        self.definition = op.definition
+        self.output_gradients = list(output_gradients)
+        self.input_gradients: list[Gradient] = [None] * len(op.definition.input)
+        self._name_of = name_of
+
+    def I(self, index: int) -> str:  # noqa: E743, N802 -- the letter that every Caffe2 gradient maker uses
+        """Name of input `index`."""
+        return self.definition.input[index]
+
+    def O(self, index: int) -> str:  # noqa: E743, N802
+        """Name of output `index`."""
+        return self.definition.output[index]
+
+    def GO(self, index: int) -> str:  # noqa: N802
+        """Name of the dense gradient of output `index`.
+
+        Raises:
+            GradientError: there is none, or it is sparse.
+        """
+        gradient = self.output_gradients[index]
+        if gradient is None:
+            raise GradientError(
+                f"{self.op.type} needs the gradient of its output {self.O(index)!r}, nothing gives it",
+                hint="use the output in what the loss depends on, or give its gradient",
+            )
+        if isinstance(gradient, SparseGradient):
+            raise GradientError(f"{self.op.type}: the gradient of output {self.O(index)!r} is sparse, a dense one is needed")
+        return gradient
+
+    def GI(self, index: int) -> str:  # noqa: N802
+        """Name the dense gradient of input `index`, declaring that it is given."""
+        name = self._name_of(self.I(index))
+        self.input_gradients[index] = name
+        return name
+
+    def has_gradient(self, letter: str) -> bool:
+        """Whether the gradient of an output is there."""
+        return letter in self.op.output_slots and self.output_gradients[self.op.output_slots.index(letter)] is not None
+
+    def __getattr__(self, name: str) -> str:
+        """Return the blob of a letter, or with `d` in front the gradient of one."""
+        slots_in, slots_out = self.op.input_slots, self.op.output_slots
+        if name in slots_in:
+            return self.I(slots_in.index(name))
+        if name in slots_out:
+            return self.O(slots_out.index(name))
+        letter = name.removeprefix("d")
+        if letter != name and letter in slots_out and letter not in slots_in:
+            return self.GO(slots_out.index(letter))
+        if letter != name and letter in slots_in:
+            return self.GI(slots_in.index(letter))
+        raise AttributeError(f"{self.op.type} has no blob {name!r} here: inputs {slots_in}, outputs {slots_out}")
+
+    def pass_to(self, index: int, gradient: Gradient) -> None:
+        """Declare that the gradient of input `index` is this one, made by nobody here."""
+        self.input_gradients[index] = gradient
+
+    def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> SparseGradient:
+        """Declare a sparse gradient of input `index`; blobs that are not given are named after the input."""
+        base = self._name_of(self.I(index))
+        gradient = SparseGradient(f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values)
+        self.input_gradients[index] = gradient
+        return gradient
+
+    def emit(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Any) -> list[OperatorDef]:
+        """Return one OperatorDef, as a list; its arguments come before those copied from the forward operator."""
+        definition = OperatorDef(type=type, input=list(inputs), output=list(outputs), name="")  # Caffe2 sets the empty name
+        definition.arg.extend(make_argument(key, value) for key, value in arguments.items())
+        return [definition]
+
+
+GradientMaker: TypeAlias = Callable[[GradientRequest], "list[OperatorDef]"]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientRule:
+    """A gradient maker, and what the operators it emits copy from the forward operator."""
+
+    maker: GradientMaker
+    copy_arguments: bool = True
+    copy_device: bool = True
+    copy_engine: bool = True
+
+
+def gradient_name(blob: str) -> str:
+    """Return the name of the gradient of a blob.
+
+    >>> gradient_name("x")
+    'x_grad'
+    """
+    return f"{blob}_grad"
+
+
+def gradient_for_op(
+    op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str], str] = gradient_name
+) -> tuple[list[OperatorDef], list[Gradient]]:
+    """Return the OperatorDefs of the gradient of one operator, and the gradients of its inputs.
+
+    Raises:
+        GradientError: the operator's gradient is forbidden, not written, or needs an output gradient that is not there.
+    """
+    rule = op.schema.gradient_rule
+    if isinstance(rule, NoGradient) and rule.kind is GradientKind.ENDS:
+        return [], [None] * len(op.definition.input)
+    if not isinstance(rule, GradientRule):
+        why = "no rule is declared" if rule is None else rule.reason
+        verb = "must not be asked for its gradient" if rule is not None and rule.kind is GradientKind.FORBIDDEN else "has no gradient yet"
+        raise GradientError(f"{op.type} {verb}: {why}", hint="cut the path with StopGradient")
+    request = GradientRequest(op, output_gradients, name_of)
+    definitions = rule.maker(request)
+    for definition in definitions:
+        _inherit(definition, op.definition, rule)
+    return definitions, request.input_gradients
+
+
+def _inherit(definition: OperatorDef, forward: OperatorDef, rule: GradientRule) -> None:
+    definition.is_gradient_op = True
+    if forward.debug_info:
+        definition.debug_info = forward.debug_info
+    if rule.copy_device and forward.HasField("device_option"):
+        definition.device_option.CopyFrom(forward.device_option)
+    if rule.copy_engine and forward.HasField("engine"):
+        definition.engine = forward.engine
+    if rule.copy_arguments:
+        definition.arg.extend(forward.arg)

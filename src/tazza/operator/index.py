@@ -1,0 +1,101 @@
+"""Which module brings which operator, kernel and engine: an index, so that nothing is imported before it is needed.
+
+The index (`index.json`) is generated from what the modules register: `python -m tazza.operator.index`. A test checks that it is
+up to date. Nobody edits it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+from typing import Any, TypedDict
+
+from tazza.errors import UnavailableError
+
+PATH = Path(__file__).with_name("index.json")
+FAMILIES, ENGINES = "tazza.ops", "tazza.engines"
+
+
+class Index(TypedDict):
+    """Operator type -> family module; engine -> package; engine -> operator type -> kernel module."""
+
+    operators: dict[str, str]
+    engines: dict[str, str]
+    kernels: dict[str, dict[str, str]]
+
+
+@functools.cache
+def index() -> Index:
+    """Return the stored index."""
+    return json.loads(PATH.read_text())
+
+
+def load_operator(type: str) -> None:
+    """Import the family of an operator type; unknown types are left to the registry's own error."""
+    module = index()["operators"].get(type)
+    if module is not None:
+        importlib.import_module(module)
+
+
+def load_engine(name: str) -> None:
+    """Import the package of an engine, which registers it."""
+    package = index()["engines"].get(name)
+    if package is not None:
+        importlib.import_module(package)
+
+
+def load_kernel(key: tuple[str, str, str]) -> None:
+    """Import the module that registers a kernel: the family for `reference`, else the engine's file.
+
+    Raises:
+        UnavailableError: the file cannot be imported; the engine's own reason should have said so before.
+    """
+    type, _, engine = key
+    if engine == "reference":
+        load_operator(type)
+        return
+    module = index()["kernels"].get(engine, {}).get(type)
+    if module is None:
+        return
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise UnavailableError(f"engine {engine!r} cannot be loaded: {error}") from error
+
+
+def modules(package: str) -> list[str]:
+    """Return the names of all modules below a package, without importing them."""
+    root = importlib.import_module(package)
+    return sorted(found.name for found in pkgutil.walk_packages(root.__path__, f"{package}."))
+
+
+def generate() -> Index:
+    """Import every family and engine, and return the index of what they registered."""
+    from tazza.operator.engine import ENGINES as ENGINE_REGISTRY
+    from tazza.operator.kernel import KERNELS
+    from tazza.operator.registry import SCHEMAS
+
+    found: Index = {"operators": {}, "engines": {}, "kernels": {}}
+    packages = modules(ENGINES)
+    for name in modules(FAMILIES) + packages:
+        before = set(ENGINE_REGISTRY.registered())
+        importlib.import_module(name)
+        found["engines"].update((engine, name) for engine in set(ENGINE_REGISTRY.registered()) - before)
+    for type in SCHEMAS.registered():
+        found["operators"][type] = SCHEMAS[type].module
+    for key in KERNELS.registered():
+        type, _, engine = key
+        if engine != "reference":
+            found["kernels"].setdefault(engine, {})[type] = KERNELS[key].module
+    return found
+
+
+def dump(found: Index) -> str:
+    """Return the text of the index file: one operator a line, sorted, so that changes are easy to read."""
+    ordered: dict[str, Any] = {key: dict(sorted(value.items())) for key, value in found.items()}  # pyright: ignore[reportAttributeAccessIssue] -- TypedDict.items() types values as object
+    return json.dumps(ordered, indent=1, sort_keys=True) + "\n"
+
+

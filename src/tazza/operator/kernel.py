@@ -1,0 +1,269 @@
+"""The contract between operators and the code that computes them.
+
+    prepare(op, context, inputs, outputs) -> Launch | Unsupported     once per signature: specs only
+    launch.bind(operands)                 -> Call                     when an address changed
+    call()                                                            every run
+
+A `Launch` knows nothing of tensors: it holds descriptors and sizes, and can be shared and evicted. A `Call` is bound to addresses: a Python
+callable, or a `NativeCall`, which is a C function and its argument block.
+
+There are three decorators, all public:
+
+- `@kernel(SCHEMA)`: a plain function on arrays is the whole kernel. Its parameters are found by name: the schema's letters (arrays; None where an
+  optional blob is absent; tuples where it is variadic; `DynamicOutput` where the size depends on data), `op`, and `random`.
+- `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors.
+- `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace. Parameters by name too: letters
+  (as `Blob`), `op`, `operator`, `workspace`. State that outlives a run lives in the class; it is made with the operator and closed with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.device import Context, Generator
+from tazza.errors import SchemaError, TazzaError
+from tazza.operator.index import load_kernel
+from tazza.operator.schema import OpSchema, Spec
+from tazza.operator.view import OpView
+from tazza.registry import Registry
+from tazza.runtime.native import call_native
+from tazza.tensor import ROW_MAJOR, Allocation, DataType, Tensor, TensorSpec
+
+if TYPE_CHECKING:
+    from tazza.operator.operator import Operator
+
+Array: TypeAlias = NDArray[Any]
+Call: TypeAlias = Callable[[], Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """An engine's answer when it does not take an operator: the reason, for people to read."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """A C function `int64_t run(void *arguments)` and its argument block, kept alive by `owner`."""
+
+    address: int
+    arguments: int
+    owner: Any
+
+    def __call__(self) -> None:
+        """Call it without the GIL.
+
+        Raises:
+            TazzaError: the function returned something else than 0.
+        """
+        status = call_native(self.address, self.arguments)
+        if status != 0:
+            raise TazzaError(f"native kernel at {self.address:#x} failed with status {status}")
+
+
+@dataclass(slots=True)
+class Operands:
+    """What a `Launch` is bound to: tensors by letter, scratch memory, and what belongs to the operator."""
+
+    tensors: Mapping[str, Any]
+    scratch: Allocation | None
+    random: Callable[[], Generator]
+    state: Any = None
+
+    def __getitem__(self, letter: str) -> Tensor:
+        """Return the tensor of a letter."""
+        return cast("Tensor", self.tensors[letter])
+
+    def get(self, letter: str) -> Tensor | None:
+        """Return the tensor of an optional letter, or None."""
+        return cast("Tensor | None", self.tensors.get(letter))
+
+    def arrays(self, letter: str) -> Any:
+        """Return what an array kernel gets for a letter: an array, None, or a tuple of arrays."""
+        value = self.tensors[letter]
+        if isinstance(value, tuple):
+            return tuple(tensor.array for tensor in cast("tuple[Tensor, ...]", value))
+        return None if value is None else cast("Tensor", value).array
+
+
+class Launch(Protocol):
+    """What `prepare` returns: everything about a call but its addresses."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """How much scratch memory a call needs."""
+        ...
+
+    def bind(self, operands: Operands) -> Call:
+        """Return the call on these operands."""
+        ...
+
+
+Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch | Unsupported]"
+HostFactory: TypeAlias = "Callable[[Operator], tuple[Call, Callable[[], None] | None]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One way to compute an operator type: by `prepare`, or, when it needs blobs and the workspace, by `host`.
+
+    `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as `operands.state`.
+    """
+
+    type: str
+    device: str
+    engine: str
+    prepare: Prepare | None = None
+    host: HostFactory | None = None
+    open: Callable[[Operator], Any] | None = None
+    takes_opaque: bool = False
+    function: Callable[..., Any] | None = None
+    module: str = ""
+
+
+KERNELS: Registry[tuple[str, str, str], Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+
+
+class DynamicOutput:
+    """An output whose size depends on data: the kernel calls `allocate` before it writes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Wrap the output tensor."""
+        self.tensor = tensor
+
+    def allocate(self, dims: Sequence[int], dtype: DataType | None = None) -> Array:
+        """Give the output its size, and return the array to write."""
+        self.tensor.resize(tuple(dims), self.tensor.dtype if dtype is None else dtype)
+        return self.tensor.array
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLaunch:
+    """The launch of a plain function on arrays."""
+
+    function: Callable[..., None]
+    parameters: tuple[str, ...]
+    op: OpView
+    dynamic: frozenset[str]
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Find the function's arguments by name."""
+        values: list[Any] = []
+        for name in self.parameters:
+            if name == "op":
+                values.append(self.op)
+            elif name == "random":
+                values.append(operands.random())
+            elif name in self.dynamic:
+                tensor = operands.get(name)
+                values.append(None if tensor is None else DynamicOutput(tensor))
+            else:
+                values.append(operands.arrays(name))
+        return partial(self.function, *values)
+
+
+def _letters(schema: OpSchema) -> set[str]:
+    names = [spec.name for spec in (*schema.inputs, *schema.outputs)]
+    if len(set(names)) != len(names):
+        raise SchemaError(f"{schema.type}: an input and an output share a letter: {', '.join(names)}")
+    return set(names)
+
+
+def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(name for name in inspect.signature(function).parameters if name != "self")
+    strange = set(names) - _letters(schema) - set(also)
+    if strange:
+        raise SchemaError(f"kernel of {schema.type} has parameters that the schema does not know: {', '.join(sorted(strange))}")
+    return names
+
+
+def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0) -> Callable[[F], F]:
+    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device."""
+
+    def decorate(function: F) -> F:
+        parameters = _parameters(schema, function, ("op", "random"))
+        dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
+
+        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+            del context, inputs, outputs  # NumPy takes every shape, dtype and stride
+            return ArrayLaunch(function, parameters, op, dynamic)
+
+        found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
+        KERNELS.register((schema.type, device, engine), found, help=f"{function.__module__}.{function.__qualname__}", priority=priority)
+        return function
+
+    return decorate
+
+
+def launcher(
+    schema: OpSchema,
+    *,
+    engine: str,
+    device: str = "cpu",
+    open: Callable[[Operator], Any] | None = None,
+    takes_opaque: bool = False,
+    priority: int = 0,
+) -> Callable[[F], F]:
+    """Register a `prepare` function as the kernel of `schema` for an engine and a kind of device."""
+
+    def decorate(prepare: F) -> F:
+        found = Kernel(schema.type, device, engine, prepare=cast("Prepare", prepare), open=open, takes_opaque=takes_opaque, module=prepare.__module__)
+        KERNELS.register((schema.type, device, engine), found, help=f"{prepare.__module__}.{prepare.__qualname__}", priority=priority)
+        return prepare
+
+    return decorate
+
+
+def host_kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0) -> Callable[[F], F]:
+    """Register a function, or a class with `__init__(operator)`, `run(...)` and maybe `close()`, that works on blobs."""
+
+    def decorate(target: F) -> F:
+        runner = cast("Callable[..., Any]", getattr(target, "run", target))
+        parameters = _parameters(schema, runner, ("op", "operator", "workspace"))
+
+        def make(operator: Operator) -> tuple[Call, Callable[[], None] | None]:
+            values = {"op": operator.op, "operator": operator, "workspace": operator.workspace, **operator.blobs}
+            arguments = [values[name] for name in parameters]
+            if not inspect.isclass(target):
+                return partial(target, *arguments), None
+            state = cast("Any", target(operator))
+            return partial(state.run, *arguments), getattr(state, "close", None)
+
+        found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
+        KERNELS.register((schema.type, device, engine), found, help=f"{target.__module__}.{target.__qualname__}", priority=priority)
+        return target
+
+    return decorate
+
+
+def contiguous(spec: Spec) -> bool:
+    """Whether a spec is a tensor of row-major layout, which is all that BLAS-like kernels take."""
+    return isinstance(spec, TensorSpec) and spec.layout == ROW_MAJOR
+
+
+@dataclass(slots=True)
+class Signature:
+    """Key under which launches are kept: the specs of the inputs and the values that shapes were inferred from."""
+
+    specs: tuple[Spec, ...]
+    values: tuple[bytes, ...] = field(default=())
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """A hashable form."""
+        return (self.specs, self.values)
+
+
+def value_key(array: Array) -> bytes:
+    """Return bytes that tell values apart."""
+    return repr(array.tolist()).encode() if array.dtype == np.object_ else array.tobytes()

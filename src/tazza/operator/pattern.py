@@ -1,0 +1,86 @@
+"""Shape patterns: `"N C *S"` says rank and equalities of dimensions in the letters that a family uses.
+
+A pattern is a row of tokens: a letter (or word) stands for one dimension, `*S` for any number of dimensions, a number for itself. The same
+letter in two blobs of one operator stands for the same extent; `Bindings` remembers who said what, so that an error names both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tazza.errors import ShapeError
+
+Extents = tuple[int | None, ...]
+
+
+@dataclass(slots=True)
+class Bindings:
+    """What the letters stand for, and the blob that said so first."""
+
+    extents: dict[str, Extents] = field(default_factory=dict[str, Extents])
+    origin: dict[str, str] = field(default_factory=dict[str, str])
+
+    def bind(self, token: str, extents: Extents, blob: str) -> None:
+        """Say that `token` stands for `extents` in `blob`.
+
+        Raises:
+            ShapeError: another blob said otherwise.
+        """
+        known = self.extents.get(token)
+        if known is None or None in known:
+            self.extents[token], self.origin[token] = extents, blob
+            return
+        if None not in extents and known != extents:
+            letter = token.lstrip("*")
+            raise ShapeError(
+                f"{letter} is {_show(extents)} in {blob} and {_show(known)} in {self.origin[token]}",
+                hint=f"both blobs must have the same {letter}",
+            )
+
+
+def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> None:
+    """Check `dims` of `blob` against `pattern` and bind its letters; unknown dimensions and ranks fit everything.
+
+    >>> bindings = Bindings(); match("N *S", (2, 3, 5), "X", bindings); bindings.extents["*S"]
+    (3, 5)
+
+    Raises:
+        ShapeError: the rank is wrong, or a letter stands for another extent elsewhere.
+    """
+    if dims is None:
+        return
+    tokens = pattern.split()
+    star = next((i for i, token in enumerate(tokens) if token.startswith("*")), None)
+    fixed = len(tokens) - (star is not None)
+    if len(dims) < fixed or (star is None and len(dims) > fixed):
+        least = "at least " if star is not None else ""
+        raise ShapeError(f"{blob} has rank {len(dims)} {_show(dims)}, it must have {least}{fixed} dimensions: ({pattern})")
+    run = len(dims) - fixed
+    position = 0
+    for token in tokens:
+        width = run if token.startswith("*") else 1
+        part = dims[position : position + width]
+        position += width
+        if token.isdigit():
+            if part != (int(token),) and None not in part:
+                raise ShapeError(f"{blob} has the dimensions {_show(dims)}, dimension {position - 1} must be {token}")
+        else:
+            bindings.bind(token, part, blob)
+
+
+def fill(pattern: str, bindings: Bindings) -> Extents | None:
+    """Return the extents that `pattern` stands for; None when a run `*S` is unknown."""
+    extents: list[int | None] = []
+    for token in pattern.split():
+        if token.isdigit():
+            extents.append(int(token))
+            continue
+        known = bindings.extents.get(token)
+        if known is None and token.startswith("*"):
+            return None
+        extents.extend((None,) if known is None else known)
+    return tuple(extents)
+
+
+def _show(extents: Extents) -> str:
+    return "(" + ", ".join("?" if extent is None else str(extent) for extent in extents) + ")"

@@ -1,0 +1,84 @@
+"""The registry of schemas, and the functions by which families declare them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tazza.errors import UnknownOperatorError
+from tazza.operator.argument import ArgSpec
+from tazza.operator.gradient import NoGradient
+from tazza.operator.index import index, load_operator
+from tazza.operator.schema import BlobSpec, OpSchema
+from tazza.proto import OperatorDef
+from tazza.registry import Registry
+
+SCHEMAS: Registry[str, OpSchema] = Registry("operator", loader=load_operator, known=lambda: frozenset(index()["operators"]))
+
+
+def schema(
+    type: str,
+    doc: str,
+    *,
+    inputs: Sequence[BlobSpec] = (),
+    outputs: Sequence[BlobSpec] = (),
+    args: Iterable[ArgSpec] = (),
+    in_place: Mapping[str, str | tuple[str, ...]] | None = None,
+    must_in_place: Mapping[str, str] | None = None,
+    no_gradient: NoGradient | None = None,
+    arity: Callable[[int, int], bool] | None = None,
+    ineffective: Callable[[OperatorDef], list[str]] | None = None,
+    onnx: str | None = None,
+    source: str = "",
+    example: str = "",
+    priority: int = 0,
+) -> OpSchema:
+    """Declare and register an operator type.
+
+    Args:
+        type: the name in `OperatorDef.type`.
+        doc: the formula, then what the declarations below cannot say.
+        inputs: letters in order, see `blob`.
+        outputs: letters in order.
+        args: arguments, see `arg`.
+        in_place: output letter -> input letter(s) that it may overwrite (of a variadic input, its first blob).
+        must_in_place: output letter -> input letter that it must overwrite, where that input is given.
+        no_gradient: `ends(reason)`, `forbidden(reason)` or `not_written(reason)`, for operators without a gradient maker.
+        arity: joint rule for the numbers of inputs and outputs.
+        ineffective: names declared arguments that have no effect in an OperatorDef, to be treated like unknown ones.
+        onnx: the ONNX operator that means the same.
+        source: paper and section, or "Caffe2".
+        example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
+        priority: a third party may replace a declaration by a higher one.
+    """
+    made = OpSchema(
+        type,
+        inspect.cleandoc(doc),
+        inputs=inputs,
+        outputs=outputs,
+        args=args,
+        in_place={} if in_place is None else in_place,
+        must_in_place={} if must_in_place is None else must_in_place,
+        no_gradient=no_gradient,
+        arity=arity,
+        ineffective=ineffective,
+        onnx=onnx,
+        source=source,
+        example=inspect.cleandoc(example),
+        module=sys._getframe(1).f_globals["__name__"],  # noqa: SLF001 -- the family file that declares it; the index needs it
+    )
+    SCHEMAS.register(type, made, help=made.doc.splitlines()[0], priority=priority)
+    return made
+
+
+def find_schema(type: str) -> OpSchema:
+    """Return the schema of an operator type.
+
+    Raises:
+        UnknownOperatorError: nobody declares it; the hint proposes near names.
+    """
+    found = SCHEMAS.get(type)
+    if found is None:
+        raise UnknownOperatorError(f"unknown operator {type!r}", hint=SCHEMAS.near(type))
+    return found

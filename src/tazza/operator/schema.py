@@ -1,0 +1,355 @@
+"""What is legal for an operator type and what follows from it: one `OpSchema` per type, declared in the family file.
+
+    LEAKY_RELU = schema(
+        "LeakyRelu",
+        "Y = X where X >= 0, else alpha * X.",
+        inputs=[blob("X", FLOAT, "*S")],
+        outputs=[blob("Y", like="X")],
+        args=[arg("alpha", float, 0.01, doc="slope for X < 0")],
+        in_place={"Y": "X"},
+    )
+
+Shapes follow from the patterns of `blob` where they can (see `operator.pattern`); else the family adds `@LEAKY_RELU.infer`. Cost is reading
+and writing everything once with one operation an element, unless `@LEAKY_RELU.cost` says otherwise. `@LEAKY_RELU.gradient` adds
+the gradient maker; an operator without one says why in `no_gradient`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
+from tazza.operator.argument import ArgSpec, find_argument
+from tazza.operator.cost import Cost, streamed
+from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
+from tazza.operator.pattern import Bindings, fill, match
+from tazza.operator.view import OpView
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec, TypeSpec
+
+Spec: TypeAlias = TensorSpec | TypeSpec
+DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
+F = TypeVar("F", bound=Callable[..., Any])
+
+FLOAT = frozenset({DataType.FLOAT})
+INDEX = frozenset({DataType.INT32, DataType.INT64})
+NUMBERS = frozenset(DataType) - {DataType.STRING, DataType.BOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobSpec:
+    """Declaration of one input or output letter; see `blob`."""
+
+    name: str
+    dtypes: DTypes
+    dims: str | None
+    like: str | None
+    optional: bool
+    variadic: bool
+    type_name: str | None
+    dynamic: bool
+    host: bool
+    doc: str
+
+
+def blob(
+    name: str,
+    dtypes: DTypes = None,
+    dims: str | None = None,
+    *,
+    like: str | None = None,
+    optional: bool = False,
+    variadic: bool = False,
+    type_name: str | None = None,
+    dynamic: bool = False,
+    host: bool = False,
+    doc: str = "",
+) -> BlobSpec:
+    """Declare one input or output.
+
+    Args:
+        name: the schema's letter, such as `X` or `dY`.
+        dtypes: allowed element types; the letter of another blob means "the same as that one"; None means any.
+        dims: shape pattern such as `"N C *S"`.
+        like: for an output: dtype and shape are those of this input.
+        optional: may be left out (trailing ones only, unless the schema names its slots).
+        variadic: stands for any number of blobs, at least one unless optional.
+        type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means anything.
+        dynamic: the size of this output depends on data, so the kernel allocates it.
+        host: the blob lives on the CPU, whatever the operator's device.
+        doc: what it is, where the letter does not say it.
+    """
+    return BlobSpec(name, dtypes, dims, like, optional, variadic, type_name, dynamic, host, doc)
+
+
+class OpSchema:
+    """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
+
+    def __init__(
+        self,
+        type: str,
+        doc: str,
+        *,
+        inputs: Sequence[BlobSpec],
+        outputs: Sequence[BlobSpec],
+        args: Iterable[ArgSpec],
+        in_place: Mapping[str, str | tuple[str, ...]],
+        must_in_place: Mapping[str, str],
+        no_gradient: NoGradient | None,
+        arity: Callable[[int, int], bool] | None,
+        ineffective: Callable[[OperatorDef], list[str]] | None,
+        onnx: str | None,
+        source: str,
+        example: str,
+        module: str,
+    ) -> None:
+        """See `schema`."""
+        self.type = type
+        self.doc = doc
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.args = {spec.name: spec for spec in args}
+        self.in_place = {out: (letter,) if isinstance(letter, str) else letter for out, letter in in_place.items()}
+        self.must_in_place = dict(must_in_place)
+        self.arity = arity
+        self.ineffective = ineffective
+        self.onnx = onnx
+        self.source = source
+        self.example = example
+        self.module = module
+        self.gradient_rule: GradientRule | NoGradient | None = no_gradient
+        self._infer: Callable[..., Any] | None = None
+        self._cost: Callable[..., Cost] | None = None
+        self._validate: Callable[[OpView], None] | None = None
+        self._input_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
+        self._output_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
+
+    def __repr__(self) -> str:
+        return f"OpSchema({self.type}: {', '.join(b.name for b in self.inputs)} -> {', '.join(b.name for b in self.outputs)})"
+
+    # -- decorators of the family file ------------------------------------------------------------------------------------
+
+    def infer(self, function: F) -> F:
+        """Add type-and-shape inference: `function(op, <input letters>)` -> TensorSpec, TypeSpec or a tuple of them.
+
+        Absent optional inputs are None, variadic ones a tuple. Dimensions may be None (unknown).
+        """
+        self._infer = function
+        return function
+
+    def cost(self, function: F) -> F:
+        """Add cost inference: `function(op, <input and output letters>)` -> Cost; only called with known shapes."""
+        self._cost = function
+        return function
+
+    def validate(self, function: F) -> F:
+        """Add a check of arguments that concerns several of them: `function(op)` raises; run when an operator is made."""
+        self._validate = function
+        return function
+
+    def gradient(
+        self, maker: GradientMaker, *, copy_arguments: bool = True, copy_device: bool = True, copy_engine: bool = True
+    ) -> GradientMaker:
+        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
+        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
+        return maker
+
+    def name_inputs(self, function: F) -> F:
+        """Say which letters the inputs stand for where that depends on arguments: `function(op, count)` -> letters."""
+        self._input_slots = function
+        return function
+
+    def name_outputs(self, function: F) -> F:
+        """Say which letters the outputs stand for where that depends on arguments: `function(op, count)` -> letters."""
+        self._output_slots = function
+        return function
+
+    # -- what is asked of a schema -----------------------------------------------------------------------------------------
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the size of an output depends on data."""
+        return any(spec.dynamic for spec in self.outputs)
+
+    def blob(self, letter: str) -> BlobSpec:
+        """Return the declaration of a letter, outputs first (an output may carry an input's letter)."""
+        for spec in (*self.outputs, *self.inputs):
+            if spec.name == letter:
+                return spec
+        raise SchemaError(f"{self.type} declares no blob {letter!r}")
+
+    def input_slots(self, op: OpView, count: int) -> tuple[str, ...]:
+        """Return the letter of each of `count` inputs."""
+        return _slots(self.inputs, count) if self._input_slots is None else self._input_slots(op, count)
+
+    def output_slots(self, op: OpView, count: int) -> tuple[str, ...]:
+        """Return the letter of each of `count` outputs."""
+        return _slots(self.outputs, count) if self._output_slots is None else self._output_slots(op, count)
+
+    def unknown_arguments(self, definition: OperatorDef) -> list[str]:
+        """Return the names of arguments that have no effect: undeclared ones, and those that `ineffective` finds."""
+        undeclared = [argument.name for argument in definition.arg if argument.name not in self.args]
+        return undeclared if self.ineffective is None else undeclared + self.ineffective(definition)
+
+    def view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
+        """Check `definition` and return its typed view.
+
+        Raises:
+            SchemaError: number of blobs, or an in-place pair.
+            ArgumentError: an argument is missing, mistyped, out of range, or (when `strict`) unknown.
+        """
+        unknown = self.unknown_arguments(definition)
+        if strict and unknown:
+            known = ", ".join(sorted(self.args)) if self.args else "none"
+            raise ArgumentError(f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}")
+        self._check_count("input", len(definition.input), self.inputs)
+        self._check_count("output", len(definition.output), self.outputs)
+        if self.arity is not None and not self.arity(len(definition.input), len(definition.output)):
+            raise SchemaError(f"{self.type} does not take {len(definition.input)} inputs with {len(definition.output)} outputs")
+        op = OpView(self, definition, {name: self._argument(definition, spec) for name, spec in self.args.items()})
+        self._check_in_place(op)
+        if self._validate is not None:
+            self._validate(op)
+        return op
+
+    def infer_specs(self, op: OpView, inputs: Sequence[Spec | None]) -> tuple[Spec, ...]:
+        """Return the specs of the outputs; `inputs` are in the order of the OperatorDef, None where nothing is known.
+
+        Raises:
+            ShapeError, DTypeError: the inputs do not fit the operator or each other.
+        """
+        bindings = Bindings()
+        for letter, spec in zip(op.input_slots, inputs, strict=True):
+            self._check_input(op, letter, spec, inputs, bindings)
+        if self._infer is not None:
+            result = self._infer(op, **gather(self.inputs, op.input_slots, inputs))
+            specs: tuple[Spec, ...] = result if isinstance(result, tuple) else (result,)
+            if len(specs) != len(op.output_slots):
+                raise SchemaError(f"{self.type}: inference gave {len(specs)} outputs, the operator has {len(op.output_slots)}")
+            return specs
+        return tuple(self._follow(op, self.blob_out(letter), inputs, bindings) for letter in op.output_slots)
+
+    def infer_cost(self, op: OpView, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> Cost:
+        """Return the cost of one run with these, fully known, specs."""
+        if self._cost is not None:
+            blobs = gather(self.inputs, op.input_slots, inputs) | gather(self.outputs, op.output_slots, outputs)
+            return self._cost(op, **blobs)
+        elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
+        return streamed(tuple(inputs), tuple(outputs), flops=elements)
+
+    def blob_out(self, letter: str) -> BlobSpec:
+        """Return the declaration of an output letter."""
+        return next(spec for spec in self.outputs if spec.name == letter)
+
+    def blob_in(self, letter: str) -> BlobSpec:
+        """Return the declaration of an input letter."""
+        return next(spec for spec in self.inputs if spec.name == letter)
+
+    # -- pieces --------------------------------------------------------------------------------------------------------------
+
+    def _argument(self, definition: OperatorDef, spec: ArgSpec) -> Any:
+        argument = find_argument(definition, spec.name)
+        if argument is not None:
+            try:
+                return spec.read(argument)
+            except ArgumentError as error:
+                raise ArgumentError(f"{self.type}: {error.message}", hint=error.hint) from None
+        if spec.required:
+            raise ArgumentError(f"{self.type} needs the argument {spec.name!r}", hint=spec.doc if spec.doc else None)
+        return spec.default
+
+    def _check_count(self, noun: str, count: int, specs: tuple[BlobSpec, ...]) -> None:
+        least = sum(not spec.optional for spec in specs)
+        most = None if any(spec.variadic for spec in specs) else len(specs)
+        if count < least or (most is not None and count > most):
+            span = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+            letters = ", ".join(spec.name for spec in specs)
+            raise SchemaError(f"{self.type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None)
+
+    def _check_in_place(self, op: OpView) -> None:
+        inputs, outputs = op.definition.input, op.definition.output
+        for out_letter, out_name in zip(op.output_slots, outputs, strict=True):
+            must = self.must_in_place.get(out_letter)
+            if must is not None and op.has_input(must) and op.input_name(must) != out_name:
+                raise SchemaError(
+                    f"{self.type}: output {out_letter} = {out_name!r} must be in place of input {must} = {op.input_name(must)!r}",
+                    hint=f"name the output {op.input_name(must)!r}",
+                )
+            self._check_aliases(op, out_letter, out_name, list(inputs))
+        if len(set(outputs)) != len(outputs):
+            raise SchemaError(f"{self.type} writes a blob twice: {', '.join(outputs)}")
+
+    def _check_aliases(self, op: OpView, out_letter: str, out_name: str, inputs: list[str]) -> None:
+        allowed = set(self.in_place.get(out_letter, ())) | {self.must_in_place.get(out_letter)}
+        first_of_variadic: set[str] = set()
+        for letter, name in zip(op.input_slots, inputs, strict=True):
+            repeated = letter in first_of_variadic  # of a variadic input only the first blob may be overwritten
+            first_of_variadic.add(letter)
+            if name == out_name and (letter not in allowed or (repeated and inputs.index(name) != op.input_slots.index(letter))):
+                raise SchemaError(
+                    f"{self.type} cannot write {out_letter} in place of {letter}: both are {name!r}",
+                    hint="give the output a name of its own",
+                )
+
+    def _check_input(self, op: OpView, letter: str, spec: Spec | None, inputs: Sequence[Spec | None], bindings: Bindings) -> None:
+        declared = self.blob_in(letter)
+        if spec is None or declared.type_name == "*":
+            return
+        if isinstance(spec, TypeSpec) or declared.type_name is not None:
+            wanted = "Tensor" if declared.type_name is None else declared.type_name
+            found = spec.type_name if isinstance(spec, TypeSpec) else "Tensor"
+            if found != wanted:
+                raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+            return
+        allowed = self._dtypes(op, declared, inputs)
+        if allowed is not None and spec.dtype not in allowed:
+            names = " or ".join(sorted(dtype.label for dtype in allowed))
+            raise DTypeError(f"{self.type}: {letter} is {spec.dtype.label}, it must be {names}", hint="insert a Cast")
+        if declared.dims is not None:
+            try:
+                match(declared.dims, spec.dims, letter, bindings)
+            except ShapeError as error:
+                raise op.error(ShapeError, error.message, error.hint) from None
+
+    def _dtypes(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None]) -> frozenset[DataType] | None:
+        dtypes = declared.dtypes
+        if isinstance(dtypes, DataType):
+            return frozenset({dtypes})
+        if isinstance(dtypes, str):
+            if dtypes not in op.input_slots:
+                return None
+            other = inputs[op.input_slots.index(dtypes)]
+            return frozenset({other.dtype}) if isinstance(other, TensorSpec) else None
+        return dtypes
+
+    def _follow(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec:
+        if declared.type_name is not None:
+            return TypeSpec(declared.type_name)
+        if declared.like is not None:
+            source = inputs[op.input_slots.index(declared.like)]
+            return TensorSpec(None, DataType.FLOAT) if source is None else source
+        dtypes = self._dtypes(op, declared, inputs)
+        if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
+            raise SchemaError(f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer")
+        (dtype,) = dtypes
+        return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
+
+
+def _slots(specs: tuple[BlobSpec, ...], count: int) -> tuple[str, ...]:
+    """Return letters by position; one variadic letter takes what the others leave."""
+    letters: list[str] = []
+    extra = count - len(specs)
+    for spec in specs:
+        letters.extend([spec.name] * (1 + extra if spec.variadic else 1))
+    return tuple(letters[:count])
+
+
+def gather(declared: tuple[BlobSpec, ...], slots: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Return letter -> value for every declared letter: None where it is absent, a tuple where it is variadic."""
+    found: dict[str, Any] = {spec.name: () if spec.variadic else None for spec in declared}
+    variadic = {spec.name for spec in declared if spec.variadic}
+    for letter, value in zip(slots, values, strict=True):
+        found[letter] = (*found[letter], value) if letter in variadic else value
+    return found

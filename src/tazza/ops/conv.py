@@ -1,0 +1,222 @@
+"""Convolution: Conv over any number of dimensions, and Conv1D, Conv2D, Conv3D, which differ from it by name only.
+
+Letters: N images, G groups, C and M input and output channels, `in...` and `out...` spatial sizes, `k...` kernel sizes, P and K their products.
+With order NCHW the blobs are
+
+    X (N, C, in...)    W (M, C/G, k...)    b (M)    Y (N, M, out...)
+
+and with NHWC the channels stand last, in W as well: (M, k..., C/G). How `out` follows from `in`: see `ops.window`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from tazza.errors import ArgumentError
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+)
+from tazza.ops.window import Window, channels_first, half_pairs, window_args
+from tazza.proto import OperatorDef
+from tazza.tensor import TensorSpec
+
+Dims: TypeAlias = tuple[int | None, ...]
+
+CONV_ARGS = (
+    *window_args(),
+    arg("group", int, 1, minimum=1, doc="channels fall into this many groups that do not see each other"),
+    arg("shared_buffer", int, 0, doc="share the column buffer with all operators of the workspace that ask for it"),
+    arg("float16_compute", int, 0, doc="for float16 blobs: accumulate in float16; no effect on float32"),
+    arg("global_pooling", int, 0, choices=(0,), doc="only pooling has it; anything but 0 is refused"),
+)
+
+
+def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) -> tuple[Window, Dims]:
+    """Return the window of a convolution with its final pads, and `out...`; checks W and X against it and each other."""
+    window = Window.of(op)
+    D = window.rank
+    x, w = _first(op, X), _first(op, W)
+    op.require(len(X) == D + 2, f"X has {len(X)} dimensions {_show(X)}, a kernel of {D} dimensions needs {D + 2}", "for other ranks than 2 give kernels=[...]")
+    op.require(len(W) == D + 2, f"W has {len(W)} dimensions {_show(W)}, it needs {D + 2}: (M, C/G, k...)")
+    op.require(w[2:] == window.kernel or None in w[2:], f"W has the kernel size {_show(w[2:])}, the arguments say {_show(window.kernel)}")
+    if x[1] is not None and w[1] is not None:
+        op.require(x[1] == w[1] * op.group, f"X has {x[1]} channels, W takes {w[1]} in each of {op.group} groups", "C of X must be C/G of W times group")
+    op.require(w[0] is None or w[0] % op.group == 0, f"{w[0]} output channels do not divide into {op.group} groups")
+    return window.over(op, x[2:])
+
+
+def conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -> TensorSpec:
+    if X.dims is None or W.dims is None:
+        return TensorSpec(None, X.dtype)
+    _, out = conv_window(op, X.dims, W.dims)
+    M = W.dims[0]
+    if b is not None and b.dims is not None:
+        op.require(b.dims == (M,) or None in (M, *b.dims), f"b has the shape {_show(b.dims)}, W has {M} output channels", "b must be (M,)")
+    channels_last = op.order.upper() == "NHWC"
+    return TensorSpec((X.dims[0], *out, M) if channels_last else (X.dims[0], M, *out), X.dtype)
+
+
+def conv_cost(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, Y: TensorSpec) -> Cost:
+    del op
+    parameters = W.nbytes + (0 if b is None else b.nbytes)
+    flops = 2 * Y.size * (W.size // max(W.shape[0], 1)) + (0 if b is None else Y.size)
+    return Cost(flops, X.nbytes + parameters, Y.nbytes, parameters)
+
+
+def conv_gradient(g: GradientRequest) -> list[OperatorDef]:
+    inputs, no_bias = [g.X, g.W, g.dY], {} if g.op.has_input("b") else {"no_bias": 1}
+    outputs = [g.dW, *([g.db] if g.op.has_input("b") else []), *([] if g.op.no_gradient_to_input else [g.dX])]
+    return g.emit(f"{g.op.type}Gradient", inputs, outputs, **no_bias)
+
+
+def conv(op: OpView, X: Array, W: Array, b: Array | None, Y: Array) -> None:
+    """Windows and one einsum: y[n,g,m,p] = sum over c, k of w[g,m,c,k] * patch[n,g,c,p,k]."""
+    patches, w = _patches(op, X, W), _kernels(op, W)
+    y = channels_first(op.order, Y)
+    product = np.einsum("gmck,ngcpk->ngmp", w, patches, optimize=True)
+    y[...] = product.reshape(y.shape)  # (N, G, M/G, P) -> (N, M, out...)
+    if b is not None:
+        y += b.reshape(-1, *[1] * (y.ndim - 2))
+
+
+def conv_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
+    if X.dims is not None and W.dims is not None and dY.dims is not None:
+        expected = conv_infer(op, X, W, None).dims
+        fits = expected is None or all(a == b for a, b in zip(expected, dY.dims, strict=False) if a is not None and b is not None)
+        op.require(fits and len(dY.dims) == len(X.dims), f"dY has the shape {_show(dY.dims)}, Y has {_show(expected or ())}")
+    M = None if W.dims is None else W.dims[0]
+    specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
+    return tuple(specs[letter] for letter in op.output_slots)
+
+
+def conv_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
+    letters = ("dW", "dX") if op.no_bias else ("dW", "db", "dX")
+    if op.no_gradient_to_input:
+        letters = letters[:-1]
+    if count not in (len(letters), len(letters) - ("dX" in letters)):
+        raise op.error(ArgumentError, f"{count} outputs, with no_bias = {op.no_bias} it gives {', '.join(letters)}", hint="no_bias drops db")
+    return letters[:count]
+
+
+def conv_gradient_cost(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec, dW: TensorSpec, db: TensorSpec | None, dX: TensorSpec | None) -> Cost:
+    del op
+    product = 2 * dY.size * (W.size // max(W.shape[0], 1))
+    flops = product * (1 if dX is None else 2) + (0 if db is None else dY.size)
+    written = dW.nbytes + sum(spec.nbytes for spec in (db, dX) if spec is not None)
+    return Cost(flops, X.nbytes + W.nbytes + dY.nbytes, written, W.nbytes)
+
+
+def conv_gradients(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array | None, dX: Array | None) -> None:
+    """dw = dy (x) patches, db = sum of dy, and dx scatters w^T dy back over the windows."""
+    patches, w = _patches(op, X, W), _kernels(op, W)
+    N, G, _, P, _ = patches.shape
+    dy_image = channels_first(op.order, dY)
+    dy = dy_image.reshape(N, G, w.shape[1], P)  # (N, M, out...) -> (N, G, M/G, P)
+    dw = channels_first(op.order, dW)
+    dw[...] = np.einsum("ngmp,ngcpk->gmck", dy, patches, optimize=True).reshape(dw.shape)
+    if db is not None:
+        db[...] = dy.sum(axis=(0, 3)).reshape(-1)
+    if dX is not None:
+        dx = channels_first(op.order, dX)
+        window, _ = conv_window(op, X.shape, W.shape)
+        columns = np.einsum("gmck,ngmp->ngcpk", w, dy, optimize=True)
+        window.scatter(columns.reshape(*dx.shape[:2], *dy_image.shape[2:], *window.kernel), dx)
+
+
+def _patches(op: OpView, X: Array, W: Array) -> Array:
+    """Return (N, G, C/G, P, K)."""
+    window, out = conv_window(op, X.shape, W.shape)
+    x = channels_first(op.order, X)
+    patches = window.patches(window.padded(x))
+    P = int(np.prod(cast("tuple[int, ...]", out), dtype=np.int64))
+    return patches.reshape(x.shape[0], op.group, x.shape[1] // op.group, P, window.size)
+
+
+def _kernels(op: OpView, W: Array) -> Array:
+    """Return (G, M/G, C/G, K)."""
+    w = channels_first(op.order, W)
+    return w.reshape(op.group, w.shape[0] // op.group, w.shape[1], int(np.prod(w.shape[2:], dtype=np.int64)))
+
+
+def _first(op: OpView, dims: Sequence[int | None]) -> Dims:
+    """Return the extents with the channels as dimension 1."""
+    return (dims[0], dims[-1], *dims[1:-1]) if op.order.upper() == "NHWC" and len(dims) > 2 else tuple(dims)
+
+
+def _show(dims: Sequence[int | None]) -> str:
+    return "(" + ", ".join("?" if n is None else str(n) for n in dims) + ")"
+
+
+def _declare(type: str) -> tuple[OpSchema, OpSchema]:
+    """Declare an operator and its gradient operator under one of the four names."""
+    forward = schema(
+        type,
+        """Y[n, m, p] = b[m] + sum over c, k of W[m, c, k] * X[n, c, p * stride + k * dilation - pad].
+
+        Cross-correlation over sliding windows, as in all deep-learning libraries. The number of spatial dimensions is that of the
+        kernel, not that of the operator's name.""",
+        inputs=[
+            blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
+            blob("W", "X", doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),
+            blob("b", "X", optional=True, doc="(M)"),
+        ],
+        outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
+        args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
+        ineffective=half_pairs,
+        onnx="Conv",
+        source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
+        example=f"""
+        >>> run("{type}", np.arange(9.0, dtype="f").reshape(1, 1, 3, 3), np.ones((1, 1, 2, 2), "f"), kernel=2)
+        array([[[[ 8., 12.],
+                 [20., 24.]]]], dtype=float32)
+        """,
+    )
+    forward.infer(conv_infer)
+    forward.cost(conv_cost)
+    forward.gradient(conv_gradient)
+    kernel(forward)(conv)
+    backward = schema(
+        f"{type}Gradient",
+        """dW, db and dX of a convolution, from X, W and dY.
+
+        Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
+        inputs=[blob("X", FLOAT), blob("W", "X"), blob("dY", "X")],
+        outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
+        args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0), arg("no_bias", int, 0, doc="the convolution had no b")],
+        ineffective=half_pairs,
+        no_gradient=ends("second derivatives are not built"),
+        source="the transposed relations of the forward operator",
+        example=f"""
+        >>> X, W, dY = np.ones((1, 1, 3, 3), "f"), np.ones((1, 1, 2, 2), "f"), np.ones((1, 1, 2, 2), "f")
+        >>> run("{type}Gradient", X, W, dY, kernel=2, no_bias=1, outputs=2)[1]
+        array([[[[1., 2., 1.],
+                 [2., 4., 2.],
+                 [1., 2., 1.]]]], dtype=float32)
+        """,
+    )
+    backward.infer(conv_gradient_infer)
+    backward.cost(conv_gradient_cost)
+    backward.name_outputs(conv_gradient_outputs)
+    kernel(backward)(conv_gradients)
+    return forward, backward
+
+
+CONV, CONV_GRADIENT = _declare("Conv")
+CONV1D, CONV1D_GRADIENT = _declare("Conv1D")
+CONV2D, CONV2D_GRADIENT = _declare("Conv2D")
+CONV3D, CONV3D_GRADIENT = _declare("Conv3D")
+CONVS = (CONV, CONV1D, CONV2D, CONV3D)
+CONV_GRADIENTS = (CONV_GRADIENT, CONV1D_GRADIENT, CONV2D_GRADIENT, CONV3D_GRADIENT)

@@ -1,0 +1,124 @@
+"""Records from databases: CreateDB, TensorProtosDBInput.
+
+A record is a serialized `TensorProtos`: one TensorProto for each output (an image and its label, say). N is the batch size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tazza.db import DBReader
+from tazza.errors import ShapeError
+from tazza.operator import Array, Operator, OpView, arg, blob, ends, host_kernel, schema
+from tazza.proto import TensorProtos
+from tazza.proto.message import parse
+from tazza.tensor import Blob, DataType, TensorSpec
+from tazza.tensor.tensor_proto import tensor_proto_to_array
+
+READER = "caffe2::db::DBReader"
+
+CREATE_DB = schema(
+    "CreateDB",
+    "reader = a reader over the database `db` of the kind `db_type`.",
+    outputs=[blob("reader", type_name=READER)],
+    args=[
+        arg("db_type", str, "leveldb", doc="minidb, protodb, lmdb, leveldb"),
+        arg("db", str, "", doc="path; relative ones count from the root folder of the workspace"),
+        arg("num_shards", int, 1, minimum=1, doc="records are dealt out to this many readers"),
+        arg("shard_id", int, 0, minimum=0, doc="which of them this reader is"),
+    ],
+    no_gradient=ends("a reader is no tensor"),
+    source="Caffe2",
+)
+
+
+@host_kernel(CREATE_DB)
+class CreateDB:
+    """Opens the reader; it stays open as long as its blob holds it."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.root = getattr(operator.workspace, "root", None)
+
+    def run(self, op: OpView, reader: Blob) -> None:
+        source = op.db if self.root is None else str(self.root / op.db)
+        reader.set(DBReader(op.db_type, source, num_shards=op.num_shards, shard_id=op.shard_id))
+
+
+TENSOR_PROTOS_DB_INPUT = schema(
+    "TensorProtosDBInput",
+    """outputs = the next N records of a reader, stacked.
+
+    Tensor i of every record goes to output i: (N, dims...), or (dims...) with batch_size 0. After the last record follows the first one, within a
+    batch if need be. BYTE data comes out as uint8. The next batch is read while the net runs.""",
+    inputs=[blob("reader", type_name=READER)],
+    outputs=[blob("data", dynamic=True, variadic=True)],
+    args=[arg("batch_size", int, 0, minimum=0, doc="N; 0 gives one record without a batch dimension")],
+    no_gradient=ends("data has no gradient"),
+    source="Caffe2",
+)
+
+
+@TENSOR_PROTOS_DB_INPUT.infer
+def tensor_protos_db_input_infer(op: OpView, reader: object) -> tuple[TensorSpec, ...]:
+    del reader  # what the records hold is known only when they are read
+    return tuple(TensorSpec(None, DataType.UINT8) for _ in op.output_slots)
+
+
+@host_kernel(TENSOR_PROTOS_DB_INPUT)
+class TensorProtosDBInput:
+    """Holds one batch that a thread of its own reads ahead."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tazza-db-input")
+        self._reader: DBReader | None = None
+        self._next: Future[list[Array]] | None = None
+
+    def run(self, op: OpView, reader: Blob, data: tuple[Blob, ...]) -> None:
+        source = reader.get(DBReader)
+        if self._next is None or source is not self._reader:
+            self._reader = source
+            self._next = self._thread.submit(read_batch, source, op.batch_size, len(data))
+        try:
+            batch = self._next.result()
+        finally:
+            self._next = None
+        self._next = self._thread.submit(read_batch, source, op.batch_size, len(data))
+        for output, array in zip(data, batch, strict=True):
+            if not output.is_tensor:
+                output.reset()
+            output.tensor().assign(array)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+
+def read_batch(reader: DBReader, batch_size: int, count: int) -> list[Array]:
+    """Read `batch_size` records of `count` tensors each; returns one array (N, dims...) per tensor.
+
+    Raises:
+        ShapeError: a record holds another number of tensors, or shapes that differ within the batch.
+    """
+    if batch_size == 0:
+        return read_record(reader, count)
+    rows = [read_record(reader, count) for _ in range(batch_size)]
+    return [_stack(reader, [row[i] for row in rows], i) for i in range(count)]
+
+
+def read_record(reader: DBReader, count: int) -> list[Array]:
+    """Read one record of `count` tensors."""
+    key, value = reader.read()
+    protos = parse(TensorProtos, value, f"record {key!r}").protos
+    if len(protos) != count:
+        raise ShapeError(f"record {key!r} holds {len(protos)} tensors, the operator has {count} outputs")
+    return [tensor_proto_to_array(proto) for proto in protos]
+
+
+def _stack(reader: DBReader, rows: Sequence[Array], position: int) -> np.ndarray[Any, Any]:
+    shapes = {row.shape for row in rows}
+    if len(shapes) > 1:
+        raise ShapeError(f"tensor {position} has different shapes within a batch of {reader!r}: {sorted(shapes)}", hint="use batch_size 1")
+    return np.stack(rows)

@@ -1,0 +1,150 @@
+"""A generic registry: keys to values, with help messages, priorities, duplicate detection and a fallback.
+
+Operators, kernels, schemas, gradients, nets, DBs, serializers and flags are each held by one instance; nothing in tazza keeps a
+hand-written list of such things. A key that is missing is first sought by the `loader` (which may import the module that
+registers it), then in the fallback registry.
+
+State: `_entries` changes only under `_lock`; reading needs no lock, since entries are never mutated.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tazza.errors import DuplicateError, NotFoundError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Entry(Generic[V]):
+    """One registration: the value, what it is for, and how strongly it claims its key."""
+
+    value: V
+    help: str = ""
+    priority: int = 0
+
+
+class Registry(Generic[K, V]):
+    """A named mapping that is filled by decorators.
+
+    A key may be registered again with a higher priority, which replaces it; a lower priority is ignored; the same priority
+    raises `DuplicateError`. `loader(key)` is called once for each missing key and may register it as a side effect.
+
+    >>> colours: Registry[str, int] = Registry("colour")
+    >>> colours.register("red", 1, help="like a cherry")
+    >>> colours["red"], "blue" in colours, colours.help("red")
+    (1, False, 'like a cherry')
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        *,
+        loader: Callable[[K], None] | None = None,
+        known: Callable[[], frozenset[K]] | None = None,
+        fallback: Registry[K, V] | None = None,
+    ) -> None:
+        """Create a registry of things called `noun`; `known()` gives keys that the loader could bring."""
+        self.noun = noun
+        self.fallback = fallback
+        self._loader = loader
+        self._known = known
+        self._entries: dict[K, Entry[V]] = {}
+        self._lock = threading.RLock()
+
+    def register(self, key: K, value: V, *, help: str = "", priority: int = 0) -> None:
+        """Bind `key` to `value`.
+
+        Raises:
+            DuplicateError: the key is bound with the same priority.
+        """
+        with self._lock:
+            old = self._entries.get(key)
+            if old is not None and old.priority == priority:
+                raise DuplicateError(
+                    f"{self.noun} {key!r} is registered already, with the same priority {priority}",
+                    hint="register with a higher priority to replace it, or under another key",
+                )
+            if old is None or old.priority < priority:
+                self._entries[key] = Entry(value, help, priority)
+
+    def registering(self, key: K, *, help: str = "", priority: int = 0) -> Callable[[V], V]:
+        """Return a decorator that binds `key` to what it decorates."""
+
+        def decorate(value: V) -> V:
+            self.register(key, value, help=help, priority=priority)
+            return value
+
+        return decorate
+
+    def unregister(self, key: K) -> None:
+        """Forget `key`; meant for tests and for modules that are unloaded. Unknown keys are ignored."""
+        with self._lock:
+            self._entries.pop(key, None)
+
+    def entry(self, key: K) -> Entry[V] | None:
+        """Return the entry of `key`, asking the loader and then the fallback; None when nobody knows it."""
+        found = self._entries.get(key)
+        if found is None and self._loader is not None:
+            self._loader(key)
+            found = self._entries.get(key)
+        if found is None and self.fallback is not None:
+            found = self.fallback.entry(key)
+        return found
+
+    def get(self, key: K) -> V | None:
+        """Return the value of `key`, or None."""
+        found = self.entry(key)
+        return None if found is None else found.value
+
+    def __getitem__(self, key: K) -> V:
+        """Return the value of `key`.
+
+        Raises:
+            NotFoundError: nobody knows it; the message proposes near names.
+        """
+        found = self.entry(key)
+        if found is None:
+            raise NotFoundError(f"unknown {self.noun} {key!r}", hint=self.near(key))
+        return found.value
+
+    def __contains__(self, key: K) -> bool:
+        return self.entry(key) is not None
+
+    def help(self, key: K) -> str:
+        """Return the help message of `key`; empty when it has none or is unknown."""
+        found = self.entry(key)
+        return "" if found is None else found.help
+
+    def keys(self) -> list[K]:
+        """Return all keys in printing order: registered, loadable and of the fallback."""
+        names = set(self._entries)
+        if self._known is not None:
+            names |= self._known()
+        if self.fallback is not None:
+            names |= set(self.fallback.keys())
+        return sorted(names, key=str)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def registered(self) -> list[K]:
+        """Return the keys that are registered here by now, in the order of registration."""
+        return list(self._entries)
+
+    def near(self, key: K) -> str:
+        """Return a hint: names like `key`, or some that are known."""
+        names = [str(name) for name in self.keys()]
+        near = difflib.get_close_matches(str(key), names, n=3)
+        if near:
+            return f"did you mean {' or '.join(near)}?"
+        return f"known: {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}" if names else "none is registered"

@@ -1,0 +1,122 @@
+"""One count of threads for the process.
+
+It is the flag `num_threads` if that is above 0, else the first number of `OMP_NUM_THREADS`, else the CPUs that the
+process may use: those of its affinity mask, no more than the quota of its control group (Linux, versions 1 and 2)
+allows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from tazza.runtime.flags import flag
+from tazza.runtime.log import warn_once
+
+NUM_THREADS = flag(
+    "num_threads", 0, "threads of the process; 0: OMP_NUM_THREADS, else the CPUs it may use", alias="j", minimum=0
+)
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+def thread_count() -> int:
+    """Return the number of threads (1 or more) that all kernels together should use.
+
+    Raises:
+        InitError: the environment variable of the flag `num_threads` cannot be read.
+    """
+    chosen = NUM_THREADS.value
+    return chosen if chosen > 0 else _environment_count()
+
+
+@cache
+def _environment_count() -> int:
+    # Once for the process: OpenMP reads its variable once as well, and one count is what its libraries are told.
+    chosen = omp_count(os.environ.get("OMP_NUM_THREADS"))
+    return allowed_cpus() if chosen is None else chosen
+
+
+def omp_count(text: str | None) -> int | None:
+    """Return the first number of a value of `OMP_NUM_THREADS`; None, with one warning, if there is none above 0.
+
+    >>> omp_count("3,2"), omp_count(None)
+    (3, None)
+    """
+    if text is None:
+        return None
+    first = text.split(",")[0].strip()
+    if first.isdecimal() and int(first) > 0:
+        return int(first)
+    warn_once("OMP_NUM_THREADS", "OMP_NUM_THREADS=%r is not a number above 0 and is not used", text)
+    return None
+
+
+def allowed_cpus() -> int:
+    """Return the number of CPUs that affinity and control groups let this process use, at least 1.
+
+    A quota of 2.5 CPUs counts as 2: threads of OpenMP wait for each other, so one that is throttled halts all.
+    """
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota = cgroup_quota()
+    known = [count for count in (cpus, None if quota is None else int(quota)) if count is not None]
+    return max(1, min(known, default=1))
+
+
+def cgroup_quota(own: Path = OWN_CGROUPS, root: Path = CGROUPS) -> float | None:
+    """Return the CPUs that the control groups of this process grant, or None without a limit.
+
+    A group is also bound by the groups above it. Inside of a container the path that the kernel names may not be
+    mounted; its existing ancestors, at the least the root, then count.
+
+    Args:
+        own: the file that lists the groups of the process (lines `number:controllers:path`).
+        root: where the groups are mounted.
+    """
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return None  # no control groups on this system
+    limits: list[float] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        names = controllers.split(",")
+        if controllers == "":
+            limits += _limits(root, path, _quota_v2)
+        elif "cpu" in names:
+            for mount in (root / controllers, root / "cpu"):
+                limits += _limits(mount, path, _quota_v1)
+    return min(limits, default=None)
+
+
+def _limits(mount: Path, path: str, read: Callable[[Path], float | None]) -> list[float]:
+    group = mount / path.lstrip("/")
+    folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(mount)]
+    return [limit for folder in folders if (limit := read(folder)) is not None]
+
+
+def _quota_v2(folder: Path) -> float | None:
+    words = _words(folder / "cpu.max")
+    return _ratio(words[0], words[1]) if len(words) == 2 else None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    words = _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
+    return _ratio(words[0], words[1]) if len(words) == 2 else None
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text().split()
+    except OSError:
+        return []
+
+
+def _ratio(quota_us: str, period_us: str) -> float | None:
+    # "max" and -1 mean no limit
+    if not (quota_us.isdecimal() and period_us.isdecimal()) or int(period_us) == 0:
+        return None
+    return int(quota_us) / int(period_us)

@@ -1,0 +1,110 @@
+"""How the elements of a tensor lie in memory: with strides, or in a form that only one engine understands.
+
+The shape of a tensor is always the logical one; a vendor's blocked form is a property of it, not a copy. `REORDERS` is
+filled by the engines: whoever brings an opaque layout registers the function that makes plain data of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from tazza.errors import ShapeError
+from tazza.registry import Registry
+from tazza.tensor.dim import Dim
+
+if TYPE_CHECKING:
+    from tazza.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Base of the two layouts."""
+
+    def span_bytes(self, dims: Dim, itemsize: int) -> int:
+        """Bytes from the first to the last element of a tensor of shape `dims` with this layout."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Strided(Layout):
+    """Element i lies at sum(i[k] * strides[k]), in *elements*; None is row-major of whatever shape.
+
+    Use `Strided.of` for given strides, so that row-major ones become `ROW_MAJOR` and compare equal.
+    """
+
+    strides: tuple[int, ...] | None = None
+
+    @staticmethod
+    def of(dims: Sequence[int], strides: Sequence[int]) -> Strided:
+        """Return the layout of these strides for a tensor of shape `dims`.
+
+        Raises:
+            ShapeError: another rank, or a negative stride.
+
+        >>> Strided.of((2, 3), (3, 1)) is ROW_MAJOR
+        True
+        """
+        shape = Dim(dims)
+        if len(strides) != len(shape):
+            raise ShapeError(f"{len(strides)} strides {tuple(strides)} do not fit {shape} of rank {len(shape)}")
+        if any(step < 0 for step in strides):
+            raise ShapeError(f"strides {tuple(strides)} have a value < 0", hint="copy the data into positive order")
+        # The step of an axis of extent 0 or 1 is never taken, so it does not tell two layouts apart.
+        plain = zip(strides, shape.strides(), shape, strict=True)
+        if shape.numel == 0 or all(mine == dense or extent == 1 for mine, dense, extent in plain):
+            return ROW_MAJOR
+        return Strided(tuple(strides))
+
+    def steps(self, dims: Dim) -> tuple[int, ...]:
+        """Strides in elements for the shape `dims`."""
+        return dims.strides() if self.strides is None else self.strides
+
+    def span_bytes(self, dims: Dim, itemsize: int) -> int:
+        """Bytes from the first element to the end of the last; 0 when there is none."""
+        if self.strides is None or dims.numel == 0:
+            return dims.numel * itemsize
+        last = sum((extent - 1) * step for extent, step in zip(dims, self.strides, strict=True))
+        return (last + 1) * itemsize
+
+    def __str__(self) -> str:
+        return "row-major" if self.strides is None else f"strides {self.strides}"
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Layout):
+    """A form of `engine` that `descriptor` (hashable, its own business) describes; it takes `nbytes` with padding."""
+
+    engine: str
+    descriptor: Any
+    nbytes: int
+
+    def span_bytes(self, dims: Dim, itemsize: int) -> int:
+        """Bytes of the whole form, whatever the shape."""
+        return self.nbytes
+
+    def __str__(self) -> str:
+        return f"{self.engine} layout"
+
+
+ROW_MAJOR = Strided()
+
+REORDERS: Registry[str, Callable[[Tensor], npt.NDArray[Any]]] = Registry("reorder of engine")
+
+
+def channels_last(dims: Sequence[int]) -> Strided:
+    """Return the layout of a tensor of shape (N, C, spatial ...) whose channels are dense in memory.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> channels_last((2, 3, 5, 7)).strides
+    (105, 1, 21, 3)
+    """
+    if len(dims) < 2:
+        raise ShapeError(f"{Dim(dims)} of rank {len(dims)} < 2 has no channels")
+    steps = Dim((dims[0], *dims[2:], dims[1])).strides()
+    return Strided.of(dims, (steps[0], steps[-1], *steps[1:-1]))

@@ -1,0 +1,74 @@
+"""Where memory is: the CPU, memory of the CPU that a device reads directly (pinned), or a CUDA device."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from tazza.errors import NotFoundError
+
+_INDEXED = frozenset({"cuda"})
+_KINDS = frozenset({"cpu", "pinned"}) | _INDEXED
+_FORM = re.compile(r"([a-z]+)(?::(\d{1,6}))?")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A kind of memory and the index of its device; compared and sorted by both.
+
+    Made by `CPUPlace()`, `CUDAPlace(i)`, `PinnedPlace()` and `Place.parse`, which give one object per place.
+    """
+
+    kind: str
+    index: int = 0
+
+    @staticmethod
+    def parse(text: str) -> Place:
+        """Return the place that `str()` of it writes; `cuda` alone is `cuda:0`.
+
+        Raises:
+            NotFoundError: the text names no place.
+
+        >>> Place.parse("cuda:1") is CUDAPlace(1), str(Place.parse("cpu"))
+        (True, 'cpu')
+        """
+        match = _FORM.fullmatch(text)
+        kind, digits = ("", None) if match is None else match.groups()
+        if kind not in _KINDS or (digits is not None and kind not in _INDEXED):
+            raise NotFoundError(f"unknown place {text!r}", hint="known: cpu, pinned, cuda, cuda:<index>")
+        return _place(kind, 0 if digits is None else int(digits))
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the CPU reads and writes this memory."""
+        return self.kind not in _INDEXED
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}" if self.kind in _INDEXED else self.kind
+
+
+@functools.cache
+def _place(kind: str, index: int) -> Place:
+    return Place(kind, index)
+
+
+def CPUPlace() -> Place:
+    """Return the place of ordinary memory."""
+    return _place("cpu", 0)
+
+
+def PinnedPlace() -> Place:
+    """Return the place of page-locked memory of the CPU."""
+    return _place("pinned", 0)
+
+
+def CUDAPlace(index: int = 0) -> Place:
+    """Return the place of the memory of CUDA device `index`.
+
+    Raises:
+        NotFoundError: the index is negative.
+    """
+    if index < 0:
+        raise NotFoundError(f"unknown place 'cuda:{index}': the index {index} is less than 0")
+    return _place("cuda", index)

@@ -1,0 +1,157 @@
+"""The shared owner of a tensor's memory.
+
+`generation` is unique in the process and changes with the address, so that one comparison tells a binder of addresses
+(an executor) whether its addresses still hold, even when the whole storage was replaced. `version` counts writes:
+whoever keeps something derived from the content (a reordered weight, a folded constant) keeps it under this number,
+unless the storage `escaped`, which means that somebody outside holds a writable view and may write without telling.
+
+A storage is not locked: writers of a tensor are ordered by the net that runs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.errors import UnsupportedError
+from tazza.tensor.allocation import Allocation, allocator_of
+from tazza.tensor.dtype import DataType
+from tazza.tensor.place import CPUPlace, Place
+
+if TYPE_CHECKING:
+    from tazza.tensor.tensor import Tensor
+
+_generations = itertools.count(1)
+
+
+class Storage:
+    """Bytes at a place, allocated by the first `reserve`.
+
+    `holder` names the storage in messages about memory. `generation` is 0 while there is no memory.
+    """
+
+    __slots__ = ("_sharers", "allocation", "escaped", "generation", "holder", "place", "version")
+
+    def __init__(self, place: Place | None = None, *, allocation: Allocation | None = None, holder: str = "") -> None:
+        self.place = CPUPlace() if place is None else place
+        self.allocation = allocation
+        self.generation = 0 if allocation is None else next(_generations)
+        self.version = 0
+        self.escaped = False
+        self.holder = holder
+        self._sharers: weakref.WeakSet[Tensor] | None = None
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes that `reserve` gives without allocating."""
+        return 0 if self.allocation is None else self.allocation.nbytes
+
+    @property
+    def allocated(self) -> bool:
+        """Whether there is memory."""
+        return self.generation != 0
+
+    def reserve(self, nbytes: int) -> None:
+        """Make sure of `nbytes` bytes; memory that is large enough stays, else the old content is lost.
+
+        Raises:
+            OutOfMemoryError: there is not that much.
+        """
+        if self.allocation is not None and self.allocation.nbytes >= nbytes:
+            return
+        self.release()  # the old span first, so that both need not fit at once
+        self.allocation = allocator_of(self.place).allocate(nbytes, self.holder)
+        self.generation = next(_generations)
+
+    def release(self) -> None:
+        """Drop the memory; the next `reserve` allocates again."""
+        self.allocation = None
+        self.generation = 0
+        self.version += 1
+        self.escaped = False  # outside views, if any, hold the old memory
+
+    def mark_written(self) -> None:
+        """Say that the content changed."""
+        self.version += 1
+
+    @property
+    def address(self) -> int:
+        """Address of the first byte.
+
+        Raises:
+            UnsupportedError: there is no memory.
+        """
+        if self.allocation is None:
+            raise UnsupportedError(f"storage {self.holder!r} has no address", hint="reserve() memory first")
+        return self.allocation.address
+
+    def window(
+        self, dtype: DataType, shape: tuple[int, ...], offset_bytes: int, strides: tuple[int, ...] | None
+    ) -> npt.NDArray[Any]:
+        """Return a NumPy view of the reserved memory; `strides` in elements, None for row-major."""
+        assert self.allocation is not None, "reserve() comes first"
+        steps = None if strides is None else tuple(step * dtype.itemsize for step in strides)
+        return np.ndarray(shape, dtype.numpy, self.allocation.buffer, offset_bytes, steps)
+
+    @property
+    def share_count(self) -> int:
+        """Number of living tensors that were made to share this storage; 1 when nobody ever asked."""
+        return 1 if self._sharers is None else len(self._sharers)
+
+    def add_sharers(self, *tensors: Tensor) -> None:
+        """Count these tensors as sharing, until they die or leave."""
+        if self._sharers is None:
+            self._sharers = weakref.WeakSet()
+        for tensor in tensors:
+            self._sharers.add(tensor)
+
+    def remove_sharer(self, tensor: Tensor) -> None:
+        """Stop counting `tensor`."""
+        if self._sharers is not None:
+            self._sharers.discard(tensor)
+
+
+class StringStorage(Storage):
+    """References to `bytes` objects instead of raw memory; a string element takes 8 bytes of capacity, as a reference.
+
+    New elements are empty strings. There is no address to hand to a kernel library.
+    """
+
+    __slots__ = ("objects",)
+
+    def __init__(self, *, holder: str = "") -> None:
+        super().__init__(holder=holder)
+        self.objects: npt.NDArray[np.object_] | None = None
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes of the references."""
+        return 0 if self.objects is None else self.objects.size * DataType.STRING.itemsize
+
+    def reserve(self, nbytes: int) -> None:
+        """Make sure of references of `nbytes` bytes together."""
+        if self.objects is not None and self.capacity_bytes >= nbytes:
+            return
+        self.release()
+        self.objects = np.full(nbytes // DataType.STRING.itemsize, b"", object)
+        self.generation = next(_generations)
+
+    def release(self) -> None:
+        """Drop the references."""
+        self.objects = None
+        super().release()
+
+    def window(
+        self, dtype: DataType, shape: tuple[int, ...], offset_bytes: int, strides: tuple[int, ...] | None
+    ) -> npt.NDArray[Any]:
+        """Return a view of the references; `dtype` is STRING."""
+        assert self.objects is not None, "reserve() comes first"
+        first = offset_bytes // DataType.STRING.itemsize
+        if strides is None:
+            return self.objects[first : first + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        steps = tuple(step * DataType.STRING.itemsize for step in strides)
+        return np.lib.stride_tricks.as_strided(self.objects[first:], shape, steps)

@@ -1,0 +1,418 @@
+"""A tensor: a storage, an offset into it, and a spec (shape, element type, place, layout).
+
+What an executor may rely on:
+
+- `spec` is one immutable object. It is *replaced* whenever shape, element type, place, layout or offset change, and
+  kept when a resize asks for what is there. While `tensor.spec is old_spec` and
+  `tensor.storage.generation == old_generation`, every address computed from the tensor still holds.
+- Memory is allocated by the first touch (`array`, `address`, `assign` ...), so a tensor that was only resized has none.
+  A resize of a tensor that has memory makes room at once.
+- `resize` never moves to less memory; after growth the content is undefined. When the storage is shared with other
+  tensors, growth gives this one a storage of its own and leaves the others what they had.
+
+A tensor is not locked; see storage.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.errors import DTypeError, ShapeError, UnsupportedError
+from tazza.tensor.allocation import Allocation
+from tazza.tensor.dim import Dim
+from tazza.tensor.dtype import DataType
+from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided
+from tazza.tensor.place import CPUPlace, Place
+from tazza.tensor.spec import TensorSpec
+from tazza.tensor.storage import Storage, StringStorage
+
+_DLPACK_DEVICES = {"cpu": 1, "cuda": 2, "pinned": 3}  # DLDeviceType of dlpack.h
+_VALUES_SHOWN = 64
+_NO_ROOM = -1  # no storage has this generation
+
+
+class SupportsDLPack(Protocol):
+    """What can hand over its memory by DLPack."""
+
+    def __dlpack__(self, *, stream: None = None) -> object: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class Tensor:
+    """An n-dimensional array whose memory outlives its shapes.
+
+    >>> t = Tensor((2, 3))
+    >>> t.assign(np.arange(4, dtype=np.int32)); t
+    Tensor(int32[4], [0 1 2 3])
+    """
+
+    __slots__ = ("__weakref__", "_array", "_room_generation", "offset_bytes", "spec", "storage")
+
+    def __init__(
+        self,
+        dims: Iterable[SupportsIndex] = (0,),
+        dtype: DataType = DataType.FLOAT,
+        place: Place | None = None,
+        *,
+        layout: Layout = ROW_MAJOR,
+        holder: str = "",
+    ) -> None:
+        """Make a tensor that has no memory yet; `holder` names it in messages about memory."""
+        where = CPUPlace() if place is None else place
+        self.spec = TensorSpec(Dim(dims), dtype, where, layout)
+        self.storage = _storage_for(self.spec, holder)
+        self.offset_bytes = 0
+        self._array: npt.NDArray[Any] | None = None
+        self._room_generation = _NO_ROOM
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Dim:
+        """The extents, whatever the layout."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type."""
+        return self.spec.dtype
+
+    @property
+    def place(self) -> Place:
+        """Where the memory is."""
+        return self.spec.place
+
+    @property
+    def layout(self) -> Layout:
+        """How the elements lie in memory."""
+        return self.spec.layout
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.spec.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements without any padding."""
+        return self.spec.nbytes
+
+    @property
+    def allocated(self) -> bool:
+        """Whether there is memory for all elements, as after a first touch."""
+        needed = self.offset_bytes + self.layout.span_bytes(self.shape, self.dtype.itemsize)
+        return self.storage.allocated and self.storage.capacity_bytes >= needed
+
+    # -- shape and memory ----------------------------------------------------------------------------------------------
+
+    def resize(self, dims: Iterable[SupportsIndex], dtype: DataType | None = None, layout: Layout = ROW_MAJOR) -> None:
+        """Take another shape, element type (None keeps it) and layout; keep the memory where it is large enough.
+
+        After growth the content is undefined.
+
+        Raises:
+            ShapeError: an extent is negative.
+            OutOfMemoryError: growth is not possible.
+        """
+        old = self.spec
+        kind = old.dtype if dtype is None else dtype
+        shape = old.shape if isinstance(dims, tuple) and dims == old.dims else Dim(dims)
+        if shape != old.dims or old.dtype is not kind or (layout is not old.layout and layout != old.layout):
+            self._take_spec(TensorSpec(shape, kind, old.place, layout))
+
+    def resize_to(self, spec: TensorSpec) -> None:
+        """Take everything from `spec`; when that changes anything, `self.spec` becomes this very object.
+
+        Raises:
+            ShapeError: the spec has unknown extents.
+            OutOfMemoryError: growth is not possible.
+        """
+        if self.spec is spec or self.spec == spec:
+            return
+        if not spec.known:
+            raise ShapeError(f"a tensor cannot take {spec}: some extents are unknown", hint="infer the shape first")
+        self._take_spec(spec)
+
+    def _take_spec(self, spec: TensorSpec) -> None:
+        old = self.spec
+        self._drop_array()  # else the old memory would live on while new is made
+        strings_change = (spec.dtype is DataType.STRING) != (old.dtype is DataType.STRING)
+        if strings_change or spec.place != old.place:
+            self._leave_storage(spec)
+        elif self.storage.allocated:
+            self._make_room(spec)
+        self.spec = spec
+
+    def _make_room(self, spec: TensorSpec) -> None:
+        """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""
+        span = spec.layout.span_bytes(spec.shape, spec.dtype.itemsize)
+        if self.storage.allocated and self.storage.capacity_bytes >= self.offset_bytes + span:
+            return
+        self._drop_array()
+        if self.storage.share_count > 1 and self.storage.allocated:
+            self._leave_storage(spec)
+        self.offset_bytes = 0
+        self.storage.reserve(span)
+
+    def _drop_array(self) -> None:
+        self._array = None
+        self._room_generation = _NO_ROOM
+
+    def _leave_storage(self, spec: TensorSpec) -> None:
+        """Start a storage of this tensor's own; others that share the old one keep it."""
+        self.storage.remove_sharer(self)
+        self.storage = _storage_for(spec, self.storage.holder)
+        self.offset_bytes = 0
+
+    def reserve(self) -> None:
+        """Allocate now what the shape needs."""
+        self._make_room(self.spec)
+        self._room_generation = self.storage.generation
+
+    @property
+    def address(self) -> int:
+        """Address of the first element, allocated if need be; in elements of the layout.
+
+        Raises:
+            DTypeError: strings have no address.
+        """
+        if self.spec.dtype is DataType.STRING:
+            raise DTypeError(f"{self.spec} has no address: strings are references")
+        if self._room_generation != self.storage.generation:
+            self.reserve()
+        return self.storage.address + self.offset_bytes
+
+    def share(self, other: Tensor) -> None:
+        """Become the same data as `other`: one storage, two tensors, until one of them grows."""
+        if other is self:
+            return
+        self._become_view(other, other.spec, other.offset_bytes)
+
+    def view(self, dims: Iterable[SupportsIndex], *, offset: int = 0, strides: Sequence[int] | None = None) -> Tensor:
+        """Return a tensor over the same storage: `offset` and `strides` in elements, strides None for row-major.
+
+        Raises:
+            ShapeError: the view does not fit into the elements of this tensor.
+            UnsupportedError: the layout is not row-major.
+        """
+        if self.spec.layout != ROW_MAJOR:
+            raise UnsupportedError(f"cannot view {self.spec}: {self.spec.layout} is not row-major", hint="use plain()")
+        shape = Dim(dims)
+        layout = ROW_MAJOR if strides is None else Strided.of(shape, strides)
+        item = self.spec.dtype.itemsize
+        last = offset * item + layout.span_bytes(shape, item)
+        if offset < 0 or last > self.nbytes:
+            raise ShapeError(
+                f"view {shape} at element {offset} ends at byte {last} > {self.nbytes} bytes of {self.spec}",
+                hint="a view lies inside of its tensor",
+            )
+        self.reserve()  # a storage that moves at first touch would leave the view behind
+        view = Tensor((0,), self.spec.dtype, self.spec.place)
+        view._become_view(
+            self, TensorSpec(shape, self.spec.dtype, self.spec.place, layout), self.offset_bytes + offset * item
+        )
+        return view
+
+    def _become_view(self, other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
+        self.storage.remove_sharer(self)
+        # An equal spec at another offset is another address: the identity has to change.
+        moved = offset_bytes != self.offset_bytes
+        self.storage = other.storage
+        self.offset_bytes = offset_bytes
+        self.spec = dataclasses.replace(spec) if moved else spec
+        self._drop_array()
+        other.storage.add_sharers(self, other)
+
+    def release(self) -> None:
+        """Give the memory back (to the others, when it is shared) and keep the spec."""
+        if self.storage.share_count > 1:
+            self._leave_storage(self.spec)
+            self.spec = dataclasses.replace(self.spec)
+        else:
+            self.storage.release()
+            self.offset_bytes = 0
+        self._drop_array()
+
+    # -- content -------------------------------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """The elements as a NumPy view of the tensor's own memory, for kernels and other code of this package.
+
+        It is not counted as escaped, so whoever writes through it calls `mark_written`, and nobody keeps it longer than
+        the call: the next growth leaves it behind.
+
+        Raises:
+            UnsupportedError: the layout is opaque, or the CPU does not read the place.
+        """
+        storage = self.storage
+        array = self._array
+        if array is not None and self._room_generation == storage.generation:
+            return array
+        return self._make_array()
+
+    def _make_array(self) -> npt.NDArray[Any]:
+        spec = self.spec
+        if not isinstance(spec.layout, Strided):
+            raise UnsupportedError(f"{spec} has no plain elements in place", hint="use plain(), which reorders them")
+        self.reserve()
+        self._array = self.storage.window(spec.dtype, spec.shape, self.offset_bytes, spec.layout.strides)
+        return self._array
+
+    def mark_written(self) -> None:
+        """Say that the content changed."""
+        self.storage.version += 1
+
+    def plain(self) -> npt.NDArray[Any]:
+        """Return the elements as strided data and change nothing: a read-only view, or what the engine's reorder makes.
+
+        Raises:
+            NotFoundError: nobody registered a reorder for the engine of the layout.
+        """
+        layout = self.spec.layout
+        if isinstance(layout, Opaque):
+            return REORDERS[layout.engine](self)
+        view = self.array.view()
+        view.flags.writeable = False
+        return view
+
+    def make_plain(self) -> None:
+        """Bring an opaque layout into row-major order, in this tensor's own memory."""
+        if isinstance(self.spec.layout, Opaque):
+            self.assign(self.plain())
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Hand out a writable view without copying; an opaque layout becomes row-major first.
+
+        The storage counts as escaped from then on: nothing derived from its content is kept.
+
+        >>> t = Tensor.from_numpy(np.zeros(2)); t.numpy()[1] = 7; t
+        Tensor(float64[2], [0. 7.])
+        """
+        self.make_plain()
+        array = self.array
+        self.storage.escaped = True
+        return array.view()  # the caller may change shape or dtype of what it gets
+
+    def assign(self, array: npt.NDArray[Any]) -> None:
+        """Take shape, element type and a copy of the elements of `array`, which may have any strides and byte order.
+
+        Text is held as UTF-8 bytes.
+
+        Raises:
+            DTypeError: no tensor holds such elements; nothing was changed then.
+        """
+        dtype = DataType.of(array)
+        source = encode_text(array) if dtype is DataType.STRING else array
+        self.resize(array.shape, dtype)
+        np.copyto(self.array, source, casting="equiv")
+        self.storage.version += 1
+
+    @staticmethod
+    def from_numpy(array: npt.NDArray[Any], *, copy: bool | None = True) -> Tensor:
+        """Return a tensor with the elements of `array`.
+
+        `copy=False` shares the memory, `None` does so where possible. Shared memory counts as escaped.
+
+        Raises:
+            DTypeError: no tensor holds such elements.
+            UnsupportedError: `copy=False`, and the memory cannot be shared; says why.
+        """
+        dtype = DataType.of(array)
+        obstacle = "a copy was asked for" if copy is True else _sharing_obstacle(array, dtype)
+        if obstacle is None:
+            return _adopted(array, dtype)
+        if copy is False:
+            raise UnsupportedError(f"array {array.dtype}{array.shape} cannot be shared: {obstacle}", hint="copy=None")
+        tensor = Tensor(array.shape, dtype)
+        tensor.assign(array)
+        return tensor
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Let NumPy read it: without copying, a *read-only* view (`numpy()` hands out the writable one)."""
+        view = self.plain()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError(f"{self.spec} cannot become {np.dtype(dtype)} without a copy")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    # -- exchange ------------------------------------------------------------------------------------------------------
+
+    def __dlpack__(self, **options: object) -> object:
+        """Hand the memory to another library without copying; it counts as escaped."""
+        if self.spec.dtype is DataType.STRING:
+            raise BufferError(f"{self.spec} cannot be exchanged: strings are references")
+        export = cast("Callable[..., object]", self.numpy().__dlpack__)  # options vary with NumPy's version
+        return export(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        place = self.spec.place
+        return _DLPACK_DEVICES[place.kind], place.index
+
+    @staticmethod
+    def from_dlpack(source: SupportsDLPack) -> Tensor:
+        """Return a tensor over the memory of another library's array, without copying.
+
+        Raises:
+            DTypeError: no tensor holds such elements.
+            UnsupportedError: the memory cannot be shared (read-only, reversed strides).
+        """
+        array = np.from_dlpack(cast("Any", source))  # the type that NumPy's stub wants is private
+        return Tensor.from_numpy(array, copy=False)
+
+    def __repr__(self) -> str:
+        if not self.allocated:
+            return f"Tensor({self.spec}, no memory yet)"
+        if not isinstance(self.spec.layout, Strided) or not self.spec.place.is_host:
+            return f"Tensor({self.spec})"
+        return f"Tensor({self.spec}, {np.array2string(self.plain(), threshold=_VALUES_SHOWN)})"
+
+
+def _storage_for(spec: TensorSpec, holder: str) -> Storage:
+    return StringStorage(holder=holder) if spec.dtype is DataType.STRING else Storage(spec.place, holder=holder)
+
+
+def encode_text(array: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
+    """Return text of any kind as an object array of UTF-8 bytes.
+
+    Raises:
+        DTypeError: an element is neither `str` nor `bytes`.
+    """
+    encoded = np.empty(array.shape, object)
+    flat = encoded.reshape(-1)
+    for i, item in enumerate(array.reshape(-1).tolist()):
+        if isinstance(item, str):
+            flat[i] = item.encode()
+        elif isinstance(item, bytes):
+            flat[i] = item
+        else:
+            raise DTypeError(
+                f"element {i} of an object array is {type(item).__name__}, not str or bytes",
+                hint="string tensors hold text only; give numbers a numeric dtype",
+            )
+    return encoded
+
+
+def _sharing_obstacle(array: npt.NDArray[Any], dtype: DataType) -> str | None:
+    checks = (
+        (dtype is DataType.STRING, "strings are held as references"),
+        (array.dtype != dtype.numpy, f"byte order {array.dtype.byteorder!r} is not the machine's"),
+        (not array.flags.writeable, "it is read-only"),
+        (not array.flags.c_contiguous, "it is not contiguous"),
+        (not array.flags.aligned, f"its address is not a multiple of {dtype.itemsize}"),
+    )
+    return next((reason for fails, reason in checks if fails), None)
+
+
+def _adopted(array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+    tensor = Tensor(array.shape, dtype)
+    tensor.storage = Storage(CPUPlace(), allocation=Allocation.adopt(array))
+    tensor.storage.escaped = True
+    return tensor

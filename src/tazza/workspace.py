@@ -1,0 +1,314 @@
+"""Workspaces: who owns blobs and nets.
+
+A name is looked up among the workspace's own blobs, then among the forwarded names, then in the parent. Forwarded names are resolved
+anew at each use. Writing a name that only the parent has writes the parent's blob.
+
+State: `_blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living workspaces of the process are
+in `_living`, by weak reference.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.errors import ArgumentError, DuplicateError, NotFoundError
+from tazza.nets import NetBase, create_net
+from tazza.operator import Operator
+from tazza.proto import NetDef, OperatorDef, TensorProto
+from tazza.runtime.threads import thread_count
+from tazza.tensor import Blob, Tensor
+from tazza.tensor.tensor_proto import tensor_proto_to_array
+
+_living: weakref.WeakSet[Workspace] = weakref.WeakSet()
+_living_lock = threading.Lock()
+
+
+class Workspace:
+    """Blobs by name, and the nets that run on them.
+
+    >>> from tazza.operator import operator_def
+    >>> ws = Workspace()
+    >>> ws.feed("x", np.float32([-1, 2]))
+    >>> ws.run_operator(operator_def("Relu", ["x"], ["y"]))
+    >>> ws.fetch("y")
+    array([0., 2.], dtype=float32)
+    """
+
+    def __init__(
+        self, *, root: str | os.PathLike[str] = ".", parent: Workspace | None = None, forwarded: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a workspace.
+
+        Args:
+            root: folder against which operators resolve relative paths.
+            parent: whose blobs are seen too.
+            forwarded: own name -> name in `parent`; a workspace with such a map sees nothing else of its parent.
+
+        Raises:
+            ArgumentError: forwarded names without a parent, or of blobs that the parent does not have.
+        """
+        self.root = Path(root)
+        self.parent = parent
+        self._forwarded = {} if forwarded is None else dict(forwarded)
+        self._sees_parent = forwarded is None
+        self._blobs: dict[str, Blob] = {}
+        self._nets: dict[str, NetBase] = {}
+        self._lock = threading.RLock()
+        self._pool: ThreadPoolExecutor | None = None
+        if self._forwarded and parent is None:
+            raise ArgumentError("forwarded names need a parent workspace")
+        for name in self._forwarded.values():
+            if parent is not None and not parent.has_blob(name):
+                raise ArgumentError(f"the parent workspace has no blob {name!r} to forward")
+        with _living_lock:
+            _living.add(self)
+
+    # -- blobs -------------------------------------------------------------------------------------------------------------
+
+    def get_blob(self, name: str) -> Blob | None:
+        """Return the blob that a name stands for, or None."""
+        found = self._blobs.get(name)
+        if found is not None or self.parent is None:
+            return found
+        if name in self._forwarded:
+            return self.parent.get_blob(self._forwarded[name])
+        return self.parent.get_blob(name) if self._sees_parent else None
+
+    def has_blob(self, name: str) -> bool:
+        """Whether a name stands for a blob, here or in the parent."""
+        return self.get_blob(name) is not None
+
+    def create_blob(self, name: str) -> Blob:
+        """Return the blob of that name, made empty here when nobody has it."""
+        with self._lock:
+            found = self.get_blob(name)
+            if found is None:
+                found = self._blobs[name] = Blob(name)
+            return found
+
+    def blob(self, name: str) -> Blob:
+        """Return the blob of that name.
+
+        Raises:
+            NotFoundError: nobody has it.
+        """
+        found = self.get_blob(name)
+        if found is None:
+            raise NotFoundError(f"blob {name!r} does not exist", hint=f"blobs: {', '.join(self.blob_names()[:20])}")
+        return found
+
+    def local_blobs(self) -> list[str]:
+        """Return the names of the blobs that this workspace itself holds, sorted."""
+        return sorted(self._blobs)
+
+    def blob_names(self) -> list[str]:
+        """Return all names that stand for a blob here, sorted."""
+        names = set(self._blobs) | set(self._forwarded)
+        if self.parent is not None and self._sees_parent:
+            names |= set(self.parent.blob_names())
+        return sorted(names)
+
+    def remove_blob(self, name: str) -> bool:
+        """Remove an own blob; False when there is none. Nets that are bound to it keep it."""
+        with self._lock:
+            return self._blobs.pop(name, None) is not None
+
+    def rename_blob(self, old: str, new: str) -> Blob:
+        """Give an own blob another name.
+
+        Raises:
+            NotFoundError, DuplicateError: `old` is not an own blob, or `new` is taken.
+        """
+        with self._lock:
+            if old not in self._blobs:
+                raise NotFoundError(f"blob {old!r} is not in this workspace itself", hint="only own blobs can be renamed")
+            if self.has_blob(new):
+                raise DuplicateError(f"blob {new!r} exists already")
+            blob = self._blobs.pop(old)
+            blob.name = new
+            self._blobs[new] = blob
+            return blob
+
+    def feed(self, name: str, value: Any) -> None:
+        """Put a value into a blob: an array (copied, dtype kept), a Tensor, text or bytes, or a TensorProto.
+
+        Raises:
+            ArgumentError: a Python number or a list; make it an array, so that its dtype is said.
+            DTypeError: a dtype that tensors do not have.
+        """
+        if isinstance(value, (str, bytes)):
+            self.create_blob(name).set(value)
+        elif isinstance(value, TensorProto):
+            self._assign(name, tensor_proto_to_array(value))
+        elif isinstance(value, Tensor):
+            self._assign(name, value.plain())
+        elif isinstance(value, np.ndarray):
+            self._assign(name, cast("NDArray[Any]", value))
+        else:
+            kind = type(value).__name__
+            raise ArgumentError(f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto")
+
+    def _assign(self, name: str, array: NDArray[Any]) -> None:
+        blob = self.create_blob(name)
+        if isinstance(blob.value, Tensor):
+            blob.value.assign(array)
+        else:
+            blob.set(Tensor.from_numpy(array))
+
+    def fetch(self, name: str) -> Any:
+        """Return what a blob holds: a tensor as a fresh array, text as bytes, anything else as a describing text in bytes.
+
+        Raises:
+            NotFoundError: no such blob.
+        """
+        blob = self.blob(name)
+        if isinstance(blob.value, Tensor) and blob.value.allocated:
+            return np.array(blob.value.plain())
+        if isinstance(blob.value, (str, bytes)):
+            return blob.value.encode() if isinstance(blob.value, str) else blob.value
+        return blob.describe().encode()
+
+    def blob_bytes(self) -> dict[str, int]:
+        """Return the bytes of memory behind each own blob that holds a tensor."""
+        return {name: blob.value.nbytes for name, blob in self._blobs.items() if isinstance(blob.value, Tensor)}
+
+    # -- nets --------------------------------------------------------------------------------------------------------------
+
+    def create_net(self, definition: NetDef, *, overwrite: bool = False, strict: bool = False) -> NetBase:
+        """Make a net and keep it under its name.
+
+        Raises:
+            DuplicateError: the name is taken, and `overwrite` is not set.
+        """
+        if definition.name in self._nets and not overwrite:
+            raise DuplicateError(f"net {definition.name!r} exists already", hint="pass overwrite=True, or give it another name")
+        made = create_net(definition, self, strict=strict)
+        with self._lock:
+            former = self._nets.get(definition.name)
+            self._nets[definition.name] = made
+        if former is not None:
+            former.close()
+        return made
+
+    def net(self, name: str) -> NetBase:
+        """Return a net that was created.
+
+        Raises:
+            NotFoundError: no net of that name.
+        """
+        found = self._nets.get(name)
+        if found is None:
+            raise NotFoundError(f"net {name!r} does not exist", hint=f"nets: {', '.join(self.nets())}")
+        return found
+
+    def nets(self) -> list[str]:
+        """Return the names of the nets that were created, sorted."""
+        return sorted(self._nets)
+
+    def run_net(self, name: str, times: int = 1) -> None:
+        """Run a created net `times` times."""
+        found = self.net(name)
+        for _ in range(times):
+            found.run()
+
+    def delete_net(self, name: str) -> bool:
+        """Close and forget a net; False when there is none of that name. Its blobs stay."""
+        with self._lock:
+            found = self._nets.pop(name, None)
+        if found is not None:
+            found.close()
+        return found is not None
+
+    def run_net_once(self, definition: NetDef, *, strict: bool = False) -> None:
+        """Make a net, run it once, and forget it."""
+        made = create_net(definition, self, strict=strict)
+        try:
+            made.run()
+        finally:
+            made.close()
+
+    def run_operator(self, definition: OperatorDef, *, strict: bool = False) -> None:
+        """Make an operator, run it once, and forget it."""
+        made = Operator(definition, self, strict=strict)
+        try:
+            with np.errstate(all="ignore"):
+                made.run()
+        finally:
+            made.close()
+
+    # -- the rest ----------------------------------------------------------------------------------------------------------
+
+    def thread_pool(self) -> ThreadPoolExecutor:
+        """Return this workspace's pool of threads, made on first use."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="tazza-workspace")
+            return self._pool
+
+    def reset(self) -> None:
+        """Remove all nets and own blobs."""
+        with self._lock:
+            nets, self._nets = list(self._nets.values()), {}
+            self._blobs.clear()
+            pool, self._pool = self._pool, None
+        for net in nets:
+            net.close()
+        if pool is not None:
+            pool.shutdown()
+
+
+def living_workspaces() -> Iterator[Workspace]:
+    """Yield every workspace of the process that is still referred to."""
+    with _living_lock:
+        found = list(_living)
+    yield from found
+
+
+# -- named workspaces: one of them is current ---------------------------------------------------------------------------------
+
+_named: dict[str, Workspace] = {}
+_current = "default"
+_named_lock = threading.RLock()
+
+
+def current_workspace() -> Workspace:
+    """Return the current workspace; at first one called `default`."""
+    with _named_lock:
+        return _named.setdefault(_current, Workspace()) if _current not in _named else _named[_current]
+
+
+def current_workspace_name() -> str:
+    """Return the name of the current workspace."""
+    return _current
+
+
+def workspace_names() -> list[str]:
+    """Return the names of all named workspaces, sorted."""
+    with _named_lock:
+        return sorted({*_named, _current})
+
+
+def switch_workspace(name: str, *, create: bool = False, parent: Workspace | None = None) -> Workspace:
+    """Make the workspace of that name the current one.
+
+    Raises:
+        NotFoundError: it does not exist and `create` is not set.
+    """
+    global _current
+    with _named_lock:
+        current_workspace()
+        if name not in _named:
+            if not create:
+                raise NotFoundError(f"workspace {name!r} does not exist", hint="pass create=True")
+            _named[name] = Workspace(parent=parent)
+        _current = name
+        return _named[name]

@@ -1,0 +1,231 @@
+"""The harness of operator tests: a `Case` is data, `check_op` runs it on one engine and asserts all that holds for any operator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.operator import (
+    ENGINES,
+    KERNELS,
+    LocalBlobs,
+    Operator,
+    OpView,
+    SparseGradient,
+    find_schema,
+    gradient_for_op,
+    operator_def,
+    why_unavailable,
+)
+from tazza.operator.gradient import GradientRule
+from tazza.operator.schema import gather
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, Tensor, TensorSpec
+
+Array = NDArray[Any]
+
+TOLERANCE = {"float16": (2e-3, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-12, 1e-12)}
+"""dtype -> (relative, absolute) for short sums; a case with longer reductions multiplies both by its `slack`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of an operator and what must come out.
+
+    `expected` is the outputs, or a function of the inputs that gives them by another formula than the kernel's. `batched` lists the inputs
+    whose first axis may be cut to length 0. `gradient` False switches the gradient check off, with the reason in the test.
+    """
+
+    type: str
+    inputs: Sequence[Any]
+    expected: Any
+    args: dict[str, Any] = field(default_factory=dict[str, Any])
+    outputs: int | None = None
+    batched: tuple[int, ...] = ()
+    gradient: bool = True
+    slack: float = 1.0
+    id: str = ""
+
+    def arrays(self) -> list[Array]:
+        """Return fresh copies of the inputs."""
+        return [np.array(value) for value in self.inputs]
+
+    def definition(self, engine: str = "") -> OperatorDef:
+        """Return the OperatorDef with inputs in0, in1 ... and outputs out0 ..."""
+        declared = find_schema(self.type)
+        count = sum(not spec.optional for spec in declared.outputs) if self.outputs is None else self.outputs
+        names = [f"in{i}" for i in range(len(self.inputs))], [f"out{i}" for i in range(count)]
+        return operator_def(self.type, *names, engine=engine, **self.args)
+
+
+def engines_of(type: str) -> list[str]:
+    """Return the engines that have a kernel of this type and are available."""
+    return [name for name in ENGINES if why_unavailable(type, "cpu", name) is None]
+
+
+def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
+    """Parametrize a test over cases and the engines that have a kernel for each."""
+    listed: list[Any] = []
+    for position, case in enumerate(cases):
+        name = case.id if case.id else str(position)
+        listed.extend(pytest.param(case, engine, id=f"{case.type}-{name}-{engine}") for engine in engines_of(case.type))
+    return pytest.mark.parametrize(("case", "engine"), listed)
+
+
+def check_op(case: Case, engine: str) -> None:
+    """Run `case` on `engine` and assert everything that must hold."""
+    definition = case.definition(engine)
+    inputs = case.arrays()
+    results, operator = run(definition, inputs)
+    _check_engine(operator, engine)
+    _check_specs(operator, inputs, results)
+    expected = case.expected(*inputs) if callable(case.expected) else case.expected
+    expected = expected if isinstance(expected, (tuple, list)) else (expected,)
+    assert len(cast("Sequence[Any]", expected)) == len(results)
+    for got, wanted in zip(results, cast("Sequence[Any]", expected), strict=True):
+        assert_close(got, np.asarray(wanted), case.slack)
+    for before, after in zip(case.arrays(), inputs, strict=True):
+        np.testing.assert_array_equal(before, after, err_msg="an input was changed")
+    again = OperatorDef.FromString(definition.SerializeToString())
+    assert again == definition
+    _check_strided(case, definition, results)
+    _check_in_place(case, definition, results)
+    _check_empty(case, engine)
+    if case.gradient and isinstance(operator.schema.gradient_rule, GradientRule):
+        check_gradient(case, engine)
+
+
+def run(definition: OperatorDef, inputs: Sequence[Any]) -> tuple[list[Array], Operator]:
+    """Run an operator on tensors that share the memory of `inputs`; returns its outputs and the operator."""
+    blobs = LocalBlobs()
+    for name, value in zip(definition.input, inputs, strict=True):
+        if name not in blobs.blobs:
+            blobs.create_blob(name).set(_share(value) if isinstance(value, np.ndarray) else value)
+    operator = Operator(definition, blobs, strict=True)
+    with np.errstate(all="ignore"):
+        operator.run()
+    results = [np.array(blob.tensor().plain()) for blob in operator.outputs]
+    operator.close()
+    return results, operator
+
+
+def assert_close(got: Array, wanted: Array, slack: float = 1.0) -> None:
+    """Assert equal shape and values, to rounding for floats."""
+    assert got.shape == wanted.shape
+    if got.dtype.kind == "f":
+        relative, absolute = TOLERANCE[got.dtype.name]
+        np.testing.assert_allclose(got, wanted, rtol=relative * slack, atol=absolute * slack)
+    else:
+        np.testing.assert_array_equal(got, wanted)
+
+
+def check_gradient(case: Case, engine: str, *, seed: int = 0) -> None:
+    """Compare the emitted gradient operators with a float64 central difference of the reference kernel in one direction."""
+    random = np.random.default_rng(seed)
+    definition = case.definition(engine)
+    inputs = case.arrays()
+    outputs, operator = run(definition, inputs)
+    weights = [random.standard_normal(y.shape) if y.dtype.kind == "f" else None for y in outputs]
+    given = [None if w is None else f"{name}_grad" for name, w in zip(definition.output, weights, strict=True)]
+    emitted, gradients = gradient_for_op(operator.op, given)
+    blobs = dict(zip((*definition.input, *definition.output), (*inputs, *outputs), strict=True))
+    blobs.update((n, w.astype(y.dtype)) for n, w, y in zip(given, weights, outputs, strict=True) if n is not None and w is not None)
+    for step in emitted:
+        made, _ = run(step, [blobs[name] for name in step.input])
+        blobs.update(zip(step.output, made, strict=True))
+    directions = [random.standard_normal(x.shape) if g is not None else None for x, g in zip(inputs, gradients, strict=True)]
+    analytic = sum(
+        float(np.sum(d * _dense(g, blobs, x))) for d, g, x in zip(directions, gradients, inputs, strict=True) if d is not None
+    )
+    numeric = _central_difference(operator.op, inputs, directions, weights)
+    scale = max(abs(numeric), *(float(np.linalg.norm(w)) for w in weights if w is not None))
+    assert abs(analytic - numeric) <= 1e-4 * case.slack * max(scale, 1.0), (analytic, numeric)
+
+
+def _central_difference(op: OpView, inputs: list[Array], directions: list[Any], weights: list[Any], step: float = 1e-4) -> float:
+    def value(sign: float) -> float:
+        moved = [x if d is None else x.astype(np.float64) + sign * step * d for x, d in zip(inputs, directions, strict=True)]
+        results = evaluate(op, moved)
+        return sum(float(np.sum(w * y)) for w, y in zip(weights, results, strict=True) if w is not None)
+
+    return (value(1.0) - value(-1.0)) / (2 * step)
+
+
+def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
+    """Run the reference kernel function directly; float inputs may be float64, which the schema would refuse."""
+    specs = [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in inputs]
+    op.read_values_with(lambda letter: inputs[op.input_slots.index(letter)])
+    inferred = cast("Sequence[TensorSpec]", op.schema.infer_specs(op, specs))
+    results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
+    function = KERNELS[op.type, "cpu", "reference"].function
+    assert function is not None
+    values = gather(op.schema.inputs, op.input_slots, inputs) | gather(op.schema.outputs, op.output_slots, results) | {"op": op}
+    function(**{name: values[name] for name in inspect.signature(function).parameters})
+    return results
+
+
+def _dense(gradient: Any, blobs: dict[str, Array], like: Array) -> Array:
+    if not isinstance(gradient, SparseGradient):
+        return blobs[gradient]
+    dense = np.zeros(like.shape)
+    np.add.at(dense, blobs[gradient.indices].reshape(-1), blobs[gradient.values].reshape(-1, *like.shape[1:]))
+    return dense
+
+
+def _share(array: Array) -> Tensor:
+    strided = any(step <= 0 for step in array.strides) or not array.flags.writeable
+    return Tensor.from_numpy(array, copy=True) if strided else Tensor.from_numpy(array, copy=None)
+
+
+def _check_engine(operator: Operator, engine: str) -> None:
+    taken = [choice.engine for choice in operator.choices if choice.reason is None]
+    assert taken == [engine], f"asked for {engine}, ran {operator.choices}"
+
+
+def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[Array]) -> None:
+    specs = operator.schema.infer_specs(operator.op, [TensorSpec(x.shape, DataType.of(x)) for x in inputs])
+    for spec, result, declared in zip(specs, results, operator.op.output_slots, strict=True):
+        assert isinstance(spec, TensorSpec)
+        if not operator.schema.blob_out(declared).dynamic:
+            assert (tuple(spec.shape), spec.dtype) == (result.shape, DataType.of(result))
+
+
+def _check_strided(case: Case, definition: OperatorDef, results: Sequence[Array]) -> None:
+    """Inputs whose memory is not row-major must give the same."""
+    strided = [np.asfortranarray(np.repeat(x, 2, axis=-1))[..., ::2] if x.ndim else x for x in case.arrays()]
+    again, _ = run(definition, strided)
+    for got, wanted in zip(again, results, strict=True):
+        assert_close(got, wanted, case.slack)
+
+
+def _check_in_place(case: Case, definition: OperatorDef, results: Sequence[Array]) -> None:
+    """Each allowed in-place pair must give what the operator gives out of place."""
+    schema = find_schema(case.type)
+    op = schema.view(definition)
+    for out, letters in schema.in_place.items():
+        for letter in letters:
+            if out not in op.output_slots or letter not in op.input_slots:
+                continue
+            source, target = op.input_slots.index(letter), op.output_slots.index(out)
+            if case.arrays()[source].shape != results[target].shape or case.arrays()[source].dtype != results[target].dtype:
+                continue
+            aliased = OperatorDef.FromString(definition.SerializeToString())
+            aliased.output[target] = aliased.input[source]
+            again, _ = run(aliased, case.arrays())
+            for got, wanted in zip(again, results, strict=True):
+                assert_close(got, wanted, case.slack)
+
+
+def _check_empty(case: Case, engine: str) -> None:
+    """A batch of 0 must run and give the shapes that inference says."""
+    if not case.batched:
+        return
+    inputs = [x[:0] if i in case.batched else x for i, x in enumerate(case.arrays())]
+    results, operator = run(case.definition(engine), inputs)
+    _check_specs(operator, inputs, results)

@@ -1,0 +1,51 @@
+"""Recorded runs of the genuine Caffe2: reading the files in `tests/data/golden`, and what counts as equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.proto import OperatorDef
+
+FOLDER = Path(__file__).parent / "data" / "golden"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recorded run: the operator, its inputs and outputs in order, and the gradient operators that Caffe2 emits for it."""
+
+    name: str
+    definition: OperatorDef
+    inputs: list[NDArray[Any]]
+    outputs: list[NDArray[Any]]
+    gradient: list[OperatorDef]
+
+
+def operators() -> list[str]:
+    """Return the operator types that have recordings here."""
+    return sorted(path.stem for path in FOLDER.glob("*.npz"))
+
+
+def recordings(type: str) -> Iterator[Recording]:
+    """Yield the recorded runs of an operator type."""
+    with np.load(FOLDER / f"{type}.npz", allow_pickle=False) as stored:
+        for case in sorted({key.split("/")[0] for key in stored.files}):
+            parts = {key.split("/")[1]: stored[key] for key in stored.files if key.startswith(f"{case}/")}
+            definition = OperatorDef.FromString(parts["op"].tobytes())
+            gradient = [OperatorDef.FromString(part.tobytes()) for part in _series(parts, "grad")]
+            inputs, outputs = [_text(part) for part in _series(parts, "in")], [_text(part) for part in _series(parts, "out")]
+            yield Recording(f"{type}-{case}", definition, inputs, outputs, gradient)
+
+
+def _series(parts: dict[str, NDArray[Any]], prefix: str) -> list[NDArray[Any]]:
+    count = sum(key.startswith(prefix) and key.removeprefix(prefix).isdigit() for key in parts)
+    return [parts[f"{prefix}{i}"] for i in range(count)]
+
+
+def _text(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(object) if array.dtype.kind == "S" else array

@@ -1,0 +1,140 @@
+"""Convolutions: against a plain loop over windows, on every engine; and what is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.errors import ArgumentError, ShapeError
+from tazza.operator import run_op
+from tests.check import Case, check_op, on_all_engines
+
+Array = NDArray[Any]
+
+
+def values(*shape: int) -> Array:
+    """Return float32 numbers of that shape, the same in every run."""
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def convolve(pads: list[int], strides: list[int], dilations: list[int], group: int = 1) -> Any:
+    """Return a convolution as the definition says it: one sum for each output element, in float64."""
+
+    def function(X: Array, W: Array, b: Array | None = None) -> Array:
+        D = X.ndim - 2
+        x = np.pad(X.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:D], pads[D:], strict=True)])
+        kernel, M, Cg = W.shape[2:], W.shape[0], W.shape[1]
+        cover = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
+        out = [(n - c) // s + 1 for n, c, s in zip(x.shape[2:], cover, strides, strict=True)]
+        Y = np.zeros((X.shape[0], M, *out))
+        for m, place in product(range(M), np.ndindex(*out)):
+            first = m // (M // group) * Cg
+            where = [slice(p * s, p * s + c, d) for p, s, c, d in zip(place, strides, cover, dilations, strict=True)]
+            Y[(slice(None), m, *place)] = (x[(slice(None), slice(first, first + Cg), *where)] * W[m]).sum(axis=tuple(range(1, D + 2)))
+        return Y if b is None else Y + b.reshape(-1, *[1] * D)
+
+    return function
+
+
+def channels_last(function: Any) -> Any:
+    """Return the same convolution for blobs whose channels stand last."""
+
+    def moved(X: Array, W: Array, *b: Array) -> Array:
+        return np.moveaxis(function(np.moveaxis(X, -1, 1), np.moveaxis(W, -1, 1), *b), 1, -1)
+
+    return moved
+
+
+CASES = [
+    Case("Conv", [values(2, 3, 7, 6), values(5, 3, 3, 2), values(5)], convolve([0] * 4, [1, 1], [1, 1]), {"kernels": [3, 2]}, batched=(0,)),
+    Case(
+        "Conv",
+        [values(2, 4, 9, 8), values(6, 2, 3, 2), values(6)],
+        convolve([1, 0, 2, 3], [2, 3], [2, 1], group=2),
+        {"kernel_h": 3, "kernel_w": 2, "stride_h": 2, "stride_w": 3, "dilations": [2, 1], "pad_t": 1, "pad_l": 0, "pad_b": 2, "pad_r": 3, "group": 2},
+        id="everything",
+    ),
+    Case("Conv", [values(3, 4, 5, 7), values(6, 4, 1, 1), values(6)], convolve([0] * 4, [1, 1], [1, 1]), {"kernel": 1}, batched=(0,), id="1x1"),
+    Case("Conv", [values(3, 4, 5, 7), values(6, 2, 1, 1)], convolve([0] * 4, [1, 1], [1, 1], group=2), {"kernel": 1, "group": 2}, id="1x1-groups"),
+    Case("Conv", [values(2, 6, 5, 7), values(6, 1, 3, 3), values(6)], convolve([1] * 4, [1, 1], [1, 1], group=6), {"kernel": 3, "pad": 1, "group": 6}, id="depthwise"),
+    Case(
+        "Conv",
+        [values(2, 7, 6, 4), values(6, 3, 2, 2), values(6)],
+        channels_last(convolve([1] * 4, [2, 2], [1, 1], group=2)),
+        {"kernels": [3, 2], "pad": 1, "stride": 2, "group": 2, "order": "NHWC"},
+        batched=(0,),
+        id="nhwc",
+    ),
+    Case("Conv", [values(2, 5, 7, 4), values(6, 1, 1, 4), values(6)], channels_last(convolve([0] * 4, [1, 1], [1, 1])), {"kernel": 1, "order": "nhwc"}, id="nhwc-1x1"),
+    Case("Conv1D", [values(2, 3, 8), values(5, 3, 3), values(5)], convolve([2, 1], [2], [1]), {"kernels": [3], "pads": [2, 1], "strides": [2]}),
+    Case("Conv2D", [values(1, 3, 7, 6), values(5, 3, 3, 2)], convolve([0] * 4, [1, 1], [1, 1]), {"kernels": [3, 2]}),
+    Case(
+        "Conv3D",
+        [values(2, 3, 5, 4, 6), values(4, 3, 2, 3, 2), values(4)],
+        convolve([1, 0, 1, 0, 1, 1], [1, 1, 2], [1, 1, 2]),
+        {"kernels": [2, 3, 2], "pads": [1, 0, 1, 0, 1, 1], "strides": [1, 1, 2], "dilations": [1, 1, 2]},
+        slack=4,
+    ),
+    Case("Conv", [values(2, 3, 7, 6), values(5, 3, 3, 3)], convolve([1, 0, 1, 1], [2, 2], [1, 1]), {"kernel": 3, "stride": 2, "legacy_pad": 2}, id="same"),
+]
+
+
+@on_all_engines(CASES)
+def test_conv(case: Case, engine: str) -> None:
+    check_op(case, engine)
+
+
+def test_same_padding_may_be_negative() -> None:
+    """A stride larger than the kernel skips elements; Caffe2 starts at a negative pad of (1 - 3) / 2 rounded to zero."""
+    X = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
+    Y = run_op("Conv1D", X, np.ones((1, 1, 1), np.float32), kernels=[1], strides=[4], legacy_pad=2)
+    np.testing.assert_array_equal(Y.ravel(), [0, 4])
+
+
+X4, W4, b4 = values(2, 4, 7, 5), values(6, 4, 3, 3), values(6)
+
+REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
+    ([X4, W4, b4], {"kernel": 2}, ShapeError, r"W has the kernel size \(3, 3\), the arguments say \(2, 2\)"),
+    ([X4[:, :3], W4, b4], {"kernel": 3}, ShapeError, r"X has 3 channels, W takes 4 in each of 1 groups"),
+    ([X4, W4[:5, :2], b4[:5]], {"kernel": 3, "group": 2}, ShapeError, r"5 output channels do not divide into 2 groups"),
+    ([X4, W4, b4[:5]], {"kernel": 3}, ShapeError, r"b has the shape \(5\), W has 6 output channels"),
+    ([X4[:, :, :2], W4, b4], {"kernel": 3}, ShapeError, r"the kernel covers 3 elements of dimension 0, the padded image has 2 \+ 0 \+ 0"),
+    ([X4[0], W4, b4], {"kernel": 3}, ShapeError, r"X has 3 dimensions \(4, 7, 5\), a kernel of 2 dimensions needs 4"),
+    ([X4, W4[0], b4], {"kernel": 3}, ShapeError, r"W has 3 dimensions"),
+    ([X4, W4, b4], {}, ArgumentError, "no kernel size"),
+    ([X4, W4, b4], {"kernel": 3, "strides": [1]}, ArgumentError, "strides has 1 elements"),
+    ([X4, W4, b4], {"kernel": 3, "legacy_pad": 1, "pad": 1}, ArgumentError, "legacy_pad = VALID makes its own pads"),
+    ([X4, W4, b4], {"kernel": 3, "legacy_pad": 7}, ArgumentError, "'legacy_pad' = 7 is not one of"),
+    ([X4, W4, b4], {"kernel": 3, "global_pooling": 1}, ArgumentError, "'global_pooling' = 1 is not one of 0"),
+    ([X4, W4, b4], {"kernel": 3, "stride_h": 2}, ArgumentError, "no argument 'stride_h'"),
+    ([X4, W4, b4], {"kernel": 0}, ArgumentError, "'kernel' = 0 is below its minimum 1"),
+    ([X4, W4, b4], {"kernel": 3, "order": "CHWN"}, ArgumentError, "'order' = 'CHWN' is not one of"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "args", "error", "text"), REFUSED)
+def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        run_op("Conv", *inputs, **args)
+
+
+@pytest.mark.parametrize(
+    ("args", "letters"),
+    [
+        ({}, "dW db dX"),
+        ({"no_bias": 1}, "dW dX"),
+        ({"no_gradient_to_input": 1}, "dW db"),
+        ({"no_bias": 1, "no_gradient_to_input": 1}, "dW"),
+    ],
+)
+def test_forms_of_the_gradient(args: dict[str, int], letters: str) -> None:
+    X, W, dY = values(2, 3, 6, 5), values(4, 3, 3, 2), values(2, 4, 4, 4)
+    full = dict(zip(("dW", "db", "dX"), run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=3), strict=True))
+    wanted = letters.split()
+    results = run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=len(wanted), **args)
+    for letter, result in zip(wanted, results if len(wanted) > 1 else [results], strict=True):
+        np.testing.assert_allclose(result, full[letter], rtol=1e-5)

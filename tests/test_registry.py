@@ -1,0 +1,124 @@
+"""The one registry class: priorities, duplicates, loader, fallback, near names, threads."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tazza.errors import DuplicateError, NotFoundError
+from tazza.registry import Registry
+
+
+def colours(**values: int) -> Registry[str, int]:
+    made: Registry[str, int] = Registry("colour")
+    for key, value in values.items():
+        made.register(key, value, help=f"{key} it is")
+    return made
+
+
+def test_a_decorator_binds_and_returns_what_it_decorates() -> None:
+    made: Registry[str, object] = Registry("function")
+
+    @made.registering("f", help="does nothing")
+    def function() -> None: ...
+
+    assert made["f"] is function
+    assert made.help("f") == "does nothing"
+    assert made.help("g") == ""
+
+
+def test_the_same_priority_is_a_duplicate_and_changes_nothing() -> None:
+    made = colours(red=1)
+    with pytest.raises(DuplicateError, match="colour 'red' is registered already, with the same priority 0"):
+        made.register("red", 2)
+    assert made["red"] == 1
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, unique=True))
+def test_the_highest_priority_wins_in_any_order(priorities: list[int]) -> None:
+    made: Registry[str, int] = Registry("colour")
+    for priority in priorities:
+        made.register("red", priority, priority=priority)
+    entry = made.entry("red")
+    assert entry is not None
+    assert entry.value == entry.priority == max(priorities)
+
+
+def test_unregister_forgets_and_ignores_the_unknown() -> None:
+    made = colours(red=1)
+    made.unregister("red")
+    made.unregister("red")
+    assert "red" not in made
+    assert made.get("red") is None
+    assert len(made) == 0
+
+
+def test_keys_are_sorted_and_counted() -> None:
+    made = colours(red=1, blue=2, green=3)
+    assert list(made) == made.keys() == ["blue", "green", "red"]
+    assert len(made) == 3
+
+
+def test_the_loader_brings_what_is_missing_and_known_lists_it() -> None:
+    asked: list[str] = []
+
+    def load(key: str) -> None:
+        asked.append(key)
+        if key == "pink":
+            made.register("pink", 7)
+
+    made: Registry[str, int] = Registry("colour", loader=load, known=lambda: frozenset({"pink"}))
+    assert made.keys() == ["pink"]
+    assert made["pink"] == 7
+    assert made["pink"] == 7
+    assert asked == ["pink"]
+    assert made.get("grey") is None
+
+
+def test_the_fallback_is_asked_last_and_hidden_by_own_keys() -> None:
+    lower = colours(red=1, blue=2)
+    upper: Registry[str, int] = Registry("colour", fallback=lower)
+    upper.register("red", 10)
+    assert (upper["red"], upper["blue"], lower["red"]) == (10, 2, 1)
+    assert upper.keys() == ["blue", "red"]
+    assert upper.help("blue") == "blue it is"
+
+
+@pytest.mark.parametrize(
+    ("made", "key", "hint"),
+    [
+        (colours(crimson=1, purple=2), "crimsom", "did you mean crimson?"),
+        (colours(crimson=1, purple=2), "xyz", "known: crimson, purple"),
+        (colours(**{f"c{i:02}": i for i in range(21)}), "xyz", "known: c00, .* c19 ..."),
+        (colours(), "xyz", "none is registered"),
+    ],
+    ids=["near", "all", "many", "none"],
+)
+def test_a_missing_key_names_near_ones(made: Registry[str, int], key: str, hint: str) -> None:
+    with pytest.raises(NotFoundError, match=f"^unknown colour '{key}'\n  hint: {hint}"):
+        _ = made[key]
+
+
+def test_of_many_threads_exactly_one_registers_a_key() -> None:
+    made: Registry[int, int] = Registry("number")
+    threads, keys = 8, 200
+    start = threading.Barrier(threads)
+
+    def work(thread: int) -> int:
+        start.wait()
+        won = 0
+        for key in range(keys):
+            try:
+                made.register(key, thread)
+                won += 1
+            except DuplicateError:
+                assert made[key] != thread
+        return won
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert sum(pool.map(work, range(threads))) == keys
+    assert len(made) == keys
