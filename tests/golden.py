@@ -38,7 +38,10 @@ def recordings(type: str) -> Iterator[Recording]:
             parts = {key.split("/")[1]: stored[key] for key in stored.files if key.startswith(f"{case}/")}
             definition = OperatorDef.FromString(parts["op"].tobytes())
             gradient = [OperatorDef.FromString(part.tobytes()) for part in _series(parts, "grad")]
-            inputs, outputs = [_text(part) for part in _series(parts, "in")], [_text(part) for part in _series(parts, "out")]
+            inputs, outputs = (
+                [_text(part) for part in _series(parts, "in")],
+                [_text(part) for part in _series(parts, "out")],
+            )
             yield Recording(f"{type}-{case}", definition, inputs, outputs, gradient)
 
 

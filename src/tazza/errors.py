@@ -1,8 +1,8 @@
 """All errors that tazza raises on purpose: one family, rooted in a `RuntimeError`.
 
 Old Caffe2 scripts catch `RuntimeError`; where a builtin type is what people catch for such a mistake (`KeyError`,
-`ValueError`, `TypeError`, `OSError`), the class inherits that as well. The first line of a message names the operator or
-the blob and the relation that failed with both values; `hint` says how to fix it.
+`ValueError`, `TypeError`, `OSError`), the class inherits that as well. The first line of a message names the operator
+or the blob and the relation that failed with both values; `hint` says how to fix it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TazzaError(RuntimeError):
         return "\n".join(lines)
 
 
-# -- what a net, an operator or its arguments may get wrong --------------------------------------------------------------
+# -- what a net, an operator or its arguments may get wrong ------------------------------------------------------------
 
 
 class SchemaError(TazzaError, ValueError):
@@ -71,11 +71,15 @@ class NetError(TazzaError, ValueError):
     """A net that is not well formed: duplicate name, missing producer, cycle, unknown type."""
 
 
+class KernelError(TazzaError):
+    """A kernel failed in a way that it should not: its cause is chained."""
+
+
 class NumericError(TazzaError, ArithmeticError):
     """A number that ends the work, such as a loss that is NaN."""
 
 
-# -- what is not there ----------------------------------------------------------------------------------------------------
+# -- what is not there -------------------------------------------------------------------------------------------------
 
 
 class NotFoundError(TazzaError, KeyError):
@@ -90,7 +94,7 @@ class UnavailableError(TazzaError):
     """An optional part (engine, library, device) is not usable here; the message says why and what would help."""
 
 
-# -- memory and files -----------------------------------------------------------------------------------------------------
+# -- memory and files --------------------------------------------------------------------------------------------------
 
 
 class OutOfMemoryError(TazzaError, MemoryError):

@@ -1,8 +1,8 @@
 """A generic registry: keys to values, with help messages, priorities, duplicate detection and a fallback.
 
-Operators, kernels, schemas, gradients, nets, DBs, serializers and flags are each held by one instance; nothing in tazza keeps a
-hand-written list of such things. A key that is missing is first sought by the `loader` (which may import the module that
-registers it), then in the fallback registry.
+Operators, kernels, schemas, gradients, nets, DBs, serializers and flags are each held by one instance; nothing in
+tazza keeps a hand-written list of such things. A key that is missing is first sought by the `loader` (which may
+import the module that registers it), then in the fallback registry.
 
 State: `_entries` changes only under `_lock`; reading needs no lock, since entries are never mutated.
 """
@@ -33,8 +33,9 @@ class Entry(Generic[V]):
 class Registry(Generic[K, V]):
     """A named mapping that is filled by decorators.
 
-    A key may be registered again with a higher priority, which replaces it; a lower priority is ignored; the same priority
-    raises `DuplicateError`. `loader(key)` is called once for each missing key and may register it as a side effect.
+    A key may be registered again with a higher priority, which replaces it; a lower priority is ignored; the same
+    priority raises `DuplicateError`. `loader(key)` is called once for each missing key and may register it as a side
+    effect.
 
     >>> colours: Registry[str, int] = Registry("colour")
     >>> colours.register("red", 1, help="like a cherry")

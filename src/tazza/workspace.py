@@ -1,9 +1,10 @@
 """Workspaces: who owns blobs and nets.
 
-A name is looked up among the workspace's own blobs, then among the forwarded names, then in the parent. Forwarded names are resolved
-anew at each use. Writing a name that only the parent has writes the parent's blob.
+A name is looked up among the workspace's own blobs, then among the forwarded names, then in the parent. Forwarded
+names are resolved anew at each use. Writing a name that only the parent has writes the parent's blob.
 
-State: `_blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living workspaces of the process are
+State: `_blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living
+    workspaces of the process are
 in `_living`, by weak reference.
 """
 
@@ -44,7 +45,11 @@ class Workspace:
     """
 
     def __init__(
-        self, *, root: str | os.PathLike[str] = ".", parent: Workspace | None = None, forwarded: Mapping[str, str] | None = None
+        self,
+        *,
+        root: str | os.PathLike[str] = ".",
+        parent: Workspace | None = None,
+        forwarded: Mapping[str, str] | None = None,
     ) -> None:
         """Create a workspace.
 
@@ -72,7 +77,7 @@ class Workspace:
         with _living_lock:
             _living.add(self)
 
-    # -- blobs -------------------------------------------------------------------------------------------------------------
+    # -- blobs ---------------------------------------------------------------------------------------------------------
 
     def get_blob(self, name: str) -> Blob | None:
         """Return the blob that a name stands for, or None."""
@@ -130,7 +135,9 @@ class Workspace:
         """
         with self._lock:
             if old not in self._blobs:
-                raise NotFoundError(f"blob {old!r} is not in this workspace itself", hint="only own blobs can be renamed")
+                raise NotFoundError(
+                    f"blob {old!r} is not in this workspace itself", hint="only own blobs can be renamed"
+                )
             if self.has_blob(new):
                 raise DuplicateError(f"blob {new!r} exists already")
             blob = self._blobs.pop(old)
@@ -155,7 +162,9 @@ class Workspace:
             self._assign(name, cast("NDArray[Any]", value))
         else:
             kind = type(value).__name__
-            raise ArgumentError(f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto")
+            raise ArgumentError(
+                f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto"
+            )
 
     def _assign(self, name: str, array: NDArray[Any]) -> None:
         blob = self.create_blob(name)
@@ -181,7 +190,7 @@ class Workspace:
         """Return the bytes of memory behind each own blob that holds a tensor."""
         return {name: blob.value.nbytes for name, blob in self._blobs.items() if isinstance(blob.value, Tensor)}
 
-    # -- nets --------------------------------------------------------------------------------------------------------------
+    # -- nets ----------------------------------------------------------------------------------------------------------
 
     def create_net(self, definition: NetDef, *, overwrite: bool = False, strict: bool = False) -> NetBase:
         """Make a net and keep it under its name.
@@ -190,7 +199,9 @@ class Workspace:
             DuplicateError: the name is taken, and `overwrite` is not set.
         """
         if definition.name in self._nets and not overwrite:
-            raise DuplicateError(f"net {definition.name!r} exists already", hint="pass overwrite=True, or give it another name")
+            raise DuplicateError(
+                f"net {definition.name!r} exists already", hint="pass overwrite=True, or give it another name"
+            )
         made = create_net(definition, self, strict=strict)
         with self._lock:
             former = self._nets.get(definition.name)
@@ -245,7 +256,7 @@ class Workspace:
         finally:
             made.close()
 
-    # -- the rest ----------------------------------------------------------------------------------------------------------
+    # -- the rest ------------------------------------------------------------------------------------------------------
 
     def thread_pool(self) -> ThreadPoolExecutor:
         """Return this workspace's pool of threads, made on first use."""
@@ -273,7 +284,7 @@ def living_workspaces() -> Iterator[Workspace]:
     yield from found
 
 
-# -- named workspaces: one of them is current ---------------------------------------------------------------------------------
+# -- named workspaces: one of them is current --------------------------------------------------------------------------
 
 _named: dict[str, Workspace] = {}
 _current = "default"

@@ -40,7 +40,8 @@ def run_recording(recording: Recording, engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recording", "engine"), [pytest.param(r, e, id=f"{r.name}-{e}") for r in ALL for e in engines_of(r.definition.type)]
+    ("recording", "engine"),
+    [pytest.param(r, e, id=f"{r.name}-{e}") for r in ALL for e in engines_of(r.definition.type)],
 )
 def test_outputs(recording: Recording, engine: str) -> None:
     run_recording(recording, engine)

@@ -34,7 +34,9 @@ def convolve(pads: list[int], strides: list[int], dilations: list[int], group: i
         for m, place in product(range(M), np.ndindex(*out)):
             first = m // (M // group) * Cg
             where = [slice(p * s, p * s + c, d) for p, s, c, d in zip(place, strides, cover, dilations, strict=True)]
-            Y[(slice(None), m, *place)] = (x[(slice(None), slice(first, first + Cg), *where)] * W[m]).sum(axis=tuple(range(1, D + 2)))
+            Y[(slice(None), m, *place)] = (x[(slice(None), slice(first, first + Cg), *where)] * W[m]).sum(
+                axis=tuple(range(1, D + 2))
+            )
         return Y if b is None else Y + b.reshape(-1, *[1] * D)
 
     return function
@@ -50,17 +52,53 @@ def channels_last(function: Any) -> Any:
 
 
 CASES = [
-    Case("Conv", [values(2, 3, 7, 6), values(5, 3, 3, 2), values(5)], convolve([0] * 4, [1, 1], [1, 1]), {"kernels": [3, 2]}, batched=(0,)),
+    Case(
+        "Conv",
+        [values(2, 3, 7, 6), values(5, 3, 3, 2), values(5)],
+        convolve([0] * 4, [1, 1], [1, 1]),
+        {"kernels": [3, 2]},
+        batched=(0,),
+    ),
     Case(
         "Conv",
         [values(2, 4, 9, 8), values(6, 2, 3, 2), values(6)],
         convolve([1, 0, 2, 3], [2, 3], [2, 1], group=2),
-        {"kernel_h": 3, "kernel_w": 2, "stride_h": 2, "stride_w": 3, "dilations": [2, 1], "pad_t": 1, "pad_l": 0, "pad_b": 2, "pad_r": 3, "group": 2},
+        {
+            "kernel_h": 3,
+            "kernel_w": 2,
+            "stride_h": 2,
+            "stride_w": 3,
+            "dilations": [2, 1],
+            "pad_t": 1,
+            "pad_l": 0,
+            "pad_b": 2,
+            "pad_r": 3,
+            "group": 2,
+        },
         id="everything",
     ),
-    Case("Conv", [values(3, 4, 5, 7), values(6, 4, 1, 1), values(6)], convolve([0] * 4, [1, 1], [1, 1]), {"kernel": 1}, batched=(0,), id="1x1"),
-    Case("Conv", [values(3, 4, 5, 7), values(6, 2, 1, 1)], convolve([0] * 4, [1, 1], [1, 1], group=2), {"kernel": 1, "group": 2}, id="1x1-groups"),
-    Case("Conv", [values(2, 6, 5, 7), values(6, 1, 3, 3), values(6)], convolve([1] * 4, [1, 1], [1, 1], group=6), {"kernel": 3, "pad": 1, "group": 6}, id="depthwise"),
+    Case(
+        "Conv",
+        [values(3, 4, 5, 7), values(6, 4, 1, 1), values(6)],
+        convolve([0] * 4, [1, 1], [1, 1]),
+        {"kernel": 1},
+        batched=(0,),
+        id="1x1",
+    ),
+    Case(
+        "Conv",
+        [values(3, 4, 5, 7), values(6, 2, 1, 1)],
+        convolve([0] * 4, [1, 1], [1, 1], group=2),
+        {"kernel": 1, "group": 2},
+        id="1x1-groups",
+    ),
+    Case(
+        "Conv",
+        [values(2, 6, 5, 7), values(6, 1, 3, 3), values(6)],
+        convolve([1] * 4, [1, 1], [1, 1], group=6),
+        {"kernel": 3, "pad": 1, "group": 6},
+        id="depthwise",
+    ),
     Case(
         "Conv",
         [values(2, 7, 6, 4), values(6, 3, 2, 2), values(6)],
@@ -69,8 +107,19 @@ CASES = [
         batched=(0,),
         id="nhwc",
     ),
-    Case("Conv", [values(2, 5, 7, 4), values(6, 1, 1, 4), values(6)], channels_last(convolve([0] * 4, [1, 1], [1, 1])), {"kernel": 1, "order": "nhwc"}, id="nhwc-1x1"),
-    Case("Conv1D", [values(2, 3, 8), values(5, 3, 3), values(5)], convolve([2, 1], [2], [1]), {"kernels": [3], "pads": [2, 1], "strides": [2]}),
+    Case(
+        "Conv",
+        [values(2, 5, 7, 4), values(6, 1, 1, 4), values(6)],
+        channels_last(convolve([0] * 4, [1, 1], [1, 1])),
+        {"kernel": 1, "order": "nhwc"},
+        id="nhwc-1x1",
+    ),
+    Case(
+        "Conv1D",
+        [values(2, 3, 8), values(5, 3, 3), values(5)],
+        convolve([2, 1], [2], [1]),
+        {"kernels": [3], "pads": [2, 1], "strides": [2]},
+    ),
     Case("Conv2D", [values(1, 3, 7, 6), values(5, 3, 3, 2)], convolve([0] * 4, [1, 1], [1, 1]), {"kernels": [3, 2]}),
     Case(
         "Conv3D",
@@ -79,7 +128,13 @@ CASES = [
         {"kernels": [2, 3, 2], "pads": [1, 0, 1, 0, 1, 1], "strides": [1, 1, 2], "dilations": [1, 1, 2]},
         slack=4,
     ),
-    Case("Conv", [values(2, 3, 7, 6), values(5, 3, 3, 3)], convolve([1, 0, 1, 1], [2, 2], [1, 1]), {"kernel": 3, "stride": 2, "legacy_pad": 2}, id="same"),
+    Case(
+        "Conv",
+        [values(2, 3, 7, 6), values(5, 3, 3, 3)],
+        convolve([1, 0, 1, 1], [2, 2], [1, 1]),
+        {"kernel": 3, "stride": 2, "legacy_pad": 2},
+        id="same",
+    ),
 ]
 
 
@@ -102,7 +157,12 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
     ([X4[:, :3], W4, b4], {"kernel": 3}, ShapeError, r"X has 3 channels, W takes 4 in each of 1 groups"),
     ([X4, W4[:5, :2], b4[:5]], {"kernel": 3, "group": 2}, ShapeError, r"5 output channels do not divide into 2 groups"),
     ([X4, W4, b4[:5]], {"kernel": 3}, ShapeError, r"b has the shape \(5\), W has 6 output channels"),
-    ([X4[:, :, :2], W4, b4], {"kernel": 3}, ShapeError, r"the kernel covers 3 elements of dimension 0, the padded image has 2 \+ 0 \+ 0"),
+    (
+        [X4[:, :, :2], W4, b4],
+        {"kernel": 3},
+        ShapeError,
+        r"the kernel covers 3 elements of dimension 0, the padded image has 2 \+ 0 \+ 0",
+    ),
     ([X4[0], W4, b4], {"kernel": 3}, ShapeError, r"X has 3 dimensions \(4, 7, 5\), a kernel of 2 dimensions needs 4"),
     ([X4, W4[0], b4], {"kernel": 3}, ShapeError, r"W has 3 dimensions"),
     ([X4, W4, b4], {}, ArgumentError, "no kernel size"),

@@ -5,6 +5,7 @@ A field is one line there: number, label, type, name, default where it has one, 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 from collections.abc import Iterable, Iterator
@@ -37,8 +38,11 @@ FILES: dict[str, File] = json.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def _descriptor(file: str) -> FileDescriptorProto:
-    module = importlib.import_module(f"tazza.proto.{Path(file).stem}_pb2")
-    return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    """Return what the compiler wrote into the module; old runtimes forget reserved names when asked for it."""
+    source = (Path(tazza.proto.__path__[0]) / f"{Path(file).stem}_pb2.py").read_text(encoding="utf-8")
+    constants = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    serialized = next(value for value in constants if isinstance(value, bytes))
+    return FileDescriptorProto.FromString(serialized)
 
 
 def _field_line(field: FieldDescriptorProto) -> str:

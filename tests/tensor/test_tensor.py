@@ -35,6 +35,10 @@ ARRAYS: list[npt.NDArray[Any]] = [
     np.empty((2, 0), object),
 ]
 
+WRITABLE_DLPACK = pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="before 2.1 NumPy gets only read-only arrays by DLPack"
+)
+
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
 def test_assign_copies_any_array(array: npt.NDArray[Any]) -> None:
@@ -363,13 +367,14 @@ class TestDLPack:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint16, np.int64, np.bool_])
     def test_to_numpy(self, dtype: type) -> None:
-        tensor = Tensor.from_numpy(np.ones((2, 3), dtype))
+        tensor = Tensor.from_numpy(np.full((2, 3), True).astype(np.dtype(dtype)))
         array = np.from_dlpack(tensor)  # pyright: ignore[reportArgumentType] - the protocol in NumPy's stub is stricter
         assert array.ctypes.data == tensor.address
         assert (array.shape, array.dtype) == ((2, 3), np.dtype(dtype))
         assert tensor.storage.escaped
         assert tensor.__dlpack_device__() == (1, 0)
 
+    @WRITABLE_DLPACK
     def test_from_numpy(self) -> None:
         array = np.arange(6, dtype=np.float32).reshape(2, 3)
         tensor = Tensor.from_dlpack(array)
@@ -378,11 +383,18 @@ class TestDLPack:
         array[1, 2] = 50
         assert tensor.array[1, 2] == 50
 
+    @WRITABLE_DLPACK
     def test_between_tensors(self) -> None:
         first = Tensor.from_numpy(np.arange(4))
         second = Tensor.from_dlpack(first)
         second.array[0] = 8
         assert first.array[0] == 8
+
+    def test_read_only_memory(self) -> None:
+        array = np.arange(3)
+        array.flags.writeable = False
+        with pytest.raises((UnsupportedError, BufferError), match=r"read-?only"):
+            Tensor.from_dlpack(array)
 
     def test_strings(self) -> None:
         with pytest.raises(BufferError, match="strings are references"):

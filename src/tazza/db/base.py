@@ -245,7 +245,7 @@ class Transaction(ABC):
         if pending > 0:
             self.discard()
             warnings.warn(
-                f"{pending} records for {self._db} were put but never committed", ResourceWarning, stacklevel=2
+                f"records that were put into {self._db} but never committed: {pending}", ResourceWarning, stacklevel=2
             )
 
 

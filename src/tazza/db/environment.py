@@ -13,17 +13,16 @@ collector may run while a lock is held, so that it only leaves a note there.
 from __future__ import annotations
 
 import importlib
-import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from tazza.db.base import Mode
-from tazza.db.place import LMDB_DATA, check_empty_folder, check_folder, check_parent, check_writable
+from tazza.db.place import LMDB_DATA, check_empty_folder, check_folder, check_parent, check_writable, writable
 from tazza.errors import DBError, UnavailableError
 from tazza.runtime.flags import flag
 
@@ -41,6 +40,36 @@ VERIFY_BYTES_MAX = flag(
     "check the structure of LMDB data files up to this many bytes before use (about 7 s per GiB of small records)",
     minimum=0,
 )
+
+
+class Translated:
+    """A `with` block that turns errors of the library, and of the system, into DBErrors about the database `name`.
+
+    It keeps no state of a block, so that one can serve many.
+    """
+
+    def __init__(self, name: str, act: str) -> None:
+        self._what = f"{name}: cannot {act}"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not isinstance(error, DBError):
+            self._raise(error)
+
+    def _raise(self, error: BaseException) -> None:
+        import lmdb
+
+        message = f"{self._what}: {error}"
+        if isinstance(error, lmdb.LockError):
+            raise DBError(f"{message} (locked)", hint="close the other process that uses it") from error
+        if isinstance(error, lmdb.InvalidError | lmdb.CorruptedError | lmdb.PageNotFoundError):
+            raise DBError(f"{message} (corrupt)", hint="copy the file again from where it came") from error
+        if isinstance(error, lmdb.Error | OSError):
+            raise DBError(message) from error
 
 
 class Parking(Protocol):
@@ -95,7 +124,7 @@ class Environment:
                 for key, value in puts:
                     transaction.put(key, value)
 
-        with self.lock, translated(self.name, "write"):
+        with self.lock, Translated(self.name, "write"):
             while True:
                 try:
                     return self._adapting(put_all)
@@ -127,14 +156,14 @@ class Environment:
     def _open(self) -> lmdb.Environment:
         import lmdb
 
-        with translated(self.name, "open"):
+        with Translated(self.name, "open"):
             if self._writable:
                 environment = lmdb.open(self._source, map_size=MAP_BYTES_FIRST)
             else:
                 # The lock file keeps pages that are read from being written anew. Where it cannot be made, we read
                 # without: a folder that only others can write to should not be written to meanwhile.
                 lock = Path(self._source, "lock.mdb")
-                locked = os.access(lock if lock.exists() else self._source, os.W_OK)
+                locked = writable(lock if lock.exists() else self._source)
                 environment = lmdb.open(self._source, readonly=True, create=False, lock=locked)
         try:
             self._verify(environment)
@@ -149,7 +178,7 @@ class Environment:
         A read transaction is open meanwhile, so that other writers leave the pages alone.
         """
         data = Path(self._source, LMDB_DATA)
-        with translated(self.name, "read"), environment.begin():
+        with Translated(self.name, "read"), environment.begin():
             pages, page_bytes = environment.info()["last_pgno"] + 1, environment.stat()["psize"]
             size = data.stat().st_size
             # The library need not write free pages at the end of the file, so that a short one is only suspicious.
@@ -211,27 +240,6 @@ def release(environment: Environment) -> None:
             if other is environment:
                 del _ENVIRONMENTS[identity]
         environment.close()
-
-
-@contextmanager
-def translated(name: str, act: str) -> Generator[None]:
-    """Turn errors of the library, and of the system, into DBErrors about the database `name`."""
-    import lmdb
-
-    try:
-        yield
-    except lmdb.LockError as error:
-        raise DBError(
-            f"{name} is locked: cannot {act}: {error}", hint="close the other process that uses it"
-        ) from error
-    except lmdb.InvalidError as error:
-        raise DBError(f"{name} is corrupt: cannot {act}: {error}", hint="copy the file again") from error
-    except lmdb.Error as error:
-        raise DBError(f"{name}: cannot {act}: {error}") from error
-    except DBError:
-        raise
-    except OSError as error:
-        raise DBError(f"{name}: cannot {act}: {error}") from error
 
 
 def _check_library() -> None:

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from tazza.db.base import DB, Cursor, Mode, PendingPuts, db
-from tazza.db.environment import Environment, abandon, acquire, release, translated
+from tazza.db.environment import Environment, Translated, abandon, acquire, release
 from tazza.errors import DBError
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class LMDBCursor(Cursor):
         self._environment: Environment = db.environment
         self._transaction: lmdb.Transaction[bytes] | None = None
         self._cursor: lmdb.Cursor[bytes] | None = None
+        self._reading = Translated(db.environment.name, "read")
         with self._environment.lock:
             self._environment.readers.add(self)
         super().__init__(db)
@@ -71,23 +72,23 @@ class LMDBCursor(Cursor):
             self.park()
 
     def _first(self) -> bytes | None:
-        with self._environment.lock, translated(self._environment.name, "read"):
+        with self._environment.lock, self._reading:
             self.park()
             cursor = self._live(None)
             return cursor.key() if cursor.first() else None
 
     def _after(self, key: bytes) -> bytes | None:
-        with self._environment.lock, translated(self._environment.name, "read"):
+        with self._environment.lock, self._reading:
             cursor = self._live(key)
             return cursor.key() if cursor.next() else None
 
     def _at(self, key: bytes) -> bytes | None:
-        with self._environment.lock, translated(self._environment.name, "seek"):
+        with self._environment.lock, self._reading:
             cursor = self._live(None)
             return cursor.key() if cursor.set_range(key) else None
 
     def _value(self) -> bytes:
-        with self._environment.lock, translated(self._environment.name, "read"):
+        with self._environment.lock, self._reading:
             return self._live(self._key).value()
 
     def _live(self, key: bytes | None) -> lmdb.Cursor[bytes]:

@@ -14,10 +14,10 @@ import fcntl
 import os
 import shutil
 import struct
-import tempfile
 import threading
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from tazza.db.base import DB, Cursor, Mode, Transaction, db
@@ -229,12 +229,14 @@ class MiniDBTransaction(Transaction):
     def __init__(self, db: MiniDB) -> None:
         super().__init__(db)
         self._mini = db
-        self._spool = tempfile.SpooledTemporaryFile[bytes](max_size=SPOOL_BYTES)
+        self._spool: SpooledTemporaryFile[bytes] | None = None
 
     def _put(self, key: bytes, value: bytes) -> None:
         for what, data in (("key", key), ("value", value)):
             if len(data) > LENGTH_MAX:
                 raise DBError(f"{self._mini}: a {what} has {len(data)} bytes, and may have {LENGTH_MAX} at most")
+        if self._spool is None:
+            self._spool = SpooledTemporaryFile(max_size=SPOOL_BYTES)
         start = self._spool.tell()
         try:
             self._spool.writelines((LENGTHS.pack(len(key), len(value)), key, value))
@@ -244,9 +246,13 @@ class MiniDBTransaction(Transaction):
             raise os_error(self._mini.db_type, self._mini.source, "keep a record for its commit", error) from error
 
     def _commit(self) -> None:
-        self._spool.seek(0)
-        self._mini.append(self._spool)
+        if self._spool is None:
+            self._mini.append(BytesIO())
+        else:
+            self._spool.seek(0)
+            self._mini.append(self._spool)
 
     def _discard(self) -> None:
-        self._spool.close()
-        self._spool = tempfile.SpooledTemporaryFile[bytes](max_size=SPOOL_BYTES)
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None

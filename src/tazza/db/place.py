@@ -55,12 +55,15 @@ def check_file(db_type: str, source: str) -> None:
     """Check that a regular file is there.
 
     Raises:
-        DBError: it is missing, or something else.
+        DBError: it is missing, something else, or not readable.
     """
     _check_exists(db_type, source)
     if not Path(source).is_file():
         raise _other_kind(db_type, source, "a file")
-    what, hint = describe(source)
+    try:
+        what, hint = describe(source)
+    except OSError as error:
+        raise os_error(db_type, source, "read", error) from error
     if what != "a file":
         raise DBError(f"{db_type} '{source}' looks like {what}", hint=hint)
 
@@ -112,10 +115,15 @@ def check_writable(db_type: str, source: str, path: str) -> None:
     Raises:
         DBError: it may not.
     """
-    if not os.access(path, os.W_OK):
+    if not writable(path):
         raise DBError(
             f"{db_type} '{source}': '{path}' is not writable", hint="check the permissions, or open it with Mode.READ"
         )
+
+
+def writable(path: str | Path) -> bool:
+    """Return whether this process, as the user that it acts for, may write to `path`."""
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def os_error(db_type: str, source: str, act: str, error: OSError) -> DBError:

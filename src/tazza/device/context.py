@@ -1,10 +1,11 @@
 """Contexts: what kernels need on one device in one thread.
 
-A `Context` belongs to a thread and a Place. It holds resources that are made on first use and closed with it: library handles
-(`resource`), scratch memory (`scratch`), a stream where the device has them. Kernels get it in `prepare` and touch no
-global.
+A `Context` belongs to a thread and a Place. It holds resources that are made on first use and closed with it: library
+handles (`resource`), scratch memory (`scratch`), a stream where the device has them. Kernels get it in `prepare` and
+touch no global.
 
-State: `_resources` and `_scratch` are used by the owning thread only. The registry `CONTEXTS` maps a kind of Place to the class.
+State: `_resources` and `_scratch` are used by the owning thread only. The registry `CONTEXTS` maps a kind of Place to
+    the class.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
+from tazza.device.event import Event
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
+from tazza.runtime.threads import thread_count
 from tazza.tensor import Allocation, CPUPlace, Place, allocator_of
 
 R = TypeVar("R")
@@ -25,6 +28,14 @@ class Stream(Protocol):
 
     def synchronize(self) -> None:
         """Block until all work that was queued has ended."""
+        ...
+
+    def record(self, event: Event) -> None:
+        """Finish `event` when the work that is queued now has ended."""
+        ...
+
+    def wait_for(self, event: Event) -> None:
+        """Let what is queued from now on start after `event`."""
         ...
 
 
@@ -55,6 +66,25 @@ class Context:
         if self._scratch is None or self._scratch.nbytes < nbytes:
             self._scratch = allocator_of(self.place).allocate(nbytes, "scratch")
         return self._scratch
+
+    @property
+    def key(self) -> tuple[Place, int]:
+        """What a launch may depend on: equal for contexts that can share launches. Place and number of threads."""
+        return self.place, thread_count()
+
+    def record(self, event: Event) -> None:
+        """Finish `event` when all work given to this context so far has ended; at once where there is no stream."""
+        if self.stream is not None:
+            self.stream.record(event)
+        else:
+            event.finish()
+
+    def wait_for(self, event: Event) -> None:
+        """Let work that is given from now on start after `event`; blocks where there is no stream."""
+        if self.stream is not None:
+            self.stream.wait_for(event)
+        else:
+            event.wait()
 
     def wait(self) -> None:
         """Block until all work that was given to this context has ended."""

@@ -1,7 +1,7 @@
 """Events: how one piece of work tells another that it has finished.
 
-States and moves: initialized -> scheduled -> success | failed; `reset` leads back to initialized from any state that is final.
-A CPU event that is recorded after synchronous work goes through `scheduled` at once.
+States and moves: initialized -> scheduled -> success | failed; `reset` leads back to initialized from any state that
+is final. A CPU event that is recorded after synchronous work goes through `scheduled` at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Event:
         """
         with self._condition:
             if self._state is not EventState.INITIALIZED:
-                raise TazzaError(f"event is {self._state.value}, it can only be scheduled when initialized", hint="reset it")
+                raise TazzaError(
+                    f"event is {self._state.value}, it can only be scheduled when initialized", hint="reset it"
+                )
             self._state = EventState.SCHEDULED
 
     def finish(self, error: BaseException | None = None) -> None:

@@ -7,15 +7,20 @@ With r the 32-bit outputs of the twister (seeded like `numpy.random.RandomState(
     integers   low + r mod (high - low + 1)
     bernoulli  two outputs a number, the first one high: 53 bits / 2**53 < p
 
+All maps agree with Caffe2 to the last bit. That fixes where the Gaussian rounds to float32: 2 pi, the angle, the
+radius and the product; logarithm, sine and cosine are taken in float64.
+
 Source: recorded runs of Caffe2 1.8.1 with fixed seeds.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_TURN = np.float64(np.float32(2 * np.pi))
 
 
 class Generator:
@@ -29,6 +34,7 @@ class Generator:
         """Seed with `seed` (0 <= seed < 2**32); None draws a seed from the operating system."""
         self.seed = seed
         self._state = np.random.RandomState(seed)
+        self._half_pair = np.empty(0, np.float32)
 
     def raw(self, count: int) -> NDArray[np.uint32]:
         """Return the next `count` 32-bit outputs of the twister."""
@@ -40,20 +46,27 @@ class Generator:
         return u * np.float32(np.float32(high) - np.float32(low)) + np.float32(low)
 
     def gaussian(self, count: int, mean: float = 0.0, std: float = 1.0) -> NDArray[np.float32]:
-        """Return `count` float32 numbers from N(mean, std**2); an odd count throws the last half pair away."""
-        pairs = self.uniform((count + 1) // 2 * 2).astype(np.float64).reshape(-1, 2)
-        u, v = pairs[:, 0], pairs[:, 1]
-        radius = np.sqrt(-2.0 * np.log1p(-v))
-        z = np.stack([radius * np.cos(2 * np.pi * u), radius * np.sin(2 * np.pi * u)], axis=1)
-        return (z.reshape(-1)[:count] * std + mean).astype(np.float32)
+        """Return `count` float32 numbers from N(mean, std**2); the second half of a pair is kept for the next call."""
+        kept = self._half_pair
+        pairs = (max(count - kept.size, 0) + 1) // 2
+        z = np.concatenate([kept, self._pairs(pairs)])
+        self._half_pair = z[count:]
+        return z[:count] * np.float32(std) + np.float32(mean)
+
+    def _pairs(self, count: int) -> NDArray[np.float32]:
+        """Return the 2 * count standard normal numbers of `count` pairs (Box, Muller 1958)."""
+        u, v = self.uniform(2 * count).astype(np.float64).reshape(-1, 2).T
+        radius = np.sqrt(-2.0 * np.log(1.0 - v)).astype(np.float32).astype(np.float64)
+        angle = (_TURN * u).astype(np.float32).astype(np.float64)
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).astype(np.float32).reshape(-1)
 
     def integers(self, count: int, low: int, high: int, dtype: Any = np.int32) -> NDArray[Any]:
-        """Return `count` integers in [low, high], both included."""
+        """Return `count` integers in [low, high], both included; high - low < 2**32."""
         span = np.uint64(high - low + 1)
-        return (self.raw(count).astype(np.uint64) % span).astype(np.int64).__add__(low).astype(dtype)
+        return ((self.raw(count).astype(np.uint64) % span).astype(np.int64) + low).astype(dtype)
 
     def bernoulli(self, count: int, probability: float) -> NDArray[np.bool_]:
         """Return `count` booleans that are True with `probability`."""
         r = self.raw(2 * count).astype(np.uint64)
         bits = ((r[0::2] << np.uint64(32)) | r[1::2]) & np.uint64(2**53 - 1)
-        return cast("NDArray[np.bool_]", bits.astype(np.float64) * 2.0**-53 < probability)
+        return bits.astype(np.float64) * 2.0**-53 < probability

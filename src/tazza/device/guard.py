@@ -37,6 +37,8 @@ class DeviceGuard:
         _threads.place = self.place
         return context
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Switch back."""
         _threads.place = self._former.pop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -49,7 +49,9 @@ def place_of(option: DeviceOption) -> Place:
         return CPUPlace()
     if option.device_type == CUDA:
         return CUDAPlace(option.device_id)
-    raise UnavailableError(f"device type {option.device_type} is not one that tazza runs on", hint="use 0 (CPU) or 1 (CUDA)")
+    raise UnavailableError(
+        f"device type {option.device_type} is not one that tazza runs on", hint="use 0 (CPU) or 1 (CUDA)"
+    )
 
 
 def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:
@@ -61,7 +63,7 @@ def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:
 
 
 @contextmanager
-def device_scope(option: DeviceOption) -> Iterator[DeviceOption]:
+def device_scope(option: DeviceOption) -> Generator[DeviceOption]:
     """Give operators that are built inside, and have no option of their own, this option.
 
     An inner scope replaces the outer one; only `node_name` is inherited. Left on errors as well.

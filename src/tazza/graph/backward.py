@@ -1,16 +1,18 @@
 """The backward pass: gradient operators for a list of operators, by the chain rule over their versioned blobs.
 
-The operators are visited from last to first. Each one that has a gradient on some output gives gradient operators (`tazza.operator.gradient`)
-and the gradients of its inputs. Each such gradient is one *contribution* to the gradient of a version of a blob; when the first reader of that version
-has been visited, all contributions are there and are summed:
+The operators are visited from last to first. Each one that has a gradient on some output gives gradient operators
+(`tazza.operator.gradient`) and the gradients of its inputs. Each such gradient is one *contribution* to the gradient
+of a version of a blob; when the first reader of that version has been visited, all contributions are there and are
+summed:
 
 - dense ones by a `Sum` in place of the first contribution; the others are renamed `_<gradient>_autosplit_<n>`,
 - sparse ones by concatenating indices and values.
 
-Names, order and marks are those that Caffe2 gives, so that saved training nets are the same; where Caffe2 leaves an order to chance (several
-Sums after one operator), ours is the order of the operator's inputs.
+Names, order and marks are those that Caffe2 gives, so that saved training nets are the same; where Caffe2 leaves an
+order to chance (several Sums after one operator), ours is the order of the operator's inputs.
 
-Gradient operators read blobs of the forward pass by name. So it is an error when a blob that one of them needs has been overwritten since.
+Gradient operators read blobs of the forward pass by name. So it is an error when a blob that one of them needs has
+been overwritten since.
 """
 
 from __future__ import annotations
@@ -89,8 +91,8 @@ def backward_pass(
 
     Args:
         ops: the forward operators in order; not changed.
-        targets: blobs to differentiate. A gradient that is not given (a list, or None) is started as ones by a `ConstantFill` that
-            writes `<target>_autogen_grad`.
+        targets: blobs to differentiate. A gradient that is not given (a list, or None) is started as ones by a
+            `ConstantFill` that writes `<target>_autogen_grad`.
         scope: prefix of the names of such started gradients; Caffe2 puts the name scope there once more.
 
     >>> ops, gradients = backward_pass([operator_def("Relu", ["x"], ["y"])], {"y": "dy"})
@@ -98,8 +100,8 @@ def backward_pass(
     ('ReluGradient', 'x_grad')
 
     Raises:
-        GradientError: an operator's gradient is forbidden or missing, a blob that is needed was overwritten, dense and sparse gradients of
-            one blob meet, or the output of a StopGradient is never read.
+        GradientError: an operator's gradient is forbidden or missing, a blob that is needed was overwritten, dense
+            and sparse gradients of one blob meet, or the output of a StopGradient is never read.
         SchemaError, ArgumentError: an operator is not legal.
     """
     state = _Pass(VersionedOps(ops))
@@ -115,7 +117,10 @@ def _check_stops(ssa: VersionedOps) -> None:
     for versions in ssa.ops:
         if versions.op.type == "StopGradient" and not ssa.is_read(versions.op.output[0]):
             name = versions.op.output[0]
-            raise GradientError(f"nothing reads {name!r}, the output of StopGradient", hint="it stops nothing: write it in place, or read its output")
+            raise GradientError(
+                f"nothing reads {name!r}, the output of StopGradient",
+                hint="it stops nothing: write it in place, or read its output",
+            )
 
 
 def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
@@ -125,10 +130,14 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
         state.gradient_of[name] = version
         state.ssa.readers[name, version].append(len(state.ssa.ops))
         if gradient is None:
-            start = operator_def("ConstantFill", [name], [f"{scope}{name}_autogen_grad"], device=scoped_device(), value=1.0)
+            start = operator_def(
+                "ConstantFill", [name], [f"{scope}{name}_autogen_grad"], device=scoped_device(), value=1.0
+            )
             state.emitted.append(start)
             gradient = start.output[0]
-            state.contributions[name, version].append(_Contribution((_Part(gradient, _Slot(start, 0)),), start.device_option))
+            state.contributions[name, version].append(
+                _Contribution((_Part(gradient, _Slot(start, 0)),), start.device_option)
+            )
         state.gradients[name] = gradient
 
 
@@ -146,7 +155,8 @@ def _visit(state: _Pass, position: int) -> None:
         if gradient is not None:
             _contribute(state, versions, name, gradient, local)
             state.gradient_of[name] = versions.read[name]
-        # A missing gradient only hides an earlier one when the operator overwrote the blob, which made that gradient another version's.
+        # A missing gradient only hides an earlier one when the operator overwrote the blob, which made that gradient
+        # another version's.
         if gradient is not None or name not in state.gradients or name in op.output:
             state.gradients[name] = gradient
     state.emitted.extend(emitted)
@@ -168,7 +178,9 @@ def _check_reads(
             elif name in versions.read:
                 _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
             elif name not in local:
-                raise GradientError(f"{op.type} reads {name!r}, which is no blob of {versions.op.type} and made by none of its gradient operators")
+                raise GradientError(
+                    f"{op.type} reads {name!r}, which is no blob of {versions.op.type} and made by none of its gradient operators"
+                )
         local.update((name, _Slot(op, i)) for i, name in enumerate(op.output))
     return local
 
@@ -182,13 +194,21 @@ def _check_version(versions: Versions, name: str, blob: str, needed: int, presen
         )
 
 
-def _contribute(state: _Pass, versions: Versions, name: str, gradient: str | SparseGradient, local: Mapping[str, _Slot]) -> None:
+def _contribute(
+    state: _Pass, versions: Versions, name: str, gradient: str | SparseGradient, local: Mapping[str, _Slot]
+) -> None:
     parts = tuple(_Part(part, local.get(part)) for part in _names(gradient))
     made = next((part.slot.op for part in parts if part.slot is not None), versions.op)
     contribution = _Contribution(parts, made.device_option)
     listed = state.contributions[name, versions.read[name]]
     # An operator that reads a blob twice names one gradient for it once.
-    if not any(part.slot is not None and part.name == other.name for c in listed for other in c.parts for part in parts if other.slot is part.slot):
+    if not any(
+        part.slot is not None and part.name == other.name
+        for c in listed
+        for other in c.parts
+        for part in parts
+        if other.slot is part.slot
+    ):
         listed.append(contribution)
 
 
@@ -201,7 +221,9 @@ def _accumulate(state: _Pass, position: int) -> None:
         if len(readers) <= 1 or position != readers[0]:
             continue
         if len({c.sparse for c in listed}) > 1:
-            raise GradientError(f"blob {name!r} has dense and sparse gradients, they cannot be added", hint="read it densely everywhere")
+            raise GradientError(
+                f"blob {name!r} has dense and sparse gradients, they cannot be added", hint="read it densely everywhere"
+            )
         if len(listed) < 2:
             continue
         _check_devices(name, listed)
@@ -211,7 +233,9 @@ def _accumulate(state: _Pass, position: int) -> None:
 def _check_devices(name: str, listed: Sequence[_Contribution]) -> None:
     devices = {(c.device.device_type, c.device.device_id) for c in listed}
     if len(devices) > 1:
-        raise GradientError(f"gradients of {name!r} are made on different devices {sorted(devices)}", hint="copy to one device first")
+        raise GradientError(
+            f"gradients of {name!r} are made on different devices {sorted(devices)}", hint="copy to one device first"
+        )
 
 
 def _sum(state: _Pass, name: str, listed: Sequence[_Contribution]) -> Gradient:
@@ -260,7 +284,10 @@ def _part_name(part: _Part, base: str) -> str:
     if part.slot is not None:
         return part.slot.name
     if part.name == base:
-        raise GradientError(f"{base!r} is passed through and would be overwritten by the sum of the same name", hint="give the gradient another name")
+        raise GradientError(
+            f"{base!r} is passed through and would be overwritten by the sum of the same name",
+            hint="give the gradient another name",
+        )
     return part.name
 
 

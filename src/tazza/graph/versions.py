@@ -1,7 +1,7 @@
 """Which value of a blob an operator reads or writes: static single assignment over a list of operators.
 
-Names may be written again; each write makes a new *version* of the blob. A blob that is read before it is written has the version 0
-from outside.
+Names may be written again; each write makes a new *version* of the blob. A blob that is read before it is written has
+the version 0 from outside.
 """
 
 from __future__ import annotations

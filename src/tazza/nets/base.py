@@ -1,10 +1,12 @@
 """Nets: operators bound to a workspace, in the order and by the policy that the net's type says.
 
-Constant state: definition and operators. Who runs a net owns it for that time; two threads must not run one net at once.
+Constant state: definition and operators. Who runs a net owns it for that time; two threads must not run one net at
+once.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -42,7 +44,14 @@ class NetBase(Observable):
         self.workspace = workspace
         self._reported: set[str] = set()
         check_net(self.definition)
-        self.operators = [self._operator(i, op, strict) for i, op in enumerate(self.definition.op)]
+        self.operators: list[Operator] = []
+        self._running = threading.Lock()
+        try:
+            for position, op in enumerate(self.definition.op):
+                self.operators.append(self._operator(position, op, strict))
+        except BaseException:
+            self.close()
+            raise
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.operators)} operators)"
@@ -71,14 +80,20 @@ class NetBase(Observable):
 
         Raises:
             TazzaError: the first error; every blob stays valid, parameters may be partly updated.
+            NetError: the net is running already.
         """
-        if self._observers:
-            self.start_all()
+        if not self._running.acquire(blocking=False):
+            raise NetError(
+                f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
+            )
         try:
+            if self._observers:
+                self.start_all()
             self._run()
         finally:
             if self._observers:
                 self.stop_all()
+            self._running.release()
 
     def _run(self) -> None:
         raise NotImplementedError
@@ -139,7 +154,10 @@ def check_net(net: NetDef) -> None:
         known.update(op.output)
     absent = [name for name in net.external_output if name not in known]
     if absent:
-        raise NetError(f"net {net.name!r} declares the output {absent[0]!r}, which no operator makes", hint="drop it from external_output")
+        raise NetError(
+            f"net {net.name!r} declares the output {absent[0]!r}, which no operator makes",
+            hint="drop it from external_output",
+        )
 
 
 def _later_maker(net: NetDef, position: int, name: str) -> str:
@@ -173,6 +191,6 @@ def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False
 def progress_note(error: TazzaError, net: NetBase, done: int) -> None:
     """Tell in `error` how far a net came."""
     if done:
-        error.add_context(f"net {net.name!r} stopped after {done} of {len(net.operators)} operators; blobs are valid, parameters may be partly updated")
-
-
+        error.add_context(
+            f"net {net.name!r} stopped after {done} of {len(net.operators)} operators; blobs are valid, parameters may be partly updated"
+        )

@@ -22,6 +22,7 @@ from tazza.operator.kernel import (
     Call,
     DynamicOutput,
     Kernel,
+    LaidOut,
     Launch,
     NativeCall,
     Operands,
@@ -37,6 +38,10 @@ from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
 from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
 from tazza.operator.view import OpView
+from tazza.runtime.modules import watch
+
+for _registry in (SCHEMAS, KERNELS, ENGINES):
+    watch(_registry)
 
 __all__ = [
     "ENGINES",
@@ -60,6 +65,7 @@ __all__ = [
     "GradientKind",
     "GradientRequest",
     "Kernel",
+    "LaidOut",
     "Launch",
     "LocalBlobs",
     "NativeCall",

@@ -1,14 +1,16 @@
 """Arguments of operators: their declaration in a schema, and typed reading from an `OperatorDef`.
 
-An argument is stored in exactly one field, chosen by its type (`i`, `f`, `s`, `ints` ...). Reading another field than the declared
-one is refused, as Caffe2 does: `scale=2` is an int and does not set a float argument.
+An argument is stored in exactly one field, chosen by its type (`i`, `f`, `s`, `ints` ...). Reading another field than
+the declared one is refused, as Caffe2 does: `scale=2` is an int and does not set a float argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from tazza.errors import ArgumentError
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
@@ -89,9 +91,11 @@ class ArgSpec:
         return value
 
     def _check_range(self, value: Any) -> None:
-        for item in value if isinstance(value, list) else [value]:
+        for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if self.choices is not None and item not in self.choices:
-                raise ArgumentError(f"argument {self.name!r} = {item!r} is not one of {', '.join(map(repr, self.choices))}")
+                raise ArgumentError(
+                    f"argument {self.name!r} = {item!r} is not one of {', '.join(map(repr, self.choices))}"
+                )
             if self.minimum is not None and not item >= self.minimum:
                 raise ArgumentError(f"argument {self.name!r} = {item} is below its minimum {self.minimum}")
             if self.maximum is not None and not item <= self.maximum:
@@ -116,8 +120,16 @@ def arg(
     0.01
     """
     if type not in FIELDS:
-        raise ArgumentError(f"argument {name!r} cannot be declared as {type}", hint="int, bool, float, str, bytes or a list of one")
-    return ArgSpec(name, type, default, minimum, maximum, choices, doc)
+        raise ArgumentError(
+            f"argument {name!r} cannot be declared as {type}", hint="int, bool, float, str, bytes or a list of one"
+        )
+    if isinstance(default, float):
+        default = float(np.float32(default))  # what reading it from a message would give
+    return ArgSpec(name, type, default, _rounded(type, minimum), _rounded(type, maximum), choices, doc)
+
+
+def _rounded(type: Any, bound: float | None) -> float | None:
+    return bound if bound is None or type not in (float, list[float]) else float(np.float32(bound))
 
 
 def stored_fields(argument: Argument) -> list[str]:

@@ -30,7 +30,9 @@ class Cost:
         )
 
 
-def streamed(inputs: tuple[TensorSpec | TypeSpec | None, ...], outputs: tuple[TensorSpec | TypeSpec, ...], flops: int = 0) -> Cost:
+def streamed(
+    inputs: tuple[TensorSpec | TypeSpec | None, ...], outputs: tuple[TensorSpec | TypeSpec, ...], flops: int = 0
+) -> Cost:
     """Return the cost of reading every input and writing every output once, with `flops` operations."""
     return Cost(
         flops,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from google.protobuf.message import Message
@@ -15,8 +15,9 @@ from tazza.proto import Argument, DeviceOption, NetDef, OperatorDef, TensorProto
 def make_argument(name: str, value: Any) -> Argument:
     """Return the `Argument` that holds `value` in the field its Python type selects.
 
-    int and bool go to `i`, float to `f`, str and bytes to `s`, a TensorProto to `t`, a NetDef to `n`, any other message to `s` as
-    its bytes; sequences of one of these to the plural field. NumPy scalars and arrays count as their Python values.
+    int and bool go to `i`, float to `f`, str and bytes to `s`, a TensorProto to `t`, a NetDef to `n`, any other
+    message to `s` as its bytes; sequences of one of these to the plural field. NumPy scalars and arrays count as
+    their Python values.
 
     >>> make_argument("kernel", 5).i
     5
@@ -28,13 +29,19 @@ def make_argument(name: str, value: Any) -> Argument:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):
-        value = value.tolist()
+        value = cast("Any", value).tolist()
     if _set_scalar(argument, value):
         return argument
     if isinstance(value, Iterable):
-        _set_sequence(argument, list(value))
+        _set_sequence(argument, list(cast("Iterable[Any]", value)))
         return argument
-    raise ArgumentError(f"argument {name!r} cannot hold a {type(value).__name__}", hint="use numbers, text, messages or lists of them")
+    raise ArgumentError(
+        f"argument {name!r} cannot hold a {_kind(value)}", hint="use numbers, text, messages or lists of them"
+    )
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 def _set_scalar(argument: Argument, value: Any) -> bool:
@@ -70,7 +77,8 @@ def _set_sequence(argument: Argument, values: Sequence[Any]) -> None:
     else:
         kinds = sorted({type(value).__name__ for value in values})
         raise ArgumentError(
-            f"argument {argument.name!r} mixes {', '.join(kinds)}", hint="a list holds values of one type: all ints, or all floats"
+            f"argument {argument.name!r} mixes {', '.join(kinds)}",
+            hint="a list holds values of one type: all ints, or all floats",
         )
 
 

@@ -1,7 +1,7 @@
 """Engines: which are there, and in which order an operator asks them.
 
-The order: the comma list in `OperatorDef.engine`, then preferences set per operator type, then those set for the device, then
-all engines of the device by their priority. `DEFAULT` in a list stands for the device's own order.
+The order: the comma list in `OperatorDef.engine`, then preferences set per operator type, then those set for the
+device, then all engines of the device by their priority. `DEFAULT` in a list stands for the device's own order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Engine:
 ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
 
 
-def engine(name: str, doc: str, *, device: str = "cpu", priority: int = 0, unavailable: Callable[[], str | None] = _always) -> Engine:
+def engine(
+    name: str, doc: str, *, device: str = "cpu", priority: int = 0, unavailable: Callable[[], str | None] = _always
+) -> Engine:
     """Register an engine."""
     made = Engine(name, doc, device, priority, unavailable)
     ENGINES.register(name, made, help=doc)

@@ -4,9 +4,9 @@
     def relu_gradient(g):
         return g.emit("ReluGradient", [g.Y, g.dY], [g.dX])
 
-`g.X` and `g.Y` are the blobs of the forward operator by the schema's letters, `g.dY` the gradient of an output, `g.dX` the gradient of an input:
-asking for the latter declares that it is given. By position: `g.I(i)`, `g.O(i)`, `g.GO(i)`, `g.GI(i)`. Sparse gradients are pairs
-of blobs, indices and values.
+`g.X` and `g.Y` are the blobs of the forward operator by the schema's letters, `g.dY` the gradient of an output,
+`g.dX` the gradient of an input: asking for the latter declares that it is given. By position: `g.I(i)`, `g.O(i)`,
+`g.GO(i)`, `g.GI(i)`. Sparse gradients are pairs of blobs, indices and values.
 """
 
 from __future__ import annotations
@@ -81,15 +81,15 @@ class GradientRequest:
         self.input_gradients: list[Gradient] = [None] * len(op.definition.input)
         self._name_of = name_of
 
-    def I(self, index: int) -> str:  # noqa: E743, N802 -- the letter that every Caffe2 gradient maker uses
+    def I(self, index: int) -> str:  # noqa: E743 -- the letter that every Caffe2 gradient maker uses
         """Name of input `index`."""
         return self.definition.input[index]
 
-    def O(self, index: int) -> str:  # noqa: E743, N802
+    def O(self, index: int) -> str:  # noqa: E743
         """Name of output `index`."""
         return self.definition.output[index]
 
-    def GO(self, index: int) -> str:  # noqa: N802
+    def GO(self, index: int) -> str:
         """Name of the dense gradient of output `index`.
 
         Raises:
@@ -102,10 +102,12 @@ class GradientRequest:
                 hint="use the output in what the loss depends on, or give its gradient",
             )
         if isinstance(gradient, SparseGradient):
-            raise GradientError(f"{self.op.type}: the gradient of output {self.O(index)!r} is sparse, a dense one is needed")
+            raise GradientError(
+                f"{self.op.type}: the gradient of output {self.O(index)!r} is sparse, a dense one is needed"
+            )
         return gradient
 
-    def GI(self, index: int) -> str:  # noqa: N802
+    def GI(self, index: int) -> str:
         """Name the dense gradient of input `index`, declaring that it is given."""
         name = self._name_of(self.I(index))
         self.input_gradients[index] = name
@@ -136,13 +138,17 @@ class GradientRequest:
     def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> SparseGradient:
         """Declare a sparse gradient of input `index`; blobs that are not given are named after the input."""
         base = self._name_of(self.I(index))
-        gradient = SparseGradient(f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values)
+        gradient = SparseGradient(
+            f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values
+        )
         self.input_gradients[index] = gradient
         return gradient
 
     def emit(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Any) -> list[OperatorDef]:
         """Return one OperatorDef, as a list; its arguments come before those copied from the forward operator."""
-        definition = OperatorDef(type=type, input=list(inputs), output=list(outputs), name="")  # Caffe2 sets the empty name
+        definition = OperatorDef(
+            type=type, input=list(inputs), output=list(outputs), name=""
+        )  # Caffe2 sets the empty name
         definition.arg.extend(make_argument(key, value) for key, value in arguments.items())
         return [definition]
 
@@ -182,7 +188,11 @@ def gradient_for_op(
         return [], [None] * len(op.definition.input)
     if not isinstance(rule, GradientRule):
         why = "no rule is declared" if rule is None else rule.reason
-        verb = "must not be asked for its gradient" if rule is not None and rule.kind is GradientKind.FORBIDDEN else "has no gradient yet"
+        verb = (
+            "must not be asked for its gradient"
+            if rule is not None and rule.kind is GradientKind.FORBIDDEN
+            else "has no gradient yet"
+        )
         raise GradientError(f"{op.type} {verb}: {why}", hint="cut the path with StopGradient")
     request = GradientRequest(op, output_gradients, name_of)
     definitions = rule.maker(request)

@@ -1,7 +1,7 @@
 """Which module brings which operator, kernel and engine: an index, so that nothing is imported before it is needed.
 
-The index (`index.json`) is generated from what the modules register: `python -m tazza.operator.index`. A test checks that it is
-up to date. Nobody edits it.
+The index (`index.json`) is generated from what the modules register: `python -m tazza.operator.index`. A test checks
+that it is up to date. Nobody edits it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import importlib
 import json
 import pkgutil
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from tazza.errors import UnavailableError
+from tazza.runtime.flags import FLAG_SOURCES
 
 PATH = Path(__file__).with_name("index.json")
 FAMILIES, ENGINES = "tazza.ops", "tazza.engines"
@@ -72,6 +73,15 @@ def modules(package: str) -> list[str]:
     return sorted(found.name for found in pkgutil.walk_packages(root.__path__, f"{package}."))
 
 
+def load_all(_: str = "") -> None:
+    """Import every family: whoever looks for a flag that none of the imported modules declares needs it."""
+    for module in dict.fromkeys(index()["operators"].values()):
+        importlib.import_module(module)
+
+
+FLAG_SOURCES.register("operators", load_all, help="flags that operator families declare")
+
+
 def generate() -> Index:
     """Import every family and engine, and return the index of what they registered."""
     from tazza.operator.engine import ENGINES as ENGINE_REGISTRY
@@ -95,7 +105,5 @@ def generate() -> Index:
 
 def dump(found: Index) -> str:
     """Return the text of the index file: one operator a line, sorted, so that changes are easy to read."""
-    ordered: dict[str, Any] = {key: dict(sorted(value.items())) for key, value in found.items()}  # pyright: ignore[reportAttributeAccessIssue] -- TypedDict.items() types values as object
+    ordered = {key: dict(sorted(entries.items())) for key, entries in cast("dict[str, dict[str, Any]]", found).items()}
     return json.dumps(ordered, indent=1, sort_keys=True) + "\n"
-
-

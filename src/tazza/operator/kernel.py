@@ -4,23 +4,28 @@
     launch.bind(operands)                 -> Call                     when an address changed
     call()                                                            every run
 
-A `Launch` knows nothing of tensors: it holds descriptors and sizes, and can be shared and evicted. A `Call` is bound to addresses: a Python
-callable, or a `NativeCall`, which is a C function and its argument block.
+A `Launch` knows nothing of tensors, nor of a context's handles: it holds descriptors and sizes, and can be shared and
+evicted. A `Call` is bound to addresses: a Python callable, or a `NativeCall`, which is a C function and its argument
+block.
 
 There are three decorators, all public:
 
-- `@kernel(SCHEMA)`: a plain function on arrays is the whole kernel. Its parameters are found by name: the schema's letters (arrays; None where an
-  optional blob is absent; tuples where it is variadic; `DynamicOutput` where the size depends on data), `op`, and `random`.
-- `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors.
-- `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace. Parameters by name too: letters
-  (as `Blob`), `op`, `operator`, `workspace`. State that outlives a run lives in the class; it is made with the operator and closed with it.
+- `@kernel(SCHEMA)`: a plain function on arrays is the whole kernel. Its parameters are found by name: the schema's
+  letters (arrays; None where an optional blob is absent; tuples where it is variadic; `DynamicOutput` where the size
+  depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
+- `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with a layout
+  for each output (`LaidOut`), and says which layouts it takes by `accepts`; what it does not take is reordered before
+  it sees it.
+- `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
+  Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
+  lives in the class; it is made with the operator and closed with it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
@@ -34,7 +39,7 @@ from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
-from tazza.tensor import ROW_MAJOR, Allocation, DataType, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
@@ -77,6 +82,7 @@ class Operands:
     tensors: Mapping[str, Any]
     scratch: Allocation | None
     random: Callable[[], Generator]
+    context: Context
     state: Any = None
 
     def __getitem__(self, letter: str) -> Tensor:
@@ -88,11 +94,15 @@ class Operands:
         return cast("Tensor | None", self.tensors.get(letter))
 
     def arrays(self, letter: str) -> Any:
-        """Return what an array kernel gets for a letter: an array, None, or a tuple of arrays."""
+        """Return what an array kernel gets for a letter: an array, None, a Blob without tensor, or a tuple of these."""
         value = self.tensors[letter]
         if isinstance(value, tuple):
-            return tuple(tensor.array for tensor in cast("tuple[Tensor, ...]", value))
-        return None if value is None else cast("Tensor", value).array
+            return tuple(_array(one) for one in cast("tuple[Any, ...]", value))
+        return _array(value)
+
+
+def _array(value: Any) -> Any:
+    return value.array if isinstance(value, Tensor) else value
 
 
 class Launch(Protocol):
@@ -108,7 +118,21 @@ class Launch(Protocol):
         ...
 
 
-Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch | Unsupported]"
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A launch that writes some outputs in a layout of its own: letter -> layout."""
+
+    launch: Launch
+    layouts: Mapping[str, Layout]
+
+
+def accepts_strided(letter: str, spec: Spec) -> bool:
+    """Take every layout that NumPy can look at: the default of `accepts`."""
+    del letter
+    return not isinstance(spec, TensorSpec) or not isinstance(spec.layout, Opaque)
+
+
+Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch | LaidOut | Unsupported]"
 HostFactory: TypeAlias = "Callable[[Operator], tuple[Call, Callable[[], None] | None]]"
 
 
@@ -116,7 +140,8 @@ HostFactory: TypeAlias = "Callable[[Operator], tuple[Call, Callable[[], None] | 
 class Kernel:
     """One way to compute an operator type: by `prepare`, or, when it needs blobs and the workspace, by `host`.
 
-    `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as `operands.state`.
+    `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as
+    `operands.state`. `accepts(letter, spec)` says of each input whether its layout can be taken as it is.
     """
 
     type: str
@@ -125,7 +150,7 @@ class Kernel:
     prepare: Prepare | None = None
     host: HostFactory | None = None
     open: Callable[[Operator], Any] | None = None
-    takes_opaque: bool = False
+    accepts: Callable[[str, Spec], bool] = accepts_strided
     function: Callable[..., Any] | None = None
     module: str = ""
 
@@ -136,24 +161,25 @@ KERNELS: Registry[tuple[str, str, str], Kernel] = Registry("kernel (operator, de
 class DynamicOutput:
     """An output whose size depends on data: the kernel calls `allocate` before it writes."""
 
-    def __init__(self, tensor: Tensor) -> None:
-        """Wrap the output tensor."""
+    def __init__(self, tensor: Tensor, dtype: DataType) -> None:
+        """Wrap the output tensor; `dtype` is what inference says."""
         self.tensor = tensor
+        self.dtype = dtype
 
     def allocate(self, dims: Sequence[int], dtype: DataType | None = None) -> Array:
         """Give the output its size, and return the array to write."""
-        self.tensor.resize(tuple(dims), self.tensor.dtype if dtype is None else dtype)
+        self.tensor.resize(tuple(dims), self.dtype if dtype is None else dtype)
         return self.tensor.array
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayLaunch:
-    """The launch of a plain function on arrays."""
+    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data."""
 
     function: Callable[..., None]
     parameters: tuple[str, ...]
     op: OpView
-    dynamic: frozenset[str]
+    dynamic: Mapping[str, tuple[DataType, ...]]
     scratch_bytes: int = 0
 
     def bind(self, operands: Operands) -> Call:
@@ -165,11 +191,17 @@ class ArrayLaunch:
             elif name == "random":
                 values.append(operands.random())
             elif name in self.dynamic:
-                tensor = operands.get(name)
-                values.append(None if tensor is None else DynamicOutput(tensor))
+                values.append(_dynamic(operands.tensors[name], self.dynamic[name]))
             else:
                 values.append(operands.arrays(name))
         return partial(self.function, *values)
+
+
+def _dynamic(tensors: Any, dtypes: tuple[DataType, ...]) -> Any:
+    if isinstance(tensors, tuple):
+        pairs = zip(cast("tuple[Tensor, ...]", tensors), dtypes, strict=True)
+        return tuple(DynamicOutput(tensor, dtype) for tensor, dtype in pairs)
+    return None if tensors is None else DynamicOutput(tensors, dtypes[0])
 
 
 def _letters(schema: OpSchema) -> set[str]:
@@ -183,7 +215,9 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
     names = tuple(name for name in inspect.signature(function).parameters if name != "self")
     strange = set(names) - _letters(schema) - set(also)
     if strange:
-        raise SchemaError(f"kernel of {schema.type} has parameters that the schema does not know: {', '.join(sorted(strange))}")
+        raise SchemaError(
+            f"kernel of {schema.type} has parameters that the schema does not know: {', '.join(sorted(strange))}"
+        )
     return names
 
 
@@ -194,12 +228,24 @@ def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", 
         parameters = _parameters(schema, function, ("op", "random"))
         dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
 
-        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-            del context, inputs, outputs  # NumPy takes every shape, dtype and stride
-            return ArrayLaunch(function, parameters, op, dynamic)
+        def prepare(
+            op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+        ) -> Launch | Unsupported:
+            del context, inputs  # NumPy takes every shape, dtype and stride
+            slots = list(zip(op.output_slots, outputs, strict=True))
+            dtypes = {
+                name: tuple(s.dtype for letter, s in slots if letter == name and isinstance(s, TensorSpec))
+                for name in dynamic
+            }
+            return ArrayLaunch(function, parameters, op, dtypes)
 
         found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
-        KERNELS.register((schema.type, device, engine), found, help=f"{function.__module__}.{function.__qualname__}", priority=priority)
+        KERNELS.register(
+            (schema.type, device, engine),
+            found,
+            help=f"{function.__module__}.{function.__qualname__}",
+            priority=priority,
+        )
         return function
 
     return decorate
@@ -211,36 +257,52 @@ def launcher(
     engine: str,
     device: str = "cpu",
     open: Callable[[Operator], Any] | None = None,
-    takes_opaque: bool = False,
+    accepts: Callable[[str, Spec], bool] = accepts_strided,
     priority: int = 0,
 ) -> Callable[[F], F]:
     """Register a `prepare` function as the kernel of `schema` for an engine and a kind of device."""
 
     def decorate(prepare: F) -> F:
-        found = Kernel(schema.type, device, engine, prepare=cast("Prepare", prepare), open=open, takes_opaque=takes_opaque, module=prepare.__module__)
-        KERNELS.register((schema.type, device, engine), found, help=f"{prepare.__module__}.{prepare.__qualname__}", priority=priority)
+        found = Kernel(
+            schema.type,
+            device,
+            engine,
+            prepare=cast("Prepare", prepare),
+            open=open,
+            accepts=accepts,
+            module=prepare.__module__,
+        )
+        KERNELS.register(
+            (schema.type, device, engine), found, help=f"{prepare.__module__}.{prepare.__qualname__}", priority=priority
+        )
         return prepare
 
     return decorate
 
 
-def host_kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0) -> Callable[[F], F]:
+def host_kernel(
+    schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0
+) -> Callable[[F], F]:
     """Register a function, or a class with `__init__(operator)`, `run(...)` and maybe `close()`, that works on blobs."""
 
     def decorate(target: F) -> F:
         runner = cast("Callable[..., Any]", getattr(target, "run", target))
-        parameters = _parameters(schema, runner, ("op", "operator", "workspace"))
+        parameters = _parameters(schema, runner, ("op", "operator", "workspace", "random"))
 
         def make(operator: Operator) -> tuple[Call, Callable[[], None] | None]:
             values = {"op": operator.op, "operator": operator, "workspace": operator.workspace, **operator.blobs}
+            if "random" in parameters:
+                values["random"] = operator.generator()
             arguments = [values[name] for name in parameters]
             if not inspect.isclass(target):
                 return partial(target, *arguments), None
-            state = cast("Any", target(operator))
+            state = cast("Callable[[Operator], Any]", target)(operator)
             return partial(state.run, *arguments), getattr(state, "close", None)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
-        KERNELS.register((schema.type, device, engine), found, help=f"{target.__module__}.{target.__qualname__}", priority=priority)
+        KERNELS.register(
+            (schema.type, device, engine), found, help=f"{target.__module__}.{target.__qualname__}", priority=priority
+        )
         return target
 
     return decorate
@@ -249,19 +311,6 @@ def host_kernel(schema: OpSchema, *, engine: str = "reference", device: str = "c
 def contiguous(spec: Spec) -> bool:
     """Whether a spec is a tensor of row-major layout, which is all that BLAS-like kernels take."""
     return isinstance(spec, TensorSpec) and spec.layout == ROW_MAJOR
-
-
-@dataclass(slots=True)
-class Signature:
-    """Key under which launches are kept: the specs of the inputs and the values that shapes were inferred from."""
-
-    specs: tuple[Spec, ...]
-    values: tuple[bytes, ...] = field(default=())
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """A hashable form."""
-        return (self.specs, self.values)
 
 
 def value_key(array: Array) -> bytes:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tazza.device import Context
-from tazza.operator.kernel import Call, Kernel, Launch, NativeCall, Operands, Unsupported
+from tazza.operator.kernel import Array, Call, Kernel, Launch, NativeCall, Operands, Unsupported
 from tazza.operator.schema import Spec
 from tazza.operator.view import OpView
-from tazza.runtime.native import NATIVE_KERNELS, NativeArguments, NativeKernel, NativeTensor
-from tazza.tensor import Tensor, TensorSpec
+from tazza.runtime.native import NATIVE_KERNELS, NativeKernel, NativeTensor, native_arguments, native_tensor
+from tazza.tensor import DataType, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +24,16 @@ class NativeLaunch:
 
     def bind(self, operands: Operands) -> Call:
         """Fill in the argument block; it lives as long as the call."""
-        inputs = [_describe(operands[letter]) for letter in self.op.input_slots]
-        outputs = [_describe(operands[letter]) for letter in self.op.output_slots]
-        input_array = (NativeTensor * len(inputs))(*(block for block, _ in inputs))
-        output_array = (NativeTensor * len(outputs))(*(block for block, _ in outputs))
-        arguments = NativeArguments(
-            ctypes.sizeof(NativeArguments), len(inputs), len(outputs), input_array, output_array, None, 0
-        )
-        owner = (arguments, input_array, output_array, inputs, outputs, self.found)
-        return NativeCall(self.found.address, ctypes.addressof(arguments), owner)
+        inputs = [operands[letter].array for letter in self.op.input_slots]
+        outputs = [operands[letter].array for letter in self.op.output_slots]
+        arguments = native_arguments([_describe(array) for array in inputs], [_describe(array) for array in outputs])
+        return NativeCall(self.found.address, ctypes.addressof(arguments), (arguments, inputs, outputs, self.found))
 
 
-def _describe(tensor: Tensor) -> tuple[NativeTensor, object]:
-    array = tensor.array
-    rank = array.ndim
-    dims = (ctypes.c_int64 * rank)(*array.shape)
-    strides = (ctypes.c_int64 * rank)(*(step // array.itemsize for step in array.strides))
-    proto = tensor.dtype.proto
-    block = NativeTensor(array.ctypes.data, rank, dims, strides, 0 if proto is None else proto, 0)
-    return block, (array, dims, strides)
+def _describe(array: Array) -> NativeTensor:
+    strides = [step // array.itemsize for step in array.strides]
+    number = DataType.of(array).proto
+    return native_tensor(array.ctypes.data, array.shape, strides, 0 if number is None else number)
 
 
 def native_kernel(type: str, engine: str) -> Kernel | None:

@@ -29,8 +29,8 @@ class Observer(Generic[T]):
 class Observable:
     """Something that observers attach to. An exception inside an observer is logged and swallowed: seeing never breaks a run.
 
-    >>> thing = Observable(); observer = Observer(); thing.attach(observer) is observer, thing.detach(observer) is observer
-    (True, True)
+    >>> thing = Observable(); observer = Observer(); thing.attach(observer) is observer, thing.detach(observer) is
+    observer (True, True)
     """
 
     def __init__(self) -> None:

@@ -1,10 +1,13 @@
 """One operator of a net: an OperatorDef bound to blobs, that runs.
 
-Constant state: definition, `op` (the checked view), blobs, the engine ranking. Changing state: the launches per signature (a small
-LRU), the present binding, the generator, the event, host state. An operator runs once at a time; who runs it owns it.
+Constant state: definition, `op` (the checked view), blobs, the engine ranking. Changing state: the launches per
+signature (a small LRU), the binding per context, the generator, the event, host state. An operator runs once at a
+time; who runs it owns it.
 
-Invariant: `_call` may be used while every tensor that it was bound to is unchanged: the same Tensor in its blob, the same spec
-object, the same storage at the same generation (`_stale` compares identities, which is what makes a run cheap).
+A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
+the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
+bound to is unchanged: the same Tensor in its blob, the same spec object, the same storage at the same generation
+(`_Binding.stale` compares identities, which is what makes a run cheap).
 """
 
 from __future__ import annotations
@@ -12,22 +15,32 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 from tazza.device import Context, Event, Generator, current_context, place_of
-from tazza.errors import BlobTypeError, NotFoundError, ShapeError, TazzaError, UnknownOperatorError, UnsupportedError
+from tazza.errors import (
+    BlobTypeError,
+    KernelError,
+    NotFoundError,
+    SchemaError,
+    ShapeError,
+    TazzaError,
+    UnknownOperatorError,
+    UnsupportedError,
+)
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import KERNELS, Array, Call, Kernel, Launch, Operands, Signature, Unsupported, value_key
+from tazza.operator.kernel import KERNELS, Array, Call, Kernel, LaidOut, Launch, Operands, Unsupported, value_key
 from tazza.operator.native import native_kernel
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
-from tazza.operator.schema import Spec, gather
+from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.log import logger
-from tazza.tensor import Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, Allocation, Blob, Layout, Storage, Tensor, TensorSpec, TypeSpec
 
-LAUNCHES_KEPT = 8
-"""Signatures of which an operator keeps the launch."""
+KEPT = 8
+"""Signatures of which an operator keeps the launch, and contexts for which it keeps the binding."""
 
 definition_hooks: list[Callable[[OperatorDef], None]] = []
 """Called with every OperatorDef that becomes an operator."""
@@ -35,6 +48,11 @@ definition_hooks: list[Callable[[OperatorDef], None]] = []
 
 class BlobOwner(Protocol):
     """What an operator needs of a workspace."""
+
+    @property
+    def root(self) -> Path:
+        """The folder that relative paths count from."""
+        ...
 
     def get_blob(self, name: str) -> Blob | None:
         """Return a blob, or None."""
@@ -63,11 +81,44 @@ def _log_report(key: str, message: str) -> None:
     logger.warning(message)
 
 
+_Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
+"""A blob as it was when bound: tensor, its spec, storage and generation; without spec only the tensor itself matters."""
+
+
+@dataclass(slots=True)
+class _Binding:
+    """A call on the present addresses; `values` are the inputs that shapes were inferred from, `scratch` is kept alive."""
+
+    call: Call
+    watched: list[_Watched]
+    values: list[tuple[Tensor, int, bytes]]
+    scratch: Allocation | None
+
+    def stale(self) -> bool:
+        for blob, tensor, spec, storage, generation in self.watched:
+            if blob.value is not tensor:
+                return True
+            if spec is not None and (
+                tensor.spec is not spec or tensor.storage is not storage or storage.generation != generation
+            ):
+                return True
+        for tensor, version, key in self.values:
+            if tensor.storage.version != version or (tensor.storage.escaped and value_key(tensor.plain()) != key):
+                return True
+        return False
+
+
 class Operator(Observable):
     """A runnable operator. Made by nets and workspaces; see `run_op` for one without either."""
 
     def __init__(
-        self, definition: OperatorDef, workspace: BlobOwner, *, strict: bool = False, report: Report = _log_report, label: str = ""
+        self,
+        definition: OperatorDef,
+        workspace: BlobOwner,
+        *,
+        strict: bool = False,
+        report: Report = _log_report,
+        label: str = "",
     ) -> None:
         """Check `definition`, find its blobs (inputs must exist, outputs are made), rank engines, open host state.
 
@@ -76,7 +127,7 @@ class Operator(Observable):
             workspace: whose blobs it works on.
             strict: refuse arguments that the schema does not know, instead of reporting them.
             report: how to tell what people should know once.
-            label: where it stands, for error messages, such as `#3 of net 'lenet'`.
+            label: where it stands, for error messages, such as `(operator 3 of net 'lenet')`.
 
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
@@ -87,17 +138,14 @@ class Operator(Observable):
         self.workspace = workspace
         self.event = Event()
         self.label = label
+        self.choices: tuple[Choice, ...] = ()
         self._report = report
         self._generator: Generator | None = None
-        self._launches: OrderedDict[tuple[Any, ...], tuple[Kernel, Launch]] = OrderedDict()
-        self._bound: list[tuple[Blob, Tensor, TensorSpec, Storage, int]] = []
-        self._values: list[tuple[Storage, int]] = []
-        self._written: tuple[Storage, ...] = ()
-        self._call: Call | None = None
-        self._context: Context | None = None
-        self._host: tuple[Call, Callable[[], None] | None] | None = None
+        self._launches: OrderedDict[tuple[Any, ...], tuple[Kernel, Launch, dict[str, Layout]]] = OrderedDict()
+        self._bindings: dict[Context, _Binding] = {}
+        self._host: Call | None = None
+        self._close_host: Callable[[], None] | None = None
         self._states: dict[str, Any] = {}
-        self.choices: tuple[Choice, ...] = ()
         try:
             self._create(strict)
         except TazzaError as error:
@@ -107,62 +155,61 @@ class Operator(Observable):
 
     def __repr__(self) -> str:
         name = f" {self.definition.name!r}" if self.definition.name else ""
-        return f"{self.definition.type}{name}({', '.join(self.definition.input)} -> {', '.join(self.definition.output)})"
+        return (
+            f"{self.definition.type}{name}({', '.join(self.definition.input)} -> {', '.join(self.definition.output)})"
+        )
 
-    # -- making ------------------------------------------------------------------------------------------------------------
+    # -- making --------------------------------------------------------------------------------------------------------
 
     def _create(self, strict: bool) -> None:
         self.schema = find_schema(self.definition.type)
         self.op = self.schema.view(self.definition, strict=strict)
         for name in self.schema.unknown_arguments(self.definition):
-            self._report(f"argument {self.op.type}.{name}", f"{self.op.type} does not know the argument {name!r}; it has no effect")
+            self._report(
+                f"argument {self.op.type}.{name}",
+                f"{self.op.type} does not know the argument {name!r}; it has no effect",
+            )
+        self.place = place_of(self.definition.device_option)
+        self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
         self.inputs = tuple(self._input_blob(name) for name in self.definition.input)
         self.outputs = tuple(self.workspace.create_blob(name) for name in self.definition.output)
         self.blobs: dict[str, Any] = {
             **gather(self.schema.inputs, self.op.input_slots, self.inputs),
             **gather(self.schema.outputs, self.op.output_slots, self.outputs),
         }
-        self.place = place_of(self.definition.device_option)
-        self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
-        self.op.read_values_with(self._value)
         self.open()
 
     def _input_blob(self, name: str) -> Blob:
         found = self.workspace.get_blob(name)
         if found is None:
-            raise NotFoundError(f"input blob {name!r} does not exist", hint="feed it, or run the operator that makes it first")
+            raise NotFoundError(
+                f"input blob {name!r} does not exist", hint="feed it, or run the operator that makes it first"
+            )
         return found
 
     def open(self) -> None:
         """Make what outlives a run: host state, and blobs that the first engine of the ranking keeps in the workspace."""
-        kernels = [(c.engine, self._kernel(c.engine)) for c in self.ranking if why_unavailable(self.op.type, self.place.kind, c.engine) is None]
-        if not kernels:
-            reasons = "; ".join(f"{c.engine}: {why_unavailable(self.op.type, self.place.kind, c.engine)}" for c in self.ranking)
-            raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=reasons)
-        first = kernels[0][1]
-        if first.host is not None and self._host is None:
-            self._report_passed_over(first.engine)
-            self._host = first.host(self)
-            self._call = self._host[0]
-        self._state(first)
-
-    def _report_passed_over(self, taken: str) -> None:
-        choices: list[Choice] = []
+        passed: list[Choice] = []
         for candidate in self.ranking:
-            if candidate.engine == taken:
-                choices.append(Choice(taken, candidate.wanted, None))
-                break
             reason = why_unavailable(self.op.type, self.place.kind, candidate.engine)
-            choices.append(Choice(candidate.engine, candidate.wanted, reason))
-        self._remember(choices)
+            passed.append(Choice(candidate.engine, candidate.wanted, reason))
+            if reason is None:
+                break
+        else:
+            reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in passed)
+            raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=reasons)
+        first = self._kernel(passed[-1].engine)
+        self._state(first)
+        if first.host is not None and self._host is None:
+            self._remember(passed)
+            self._host, self._close_host = first.host(self)
 
     def close(self) -> None:
-        """End host state and forget launches; the operator may be opened again."""
-        if self._host is not None and self._host[1] is not None:
-            self._host[1]()
-        self._host = None
-        self._call = None
-        self._bound = []
+        """End host state and forget launches and bindings; `open` makes them anew."""
+        if self._close_host is not None:
+            self._close_host()
+        self._host = self._close_host = None
+        self._bindings.clear()
         self._launches.clear()
         self._states.clear()
 
@@ -187,111 +234,157 @@ class Operator(Observable):
             self._generator = Generator(option.random_seed if option.HasField("random_seed") else None)
         return self._generator
 
-    # -- running -----------------------------------------------------------------------------------------------------------
+    # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self, context: Context | None = None) -> None:
-        """Run once, in the calling thread.
+        """Run once, in the calling thread; `context` is this thread's on the operator's place by default.
 
         Raises:
-            TazzaError: with the operator, its blobs and where it was made.
+            TazzaError: with the operator, its blobs and where it was made. What a host kernel raises otherwise (an
+                exception of the user's own function, say) keeps its type.
         """
         if self._observers:
             self.start_all()
         try:
-            if self._host is not None:
-                self._host[0]()
-            else:
-                if self._call is None or self._stale() or (context is not None and context is not self._context):
-                    self._prepare(current_context(self.place) if context is None else context)
-                assert self._call is not None
-                self._call()
-                for storage in self._written:
-                    storage.version += 1
+            self.ready(context)()
         except TazzaError as error:
             raise self._located(error) from error.__cause__
         except Exception as error:
-            error.add_note(f"in operator {self!r}{self.label}")
-            raise
+            if self._host is not None:
+                error.add_note(f"in operator {self!r}{self.label}")
+                raise
+            raise self._located(KernelError(f"{type(error).__name__}: {error}")) from error
         finally:
+            self.wrote()
             if self._observers:
                 self.stop_all()
 
     def run_async(self, context: Context | None = None) -> Event:
         """Run once and return the event of this run; on the CPU the event is final on return, and holds the error if any."""
+        context = current_context(self.place) if context is None else context
         self.event.reset()
         self.event.schedule()
         try:
             self.run(context)
-        except Exception as error:
+        except BaseException as error:
             self.event.finish(error)
+            if not isinstance(error, Exception):
+                raise
         else:
-            self.event.finish()
+            context.record(self.event)
         return self.event
 
-    def _stale(self) -> bool:
-        for blob, tensor, spec, storage, generation in self._bound:
-            if (
-                blob.value is not tensor
-                or tensor.spec is not spec
-                or tensor.storage is not storage
-                or storage.generation != generation
-            ):
-                return True
-        return any(storage.version != version for storage, version in self._values)
+    def ready(self, context: Context | None = None) -> Call:
+        """Return the call that runs this operator on `context`; prepared and bound anew only where something changed.
 
-    def _prepare(self, context: Context) -> None:
-        """Infer, choose the engine, size the outputs and bind; afterwards `_call` is ready."""
-        self._call = None
-        inputs = [self._input_spec(blob) for blob in self.inputs]
-        key = self._signature(inputs).key
-        self.op.values_read.clear()
-        specs = self.schema.infer_specs(self.op, inputs)
+        Raises:
+            TazzaError: the inputs do not fit, or no engine takes them.
+        """
+        if self._host is not None:
+            self._check_host_inputs()
+            return self._host
+        context = current_context(self.place) if context is None else context
+        binding = self._bindings.get(context)
+        if binding is None or binding.stale():
+            binding = self._prepare(context)
+        return binding.call
+
+    def wrote(self) -> None:
+        """Count the outputs as written, also after a run that failed half-way."""
+        for blob in self.outputs:
+            value = blob.value
+            if isinstance(value, Tensor):
+                value.storage.version += 1
+
+    def _check_host_inputs(self) -> None:
+        specs: list[Spec | None] = []
+        for blob in self.inputs:
+            value = blob.value
+            if isinstance(value, Tensor):
+                specs.append(value.spec)
+            else:
+                specs.append(None if value is None else TypeSpec(blob.type_name))
+        self.schema.check_inputs(self.op, specs)
+
+    def _prepare(self, context: Context) -> _Binding:
+        """Infer, choose the engine, size the outputs and bind."""
+        self._bindings.pop(context, None)
+        inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
+        outputs = tuple(
+            self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)
+        )
+        reads = sorted(inferred.reads)
+        values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
+        key = context.key, tuple(inputs), values
         found = self._launches.get(key)
-        if found is None or self.op.values_read:
-            kernel, launch = self._choose(context, inputs, specs)
-            self._launches[self._signature(inputs).key] = kernel, launch
-            if len(self._launches) > LAUNCHES_KEPT:
+        if found is None:
+            found = self._choose(context, inputs, outputs)
+            self._launches[key] = found
+            if len(self._launches) > KEPT:
                 self._launches.popitem(last=False)
-        else:
-            kernel, launch = found
-        self._size_outputs(specs)
-        self._bind(context, kernel, launch)
+        self._launches.move_to_end(key)
+        kernel, launch, layouts = found
+        self._size_outputs(outputs, layouts)
+        binding = self._bind(context, kernel, launch, reads)
+        if len(self._bindings) >= KEPT:
+            self._bindings.pop(next(iter(self._bindings)))
+        self._bindings[context] = binding
+        return binding
 
-    def _signature(self, inputs: Sequence[TensorSpec]) -> Signature:
-        values = [self._value(letter) for letter in sorted(self.op.values_read)]
-        return Signature(tuple(inputs), tuple(value_key(value) for value in values if value is not None))
-
-    def _input_spec(self, blob: Blob) -> TensorSpec:
-        if blob.value is None:
-            raise BlobTypeError(f"blob {blob.name!r} has no value", hint="feed it, or run the operator that makes it first")
-        if not isinstance(blob.value, Tensor):
+    def _input_spec(self, letter: str, blob: Blob) -> Spec:
+        value = blob.value
+        if value is None:
+            raise BlobTypeError(
+                f"blob {blob.name!r} has no value", hint="feed it, or run the operator that makes it first"
+            )
+        if not isinstance(value, Tensor):
+            if self.schema.inputs_by_letter[letter].type_name is not None:
+                return TypeSpec(blob.type_name)
             raise BlobTypeError(f"blob {blob.name!r} holds a {blob.type_name}, {self.op.type} needs a Tensor")
-        if not blob.value.allocated:
-            raise BlobTypeError(f"blob {blob.name!r} is a tensor without data", hint="run the operator that makes it first")
-        return blob.value.spec
+        if not value.allocated and value.size > 0:
+            raise BlobTypeError(
+                f"blob {blob.name!r} is a tensor without data", hint="run the operator that makes it first"
+            )
+        return value.spec
+
+    def _known_output(self, letter: str, spec: Spec | None) -> Spec:
+        dynamic = self.schema.outputs_by_letter[letter].dynamic
+        if spec is None or (isinstance(spec, TensorSpec) and not spec.known and not dynamic):
+            raise SchemaError(f"{self.op.type}: inference gave {spec} for {letter} although every input is known")
+        return spec
 
     def _value(self, letter: str) -> Array | None:
-        blob = self.inputs[self.op.input_slots.index(letter)]
-        return blob.value.plain() if isinstance(blob.value, Tensor) else None
+        value = self.inputs[self.op.input_slots.index(letter)].value
+        return value.plain() if isinstance(value, Tensor) else None
 
-    def _choose(self, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Kernel, Launch]:
+    def _choose(
+        self, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> tuple[Kernel, Launch, dict[str, Layout]]:
         choices: list[Choice] = []
         for candidate in self.ranking:
             reason = why_unavailable(self.op.type, self.place.kind, candidate.engine)
             if reason is None:
                 kernel = self._kernel(candidate.engine)
                 assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-                answer = kernel.prepare(self.op, context, inputs, outputs)
+                slots = zip(self.op.input_slots, inputs, strict=True)
+                shown = [
+                    spec if kernel.accepts(letter, spec) else cast("Spec", logical(spec)) for letter, spec in slots
+                ]
+                answer = kernel.prepare(self.op, context, shown, outputs)
                 if not isinstance(answer, Unsupported):
-                    choices.append(Choice(candidate.engine, candidate.wanted, None))
-                    self._remember(choices)
-                    return kernel, answer
+                    self._remember([*choices, Choice(candidate.engine, candidate.wanted, None)])
+                    return (
+                        (kernel, answer.launch, dict(answer.layouts))
+                        if isinstance(answer, LaidOut)
+                        else (kernel, answer, {})
+                    )
                 reason = answer.reason
             choices.append(Choice(candidate.engine, candidate.wanted, reason))
         reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in choices)
         raise UnsupportedError(f"no engine takes {self.op.type} with {', '.join(map(str, inputs))}", hint=reasons)
 
-    def _remember(self, choices: list[Choice]) -> None:
+    def _remember(self, choices: Sequence[Choice]) -> None:
         self.choices = tuple(choices)
         for choice in choices:
             if choice.wanted and choice.reason is not None:
@@ -301,58 +394,92 @@ class Operator(Observable):
                     f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this.",
                 )
 
-    def _size_outputs(self, specs: Sequence[Spec]) -> None:
-        sources = {id(blob): name for blob, name in zip(self.inputs, self.definition.input, strict=True)}
-        for letter, blob, spec in zip(self.op.output_slots, self.outputs, specs, strict=True):
-            if isinstance(spec, TypeSpec) or self.schema.blob_out(letter).dynamic:
-                if not isinstance(spec, TypeSpec) and not isinstance(blob.value, Tensor):
-                    blob.reset()
+    def _size_outputs(self, specs: Sequence[Spec], layouts: dict[str, Layout]) -> None:
+        overwritten = {id(blob) for blob in self.inputs}
+        _, places = self.schema.infer_places(self.op, self.place)
+        for letter, blob, spec, place in zip(self.op.output_slots, self.outputs, specs, places, strict=True):
+            if isinstance(spec, TypeSpec):
                 continue
-            if id(blob) in sources and isinstance(blob.value, Tensor) and tuple(blob.value.shape) != spec.shape:
-                raise ShapeError(
-                    f"{letter} = {blob.name!r} is written in place, so it must keep the shape {tuple(blob.value.shape)}; it would become {spec.shape}",
-                    hint="give the output a name of its own",
-                )
+            if id(blob) in overwritten:
+                self._check_overwritten(letter, blob, spec)
+                continue
             if not isinstance(blob.value, Tensor):
                 blob.reset()
-            blob.tensor().resize(spec.shape, spec.dtype, spec.layout)
+            if not self.schema.outputs_by_letter[letter].dynamic:
+                layout = layouts.get(letter, ROW_MAJOR)
+                blob.tensor().resize_to(TensorSpec(spec.shape, spec.dtype, place, layout))
 
-    def _bind(self, context: Context, kernel: Kernel, launch: Launch) -> None:
-        refresh: list[Callable[[], None]] = []
-        operands: list[Tensor] = []
-        for blob in self.inputs:
-            tensor = blob.tensor()
-            if isinstance(tensor.layout, Opaque) and not kernel.takes_opaque:
-                plain = Tensor.from_numpy(tensor.plain())
-                refresh.append(lambda tensor=tensor, plain=plain: plain.assign(tensor.plain()))
-                tensor = plain
-            operands.append(tensor)
-        outputs = [blob.tensor() for blob in self.outputs]
+    def _check_overwritten(self, letter: str, blob: Blob, spec: TensorSpec) -> None:
+        """An output that is written in place keeps dtype, shape and layout of what it overwrites."""
+        tensor = blob.tensor()
+        if self.schema.outputs_by_letter[letter].dynamic:
+            return
+        if tuple(tensor.shape) != tuple(spec.shape) or tensor.dtype is not spec.dtype:
+            raise ShapeError(
+                f"{letter} = {blob.name!r} is written in place, so it must stay {logical(tensor.spec)}; it would become {spec}",
+                hint="give the output a name of its own",
+            )
+        tensor.make_plain()
+
+    def _bind(self, context: Context, kernel: Kernel, launch: Launch, reads: Sequence[str]) -> _Binding:
+        reorders: list[Call] = []
+        operands = [
+            self._operand(kernel, letter, blob, reorders)
+            for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)
+        ]
+        outputs = [blob.value if isinstance(blob.value, Tensor) else blob for blob in self.outputs]
         letters = {
             **gather(self.schema.inputs, self.op.input_slots, operands),
             **gather(self.schema.outputs, self.op.output_slots, outputs),
         }
         scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
-        call = launch.bind(Operands(letters, scratch, self.generator, self._state(kernel)))
-        self._call = call if not refresh else _chained(refresh, call)
-        self._context = context
-        dynamic = {id(self.blobs[spec.name]) for spec in self.schema.outputs if spec.dynamic}
-        watched = [blob for blob in (*self.inputs, *self.outputs) if id(blob) not in dynamic]
-        self._bound = [(b, t, t.spec, t.storage, t.storage.generation) for b in watched for t in (b.tensor(),)]
-        self._written = tuple(tensor.storage for tensor in outputs)
-        reads = [self.inputs[self.op.input_slots.index(letter)].tensor().storage for letter in self.op.values_read]
-        self._values = [(storage, storage.version) for storage in reads]
+        call = launch.bind(Operands(letters, scratch, self.generator, context, self._state(kernel)))
+        tensors = [self.inputs[self.op.input_slots.index(letter)].tensor() for letter in reads]
+        values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
+        return _Binding(call if not reorders else _after(reorders, call), self._watch(), values, scratch)
+
+    def _operand(self, kernel: Kernel, letter: str, blob: Blob, reorders: list[Call]) -> Tensor | Blob:
+        """Return what the kernel gets for an input; a layout that it does not take is reordered whenever the input was written."""
+        tensor = blob.value
+        if not isinstance(tensor, Tensor):
+            return blob
+        if kernel.accepts(letter, tensor.spec):
+            return tensor
+        plain = Tensor.from_numpy(tensor.plain())
+        done = [tensor.storage.version]
+
+        def reorder() -> None:
+            if tensor.storage.version != done[0] or tensor.storage.escaped:
+                plain.assign(tensor.plain())
+                done[0] = tensor.storage.version
+
+        reorders.append(reorder)
+        return plain
+
+    def _watch(self) -> list[_Watched]:
+        read = {id(blob) for blob in self.inputs}
+        sized_by_kernel = {
+            id(blob)
+            for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
+            if self.schema.outputs_by_letter[letter].dynamic and id(blob) not in read
+        }
+        watched: list[_Watched] = []
+        for blob in dict.fromkeys((*self.inputs, *self.outputs)):
+            if isinstance(blob.value, Tensor):
+                tensor = blob.value
+                spec = None if id(blob) in sized_by_kernel else tensor.spec
+                watched.append((blob, tensor, spec, tensor.storage, tensor.storage.generation))
+        return watched
 
     def _located(self, error: TazzaError) -> TazzaError:
-        line = f"in operator {self!r}{self.label}"
-        if not error.where or not any(text.startswith("in operator") for text in error.where):
-            error.add_context(line)
+        if not any(text.startswith("in operator") for text in error.where):
+            error.add_context(f"in operator {self!r}{self.label}")
             if self.definition.debug_info:
                 error.add_context(f"made at {self.definition.debug_info}")
         return error
 
 
-def _chained(first: list[Callable[[], None]], call: Call) -> Call:
+def _after(first: Sequence[Call], call: Call) -> Call:
     def run() -> None:
         for step in first:
             step()
@@ -364,8 +491,9 @@ def _chained(first: list[Callable[[], None]], call: Call) -> Call:
 class LocalBlobs:
     """The least workspace: a dict of blobs, for one operator at a time."""
 
-    def __init__(self) -> None:
-        """Start without blobs."""
+    def __init__(self, root: Path | None = None) -> None:
+        """Start without blobs; relative paths count from `root`, the current folder by default."""
+        self.root = Path() if root is None else root
         self.blobs: dict[str, Blob] = {}
 
     def get_blob(self, name: str) -> Blob | None:

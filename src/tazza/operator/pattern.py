@@ -1,7 +1,8 @@
 """Shape patterns: `"N C *S"` says rank and equalities of dimensions in the letters that a family uses.
 
-A pattern is a row of tokens: a letter (or word) stands for one dimension, `*S` for any number of dimensions, a number for itself. The same
-letter in two blobs of one operator stands for the same extent; `Bindings` remembers who said what, so that an error names both.
+A pattern is a row of tokens: a letter (or word) stands for one dimension, `*S` for any number of dimensions, a number
+for itself. The same letter in two blobs of one operator stands for the same extent; `Bindings` remembers who said
+what, so that an error names both.
 """
 
 from __future__ import annotations
@@ -27,15 +28,19 @@ class Bindings:
             ShapeError: another blob said otherwise.
         """
         known = self.extents.get(token)
-        if known is None or None in known:
+        if known is None:
             self.extents[token], self.origin[token] = extents, blob
             return
-        if None not in extents and known != extents:
+        fits = len(known) == len(extents) and all(
+            a == b or a is None or b is None for a, b in zip(known, extents, strict=True)
+        )
+        if not fits:
             letter = token.lstrip("*")
             raise ShapeError(
                 f"{letter} is {_show(extents)} in {blob} and {_show(known)} in {self.origin[token]}",
                 hint=f"both blobs must have the same {letter}",
             )
+        self.extents[token] = tuple(b if a is None else a for a, b in zip(known, extents, strict=True))
 
 
 def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> None:
@@ -54,7 +59,9 @@ def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> 
     fixed = len(tokens) - (star is not None)
     if len(dims) < fixed or (star is None and len(dims) > fixed):
         least = "at least " if star is not None else ""
-        raise ShapeError(f"{blob} has rank {len(dims)} {_show(dims)}, it must have {least}{fixed} dimensions: ({pattern})")
+        raise ShapeError(
+            f"{blob} has rank {len(dims)} {_show(dims)}, it must have {least}{fixed} dimensions: ({pattern})"
+        )
     run = len(dims) - fixed
     position = 0
     for token in tokens:

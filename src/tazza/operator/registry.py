@@ -6,15 +6,18 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tazza.errors import UnknownOperatorError
+from tazza.errors import SchemaError, UnknownOperatorError
 from tazza.operator.argument import ArgSpec
 from tazza.operator.gradient import NoGradient
 from tazza.operator.index import index, load_operator
 from tazza.operator.schema import BlobSpec, OpSchema
+from tazza.operator.view import INJECTED, RESERVED
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
 
-SCHEMAS: Registry[str, OpSchema] = Registry("operator", loader=load_operator, known=lambda: frozenset(index()["operators"]))
+SCHEMAS: Registry[str, OpSchema] = Registry(
+    "operator", loader=load_operator, known=lambda: frozenset(index()["operators"])
+)
 
 
 def schema(
@@ -44,7 +47,8 @@ def schema(
         args: arguments, see `arg`.
         in_place: output letter -> input letter(s) that it may overwrite (of a variadic input, its first blob).
         must_in_place: output letter -> input letter that it must overwrite, where that input is given.
-        no_gradient: `ends(reason)`, `forbidden(reason)` or `not_written(reason)`, for operators without a gradient maker.
+        no_gradient: `ends(reason)`, `forbidden(reason)` or `not_written(reason)`, for operators without a gradient
+            maker.
         arity: joint rule for the numbers of inputs and outputs.
         ineffective: names declared arguments that have no effect in an OperatorDef, to be treated like unknown ones.
         onnx: the ONNX operator that means the same.
@@ -52,6 +56,13 @@ def schema(
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
         priority: a third party may replace a declaration by a higher one.
     """
+    args = list(args)
+    clashes = sorted({spec.name for spec in args} & RESERVED | {spec.name for spec in (*inputs, *outputs)} & INJECTED)
+    if clashes:
+        raise SchemaError(
+            f"{type}: {', '.join(clashes)} cannot be the name of an argument or letter",
+            hint="OpView and kernels use it",
+        )
     made = OpSchema(
         type,
         inspect.cleandoc(doc),
@@ -66,7 +77,7 @@ def schema(
         onnx=onnx,
         source=source,
         example=inspect.cleandoc(example),
-        module=sys._getframe(1).f_globals["__name__"],  # noqa: SLF001 -- the family file that declares it; the index needs it
+        module=sys._getframe(1).f_globals["__name__"],  # pyright: ignore[reportPrivateUsage] -- the index needs the family file
     )
     SCHEMAS.register(type, made, help=made.doc.splitlines()[0], priority=priority)
     return made

@@ -14,13 +14,18 @@ from tazza.tensor import Tensor
 
 
 def run_op(
-    type: str, *inputs: Any, outputs: int | None = None, engine: str = "", device: DeviceOption | None = None, **arguments: Any
+    type: str,
+    *inputs: Any,
+    outputs: int | None = None,
+    engine: str = "",
+    device: DeviceOption | None = None,
+    **arguments: Any,
 ) -> Any:
     """Run an operator once and return its outputs: one value, or a tuple of several.
 
-    Inputs that are arrays, numbers or nested lists become tensors (Python floats as float32, ints as int32); other values are put into
-    their blobs as they are. `outputs` is how many outputs are wanted; all that are not optional by default. Unknown
-    arguments are refused.
+    Inputs that are arrays, numbers or nested lists become tensors (Python floats as float32, ints as int32); other
+    values are put into their blobs as they are. `outputs` is how many outputs are wanted; all that are not optional
+    by default. Unknown arguments are refused.
 
     >>> run_op("Relu", [-1.0, 2.0])
     array([0., 2.], dtype=float32)
@@ -35,7 +40,9 @@ def run_op(
     blobs = LocalBlobs()
     for name, value in zip(names_in, inputs, strict=True):
         blobs.create_blob(name).set(_tensor(value))
-    operator = Operator(operator_def(type, names_in, names_out, engine=engine, device=device, **arguments), blobs, strict=True)
+    operator = Operator(
+        operator_def(type, names_in, names_out, engine=engine, device=device, **arguments), blobs, strict=True
+    )
     with np.errstate(all="ignore"):
         operator.run()
     results = [_plain(blobs.blobs[name].value) for name in names_out]

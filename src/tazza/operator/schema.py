@@ -9,25 +9,26 @@
         in_place={"Y": "X"},
     )
 
-Shapes follow from the patterns of `blob` where they can (see `operator.pattern`); else the family adds `@LEAKY_RELU.infer`. Cost is reading
-and writing everything once with one operation an element, unless `@LEAKY_RELU.cost` says otherwise. `@LEAKY_RELU.gradient` adds
-the gradient maker; an operator without one says why in `no_gradient`.
+Shapes follow from the patterns of `blob` where they can (see `operator.pattern`); else the family adds
+`@LEAKY_RELU.infer`. Cost is reading and writing everything once with one operation an element, unless
+`@LEAKY_RELU.cost` says otherwise. `@LEAKY_RELU.gradient` adds the gradient maker; an operator without one says why in
+`no_gradient`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import ArgSpec, find_argument
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.pattern import Bindings, fill, match
-from tazza.operator.view import OpView
+from tazza.operator.view import Known, OpView
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
 
 Spec: TypeAlias = TensorSpec | TypeSpec
 DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
@@ -76,12 +77,21 @@ def blob(
         like: for an output: dtype and shape are those of this input.
         optional: may be left out (trailing ones only, unless the schema names its slots).
         variadic: stands for any number of blobs, at least one unless optional.
-        type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means anything.
+        type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means
+            anything.
         dynamic: the size of this output depends on data, so the kernel allocates it.
         host: the blob lives on the CPU, whatever the operator's device.
         doc: what it is, where the letter does not say it.
     """
     return BlobSpec(name, dtypes, dims, like, optional, variadic, type_name, dynamic, host, doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What follows from inputs: a spec for each output (None: unknown), and the input letters whose values were looked at."""
+
+    specs: tuple[Spec | None, ...]
+    reads: frozenset[str]
 
 
 class OpSchema:
@@ -113,6 +123,8 @@ class OpSchema:
         self.args = {spec.name: spec for spec in args}
         self.in_place = {out: (letter,) if isinstance(letter, str) else letter for out, letter in in_place.items()}
         self.must_in_place = dict(must_in_place)
+        self.inputs_by_letter = {spec.name: spec for spec in self.inputs}
+        self.outputs_by_letter = {spec.name: spec for spec in self.outputs}
         self.arity = arity
         self.ineffective = ineffective
         self.onnx = onnx
@@ -129,7 +141,7 @@ class OpSchema:
     def __repr__(self) -> str:
         return f"OpSchema({self.type}: {', '.join(b.name for b in self.inputs)} -> {', '.join(b.name for b in self.outputs)})"
 
-    # -- decorators of the family file ------------------------------------------------------------------------------------
+    # -- decorators of the family file ---------------------------------------------------------------------------------
 
     def infer(self, function: F) -> F:
         """Add type-and-shape inference: `function(op, <input letters>)` -> TensorSpec, TypeSpec or a tuple of them.
@@ -166,19 +178,12 @@ class OpSchema:
         self._output_slots = function
         return function
 
-    # -- what is asked of a schema -----------------------------------------------------------------------------------------
+    # -- what is asked of a schema -------------------------------------------------------------------------------------
 
     @property
     def dynamic(self) -> bool:
         """Whether the size of an output depends on data."""
         return any(spec.dynamic for spec in self.outputs)
-
-    def blob(self, letter: str) -> BlobSpec:
-        """Return the declaration of a letter, outputs first (an output may carry an input's letter)."""
-        for spec in (*self.outputs, *self.inputs):
-            if spec.name == letter:
-                return spec
-        raise SchemaError(f"{self.type} declares no blob {letter!r}")
 
     def input_slots(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` inputs."""
@@ -203,33 +208,61 @@ class OpSchema:
         unknown = self.unknown_arguments(definition)
         if strict and unknown:
             known = ", ".join(sorted(self.args)) if self.args else "none"
-            raise ArgumentError(f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}")
+            raise ArgumentError(
+                f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}"
+            )
         self._check_count("input", len(definition.input), self.inputs)
         self._check_count("output", len(definition.output), self.outputs)
         if self.arity is not None and not self.arity(len(definition.input), len(definition.output)):
-            raise SchemaError(f"{self.type} does not take {len(definition.input)} inputs with {len(definition.output)} outputs")
+            raise SchemaError(
+                f"{self.type} does not take {len(definition.input)} inputs with {len(definition.output)} outputs"
+            )
         op = OpView(self, definition, {name: self._argument(definition, spec) for name, spec in self.args.items()})
         self._check_in_place(op)
         if self._validate is not None:
             self._validate(op)
         return op
 
-    def infer_specs(self, op: OpView, inputs: Sequence[Spec | None]) -> tuple[Spec, ...]:
-        """Return the specs of the outputs; `inputs` are in the order of the OperatorDef, None where nothing is known.
+    def infer_specs(self, op: OpView, inputs: Sequence[Spec | None], known: Known | None = None) -> Inferred:
+        """Return the specs of the outputs, as far as they follow from `inputs` (in the order of the OperatorDef, None: unknown).
+
+        Specs are logical: inputs may have any layout, outputs are given without one. `known` gives values of inputs
+        that are constant.
 
         Raises:
             ShapeError, DTypeError: the inputs do not fit the operator or each other.
         """
-        bindings = Bindings()
-        for letter, spec in zip(op.input_slots, inputs, strict=True):
-            self._check_input(op, letter, spec, inputs, bindings)
+        op = op.knowing(known)
+        self.check_inputs(op, inputs)
         if self._infer is not None:
-            result = self._infer(op, **gather(self.inputs, op.input_slots, inputs))
-            specs: tuple[Spec, ...] = result if isinstance(result, tuple) else (result,)
+            nothing = (None,) * len(op.output_slots)
+            result = nothing if None in inputs else self._infer(op, **gather(self.inputs, op.input_slots, inputs))
+            specs = cast("tuple[Spec | None, ...]", result if isinstance(result, tuple) else (result,))
             if len(specs) != len(op.output_slots):
-                raise SchemaError(f"{self.type}: inference gave {len(specs)} outputs, the operator has {len(op.output_slots)}")
-            return specs
-        return tuple(self._follow(op, self.blob_out(letter), inputs, bindings) for letter in op.output_slots)
+                raise SchemaError(
+                    f"{self.type}: inference gave {len(specs)} outputs, the operator has {len(op.output_slots)}"
+                )
+        else:
+            bindings = self._bind_letters(op, inputs)
+            specs = tuple(
+                self._follow(op, self.outputs_by_letter[letter], inputs, bindings) for letter in op.output_slots
+            )
+        return Inferred(tuple(logical(spec) for spec in specs), frozenset(op.reads))
+
+    def infer_places(self, op: OpView, place: Place) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+        """Return the places of the inputs and outputs of an operator that runs on `place`."""
+        inputs = tuple(CPUPlace() if self.inputs_by_letter[letter].host else place for letter in op.input_slots)
+        return inputs, tuple(CPUPlace() if self.outputs_by_letter[letter].host else place for letter in op.output_slots)
+
+    def check_inputs(self, op: OpView, inputs: Sequence[Spec | None]) -> None:
+        """Check the kinds and dtypes of the inputs, and their shapes where the schema has patterns.
+
+        Raises:
+            ShapeError, DTypeError: an input does not fit.
+        """
+        for letter, spec in zip(op.input_slots, inputs, strict=True):
+            self._check_input(op, letter, spec, inputs)
+        self._bind_letters(op, inputs)
 
     def infer_cost(self, op: OpView, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> Cost:
         """Return the cost of one run with these, fully known, specs."""
@@ -239,15 +272,7 @@ class OpSchema:
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
 
-    def blob_out(self, letter: str) -> BlobSpec:
-        """Return the declaration of an output letter."""
-        return next(spec for spec in self.outputs if spec.name == letter)
-
-    def blob_in(self, letter: str) -> BlobSpec:
-        """Return the declaration of an input letter."""
-        return next(spec for spec in self.inputs if spec.name == letter)
-
-    # -- pieces --------------------------------------------------------------------------------------------------------------
+    # -- pieces --------------------------------------------------------------------------------------------------------
 
     def _argument(self, definition: OperatorDef, spec: ArgSpec) -> Any:
         argument = find_argument(definition, spec.name)
@@ -266,10 +291,12 @@ class OpSchema:
         if count < least or (most is not None and count > most):
             span = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
             letters = ", ".join(spec.name for spec in specs)
-            raise SchemaError(f"{self.type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None)
+            raise SchemaError(
+                f"{self.type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None
+            )
 
     def _check_in_place(self, op: OpView) -> None:
-        inputs, outputs = op.definition.input, op.definition.output
+        outputs = op.definition.output
         for out_letter, out_name in zip(op.output_slots, outputs, strict=True):
             must = self.must_in_place.get(out_letter)
             if must is not None and op.has_input(must) and op.input_name(must) != out_name:
@@ -277,24 +304,22 @@ class OpSchema:
                     f"{self.type}: output {out_letter} = {out_name!r} must be in place of input {must} = {op.input_name(must)!r}",
                     hint=f"name the output {op.input_name(must)!r}",
                 )
-            self._check_aliases(op, out_letter, out_name, list(inputs))
+            self._check_aliases(op, out_letter, out_name)
         if len(set(outputs)) != len(outputs):
             raise SchemaError(f"{self.type} writes a blob twice: {', '.join(outputs)}")
 
-    def _check_aliases(self, op: OpView, out_letter: str, out_name: str, inputs: list[str]) -> None:
-        allowed = set(self.in_place.get(out_letter, ())) | {self.must_in_place.get(out_letter)}
-        first_of_variadic: set[str] = set()
-        for letter, name in zip(op.input_slots, inputs, strict=True):
-            repeated = letter in first_of_variadic  # of a variadic input only the first blob may be overwritten
-            first_of_variadic.add(letter)
-            if name == out_name and (letter not in allowed or (repeated and inputs.index(name) != op.input_slots.index(letter))):
+    def _check_aliases(self, op: OpView, out_letter: str, out_name: str) -> None:
+        allowed = {*self.in_place.get(out_letter, ()), self.must_in_place.get(out_letter)}
+        for position, (letter, name) in enumerate(zip(op.input_slots, op.definition.input, strict=True)):
+            # Of a variadic input only the first blob may be overwritten.
+            if name == out_name and (letter not in allowed or position != op.input_slots.index(letter)):
                 raise SchemaError(
                     f"{self.type} cannot write {out_letter} in place of {letter}: both are {name!r}",
                     hint="give the output a name of its own",
                 )
 
-    def _check_input(self, op: OpView, letter: str, spec: Spec | None, inputs: Sequence[Spec | None], bindings: Bindings) -> None:
-        declared = self.blob_in(letter)
+    def _check_input(self, op: OpView, letter: str, spec: Spec | None, inputs: Sequence[Spec | None]) -> None:
+        declared = self.inputs_by_letter[letter]
         if spec is None or declared.type_name == "*":
             return
         if isinstance(spec, TypeSpec) or declared.type_name is not None:
@@ -307,11 +332,18 @@ class OpSchema:
         if allowed is not None and spec.dtype not in allowed:
             names = " or ".join(sorted(dtype.label for dtype in allowed))
             raise DTypeError(f"{self.type}: {letter} is {spec.dtype.label}, it must be {names}", hint="insert a Cast")
-        if declared.dims is not None:
+
+    def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
+        bindings = Bindings()
+        for letter, spec in zip(op.input_slots, inputs, strict=True):
+            pattern = self.inputs_by_letter[letter].dims
+            if pattern is None or not isinstance(spec, TensorSpec):
+                continue
             try:
-                match(declared.dims, spec.dims, letter, bindings)
+                match(pattern, None if spec.dims is None else tuple(spec.dims), letter, bindings)
             except ShapeError as error:
                 raise op.error(ShapeError, error.message, error.hint) from None
+        return bindings
 
     def _dtypes(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None]) -> frozenset[DataType] | None:
         dtypes = declared.dtypes
@@ -324,26 +356,40 @@ class OpSchema:
             return frozenset({other.dtype}) if isinstance(other, TensorSpec) else None
         return dtypes
 
-    def _follow(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec:
+    def _follow(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
         if declared.type_name is not None:
             return TypeSpec(declared.type_name)
         if declared.like is not None:
-            source = inputs[op.input_slots.index(declared.like)]
-            return TensorSpec(None, DataType.FLOAT) if source is None else source
+            return inputs[op.input_slots.index(declared.like)]
+        if isinstance(declared.dtypes, str) and None in inputs:
+            return None
         dtypes = self._dtypes(op, declared, inputs)
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
-            raise SchemaError(f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer")
+            raise SchemaError(
+                f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer"
+            )
         (dtype,) = dtypes
         return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
 
 
+def logical(spec: Spec | None) -> Spec | None:
+    """Return the spec without layout and place, which are no matter of meaning."""
+    if not isinstance(spec, TensorSpec) or (spec.layout == ROW_MAJOR and spec.place == CPUPlace()):
+        return spec
+    return TensorSpec(spec.dims, spec.dtype)
+
+
 def _slots(specs: tuple[BlobSpec, ...], count: int) -> tuple[str, ...]:
-    """Return letters by position; one variadic letter takes what the others leave."""
+    """Return letters by position: all that are required, then optional ones in order; a variadic letter takes what is left."""
+    widths = [0 if spec.optional else 1 for spec in specs]
+    left = count - sum(widths)
+    for position, spec in enumerate(specs):
+        if spec.optional and not spec.variadic and left > 0:
+            widths[position], left = 1, left - 1
     letters: list[str] = []
-    extra = count - len(specs)
-    for spec in specs:
-        letters.extend([spec.name] * (1 + extra if spec.variadic else 1))
-    return tuple(letters[:count])
+    for spec, width in zip(specs, widths, strict=True):
+        letters.extend([spec.name] * (width + (max(left, 0) if spec.variadic else 0)))
+    return tuple(letters)
 
 
 def gather(declared: tuple[BlobSpec, ...], slots: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

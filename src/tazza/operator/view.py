@@ -14,27 +14,36 @@ from tazza.proto import OperatorDef
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
 
-ValueReader = Callable[[str], "NDArray[Any] | None"]
+Known = Callable[[str], "NDArray[Any] | None"]
+"""Answers for an input letter with the value of that input, where it is known while shapes are inferred."""
 
 
 class OpView:
-    """Arguments as attributes (`op.alpha`), checked and with the schema's defaults; and which blob stands where.
+    """Arguments as attributes (`op.alpha`), checked and with the schema's defaults; and which letter each blob stands for.
 
-    `inputs` and `outputs` map the schema's letters to blob names, in order; a variadic letter maps to the tuple of its names. Two
-    views with equal `key` behave the same on equal inputs, whatever the blobs are called.
+    A view is immutable but for `reads`: the letters whose values were asked for by `known`. Inference works on a copy
+    (`knowing`), so that one view can serve many threads.
     """
 
-    __slots__ = ("_reader", "arguments", "definition", "input_slots", "output_slots", "schema", "values_read")
+    __slots__ = ("_known", "arguments", "definition", "input_slots", "output_slots", "reads", "schema")
 
     def __init__(self, schema: OpSchema, definition: OperatorDef, arguments: Mapping[str, Any]) -> None:
         """Made by `OpSchema.view`, which checks everything first."""
         self.schema = schema
         self.definition = definition
         self.arguments = arguments
-        self.input_slots = schema.input_slots(self, len(definition.input))
-        self.output_slots = schema.output_slots(self, len(definition.output))
-        self.values_read: set[str] = set()
-        self._reader: ValueReader | None = None
+        self.reads: set[str] = set()
+        self._known: Known | None = None
+        self.input_slots: tuple[str, ...] = schema.input_slots(self, len(definition.input))
+        self.output_slots: tuple[str, ...] = schema.output_slots(self, len(definition.output))
+
+    def knowing(self, known: Known | None) -> OpView:
+        """Return a copy whose `known` answers through `known`, with `reads` of its own."""
+        copy = object.__new__(OpView)
+        copy.schema, copy.definition, copy.arguments = self.schema, self.definition, self.arguments
+        copy.input_slots, copy.output_slots = self.input_slots, self.output_slots
+        copy.reads, copy._known = set(), known
+        return copy
 
     def __getattr__(self, name: str) -> Any:
         """Return an argument's value."""
@@ -61,20 +70,17 @@ class OpView:
         return letter in self.output_slots
 
     def input_name(self, letter: str) -> str:
-        """Return the name of the blob that stands for an input letter."""
+        """Return the name of the (first) blob that stands for an input letter."""
         return self.definition.input[self.input_slots.index(letter)]
 
-    def value(self, letter: str) -> NDArray[Any] | None:
+    def known(self, letter: str) -> NDArray[Any] | None:
         """Return the value of an input while shapes are inferred, or None where only its spec is known.
 
-        Operators whose output shape depends on an input's values call this; the executor then infers anew whenever they change.
+        Operators whose output shape depends on an input's values call this; the executor then infers anew whenever
+        they change.
         """
-        self.values_read.add(letter)
-        return None if self._reader is None else self._reader(letter)
-
-    def read_values_with(self, reader: ValueReader | None) -> None:
-        """Let `value` answer through `reader`."""
-        self._reader = reader
+        self.reads.add(letter)
+        return None if self._known is None else self._known(letter)
 
     def require(self, condition: bool | np.bool_, relation: str, hint: str | None = None) -> None:
         """Raise a `ShapeError` that states `relation`, unless `condition` holds."""
@@ -84,3 +90,10 @@ class OpView:
     def error(self, kind: type[TazzaError], message: str, hint: str | None = None) -> TazzaError:
         """Return an error that begins with the operator's type."""
         return kind(f"{self.type}: {message}", hint=hint)
+
+
+RESERVED = frozenset(name for name in dir(OpView) if not name.startswith("_"))
+"""Names that arguments cannot have, since `op.<name>` is something else."""
+
+INJECTED = frozenset({"op", "operator", "workspace", "random", "context"})
+"""Parameters of kernels that are no letters."""

@@ -1,6 +1,7 @@
 """Convolution: Conv over any number of dimensions, and Conv1D, Conv2D, Conv3D, which differ from it by name only.
 
-Letters: N images, G groups, C and M input and output channels, `in...` and `out...` spatial sizes, `k...` kernel sizes, P and K their products.
+Letters: N images, G groups, C and M input and output channels, `in...` and `out...` spatial sizes, `k...` kernel
+    sizes, P and K their products.
 With order NCHW the blobs are
 
     X (N, C, in...)    W (M, C/G, k...)    b (M)    Y (N, M, out...)
@@ -49,11 +50,22 @@ def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) ->
     window = Window.of(op)
     D = window.rank
     x, w = _first(op, X), _first(op, W)
-    op.require(len(X) == D + 2, f"X has {len(X)} dimensions {_show(X)}, a kernel of {D} dimensions needs {D + 2}", "for other ranks than 2 give kernels=[...]")
+    op.require(
+        len(X) == D + 2,
+        f"X has {len(X)} dimensions {_show(X)}, a kernel of {D} dimensions needs {D + 2}",
+        "for other ranks than 2 give kernels=[...]",
+    )
     op.require(len(W) == D + 2, f"W has {len(W)} dimensions {_show(W)}, it needs {D + 2}: (M, C/G, k...)")
-    op.require(w[2:] == window.kernel or None in w[2:], f"W has the kernel size {_show(w[2:])}, the arguments say {_show(window.kernel)}")
+    op.require(
+        w[2:] == window.kernel or None in w[2:],
+        f"W has the kernel size {_show(w[2:])}, the arguments say {_show(window.kernel)}",
+    )
     if x[1] is not None and w[1] is not None:
-        op.require(x[1] == w[1] * op.group, f"X has {x[1]} channels, W takes {w[1]} in each of {op.group} groups", "C of X must be C/G of W times group")
+        op.require(
+            x[1] == w[1] * op.group,
+            f"X has {x[1]} channels, W takes {w[1]} in each of {op.group} groups",
+            "C of X must be C/G of W times group",
+        )
     op.require(w[0] is None or w[0] % op.group == 0, f"{w[0]} output channels do not divide into {op.group} groups")
     return window.over(op, x[2:])
 
@@ -64,7 +76,11 @@ def conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -
     _, out = conv_window(op, X.dims, W.dims)
     M = W.dims[0]
     if b is not None and b.dims is not None:
-        op.require(b.dims == (M,) or None in (M, *b.dims), f"b has the shape {_show(b.dims)}, W has {M} output channels", "b must be (M,)")
+        op.require(
+            b.dims == (M,) or None in (M, *b.dims),
+            f"b has the shape {_show(b.dims)}, W has {M} output channels",
+            "b must be (M,)",
+        )
     channels_last = op.order.upper() == "NHWC"
     return TensorSpec((X.dims[0], *out, M) if channels_last else (X.dims[0], M, *out), X.dtype)
 
@@ -95,8 +111,12 @@ def conv(op: OpView, X: Array, W: Array, b: Array | None, Y: Array) -> None:
 def conv_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
     if X.dims is not None and W.dims is not None and dY.dims is not None:
         expected = conv_infer(op, X, W, None).dims
-        fits = expected is None or all(a == b for a, b in zip(expected, dY.dims, strict=False) if a is not None and b is not None)
-        op.require(fits and len(dY.dims) == len(X.dims), f"dY has the shape {_show(dY.dims)}, Y has {_show(expected or ())}")
+        fits = expected is None or all(
+            a == b for a, b in zip(expected, dY.dims, strict=False) if a is not None and b is not None
+        )
+        op.require(
+            fits and len(dY.dims) == len(X.dims), f"dY has the shape {_show(dY.dims)}, Y has {_show(expected or ())}"
+        )
     M = None if W.dims is None else W.dims[0]
     specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
     return tuple(specs[letter] for letter in op.output_slots)
@@ -107,11 +127,23 @@ def conv_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
     if op.no_gradient_to_input:
         letters = letters[:-1]
     if count not in (len(letters), len(letters) - ("dX" in letters)):
-        raise op.error(ArgumentError, f"{count} outputs, with no_bias = {op.no_bias} it gives {', '.join(letters)}", hint="no_bias drops db")
+        raise op.error(
+            ArgumentError,
+            f"{count} outputs, with no_bias = {op.no_bias} it gives {', '.join(letters)}",
+            hint="no_bias drops db",
+        )
     return letters[:count]
 
 
-def conv_gradient_cost(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec, dW: TensorSpec, db: TensorSpec | None, dX: TensorSpec | None) -> Cost:
+def conv_gradient_cost(
+    op: OpView,
+    X: TensorSpec,
+    W: TensorSpec,
+    dY: TensorSpec,
+    dW: TensorSpec,
+    db: TensorSpec | None,
+    dX: TensorSpec | None,
+) -> Cost:
     del op
     product = 2 * dY.size * (W.size // max(W.shape[0], 1))
     flops = product * (1 if dX is None else 2) + (0 if db is None else dY.size)
@@ -120,7 +152,7 @@ def conv_gradient_cost(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec,
 
 
 def conv_gradients(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array | None, dX: Array | None) -> None:
-    """dw = dy (x) patches, db = sum of dy, and dx scatters w^T dy back over the windows."""
+    """Dw = dy (x) patches, db = sum of dy, and dx scatters w^T dy back over the windows."""
     patches, w = _patches(op, X, W), _kernels(op, W)
     N, G, _, P, _ = patches.shape
     dy_image = channels_first(op.order, dY)
@@ -166,8 +198,8 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         type,
         """Y[n, m, p] = b[m] + sum over c, k of W[m, c, k] * X[n, c, p * stride + k * dilation - pad].
 
-        Cross-correlation over sliding windows, as in all deep-learning libraries. The number of spatial dimensions is that of the
-        kernel, not that of the operator's name.""",
+        Cross-correlation over sliding windows, as in all deep-learning libraries. The number of spatial dimensions is
+        that of the kernel, not that of the operator's name.""",
         inputs=[
             blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
             blob("W", "X", doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),

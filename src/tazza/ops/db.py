@@ -1,6 +1,7 @@
 """Records from databases: CreateDB, TensorProtosDBInput.
 
-A record is a serialized `TensorProtos`: one TensorProto for each output (an image and its label, say). N is the batch size.
+A record is a serialized `TensorProtos`: one TensorProto for each output (an image and its label, say). N is the batch
+size.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from tazza.db import DBReader
 from tazza.errors import ShapeError
-from tazza.operator import Array, Operator, OpView, arg, blob, ends, host_kernel, schema
+from tazza.operator import Array, BlobOwner, Operator, OpView, arg, blob, ends, host_kernel, schema
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
 from tazza.tensor import Blob, DataType, TensorSpec
@@ -37,23 +38,17 @@ CREATE_DB = schema(
 
 
 @host_kernel(CREATE_DB)
-class CreateDB:
-    """Opens the reader; it stays open as long as its blob holds it."""
-
-    def __init__(self, operator: Operator) -> None:
-        self.root = getattr(operator.workspace, "root", None)
-
-    def run(self, op: OpView, reader: Blob) -> None:
-        source = op.db if self.root is None else str(self.root / op.db)
-        reader.set(DBReader(op.db_type, source, num_shards=op.num_shards, shard_id=op.shard_id))
+def create_db(op: OpView, workspace: BlobOwner, reader: Blob) -> None:
+    reader.set(DBReader(op.db_type, str(workspace.root / op.db), num_shards=op.num_shards, shard_id=op.shard_id))
 
 
 TENSOR_PROTOS_DB_INPUT = schema(
     "TensorProtosDBInput",
     """outputs = the next N records of a reader, stacked.
 
-    Tensor i of every record goes to output i: (N, dims...), or (dims...) with batch_size 0. After the last record follows the first one, within a
-    batch if need be. BYTE data comes out as uint8. The next batch is read while the net runs.""",
+    Tensor i of every record goes to output i: (N, dims...), or (dims...) with batch_size 0. After the last record
+    follows the first one, within a batch if need be. BYTE data comes out as uint8. The next batch is read while the
+    net runs.""",
     inputs=[blob("reader", type_name=READER)],
     outputs=[blob("data", dynamic=True, variadic=True)],
     args=[arg("batch_size", int, 0, minimum=0, doc="N; 0 gives one record without a batch dimension")],
@@ -120,5 +115,8 @@ def read_record(reader: DBReader, count: int) -> list[Array]:
 def _stack(reader: DBReader, rows: Sequence[Array], position: int) -> np.ndarray[Any, Any]:
     shapes = {row.shape for row in rows}
     if len(shapes) > 1:
-        raise ShapeError(f"tensor {position} has different shapes within a batch of {reader!r}: {sorted(shapes)}", hint="use batch_size 1")
+        raise ShapeError(
+            f"tensor {position} has different shapes within a batch of {reader!r}: {sorted(shapes)}",
+            hint="use batch_size 1",
+        )
     return np.stack(rows)

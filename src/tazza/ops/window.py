@@ -1,14 +1,16 @@
 """Sliding windows: the arguments, sizes and paddings that convolution and pooling share.
 
-Letters: D spatial dimensions, each with in (image size), out (number of windows), k (kernel), s (stride), d (dilation), head and tail (padding
+Letters: D spatial dimensions, each with in (image size), out (number of windows), k (kernel), s (stride), d
+    (dilation), head and tail (padding
 before and after). A dilated kernel covers d * (k - 1) + 1 elements.
 
 The size rules by `legacy_pad` (from recorded runs of Caffe2, which took them from Caffe and TensorFlow):
 
     NOTSET                 out = floor((in + head + tail - cover) / s) + 1
     VALID                  the same without padding
-    SAME                   out = ceil(in / s); head = half of what is needed, rounded to zero, tail the rest; both may be negative
-    CAFFE_LEGACY_POOLING   out = ceil((in + 2 head - k) / s) + 1, one less when head > 0 and the last window would begin behind
+    SAME                   out = ceil(in / s); head = half of what is needed, rounded to zero, tail the rest; both may
+    be negative CAFFE_LEGACY_POOLING   out = ceil((in + 2 head - k) / s) + 1, one less when head > 0 and the last
+    window would begin behind
                            in + head; tail grows by what rounding up added; dilation is not looked at
 """
 
@@ -39,7 +41,12 @@ class LegacyPad(enum.IntEnum):
     CAFFE_LEGACY_POOLING = 3
 
 
-PAIRS = (("kernel_h", "kernel_w"), ("stride_h", "stride_w"), ("dilation_h", "dilation_w"), ("pad_t", "pad_l", "pad_b", "pad_r"))
+PAIRS = (
+    ("kernel_h", "kernel_w"),
+    ("stride_h", "stride_w"),
+    ("dilation_h", "dilation_w"),
+    ("pad_t", "pad_l", "pad_b", "pad_r"),
+)
 """Arguments that count only together."""
 
 
@@ -49,16 +56,26 @@ def window_args() -> list[ArgSpec]:
         arg("kernel", int, None, minimum=1, doc="kernel size in both of two dimensions"),
         arg("stride", int, None, minimum=1, doc="step between windows in both of two dimensions"),
         arg("dilation", int, None, minimum=1, doc="step between kernel elements in both of two dimensions"),
-        arg("pad", int, None, minimum=0, doc="padding on all four sides of two dimensions"),
+        arg("pad", int, None, doc="padding on all four sides of two dimensions"),
     ]
     plural = [
         arg("kernels", list[int], [], minimum=1, doc="kernel size per dimension"),
         arg("strides", list[int], [], minimum=1, doc="stride per dimension"),
         arg("dilations", list[int], [], minimum=1, doc="dilation per dimension"),
-        arg("pads", list[int], [], minimum=0, doc="all heads, then all tails"),
+        arg("pads", list[int], [], doc="all heads, then all tails; negative ones cut off"),
     ]
-    sided = [arg(name, int, None, minimum=0, doc=f"counts together with {', '.join(group)}") for group in PAIRS for name in group]
-    legacy = arg("legacy_pad", int, LegacyPad.NOTSET, choices=tuple(LegacyPad), doc="NOTSET 0, VALID 1, SAME 2, CAFFE_LEGACY_POOLING 3")
+    sided = [
+        arg(name, int, None, minimum=None if "pad" in name else 1, doc=f"counts together with {', '.join(group)}")
+        for group in PAIRS
+        for name in group
+    ]
+    legacy = arg(
+        "legacy_pad",
+        int,
+        LegacyPad.NOTSET,
+        choices=tuple(LegacyPad),
+        doc="NOTSET 0, VALID 1, SAME 2, CAFFE_LEGACY_POOLING 3",
+    )
     order = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
     return [*singular, *plural, *sided, legacy, order]
 
@@ -100,7 +117,11 @@ class Window:
         legacy = LegacyPad(op.legacy_pad)
         pads = _sizes(op, "pad", ("pad_t", "pad_l", "pad_b", "pad_r"), count=4)
         if pads is not None and legacy in (LegacyPad.VALID, LegacyPad.SAME):
-            raise op.error(ArgumentError, f"legacy_pad = {legacy.name} makes its own pads, {list(pads)} are given too", hint="drop one")
+            raise op.error(
+                ArgumentError,
+                f"legacy_pad = {legacy.name} makes its own pads, {list(pads)} are given too",
+                hint="drop one",
+            )
         stride = _expect(op, "stride", _sizes(op, "stride", ("stride_h", "stride_w")), rank, 1)
         dilation = _expect(op, "dilation", _sizes(op, "dilation", ("dilation_h", "dilation_w")), rank, 1)
         pads = _expect(op, "pad", pads, 2 * rank, 0)
@@ -134,7 +155,13 @@ class Window:
         return final, tuple(out for _, _, out in sizes)
 
     def _size(self, op: OpView, axis: int, extent: int | None) -> tuple[int, int, int | None]:
-        k, s, head, tail, cover = self.kernel[axis], self.stride[axis], self.head[axis], self.tail[axis], self.cover[axis]
+        k, s, head, tail, cover = (
+            self.kernel[axis],
+            self.stride[axis],
+            self.head[axis],
+            self.tail[axis],
+            self.cover[axis],
+        )
         if extent is None:
             return head, tail, None
         if self.legacy_pad is LegacyPad.SAME:
@@ -144,23 +171,35 @@ class Window:
             head = int(needed / 2)
             return head, needed - head, out
         if self.legacy_pad is LegacyPad.CAFFE_LEGACY_POOLING:
-            cover, tail = k, head
+            return head, *self._caffe_size(op, axis, extent)
         op.require(
             extent + head + tail >= cover,
             f"the kernel covers {cover} elements of dimension {axis}, the padded image has {extent} + {head} + {tail}",
             hint="pad more, or use a smaller kernel or dilation",
         )
-        out = (extent + head + tail - cover) // s + 1
-        if self.legacy_pad is LegacyPad.CAFFE_LEGACY_POOLING:
-            rounded_up = -(-(extent + 2 * head - k) // s) + 1
-            if head > 0 and (rounded_up - 1) * s >= extent + head:
-                rounded_up -= 1
-            return head, head + s * (rounded_up - out), rounded_up
-        return head, tail, out
+        return head, tail, (extent + head + tail - cover) // s + 1
+
+    def _caffe_size(self, op: OpView, axis: int, extent: int) -> tuple[int, int]:
+        """Return tail and output size: rounded up, as Caffe did."""
+        k, s, head = self.kernel[axis], self.stride[axis], self.head[axis]
+        rounded_up = -(-(extent + 2 * head - k) // s) + 1
+        if head > 0 and (rounded_up - 1) * s >= extent + head:
+            rounded_up -= 1
+        rounded_down = int((extent + 2 * head - k) / s) + 1  # to zero, as C divides
+        op.require(
+            rounded_up >= max(rounded_down, 1),
+            f"a kernel of {k} with stride {s} and pad {head} gives {rounded_up} windows over {extent} elements of dimension {axis}",
+        )
+        return head + s * (rounded_up - rounded_down), rounded_up
 
     def padded(self, x: Array, value: float = 0.0) -> Array:
         """Return x (N, C, in...) with `value` around it, (N, C, head + in + tail ...); negative pads cut off."""
-        inner = x[(..., *(slice(max(-h, 0), n - max(-t, 0)) for h, t, n in zip(self.head, self.tail, x.shape[2:], strict=True)))]
+        inner = x[
+            (
+                ...,
+                *(slice(max(-h, 0), n - max(-t, 0)) for h, t, n in zip(self.head, self.tail, x.shape[2:], strict=True)),
+            )
+        ]
         widths = [(0, 0), (0, 0), *((max(h, 0), max(t, 0)) for h, t in zip(self.head, self.tail, strict=True))]
         if not any(before or after for before, after in widths):
             return inner
@@ -188,7 +227,9 @@ class Window:
             view += patches[(..., *tap)]
         image[...] = 0
         inner = tuple(slice(max(-h, 0), n - max(-t, 0)) for h, n, t in sizes)
-        source = tuple(slice(max(h, 0), max(h, 0) + part.stop - part.start) for (h, _, _), part in zip(sizes, inner, strict=True))
+        source = tuple(
+            slice(max(h, 0), max(h, 0) + part.stop - part.start) for (h, _, _), part in zip(sizes, inner, strict=True)
+        )
         image[(..., *inner)] = padded[(..., *source)]
 
 
@@ -212,5 +253,9 @@ def _expect(op: OpView, name: str, values: tuple[int, ...] | None, count: int, d
     if values is None:
         return (default,) * count
     if len(values) != count:
-        raise op.error(ArgumentError, f"{name}s has {len(values)} elements {list(values)}, it needs {count}", hint="one per dimension of the kernel; pads two")
+        raise op.error(
+            ArgumentError,
+            f"{name}s has {len(values)} elements {list(values)}, it needs {count}",
+            hint="one per dimension of the kernel; pads two",
+        )
     return values

@@ -102,8 +102,8 @@ class BlobAssembler:
     def __init__(self, name: str | None = None) -> None:
         """Start empty; without a name the first record gives it."""
         self._lock = threading.Lock()
-        self._first: BlobProto | None = None
         self._name = name
+        self._first = ("", "")  # stored name and type of the first record
         self._collector: Collector | None = None
 
     def add(self, record: bytes | BlobProto) -> None:
@@ -116,21 +116,20 @@ class BlobAssembler:
         self._collector_for(proto).add(proto)
 
     def _collector_for(self, proto: BlobProto) -> Collector:
+        label = _label(proto)
         with self._lock:
             if self._collector is None:
-                name = proto.name if self._name is None else self._name
-                serializer = SERIALIZERS.get(proto.type)
+                name = label[0] if self._name is None else self._name
+                serializer = SERIALIZERS.get(label[1])
                 if serializer is None:
                     raise FormatError(
-                        f"blob {name!r} is of type {proto.type!r}, which nobody reads",
+                        f"blob {name!r} is of type {label[1]!r}, which nobody reads",
                         hint=f"known: {', '.join(SERIALIZERS)}",
                     )
                 self._collector = serializer.collector(name)
-                self._name = name
-                self._first = BlobProto(name=proto.name, type=proto.type)
-            first = self._first
-            if first is not None and (first.name, first.type) != (proto.name, proto.type):
-                mine, other = (f"{record.name!r} of type {record.type!r}" for record in (first, proto))
+                self._first = label
+            if self._first != label:
+                mine, other = (f"{name!r} of type {kind!r}" for name, kind in (self._first, label))
                 raise FormatError(f"records of two blobs: {mine}, {other}")
             return self._collector
 
@@ -172,7 +171,19 @@ def deserialize(source: bytes | BlobProto | Iterable[bytes | BlobProto], name: s
     assembler = BlobAssembler(name)
     for proto in protos:
         assembler.add(proto)
-    return assembler.write(Blob(protos[0].name if name is None else name))
+    return assembler.write(Blob(_label(protos[0])[0] if name is None else name))
+
+
+def _label(proto: BlobProto) -> tuple[str, str]:
+    """Name and type of a record; the runtime gives `bytes`, or fails, where they are not text."""
+    try:
+        label: tuple[object, object] = (proto.name, proto.type)
+    except UnicodeDecodeError:
+        label = (b"", b"")
+    name, kind = label
+    if isinstance(name, str) and isinstance(kind, str):
+        return name, kind
+    raise FormatError("name or type of a blob is not UTF-8 text", hint="the record is corrupt")
 
 
 def _parse(record: bytes, name: str | None) -> BlobProto:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +36,15 @@ _VALUES_SHOWN = 64
 _NO_ROOM = -1  # no storage has this generation
 
 
-class SupportsDLPack(Protocol):
-    """What can hand over its memory by DLPack."""
+if TYPE_CHECKING:
+    from typing import Protocol
 
-    def __dlpack__(self, *, stream: None = None) -> object: ...
+    class SupportsDLPack(Protocol):
+        """What can hand over its memory by DLPack."""
 
-    def __dlpack_device__(self) -> tuple[int, int]: ...
+        def __dlpack__(self, *, stream: None = None) -> object: ...
+
+        def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
 class Tensor:
@@ -329,7 +332,9 @@ class Tensor:
         if obstacle is None:
             return _adopted(array, dtype)
         if copy is False:
-            raise UnsupportedError(f"array {array.dtype}{array.shape} cannot be shared: {obstacle}", hint="copy=None")
+            raise UnsupportedError(
+                f"array {array.dtype}{array.shape} cannot be shared: {obstacle}", hint="copy it: copy=True, or None"
+            )
         tensor = Tensor(array.shape, dtype)
         tensor.assign(array)
         return tensor
@@ -365,6 +370,11 @@ class Tensor:
             UnsupportedError: the memory cannot be shared (read-only, reversed strides).
         """
         array = np.from_dlpack(cast("Any", source))  # the type that NumPy's stub wants is private
+        if not array.flags.writeable:
+            raise UnsupportedError(
+                f"array {array.dtype}{array.shape} cannot be shared: read-only, as all before NumPy 2.1",
+                hint="copy it with Tensor.from_numpy(np.from_dlpack(source))",
+            )
         return Tensor.from_numpy(array, copy=False)
 
     def __repr__(self) -> str:
