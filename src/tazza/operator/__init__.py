@@ -34,6 +34,7 @@ from tazza.operator.kernel import (
 )
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import BlobOwner, Choice, LocalBlobs, Operator, definition_hooks
+from tazza.operator.pattern import show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
 from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
@@ -100,6 +101,7 @@ __all__ = [
     "rank_engines",
     "run_op",
     "schema",
+    "show_dims",
     "stored_fields",
     "streamed",
     "why_unavailable",

@@ -6,9 +6,10 @@ the declared one is refused, as Caffe2 does: `scale=2` is an int and does not se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from types import UnionType
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -37,6 +38,10 @@ def _as_list(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda values: [convert(value) for value in values]
 
 
+def _as_stored(value: Any) -> Any:
+    return value
+
+
 FIELDS: dict[Any, Field] = {
     int: Field("i", "int", False, int),
     bool: Field("i", "bool", False, bool),
@@ -50,7 +55,20 @@ FIELDS: dict[Any, Field] = {
     list[float]: Field("floats", "floats", True, _as_list(float)),
     list[str]: Field("strings", "texts", True, _as_list(_text)),
     list[bytes]: Field("strings", "texts", True, _as_list(bytes)),
+    Sequence[float]: Field("floats", "floats", True, _as_stored),
+    Sequence[int]: Field("ints", "ints", True, _as_stored),
+    Sequence[bytes]: Field("strings", "texts", True, _as_stored),
 }
+
+
+def _members(type: Any) -> tuple[Any, ...]:
+    return get_args(type) if isinstance(type, UnionType) else (type,)
+
+
+def _fields(type: Any) -> list[Field]:
+    return [FIELDS[member] for member in _members(type)]
+
+
 SINGULAR = tuple(sorted({field.field for field in FIELDS.values() if not field.repeated}))
 PLURAL = ("floats", "ints", "strings", "tensors", "nets", "qtensors")
 
@@ -78,19 +96,23 @@ class ArgSpec:
         Raises:
             ArgumentError: it is stored in another field, or out of range.
         """
-        field = FIELDS[self.type]
+        fields = _fields(self.type)
         present = stored_fields(argument)
-        empty_list = field.repeated and not present
-        if present != [field.field] and not empty_list:
+        field = next((field for field in fields if present == [field.field] or (field.repeated and not present)), None)
+        if field is None:
+            wanted = " or ".join(f"{field.label} (field {field.field!r})" for field in fields)
+            number = any(field.field in ("f", "i") for field in fields)
             raise ArgumentError(
-                f"argument {self.name!r} wants {field.label} (field {field.field!r}), it is stored as {' and '.join(present) or 'nothing'}",
-                hint="2 is an int and 2.0 a float: write the one that is wanted" if field.field in ("f", "i") else None,
+                f"argument {self.name!r} wants {wanted}, it is stored as {' and '.join(present) or 'nothing'}",
+                hint="2 is an int and 2.0 a float: write the one that is wanted" if number else None,
             )
         value = field.convert(getattr(argument, field.field))
         self._check_range(value)
         return value
 
     def _check_range(self, value: Any) -> None:
+        if self.choices is None and self.minimum is None and self.maximum is None:
+            return
         for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if self.choices is not None and item not in self.choices:
                 raise ArgumentError(
@@ -114,12 +136,14 @@ def arg(
 ) -> ArgSpec:
     """Declare an argument; without `default` it is required, with None it is optional and read as None.
 
-    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of a scalar type such as `list[int]`.
+    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of a scalar type such as `list[int]`. `Sequence[float]` (int,
+    bytes) gives the stored numbers themselves, for arguments that may hold millions. A union such as `float | int` takes any of its
+    members; the value is of the type that was stored.
 
     >>> arg("alpha", float, 0.01, doc="slope for X < 0").default
     0.01
     """
-    if type not in FIELDS:
+    if not all(member in FIELDS for member in _members(type)):
         raise ArgumentError(
             f"argument {name!r} cannot be declared as {type}", hint="int, bool, float, str, bytes or a list of one"
         )

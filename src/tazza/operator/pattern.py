@@ -7,6 +7,7 @@ what, so that an error names both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tazza.errors import ShapeError
@@ -37,7 +38,7 @@ class Bindings:
         if not fits:
             letter = token.lstrip("*")
             raise ShapeError(
-                f"{letter} is {_show(extents)} in {blob} and {_show(known)} in {self.origin[token]}",
+                f"{letter} is {show_dims(extents)} in {blob} and {show_dims(known)} in {self.origin[token]}",
                 hint=f"both blobs must have the same {letter}",
             )
         self.extents[token] = tuple(b if a is None else a for a, b in zip(known, extents, strict=True))
@@ -60,7 +61,7 @@ def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> 
     if len(dims) < fixed or (star is None and len(dims) > fixed):
         least = "at least " if star is not None else ""
         raise ShapeError(
-            f"{blob} has rank {len(dims)} {_show(dims)}, it must have {least}{fixed} dimensions: ({pattern})"
+            f"{blob} has rank {len(dims)} {show_dims(dims)}, it must have {least}{fixed} dimensions: ({pattern})"
         )
     run = len(dims) - fixed
     position = 0
@@ -70,7 +71,7 @@ def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> 
         position += width
         if token.isdigit():
             if part != (int(token),) and None not in part:
-                raise ShapeError(f"{blob} has the dimensions {_show(dims)}, dimension {position - 1} must be {token}")
+                raise ShapeError(f"{blob} has the dimensions {show_dims(dims)}, dimension {position - 1} must be {token}")
         else:
             bindings.bind(token, part, blob)
 
@@ -89,5 +90,10 @@ def fill(pattern: str, bindings: Bindings) -> Extents | None:
     return tuple(extents)
 
 
-def _show(extents: Extents) -> str:
-    return "(" + ", ".join("?" if extent is None else str(extent) for extent in extents) + ")"
+def show_dims(dims: Sequence[int | None]) -> str:
+    """Return extents for a message, unknown ones as `?`.
+
+    >>> show_dims((2, None))
+    '(2, ?)'
+    """
+    return "(" + ", ".join("?" if extent is None else str(extent) for extent in dims) + ")"

@@ -30,11 +30,16 @@ from tazza.operator import (
     kernel,
     schema,
 )
-from tazza.ops.window import Window, channels_first, half_pairs, window_args
+from tazza.ops.window import Window, channels_first, channels_first_dims, half_pairs, show_dims, window_args
 from tazza.proto import OperatorDef
+from tazza.runtime.flags import flag
 from tazza.tensor import TensorSpec
 
 Dims: TypeAlias = tuple[int | None, ...]
+
+FORCE_SHARED_BUFFER = flag(
+    "caffe2_force_shared_col_buffer", False, "convolutions of a workspace share one column buffer, asked to or not"
+)
 
 CONV_ARGS = (
     *window_args(),
@@ -46,19 +51,19 @@ CONV_ARGS = (
 
 
 def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) -> tuple[Window, Dims]:
-    """Return the window of a convolution with its final pads, and `out...`; checks W and X against it and each other."""
+    """Return the window of a convolution with its final pads, and `out...`; checks W and X against it, each against the other."""
     window = Window.of(op)
     D = window.rank
-    x, w = _first(op, X), _first(op, W)
+    x, w = channels_first_dims(op.order, X), channels_first_dims(op.order, W)
     op.require(
         len(X) == D + 2,
-        f"X has {len(X)} dimensions {_show(X)}, a kernel of {D} dimensions needs {D + 2}",
+        f"X has {len(X)} dimensions {show_dims(X)}, a kernel of {D} dimensions needs {D + 2}",
         "for other ranks than 2 give kernels=[...]",
     )
-    op.require(len(W) == D + 2, f"W has {len(W)} dimensions {_show(W)}, it needs {D + 2}: (M, C/G, k...)")
+    op.require(len(W) == D + 2, f"W has {len(W)} dimensions {show_dims(W)}, it needs {D + 2}: (M, C/G, k...)")
     op.require(
         w[2:] == window.kernel or None in w[2:],
-        f"W has the kernel size {_show(w[2:])}, the arguments say {_show(window.kernel)}",
+        f"W has the kernel size {show_dims(w[2:])}, the arguments say {show_dims(window.kernel)}",
     )
     if x[1] is not None and w[1] is not None:
         op.require(
@@ -70,6 +75,11 @@ def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) ->
     return window.over(op, x[2:])
 
 
+def shares_buffer(op: OpView) -> bool:
+    """Whether a convolution keeps its columns in the buffer of the workspace; only engines that have columns ask."""
+    return bool(op.shared_buffer) or FORCE_SHARED_BUFFER.value
+
+
 def conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -> TensorSpec:
     if X.dims is None or W.dims is None:
         return TensorSpec(None, X.dtype)
@@ -78,7 +88,7 @@ def conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -
     if b is not None and b.dims is not None:
         op.require(
             b.dims == (M,) or None in (M, *b.dims),
-            f"b has the shape {_show(b.dims)}, W has {M} output channels",
+            f"b has the shape {show_dims(b.dims)}, W has {M} output channels",
             "b must be (M,)",
         )
     channels_last = op.order.upper() == "NHWC"
@@ -115,7 +125,8 @@ def conv_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec
             a == b for a, b in zip(expected, dY.dims, strict=False) if a is not None and b is not None
         )
         op.require(
-            fits and len(dY.dims) == len(X.dims), f"dY has the shape {_show(dY.dims)}, Y has {_show(expected or ())}"
+            fits and len(dY.dims) == len(X.dims),
+            f"dY has the shape {show_dims(dY.dims)}, Y has {show_dims(expected or ())}",
         )
     M = None if W.dims is None else W.dims[0]
     specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
@@ -181,15 +192,6 @@ def _kernels(op: OpView, W: Array) -> Array:
     """Return (G, M/G, C/G, K)."""
     w = channels_first(op.order, W)
     return w.reshape(op.group, w.shape[0] // op.group, w.shape[1], int(np.prod(w.shape[2:], dtype=np.int64)))
-
-
-def _first(op: OpView, dims: Sequence[int | None]) -> Dims:
-    """Return the extents with the channels as dimension 1."""
-    return (dims[0], dims[-1], *dims[1:-1]) if op.order.upper() == "NHWC" and len(dims) > 2 else tuple(dims)
-
-
-def _show(dims: Sequence[int | None]) -> str:
-    return "(" + ", ".join("?" if n is None else str(n) for n in dims) + ")"
 
 
 def _declare(type: str) -> tuple[OpSchema, OpSchema]:

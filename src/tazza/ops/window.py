@@ -108,22 +108,22 @@ class Window:
         Raises:
             ArgumentError: no kernel, or lists of different lengths, or pads where `legacy_pad` makes them.
         """
-        kernel = _sizes(op, "kernel", ("kernel_h", "kernel_w"))
+        kernel = given_sizes(op, "kernel")
         if kernel is None:
             kernel = default_kernel
         if kernel is None:
             raise op.error(ArgumentError, "no kernel size", hint="give kernel, kernels, or kernel_h with kernel_w")
         rank = len(kernel)
         legacy = LegacyPad(op.legacy_pad)
-        pads = _sizes(op, "pad", ("pad_t", "pad_l", "pad_b", "pad_r"), count=4)
+        pads = given_sizes(op, "pad")
         if pads is not None and legacy in (LegacyPad.VALID, LegacyPad.SAME):
             raise op.error(
                 ArgumentError,
                 f"legacy_pad = {legacy.name} makes its own pads, {list(pads)} are given too",
                 hint="drop one",
             )
-        stride = _expect(op, "stride", _sizes(op, "stride", ("stride_h", "stride_w")), rank, 1)
-        dilation = _expect(op, "dilation", _sizes(op, "dilation", ("dilation_h", "dilation_w")), rank, 1)
+        stride = _expect(op, "stride", given_sizes(op, "stride"), rank, 1)
+        dilation = _expect(op, "dilation", given_sizes(op, "dilation"), rank, 1)
         pads = _expect(op, "pad", pads, 2 * rank, 0)
         return cls(kernel, stride, dilation, pads[:rank], pads[rank:], legacy)
 
@@ -188,18 +188,23 @@ class Window:
         rounded_down = int((extent + 2 * head - k) / s) + 1  # to zero, as C divides
         op.require(
             rounded_up >= max(rounded_down, 1),
-            f"a kernel of {k} with stride {s} and pad {head} gives {rounded_up} windows over {extent} elements of dimension {axis}",
+            f"a kernel of {k} with stride {s} and pad {head} gives {rounded_up} windows over {extent} elements"
+            f" of dimension {axis}",
         )
         return head + s * (rounded_up - rounded_down), rounded_up
 
+    def overlap(self, image: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """Return which part of an image (in...) lies in the padded one, and where; all unless a pad is negative."""
+        sides = list(zip(self.head, image, self.tail, strict=True))
+        inside = tuple(slice(max(-head, 0), extent - max(-tail, 0)) for head, extent, tail in sides)
+        where = tuple(
+            slice(max(h, 0), max(h, 0) + part.stop - part.start) for h, part in zip(self.head, inside, strict=True)
+        )
+        return inside, where
+
     def padded(self, x: Array, value: float = 0.0) -> Array:
         """Return x (N, C, in...) with `value` around it, (N, C, head + in + tail ...); negative pads cut off."""
-        inner = x[
-            (
-                ...,
-                *(slice(max(-h, 0), n - max(-t, 0)) for h, t, n in zip(self.head, self.tail, x.shape[2:], strict=True)),
-            )
-        ]
+        inner = x[(..., *self.overlap(x.shape[2:])[0])]
         widths = [(0, 0), (0, 0), *((max(h, 0), max(t, 0)) for h, t in zip(self.head, self.tail, strict=True))]
         if not any(before or after for before, after in widths):
             return inner
@@ -210,7 +215,7 @@ class Window:
         axes = tuple(range(2, 2 + self.rank))
         view = sliding_window_view(padded, self.cover, axis=cast("Any", axes))
         steps = (*(slice(None, None, s) for s in self.stride), *(slice(None, None, d) for d in self.dilation))
-        return cast("Array", view[(slice(None), slice(None), *steps)])
+        return view[(slice(None), slice(None), *steps)]
 
     def taps(self, padded: Array, out: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Array]]:
         """Yield each kernel element and the view (N, C, out...) of what it touches in all windows of `padded`."""
@@ -225,12 +230,13 @@ class Window:
         padded = np.zeros((*image.shape[:2], *(h + n + t for h, n, t in sizes)), image.dtype)
         for tap, view in self.taps(padded, patches.shape[2 : 2 + self.rank]):
             view += patches[(..., *tap)]
+        self.unpad(padded, image)
+
+    def unpad(self, padded: Array, image: Array) -> None:
+        """Write image (N, C, in...) from one with padding (N, C, head + in + tail ...); 0 where negative pads cut."""
+        inside, where = self.overlap(image.shape[2:])
         image[...] = 0
-        inner = tuple(slice(max(-h, 0), n - max(-t, 0)) for h, n, t in sizes)
-        source = tuple(
-            slice(max(h, 0), max(h, 0) + part.stop - part.start) for (h, _, _), part in zip(sizes, inner, strict=True)
-        )
-        image[(..., *inner)] = padded[(..., *source)]
+        image[(..., *inside)] = padded[(..., *where)]
 
 
 def channels_first(order: str, array: Array) -> Array:
@@ -238,13 +244,30 @@ def channels_first(order: str, array: Array) -> Array:
     return np.moveaxis(array, -1, 1) if order.upper() == "NHWC" else array
 
 
-def _sizes(op: OpView, name: str, sided: tuple[str, ...], count: int = 2) -> tuple[int, ...] | None:
+def channels_first_dims(order: str, dims: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Return the extents of `channels_first` of an array."""
+    last = order.upper() == "NHWC" and len(dims) > 2
+    return (dims[0], dims[-1], *dims[1:-1]) if last else tuple(dims)
+
+
+def show_dims(dims: Sequence[int | None]) -> str:
+    """Return dimensions as messages show them.
+
+    >>> show_dims((2, None, 3))
+    '(2, ?, 3)'
+    """
+    return "(" + ", ".join("?" if extent is None else str(extent) for extent in dims) + ")"
+
+
+def given_sizes(op: OpView, name: str) -> tuple[int, ...] | None:
+    """Return what the arguments say about `kernel`, `stride`, `dilation` or `pad`, or None when they say nothing."""
     plural = cast("list[int]", op.arguments[f"{name}s"])
     if plural:
         return tuple(plural)
+    sided = next(group for group in PAIRS if group[0].startswith(f"{name}_"))
     single = cast("int | None", op.arguments[name])
     if single is not None:
-        return (single,) * count
+        return (single,) * len(sided)
     values = tuple(cast("int | None", op.arguments[side]) for side in sided)
     return None if None in values else cast("tuple[int, ...]", values)
 

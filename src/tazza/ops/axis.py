@@ -1,0 +1,79 @@
+"""Axes: which one an argument means, and the extents before and behind it.
+
+Operators that work on matrices take blobs of any rank R and cut the shape in two at `axis`: the extents before it are
+rows, those from it on are columns. -R <= axis < R; negative axes count from the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from tazza.operator import Array, OpView
+
+Dims: TypeAlias = tuple[int | None, ...]
+
+
+def cut(op: OpView, argument: str, letter: str, dims: Sequence[int | None]) -> tuple[Dims, Dims]:
+    """Return the extents of blob `letter` before the axis that `argument` names, and those from it on.
+
+    Raises:
+        ShapeError: the blob has no such axis.
+    """
+    axis, rank = cast("int", op.arguments[argument]), len(dims)
+    hint = "axes count from 0, or from the end with -1" if rank > 0 else f"{letter} must have at least one dimension"
+    op.require(
+        -rank <= axis < rank,
+        f"{argument} = {axis} is not an axis of {letter}, which has {rank} dimensions {show(dims)}",
+        hint,
+    )
+    return tuple(dims[:axis]), tuple(dims[axis:])
+
+
+def axes_from(axis: int, rank: int) -> tuple[int, ...]:
+    """Return the axes from `axis` on.
+
+    >>> axes_from(-2, 3)
+    (1, 2)
+    """
+    return tuple(range(rank))[axis:]
+
+
+def matrix(op: OpView, argument: str, array: Array) -> Array:
+    """Return `array` as (rows, columns), cut at the axis that `argument` names; a view where the array is row-major."""
+    axis = cast("int", op.arguments[argument])
+    return array.reshape(math.prod(array.shape[:axis]), math.prod(array.shape[axis:]))
+
+
+def product(extents: Sequence[int | None]) -> int | None:
+    """Return the number of elements, None where an extent is unknown.
+
+    >>> product((2, 3)), product(()), product((2, None))
+    (6, 1, None)
+    """
+    known = [extent for extent in extents if extent is not None]
+    return math.prod(known) if len(known) == len(extents) else None
+
+
+def fits(first: int | None, second: int | None) -> bool:
+    """Whether two numbers are equal, as far as both are known."""
+    return first is None or second is None or first == second
+
+
+def fit(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
+    """Whether two shapes are equal, as far as both are known.
+
+    >>> fit((2, None), (2, 3)), fit((2,), (2, 3))
+    (True, False)
+    """
+    return len(first) == len(second) and all(map(fits, first, second))
+
+
+def show(dims: Sequence[int | None]) -> str:
+    """Return extents for an error message.
+
+    >>> show((2, None))
+    '(2, ?)'
+    """
+    return "(" + ", ".join("?" if extent is None else str(extent) for extent in dims) + ")"

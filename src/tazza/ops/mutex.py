@@ -1,0 +1,62 @@
+"""Mutexes as blobs: CreateMutex. Operators that share something in a workspace take turns by holding one."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from tazza.operator import blob, forbidden, host_kernel, schema
+from tazza.tensor import Blob
+from tazza.tensor.blob import blob_type
+
+MUTEX = "std::unique_ptr<std::mutex>"
+
+
+@blob_type(MUTEX)
+class Mutex:
+    """A lock that a blob holds: `with mutex: ...` waits until nobody else is inside. It is not reentrant.
+
+    >>> mutex = Mutex()
+    >>> with mutex:
+    ...     mutex.held
+    True
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        """Make a mutex that nobody holds."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody is inside at this moment."""
+        return self._lock.locked()
+
+
+CREATE_MUTEX = schema(
+    "CreateMutex",
+    """mutex_ptr = a new mutex that nobody holds.
+
+    A blob that has something in it already is given the new mutex instead.""",
+    outputs=[blob("mutex_ptr", type_name=MUTEX)],
+    no_gradient=forbidden("a mutex is no tensor"),
+    source="Caffe2",
+    example="""
+    >>> run("CreateMutex").held
+    False
+    """,
+)
+
+
+@host_kernel(CREATE_MUTEX)
+def create_mutex(mutex_ptr: Blob) -> None:
+    mutex_ptr.set(Mutex())
