@@ -124,6 +124,11 @@ class DBReader:
                 self._opened.close()
                 self._opened.db.close()
 
+    def __del__(self) -> None:
+        """Close with the last reference: a reader in a blob lives as long as the blob holds it, and nobody closes it."""
+        if getattr(self, "_opened", None) is not None:  # not when the constructor failed
+            self.close()
+
     def __enter__(self) -> Self:
         return self
 

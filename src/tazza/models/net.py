@@ -1,13 +1,13 @@
-"""Building a `NetDef`: operators one after the other, names of blobs under the current scope, errors at the user's line.
+"""Building a `NetDef`: operators one after the other, blobs named under the current scope, errors at the user's line.
 
-State: `Net.proto` is the net itself and may be edited by anybody; what is known of it (`_Known`) follows its growth. The names
-of nets are unique in the process.
+State: `Net.proto` is the net itself and may be edited by anybody; what is known of it (`_Known`) follows its growth.
+The names of nets are unique in the process.
 """
 
 from __future__ import annotations
 
+import inspect
 import itertools
-import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,9 +61,9 @@ class _Known:
         if self.ops_read > len(proto.op) or self.inputs_read > len(proto.external_input):
             self.ops_read = self.inputs_read = 0
             self.names.clear()
-        for op in itertools.islice(proto.op, self.ops_read, None):
+        for op in proto.op[self.ops_read :]:
             self.names.update(op.output)
-        self.names.update(itertools.islice(proto.external_input, self.inputs_read, None))
+        self.names.update(proto.external_input[self.inputs_read :])
         self.ops_read, self.inputs_read = len(proto.op), len(proto.external_input)
         return self.names
 
@@ -84,8 +84,8 @@ class Net:
 
         Args:
             name: made unique in the process: the second net called `u` is `u_1`, and stays so when the first is gone.
-            strict: check every operator against its schema when it is added. Without, anything can be added, and what is
-                wrong comes out when the net is created.
+            strict: check every operator against its schema when it is added. Without, anything can be added, and
+                what is wrong comes out when the net is created.
         """
         self.strict = strict
         self._proto = NetDef(name=_unique(name))
@@ -147,8 +147,8 @@ class Net:
     def add(
         self,
         type: str,
-        inputs: str | Sequence[str] = ...,
-        outputs: list[str] | tuple[str, ...] | list[BlobReference] | int = ...,
+        inputs: str | Sequence[str],
+        outputs: list[str] | list[BlobReference] | tuple[str, ...] | int,
         *,
         name: str = ...,
         engine: str = ...,
@@ -172,8 +172,8 @@ class Net:
         Args:
             type: the operator type.
             inputs: one name or several. Those that nothing defines become external inputs at once.
-            outputs: a name, a list of names, or how many are wanted; names that are not given are `<net>/<type>`. Names that
-                are no `BlobReference` get the current scope in front, here and in `inputs`.
+            outputs: a name, a list of names, or how many are wanted; a name that is not given is `<net>/<type>`. Names
+                that are no `BlobReference` get the current scope in front, here and in `inputs`.
             name: name of the operator.
             engine: engines to prefer, see `OperatorDef.engine`.
             device: where it runs; the one of `device_scope` by default, not merged with it.
@@ -232,8 +232,8 @@ class Net:
     def next_name(self, prefix: str | None = None, position: int | None = None) -> str:
         """Return a name for a blob that this net does not define yet, without the scope.
 
-        With a prefix it is `<net>/<prefix>`, then `<net>/<prefix>_2` ...; with a position `:position` follows. Without, it is
-        `<net>_blob_<n>`, where n counts the calls.
+        With a prefix it is `<net>/<prefix>`, then `<net>/<prefix>_2` ...; with a position `:position` follows.
+        Without, it is `<net>_blob_<n>`, where n counts the calls.
         """
         if prefix is None:
             self._next_blob += 1
@@ -334,7 +334,7 @@ def without_debug_info(proto: NetDef) -> NetDef:
 
 def user_line() -> str:
     """Return `file:line` of the innermost caller outside of tazza; empty when there is none."""
-    frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see callers without reading their sources
+    frame = inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "tazza":
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

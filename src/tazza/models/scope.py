@@ -5,7 +5,7 @@ The scope belongs to the running thread or task, like `device_scope`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -20,7 +20,7 @@ def current_scope() -> str:
 
 
 @contextmanager
-def name_scope(prefix: str, *, reset: bool = False) -> Iterator[str]:
+def name_scope(prefix: str, *, reset: bool = False) -> Generator[str, None, None]:
     """Put `prefix/` in front of the names of blobs inside, below the outer scope; with `reset` in place of it.
 
     Nothing is cleaned: a prefix that ends in a separator gives two. An empty prefix adds nothing.

@@ -75,7 +75,7 @@ PLURAL = ("floats", "ints", "strings", "tensors", "nets", "qtensors")
 
 @dataclass(frozen=True, slots=True)
 class ArgSpec:
-    """Declaration of one argument: `name`, Python `type`, `default` (REQUIRED when it must be given), range and meaning."""
+    """Declaration of one argument: name, Python type, default (REQUIRED when it must be given), range and meaning."""
 
     name: str
     type: Any
@@ -136,9 +136,9 @@ def arg(
 ) -> ArgSpec:
     """Declare an argument; without `default` it is required, with None it is optional and read as None.
 
-    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of a scalar type such as `list[int]`. `Sequence[float]` (int,
-    bytes) gives the stored numbers themselves, for arguments that may hold millions. A union such as `float | int` takes any of its
-    members; the value is of the type that was stored.
+    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of a scalar type such as `list[int]`.
+    `Sequence[float]` (int, bytes) gives what is stored, uncopied, for arguments that may hold millions. A union such
+    as `float | int` takes any of its members; the value is of the type that was stored.
 
     >>> arg("alpha", float, 0.01, doc="slope for X < 0").default
     0.01

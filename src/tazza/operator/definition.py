@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -32,7 +32,7 @@ def make_argument(name: str, value: Any) -> Argument:
         value = cast("Any", value).tolist()
     if _set_scalar(argument, value):
         return argument
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
         _set_sequence(argument, list(cast("Iterable[Any]", value)))
         return argument
     raise ArgumentError(

@@ -405,9 +405,9 @@ class Operator(Observable):
                 continue
             if not isinstance(blob.value, Tensor):
                 blob.reset()
+            tensor = blob.tensor()
             if not self.schema.outputs_by_letter[letter].dynamic:
-                layout = layouts.get(letter, ROW_MAJOR)
-                blob.tensor().resize_to(TensorSpec(spec.shape, spec.dtype, place, layout))
+                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layouts.get(letter, ROW_MAJOR)))
 
     def _check_overwritten(self, letter: str, blob: Blob, spec: TensorSpec) -> None:
         """An output that is written in place keeps dtype, shape and layout of what it overwrites."""

@@ -181,6 +181,11 @@ class OpSchema:
     # -- what is asked of a schema -------------------------------------------------------------------------------------
 
     @property
+    def infers(self) -> bool:
+        """Whether there is an infer function, beside what the patterns say."""
+        return self._infer is not None
+
+    @property
     def dynamic(self) -> bool:
         """Whether the size of an output depends on data."""
         return any(spec.dynamic for spec in self.outputs)

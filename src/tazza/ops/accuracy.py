@@ -31,7 +31,8 @@ def accuracy(op: OpView, X: Array, label: Array, accuracy: Array) -> None:
     score = np.full((N, 1), np.nan, X.dtype)  # of a label that is no class
     valid = (label >= 0) & (label < D)
     score[valid, 0] = X[valid, label[valid]]
-    earlier = np.arange(D) < label[:, np.newaxis]
+    classes: Array = np.arange(D)
+    earlier = np.less(classes, label.reshape(N, 1))
     ahead = np.count_nonzero((X > score) | ((X == score) & earlier), axis=1)
     hits = np.count_nonzero((ahead < op.top_k) & ~np.isnan(score[:, 0]))
     accuracy[...] = hits / N if N > 0 else np.nan

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
-from tazza.operator import Array, OpView
+from tazza.operator import Array, OpView, show_dims
 
 Dims: TypeAlias = tuple[int | None, ...]
 
@@ -25,7 +25,7 @@ def cut(op: OpView, argument: str, letter: str, dims: Sequence[int | None]) -> t
     hint = "axes count from 0, or from the end with -1" if rank > 0 else f"{letter} must have at least one dimension"
     op.require(
         -rank <= axis < rank,
-        f"{argument} = {axis} is not an axis of {letter}, which has {rank} dimensions {show(dims)}",
+        f"{argument} = {axis} is not an axis of {letter}, which has {rank} dimensions {show_dims(dims)}",
         hint,
     )
     return tuple(dims[:axis]), tuple(dims[axis:])
@@ -70,10 +70,7 @@ def fit(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
     return len(first) == len(second) and all(map(fits, first, second))
 
 
-def show(dims: Sequence[int | None]) -> str:
-    """Return extents for an error message.
-
-    >>> show((2, None))
-    '(2, ?)'
-    """
-    return "(" + ", ".join("?" if extent is None else str(extent) for extent in dims) + ")"
+def require_one_element(op: OpView, name: str, dims: Sequence[int | None] | None) -> None:
+    """Check that a blob stands for a single number, of whatever rank."""
+    if dims is not None:
+        op.require(fits(product(dims), 1), f"{name} has the shape {show_dims(dims)}, it must have 1 element")

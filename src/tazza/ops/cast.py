@@ -2,68 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError, GradientError
-from tazza.operator import ArgSpec, Array, GradientRequest, OpView, blob, kernel, schema, stored_fields
-from tazza.proto import Argument, OperatorDef, TensorProto
+from tazza.operator import Array, GradientRequest, OpView, arg, blob, kernel, schema
+from tazza.proto import OperatorDef, TensorProto
 from tazza.tensor import DataType, TensorSpec
 
 CASTABLE = frozenset(DataType) - {DataType.STRING, DataType.FLOAT16, DataType.BFLOAT16}
 """What is converted; to text as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataTypeArg(ArgSpec):
-    """Declaration of an argument that holds an element type: its number or name in TensorProto.DataType."""
-
-    def read(self, argument: Argument) -> DataType:
-        """Return the element type that `argument` names.
-
-        Raises:
-            ArgumentError: it is stored in another field, or names no type that a tensor can have.
-        """
-        present = stored_fields(argument)
-        if present not in (["i"], ["s"]):
-            stored = " and ".join(present) if present else "nothing"
-            raise ArgumentError(
-                f"argument {self.name!r} wants a number or a name (field 'i' or 's'), it is stored as {stored}",
-                hint="1 or 'float', for instance; 1.0 is neither",
-            )
-        value = argument.i if present == ["i"] else argument.s.decode("utf-8", errors="replace").upper()
-        found = _BY_NUMBER.get(value) if isinstance(value, int) else _BY_NAME.get(value)
-        if found is None:
-            known = ", ".join(f"{number} {name.lower()}" for name, number in _NUMBERS.items())
-            raise ArgumentError(f"argument {self.name!r} = {value!r} is no element type", hint=f"known: {known}")
-        return found
-
-
-def data_type_arg(name: str, default: Any, doc: str = "") -> DataTypeArg:
-    """Declare an argument that holds an element type; `default` is a DataType, None or REQUIRED."""
-    return DataTypeArg(name, DataType, default, None, None, None, doc)
-
-
 # BYTE (3), which old files use for uint8 data, is no type to convert to: Caffe2 ends the process there.
-_NUMBERS = {TensorProto.DataType.Name(member.proto): member.proto for member in DataType if member.proto is not None}
-_BY_NUMBER = {number: DataType.from_proto(number) for number in _NUMBERS.values()}
-_BY_NAME = {name: _BY_NUMBER[number] for name, number in _NUMBERS.items()}
+NUMBERS = {member.proto: member for member in DataType if member.proto is not None}
+NAMES = {TensorProto.DataType.Name(number): member for number, member in NUMBERS.items()}
+
+
+def element_type(op: OpView, argument: str) -> DataType | None:
+    """Return the element type that an argument (`int | str`) gives by its number or name in TensorProto.DataType.
+
+    Names may be in any case. None where the argument is None.
+
+    Raises:
+        ArgumentError: there is no such type.
+    """
+    value: int | str | None = op.arguments[argument]
+    if value is None:
+        return None
+    found = NUMBERS.get(value) if isinstance(value, int) else NAMES.get(value.upper())
+    if found is None:
+        known = ", ".join(f"{member.proto} {name.lower()}" for name, member in NAMES.items())
+        raise op.error(ArgumentError, f"{argument} = {value!r} is no element type", f"known: {known}")
+    return found
+
 
 CAST = schema(
     "Cast",
     """Y = X with the elements converted to the type `to`.
 
     To integers, floats lose their fraction; what does not fit, and NaN, gives the smallest int32 or int64, as x86
-    processors do, and the low bits of it in smaller types. Integers that do not fit lose their high bits. Anything but 0
-    is true. Text is what C's printf makes with %d and %f; it cannot be converted back. The names of types may be in any
-    case. The gradient needs `from_type`, which has no effect otherwise.""",
+    processors do, and the low bits of it in smaller types. Integers that do not fit lose their high bits. Anything but
+    0 is true. Text is what C's printf makes with %d and %f; it cannot be converted back. The gradient needs
+    `from_type`, which has no effect otherwise.""",
     inputs=[blob("X", CASTABLE, "*S")],
     outputs=[blob("Y", dims="*S")],
     args=[
-        data_type_arg("to", DataType.FLOAT, "element type of Y, as a number or name of TensorProto.DataType"),
-        data_type_arg("from_type", None, "element type of X, and so of its gradient"),
+        arg("to", int | str, TensorProto.FLOAT, doc="element type of Y: number or name in TensorProto.DataType"),
+        arg("from_type", int | str, None, doc="element type of X, and so of its gradient"),
     ],
     onnx="Cast",
     source="Caffe2",
@@ -76,19 +61,23 @@ CAST = schema(
 
 @CAST.validate
 def cast_validate(op: OpView) -> None:
-    if op.to is DataType.FLOAT16:
-        raise op.error(DTypeError, "nothing is converted to float16 here", "use FloatToHalf")
+    element_type(op, "from_type")
+    if element_type(op, "to") is DataType.FLOAT16:
+        raise op.error(DTypeError, "to = float16 is not supported", "use FloatToHalf")
 
 
 @CAST.infer
 def cast_infer(op: OpView, X: TensorSpec) -> TensorSpec:
-    return TensorSpec(X.dims, op.to)
+    to = element_type(op, "to")
+    assert to is not None, "it has a default"
+    return TensorSpec(X.dims, to)
 
 
 def cast_gradient(g: GradientRequest) -> list[OperatorDef]:
-    if g.op.from_type is None:
+    to, from_type = element_type(g.op, "to"), element_type(g.op, "from_type")
+    if to is None or from_type is None:
         raise g.op.error(GradientError, "the gradient needs the argument 'from_type'", "give the element type of X")
-    return g.emit("Cast", [g.dY], [g.dX], to=g.op.from_type.proto, from_type=g.op.to.proto)
+    return g.emit("Cast", [g.dY], [g.dX], to=from_type.proto, from_type=to.proto)
 
 
 CAST.gradient(cast_gradient, copy_arguments=False)

@@ -51,7 +51,7 @@ CONV_ARGS = (
 
 
 def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) -> tuple[Window, Dims]:
-    """Return the window of a convolution with its final pads, and `out...`; checks W and X against it, each against the other."""
+    """Return the window of a convolution with its final pads, and `out...`; checks that X and W fit."""
     window = Window.of(op)
     D = window.rank
     x, w = channels_first_dims(op.order, X), channels_first_dims(op.order, W)

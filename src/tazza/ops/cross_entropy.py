@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, blob, ends, kernel, schema
-from tazza.ops.axis import fits, show
+from tazza.operator import FLOAT, Array, GradientRequest, OpView, blob, ends, kernel, schema, show_dims
+from tazza.ops.axis import fits
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -40,7 +40,7 @@ def row_count(op: OpView, X: TensorSpec, label: TensorSpec) -> int | None:
     if label.dims is None:
         return rows
     flat = len(label.dims) == 1 or (len(label.dims) == 2 and fits(label.dims[1], 1))
-    op.require(flat, f"label has the shape {show(label.dims)}, it must be (N) or (N, 1)")
+    op.require(flat, f"label has the shape {show_dims(label.dims)}, it must be (N) or (N, 1)")
     op.require(fits(label.dims[0], rows), f"{label.dims[0]} labels for {rows} rows of X", "one label for each row")
     return label.dims[0] if rows is None else rows
 

@@ -20,7 +20,7 @@ from tazza.proto.message import parse
 from tazza.tensor import Blob, DataType, TensorSpec
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
-READER = "caffe2::db::DBReader"
+READER = "DBReader"
 
 CREATE_DB = schema(
     "CreateDB",

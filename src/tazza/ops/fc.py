@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema
-from tazza.ops.axis import Dims, cut, fits, matrix, product, show
+from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.ops.axis import Dims, cut, fits, matrix, product
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -48,11 +48,9 @@ def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None]
         return None
     lead, inner = cut(op, "axis", "X", X.dims)
     features, trailing = cut(op, "axis_w", "W", W.dims)
-    op.require(
-        fits(product(inner), product(trailing)),
-        f"X {show(X.dims)} has K = {product(inner)} from axis {op.axis} on, W {show(W.dims)} has {product(trailing)}",
-        "W must be (M, K), cut at axis_w",
-    )
+    K, taken = product(inner), product(trailing)
+    relation = f"X {show_dims(X.dims)} has K = {K} from axis {op.axis} on, W {show_dims(W.dims)} takes {taken}"
+    op.require(fits(K, taken), relation, "W must be (M, K), cut at axis_w")
     return lead, product(features)
 
 
@@ -117,7 +115,9 @@ def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) 
     if found is not None and dY.dims is not None:
         lead = found[0]
         same = len(dY.dims) > 0 and fits(dY.dims[-1], M) and fits(product(dY.dims[:-1]), product(lead))
-        op.require(same, f"dY has the shape {show(dY.dims)}, Y has {show((*lead, M))}", "dY must have the rows of Y")
+        op.require(
+            same, f"dY has the shape {show_dims(dY.dims)}, Y has {show_dims((*lead, M))}", "dY must have the rows of Y"
+        )
     specs = (TensorSpec(W.dims, X.dtype), TensorSpec((M,), X.dtype), TensorSpec(X.dims, X.dtype))
     return specs[: len(op.output_slots)]
 

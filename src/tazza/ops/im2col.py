@@ -11,6 +11,8 @@ These two read their arguments otherwise than convolutions do: `kernel_h` overri
 
 from __future__ import annotations
 
+from typing import cast
+
 from tazza.errors import ArgumentError
 from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, kernel, schema
 from tazza.ops.window import Window, channels_first, channels_first_dims, show_dims
@@ -116,7 +118,8 @@ def col2im_gradient(g: GradientRequest) -> list[OperatorDef]:
 
 @kernel(COL2IM)
 def col2im(op: OpView, Y: Array, Z: Array) -> None:
-    window, out = im2col_window(op, Z.shape)
+    window, sizes = im2col_window(op, Z.shape)
+    out = cast("tuple[int, int]", sizes)
     z = channels_first(op.order, Z)
     N, C = z.shape[:2]
     if op.order.upper() == "NHWC":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, GradientRequest, OpView, blob, ends, kernel, schema
-from tazza.ops.axis import fits, product, show
+from tazza.ops.axis import require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -47,15 +47,9 @@ AVERAGED_LOSS_GRADIENT = schema(
 )
 
 
-def require_one_element(op: OpView, letter: str, spec: TensorSpec) -> None:
-    """Check that a blob stands for a single number, of whatever rank."""
-    if spec.dims is not None:
-        op.require(fits(product(spec.dims), 1), f"{letter} has the shape {show(spec.dims)}, it must have 1 element")
-
-
 @AVERAGED_LOSS_GRADIENT.infer
 def averaged_loss_gradient_infer(op: OpView, X: TensorSpec, dloss: TensorSpec) -> TensorSpec:
-    require_one_element(op, "dloss", dloss)
+    require_one_element(op, "dloss", dloss.dims)
     return TensorSpec(X.dims, X.dtype)
 
 

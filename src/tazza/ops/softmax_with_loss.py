@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import DTypeError, NumericError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema
-from tazza.ops.axis import cut, fit, fits, matrix, product, show
+from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.ops.axis import cut, fit, fits, matrix, product, require_one_element
 from tazza.ops.cross_entropy import PROBABILITY_MIN, check_labels
-from tazza.ops.loss import require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -32,8 +31,8 @@ SOFTMAX_WITH_LOSS = schema(
     """P = softmax(X) over the classes; loss = scale * sum over n of weights[n] * l[n] / sum of the weights.
 
     l[n] = -log P[n, label[n]], computed from X so that it stays finite; with `label_prob`, l[n] = -sum over d of
-    label[n, d] * log(max(P[n, d], 1e-20)). Without weights each row counts 1. The loss is 0 where the weights sum up to 0
-    and where there are no rows. The gradient is that of the loss alone: what else depends on P adds nothing to it.""",
+    label[n, d] * log(max(P[n, d], 1e-20)). Without weights each row counts 1. The loss is 0 where the weights sum up to
+    0 and where there are no rows. The gradient is that of the loss alone; what else depends on P adds nothing.""",
     inputs=[
         blob("X", FLOAT, "*S", doc="(lead..., D...)"),
         blob("label", doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"),
@@ -70,12 +69,15 @@ def check_inputs(op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSp
         columns = product(label.dims[rank:])
         D = product(classes) if op.label_prob else 1
         same = fit(label.dims[:rank], lead) and fits(columns, D) and (len(label.dims) > rank or not op.label_prob)
-        shape = show((*lead, *classes)) if op.label_prob else f"{show(lead)} or {show((*lead, 1))}"
-        op.require(same, f"label has the shape {show(label.dims)}, X {show(X.dims)} with axis {op.axis} needs {shape}")
+        shape = show_dims((*lead, *classes)) if op.label_prob else f"{show_dims(lead)} or {show_dims((*lead, 1))}"
+        op.require(
+            same,
+            f"label has the shape {show_dims(label.dims)}, X {show_dims(X.dims)} with axis {op.axis} needs {shape}",
+        )
     if weights is not None and weights.dims is not None:
         op.require(
             fits(product(weights.dims), product(lead)),
-            f"weights {show(weights.dims)} are not one for each of {product(lead)} rows of X",
+            f"weights {show_dims(weights.dims)} are not one for each of {product(lead)} rows of X",
         )
 
 
@@ -111,7 +113,7 @@ def softmax_with_loss(op: OpView, X: Array, label: Array, weights: Array | None,
     total = p.sum(axis=1, keepdims=True)
     p /= total
     if op.label_prob:
-        t = check_probabilities(op, matrix(op, "axis", label))
+        t = check_probabilities(op, label.reshape(x.shape))
         losses = -(t * np.log(np.maximum(p, PROBABILITY_MIN))).sum(axis=1)
     else:
         losses = np.log(total[:, 0]) - shifted[np.arange(len(x)), check_labels(op, label, x.shape[1])]
@@ -124,7 +126,8 @@ def check_probabilities(op: OpView, t: Array) -> Array:
     Raises:
         NumericError: a label is no distribution of probabilities.
     """
-    negative, sums = np.any(t < 0, axis=1), np.sum(t, axis=1, dtype=np.float64)
+    sums = t.astype(np.float64).sum(axis=1)
+    negative = np.any(t < 0, axis=1)
     wrong = negative | ~(np.abs(sums - 1) < SUM_TOLERANCE)
     if wrong.any():
         row = int(wrong.argmax())
@@ -144,8 +147,8 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     "SoftmaxWithLossGradient",
     """dX[n, d] = dloss * scale * weights[n] / sum of the weights * (P[n, d] - t[n, d]).
 
-    t[n, d] is 1 where d is the label and else 0, or the label itself with `label_prob`; see SoftmaxWithLoss for the rest.
-    dX is 0 where the weights sum up to 0, as the loss is.""",
+    t[n, d] is 1 where d is the label and else 0, or with `label_prob` the label itself; see SoftmaxWithLoss for the
+    rest. dX is 0 where the weights sum up to 0, as the loss is.""",
     inputs=[
         blob("X", FLOAT, "*S"),
         blob("label"),
@@ -164,19 +167,13 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
 )
 
 
-@SOFTMAX_WITH_LOSS_GRADIENT.name_inputs
-def softmax_with_loss_gradient_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("X", "label", "weights", "P", "dloss") if count == 5 else ("X", "label", "P", "dloss")
-
-
 @SOFTMAX_WITH_LOSS_GRADIENT.infer
 def softmax_with_loss_gradient_infer(
     op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSpec | None, P: TensorSpec, dloss: TensorSpec
 ) -> TensorSpec:
     del P
     check_inputs(op, X, label, weights)
-    require_one_element(op, "dloss", dloss)
+    require_one_element(op, "dloss", dloss.dims)
     return TensorSpec(X.dims, X.dtype)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import DTypeError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema
-from tazza.ops.axis import fit, fits, product, show
+from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.ops.axis import fit, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -41,24 +41,9 @@ def same_tensors(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> Tensor
             message = f"{letter}{i} is {spec.dtype.label}, {letter}0 is {first.dtype.label}"
             raise op.error(DTypeError, message, "all must have one type: insert a Cast")
         if spec.dims is not None and first.dims is not None:
-            message = f"{letter}{i} has the shape {show(spec.dims)}, {letter}0 has {show(first.dims)}"
+            message = f"{letter}{i} has the shape {show_dims(spec.dims)}, {letter}0 has {show_dims(first.dims)}"
             op.require(fit(spec.dims, first.dims), message, "all must have one shape, nothing is broadcast; see Add")
     return TensorSpec(first.dims, first.dtype)
-
-
-def refuse_in_place_of_others(op: OpView) -> None:
-    """Refuse an output that overwrites the first input while it is read again as a later one."""
-    name = op.definition.output[0]
-    positions = [i for i, other in enumerate(op.definition.input) if other == name]
-    if any(i > 0 for i in positions):
-        raise op.error(
-            SchemaError,
-            f"{name!r} is written in place and is input {positions[-1]} too",
-            "only the first input may be overwritten",
-        )
-
-
-SUM.validate(refuse_in_place_of_others)
 
 
 @SUM.infer
@@ -113,14 +98,10 @@ def weighted_sum_inputs(op: OpView, count: int) -> tuple[str, ...]:
     return ("X", "w") * (count // 2)
 
 
-WEIGHTED_SUM.validate(refuse_in_place_of_others)
-
-
 def weighted_tensors(op: OpView, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]) -> TensorSpec:
     """Return the spec of all X; checks that the weights are single numbers."""
     for i, weight in enumerate(w):
-        if weight.dims is not None:
-            op.require(fits(product(weight.dims), 1), f"w{i} has the shape {show(weight.dims)}, it must have 1 element")
+        require_one_element(op, f"w{i}", weight.dims)
     return same_tensors(op, "X", X)
 
 
@@ -192,7 +173,9 @@ def weighted_sum_gradient_infer(
 ) -> tuple[TensorSpec, ...]:
     tensors = weighted_tensors(op, X, w)
     if tensors.dims is not None and dY.dims is not None:
-        op.require(fit(dY.dims, tensors.dims), f"dY has the shape {show(dY.dims)}, X0 has {show(tensors.dims)}")
+        op.require(
+            fit(dY.dims, tensors.dims), f"dY has the shape {show_dims(dY.dims)}, X0 has {show_dims(tensors.dims)}"
+        )
     specs = {"dX": TensorSpec(dY.dims, dY.dtype), "dw": TensorSpec((1,), dY.dtype)}
     return tuple(specs[letter] for letter in op.output_slots)
 

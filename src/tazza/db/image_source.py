@@ -1,0 +1,226 @@
+"""Finding labelled images by what a user names, and making a training and a test database of them.
+
+    found = prepare("digits", None, Path("out/data"), seed=1)
+    found.train.db_type, found.train.count
+
+A name is `digits` (those of scikit-learn), a folder with MNIST's IDX files, an LMDB or LevelDB folder, or a minidb.
+Images that are not in a database yet, and those of a single database from which a share is held back, are written into
+`train.lmdb` and `test.lmdb` of the given folder. A file beside them says what they were made from, and is written last:
+with it, they are used again, and without it, they are made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.db.base import open_db
+from tazza.db.images import (
+    IDX_KINDS,
+    LabelledImages,
+    Progress,
+    count_records,
+    find_idx,
+    held_back,
+    load_digits,
+    load_idx,
+    no_progress,
+    write_image_records,
+    write_records,
+)
+from tazza.db.place import LMDB_DATA
+from tazza.errors import ArgumentError, DBError, FileError, FormatError
+from tazza.proto import TensorProtos
+from tazza.proto.message import parse
+from tazza.runtime.files import write_bytes_atomically
+
+DIGITS = "digits"
+TEST_SHARE = 0.2
+WRITTEN_TYPE = "lmdb"
+MANIFEST = "made_from.json"
+LMDB_FILES = (LMDB_DATA, "lock.mdb")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDB:
+    """A database of image records: its type, where it is, and how many records it has."""
+
+    db_type: str
+    path: Path
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainAndTest:
+    """Two databases: what to learn from, and what to be tested on."""
+
+    train: ImageDB
+    test: ImageDB
+
+
+def database_type(path: Path) -> str | None:
+    """Return the type of database that lies at a path, or None when there is none that can be told."""
+    if (path / LMDB_DATA).is_file():
+        return "lmdb"
+    if (path / "CURRENT").is_file():
+        return "leveldb"
+    return "minidb" if path.is_file() else None
+
+
+def prepare(
+    data: str, test_data: str | None, folder: Path, *, seed: int, progress: Progress = no_progress
+) -> TrainAndTest:
+    """Find, or make in `folder`, the databases to train and to test on.
+
+    Args:
+        data: `digits`, or the path of an IDX folder or a database.
+        test_data: the path of a database to test on, where `data` is one too. Without it, a share of 0.2 of every
+            label is held back from digits and databases; an IDX folder brings its own test images.
+        folder: where databases are written; made when missing.
+        seed: of the choice what is held back, and of the order.
+        progress: is told of the records that are written.
+
+    Raises:
+        FileError, DBError, FormatError: `data` is missing, is nothing of the kind, or is broken.
+        ArgumentError: `test_data` beside data that brings its own.
+    """
+    if data == DIGITS:
+        _refuse_test_data(data, test_data)
+        return _written(folder, {"data": DIGITS, "seed": seed}, lambda: _digits(seed), progress)
+    path = Path(data)
+    if not path.exists():
+        raise FileError(f"'{data}' does not exist", hint=f"name a folder, a database, or {DIGITS!r}")
+    if path.is_dir() and any(find_idx(path, split, kind) for split in ("train", "test") for kind in IDX_KINDS):
+        _refuse_test_data(data, test_data)
+        made_from = {"data": str(path.resolve()), "stamp": _stamp(path)}
+        return _written(folder, made_from, lambda: (load_idx(path, "train"), load_idx(path, "test")), progress)
+    train = _existing(path)
+    if test_data is not None:
+        return TrainAndTest(train, _existing(Path(test_data)))
+    return _divided(train, folder, seed, progress)
+
+
+def _refuse_test_data(data: str, test_data: str | None) -> None:
+    if test_data is not None:
+        raise ArgumentError(
+            f"{data!r} brings its own test images, and {test_data!r} was given to test on",
+            hint="leave the test data out, or pass two databases",
+        )
+
+
+def _digits(seed: int) -> tuple[LabelledImages, LabelledImages]:
+    digits = load_digits()
+    train, test = held_back(digits.labels, TEST_SHARE, seed)
+    return digits.take(train), digits.take(test)
+
+
+def _stamp(folder: Path) -> dict[str, list[int]]:
+    """Sizes and times of the IDX files: when one changes, what was made from it is stale."""
+    found = (find_idx(folder, split, kind) for split in ("train", "test") for kind in IDX_KINDS)
+    return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in found if path is not None}
+
+
+def _existing(path: Path) -> ImageDB:
+    db_type = database_type(path)
+    if db_type is None:
+        what = "has neither IDX files nor a database" if path.is_dir() else "does not exist"
+        raise DBError(
+            f"'{path}' {what}",
+            hint="it should hold train-images-idx3-ubyte and its three fellows, or be an LMDB folder or a minidb file",
+        )
+    count = count_records(db_type, path)
+    if count == 0:
+        raise DBError(f"{db_type} '{path}' has no records", hint="put records into it first")
+    return ImageDB(db_type, path, count)
+
+
+# -- databases that are written here -----------------------------------------------------------------------------------
+
+
+def _written(
+    folder: Path,
+    made_from: Mapping[str, object],
+    load: Callable[[], tuple[LabelledImages, LabelledImages]],
+    progress: Progress,
+) -> TrainAndTest:
+    def write(train: Path, test: Path) -> None:
+        train_images, test_images = load()
+        total = len(train_images) + len(test_images)
+        write_image_records(WRITTEN_TYPE, train, train_images, lambda done, _: progress(done, total))
+        write_image_records(WRITTEN_TYPE, test, test_images, lambda done, _: progress(len(train_images) + done, total))
+
+    return _once(folder, made_from, write)
+
+
+def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> TrainAndTest:
+    made_from = {"data": str(whole.path.resolve()), "records": whole.count, "share": TEST_SHARE, "seed": seed}
+
+    def write(train: Path, test: Path) -> None:
+        labels = _labels(whole)
+        _, positions = held_back(labels, TEST_SHARE, seed)
+        is_test = np.zeros(whole.count, bool)
+        is_test[positions] = True
+        count = len(positions)
+        write_records(WRITTEN_TYPE, train, _some(whole, ~is_test), whole.count - count, progress)
+        write_records(WRITTEN_TYPE, test, _some(whole, is_test), count, progress)
+
+    return _once(folder, made_from, write)
+
+
+def _labels(whole: ImageDB) -> NDArray[np.int64]:
+    return np.array([_label(record, position) for position, record in enumerate(_records(whole))], np.int64)
+
+
+def _label(record: bytes, position: int) -> int:
+    protos = parse(TensorProtos, record, f"record {position}").protos
+    if len(protos) != 2 or len(protos[1].int32_data) != 1:
+        raise FormatError(
+            f"record {position} holds {len(protos)} tensors, and no image with one int32 label",
+            hint="name a second database to test on; then the records can be anything that the net takes",
+        )
+    return protos[1].int32_data[0]
+
+
+def _records(whole: ImageDB) -> Iterator[bytes]:
+    with open_db(whole.db_type, whole.path) as db, db.cursor() as cursor:
+        for _, value in cursor:
+            yield value
+
+
+def _some(whole: ImageDB, wanted: NDArray[np.bool_]) -> Iterator[bytes]:
+    return compress(_records(whole), wanted.tolist())
+
+
+def _once(folder: Path, made_from: Mapping[str, object], write: Callable[[Path, Path], None]) -> TrainAndTest:
+    """Let `write` make both databases, unless they are there and were made from the same."""
+    train, test, manifest = folder / "train.lmdb", folder / "test.lmdb", folder / MANIFEST
+    text = json.dumps(made_from, indent=1, sort_keys=True) + "\n"
+    if not (manifest.is_file() and manifest.read_text() == text and train.is_dir() and test.is_dir()):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            manifest.unlink(missing_ok=True)
+            for path in (train, test):
+                _remove_lmdb(path)
+        except OSError as error:
+            raise FileError(
+                f"cannot write into '{folder}': {error.strerror}", hint="check the permissions, or name another folder"
+            ) from error
+        write(train, test)
+        write_bytes_atomically(manifest, text.encode())
+    return TrainAndTest(_existing(train), _existing(test))
+
+
+def _remove_lmdb(path: Path) -> None:
+    """Remove a database that was written here; anything else in its folder makes this fail."""
+    with suppress(FileNotFoundError):
+        for name in LMDB_FILES:
+            (path / name).unlink(missing_ok=True)
+        os.rmdir(path)

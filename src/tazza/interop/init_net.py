@@ -1,0 +1,58 @@
+"""Nets that come from files and are run when a model is loaded: what they may do, and which blobs they make."""
+
+from __future__ import annotations
+
+from tazza.errors import FormatError
+from tazza.operator import KERNELS, find_argument, find_schema
+from tazza.proto import NetDef, OperatorDef
+from tazza.workspace import Workspace
+
+
+def run_init_net(net: NetDef, workspace: Workspace, *, source: str, reader: str | None = None) -> None:
+    """Run a net that makes parameters, after a look at each of its operators.
+
+    Only operators that compute tensors may run, and `Load` from the blob `reader`, which is a reader of the very file that
+    is being loaded. So loading writes no file and reads no other.
+
+    Args:
+        net: what the file says.
+        workspace: where the blobs go.
+        source: the file, for messages.
+        reader: name of the blob that holds the file's own reader.
+
+    Raises:
+        FormatError: an operator would do something else; nothing has run then.
+        UnknownOperatorError: an operator that tazza does not know.
+    """
+    for position, op in enumerate(net.op):
+        if not _only_computes(op) and not _loads_from(op, reader):
+            raise FormatError(
+                f"{source}: operator {position} of net {net.name!r} is {op.type}, which does more than compute tensors",
+                hint="run such a net yourself: Workspace().run_net_once(net)",
+            )
+    workspace.run_net_once(net)
+
+
+def _only_computes(op: OperatorDef) -> bool:
+    find_schema(op.type)
+    kernel = KERNELS.get((op.type, "cpu", "reference"))
+    return kernel is not None and kernel.host is None
+
+
+def _loads_from(op: OperatorDef, reader: str | None) -> bool:
+    paths = [find_argument(op, name) for name in ("db", "dbs")]
+    return op.type == "Load" and reader is not None and list(op.input) == [reader] and paths == [None, None]
+
+
+def placeholders(init_net: NetDef) -> set[str]:
+    """Return the blobs that an init net makes only so that they exist: those that the caller feeds.
+
+    Exporters write them last, as fills with a single 0.
+    """
+    found: set[str] = set()
+    for op in reversed(init_net.op):
+        values = find_argument(op, "values")
+        if op.input or values is None or list(values.floats) != [0.0]:
+            break
+        found.update(op.output)
+    return found

@@ -1,0 +1,269 @@
+"""A model that was loaded: named inputs in, named outputs out.
+
+Constant state: the net, its workspace, the names. A predictor runs once at a time, under `_lock`; any thread may call it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.db import DBReader
+from tazza.errors import ArgumentError, DTypeError, NetError
+from tazza.interop.init_net import placeholders, run_init_net
+from tazza.interop.predictor_file import ROLES, PredictorFile
+from tazza.operator import find_schema
+from tazza.proto import NetDef
+from tazza.proto.message import read_message
+from tazza.tensor import DataType, Tensor
+from tazza.workspace import Workspace
+
+Source = NetDef | str | os.PathLike[str]
+"""A net, or the file that holds one."""
+
+
+class Predictor:
+    """Runs a net on inputs that are given by name. It owns its workspace; use it in a `with` block, or call `close`.
+
+    >>> from tazza.proto.message import parse_text
+    >>> net = parse_text(NetDef, 'op { type: "Relu" input: "x" output: "y" } external_input: "x"', "an example")
+    >>> with Predictor(net) as predictor:
+    ...     predictor.inputs, predictor.run(x=np.float32([-1, 2]))
+    (('x',), {'y': array([0., 2.], dtype=float32)})
+    """
+
+    def __init__(
+        self,
+        predict_net: NetDef,
+        workspace: Workspace | None = None,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """Make the net runnable.
+
+        Args:
+            predict_net: what to run; arguments that an operator does not know are reported once, and kept.
+            workspace: holds the parameters; the predictor owns it from now on.
+            inputs: what `run` takes; by default what the net reads, does not make, and the workspace does not hold.
+            outputs: what `run` gives; by default the declared outputs, without any what is written and never read.
+
+        Raises:
+            NetError: something that the net reads is neither input nor in the workspace; nothing makes an output.
+            TazzaError: an operator is not legal.
+        """
+        self.workspace = Workspace() if workspace is None else workspace
+        read = _read_first(predict_net)
+        missing = [name for name in read if not self.workspace.has_blob(name)]
+        self.inputs = tuple(missing if inputs is None else inputs)
+        self.outputs = tuple(_outputs(predict_net) if outputs is None else outputs)
+        absent = [name for name in missing if name not in self.inputs]
+        if absent:
+            raise NetError(
+                f"net {predict_net.name!r} reads {absent[0]!r}, which is no input and has no value",
+                hint=f"inputs are {', '.join(self.inputs)}: name it among them, or let the init net make it",
+            )
+        made = {name for op in predict_net.op for name in op.output}
+        strange = [name for name in self.outputs if name not in made]
+        if strange:
+            raise NetError(
+                f"net {predict_net.name!r} does not make the output {strange[0]!r}", hint="name a blob it writes"
+            )
+        for name in self.inputs:
+            self.workspace.create_blob(name)
+        self._dtypes = {name: _dtypes(predict_net, name) for name in self.inputs}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._net = self.workspace.create_net(predict_net)
+
+    def __repr__(self) -> str:
+        return f"Predictor({self.name!r}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    @property
+    def name(self) -> str:
+        """The name of the net."""
+        return self._net.name
+
+    def run(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
+        """Run the net once and return its outputs: fresh arrays.
+
+        Args:
+            values: array by input, for names that are no Python names.
+            **named: array by input.
+
+        Raises:
+            ArgumentError: an input is missing, unknown or given twice; or the predictor is closed.
+            DTypeError: an input has elements of another type than its readers take.
+            ShapeError: the shapes of inputs do not fit the net.
+        """
+        given = dict(values) if values is not None else {}
+        twice = sorted(given.keys() & named.keys())
+        if twice:
+            raise ArgumentError(f"input {twice[0]!r} is given twice", hint="pass it in the mapping or by name")
+        given |= named
+        self._check_names(given)
+        arrays = {name: self._checked(name, value) for name, value in given.items()}
+        with self._lock:
+            if self._closed:
+                raise ArgumentError(f"{self!r} is closed", hint="load it again")
+            for name, array in arrays.items():
+                self.workspace.feed(name, array)
+            self._net.run()
+            return {name: self.workspace.fetch(name) for name in self.outputs}
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        missing = [name for name in self.inputs if name not in given]
+        unknown = [name for name in given if name not in self.inputs]
+        if missing or unknown:
+            parts = [f"lacks {', '.join(missing)}"] if missing else []
+            parts += [f"has no input {', '.join(unknown)}"] if unknown else []
+            raise ArgumentError(
+                f"predictor {self.name!r} {' and '.join(parts)}", hint=f"inputs: {', '.join(self.inputs)}"
+            )
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return what can be fed: arrays and tensors of a type that the readers of the input take."""
+        if isinstance(value, (Tensor, bytes, str)) or not hasattr(value, "__array__"):
+            return value
+        array: NDArray[Any] = np.asarray(value)
+        allowed = self._dtypes[name]
+        if allowed is not None and DataType.of(array) not in allowed:
+            wanted = " or ".join(sorted(dtype.label for dtype in allowed))
+            raise DTypeError(
+                f"input {name!r} of predictor {self.name!r} is {array.dtype.name}, it must be {wanted}",
+                hint=f"pass {name}.astype(...)",
+            )
+        return array
+
+    def close(self) -> None:
+        """End the net and drop the workspace; closing twice is allowed."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self.workspace.reset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def load(
+    init_net: Source,
+    predict_net: Source | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    db_type: str | None = None,
+    name: str = "",
+) -> Predictor:
+    """Load a model: an init net and a predict net, or one predictor file.
+
+    Args:
+        init_net: the net that makes the parameters, or its file, binary or text; with nothing else a predictor file.
+        predict_net: the net that computes, or its file.
+        inputs: what `run` takes; by default what the file says, or what the init net does not make.
+        outputs: what `run` gives; by default what the file or the net declares.
+        db_type: kind of database of a predictor file, see `PredictorFile.read`.
+        name: which predictor of a predictor file.
+
+    Raises:
+        FileError, DBError, FormatError: a file is missing, broken, or would do more than make parameters.
+        NetError: the two nets do not fit each other.
+    """
+    workspace = Workspace()
+    try:
+        if predict_net is not None:
+            return _load_nets(init_net, predict_net, workspace, inputs, outputs)
+        if isinstance(init_net, NetDef):
+            raise ArgumentError("an init net alone predicts nothing", hint="pass the predict net as well")
+        return _load_file(PredictorFile.read(init_net, db_type=db_type, name=name), workspace, inputs, outputs)
+    except BaseException:
+        workspace.reset()
+        raise
+
+
+def _load_nets(
+    init_net: Source,
+    predict_net: Source,
+    workspace: Workspace,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+) -> Predictor:
+    init, predict = (read_message(n, NetDef) if not isinstance(n, NetDef) else n for n in (init_net, predict_net))
+    run_init_net(init, workspace, source="the init net" if isinstance(init_net, NetDef) else f"'{init_net}'")
+    for name in placeholders(init):
+        workspace.remove_blob(name)
+    return Predictor(predict, workspace, inputs=inputs, outputs=outputs)
+
+
+def _load_file(
+    file: PredictorFile, workspace: Workspace, inputs: Sequence[str] | None, outputs: Sequence[str] | None
+) -> Predictor:
+    taken = file.blobs(ROLES.INPUTS_BLOB_TYPE) if inputs is None else tuple(inputs)
+    given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if outputs is None else tuple(outputs)
+    predict = file.net(ROLES.PREDICT_NET_TYPE)
+    reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
+    reader.set(DBReader(file.db_type, str(Path(file.source).absolute())))
+    run_init_net(
+        file.net(ROLES.GLOBAL_INIT_NET_TYPE), workspace, source=f"'{file.source}'", reader=ROLES.PREDICTOR_DBREADER
+    )
+    workspace.remove_blob(ROLES.PREDICTOR_DBREADER)
+    prepare = file.find_net(ROLES.PREDICT_INIT_NET_TYPE)
+    if prepare is not None:
+        run_init_net(_without(prepare, {*taken, *given}), workspace, source=f"'{file.source}'")
+    return Predictor(predict, workspace, inputs=taken, outputs=given)
+
+
+def _without(net: NetDef, names: set[str]) -> NetDef:
+    """Return a net without the operators that only make these blobs: inputs come from the caller, outputs from the net."""
+    made = NetDef()
+    made.CopyFrom(net)
+    kept = [op for op in net.op if not names.issuperset(op.output)]
+    del made.op[:], made.external_input[:], made.external_output[:]
+    made.op.extend(kept)
+    return made
+
+
+def _read_first(net: NetDef) -> list[str]:
+    """Return what a net reads before it makes it, declared external inputs first, in their order."""
+    made: set[str] = set()
+    read: dict[str, None] = {}
+    for op in net.op:
+        read.update((name, None) for name in op.input if name not in made)
+        made.update(op.output)
+    declared = [name for name in net.external_input if name in read]
+    return list(dict.fromkeys([*declared, *read]))
+
+
+def _outputs(net: NetDef) -> list[str]:
+    if net.external_output:
+        return list(net.external_output)
+    last_read = {name: position for position, op in enumerate(net.op) for name in op.input}
+    written = {name: position for position, op in enumerate(net.op) for name in op.output}
+    return [name for name, position in written.items() if last_read.get(name, -1) <= position]
+
+
+def _dtypes(net: NetDef, name: str) -> frozenset[DataType] | None:
+    """Return the element types that every reader of a blob takes, until an operator overwrites it; None: any."""
+    allowed: frozenset[DataType] | None = None
+    for op in net.op:
+        view = find_schema(op.type).view(op)
+        for letter, read in zip(view.input_slots, op.input, strict=True):
+            declared = view.schema.blob_in(letter).dtypes
+            if read == name and declared is not None and not isinstance(declared, str):
+                taken = frozenset({declared}) if isinstance(declared, DataType) else declared
+                allowed = taken if allowed is None else allowed & taken
+        if name in op.output:
+            break
+    return allowed

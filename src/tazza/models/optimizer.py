@@ -1,0 +1,169 @@
+"""Parameter updates: what is appended to a net after its gradients.
+
+    sgd(model, 0.1, momentum=0.9, policy="step", stepsize=100, gamma=0.5)
+
+An optimizer is a function of the model under the decorator `optimizer`; `add_iteration`, `add_learning_rate` and `one`
+are what all of them share. Names and operators are those of Caffe2, so that its checkpoints and scripts find them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tazza.device import device_option, device_scope, scoped_device
+from tazza.errors import GradientError
+from tazza.models.model import Model, ParameterKind
+from tazza.models.net import BlobReference, scoped
+from tazza.operator import SparseGradient
+from tazza.proto import DeviceOption
+from tazza.registry import Registry
+from tazza.tensor import DataType
+
+OPTIMIZERS: Registry[str, Callable[..., Any]] = Registry("optimizer")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def optimizer(function: F) -> F:
+    """Register a function that takes a model with gradients and a learning rate, and appends the updates."""
+    doc = function.__doc__ if function.__doc__ is not None else ""
+    OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
+    return function
+
+
+@optimizer
+def sgd(
+    model: Model,
+    base_learning_rate: float,
+    *,
+    momentum: float = 0.0,
+    nesterov: bool = True,
+    policy: str = "fixed",
+    weight_decay: float = 0.0,
+    **policy_arguments: Any,
+) -> BlobReference:
+    """Append parameter -= rate * gradient, with momentum if wanted; return the blob of the learning rate.
+
+    Args:
+        model: has its gradients; parameters without one are left alone.
+        base_learning_rate: above 0; what the policy starts from.
+        momentum: share of the last step that goes into the next one, in [0, 1); 0 keeps no momentum blobs.
+        nesterov: look ahead by the momentum; without effect when that is 0.
+        policy: how the rate changes over iterations, see the operator LearningRate.
+        weight_decay: times the weight is added to the gradient of each weight, not of biases.
+        **policy_arguments: of LearningRate: `gamma`, `stepsize`, `power` ...; their Python types matter.
+
+    Raises:
+        GradientError: the model has no gradients yet, or one is sparse.
+        ArgumentError: the policy does not know an argument.
+    """
+    updates = dense_gradients(model)
+    option = scoped_device()
+    with device_scope(DeviceOption() if option is None else option):
+        if weight_decay:
+            add_weight_decay(model, weight_decay)
+        rate = base_learning_rate if momentum else -base_learning_rate  # WeightedSum adds, MomentumSGDUpdate subtracts
+        learning_rate = add_learning_rate(model, "SgdOptimizer", rate, policy, **policy_arguments)
+        for parameter, gradient in updates.items():
+            if momentum:
+                _momentum_step(model, parameter, gradient, learning_rate, momentum, nesterov)
+            else:
+                model.net.add("WeightedSum", [parameter, one(model), gradient, learning_rate], parameter)
+    return learning_rate
+
+
+def _momentum_step(
+    model: Model,
+    parameter: BlobReference,
+    gradient: BlobReference,
+    rate: BlobReference,
+    momentum: float,
+    nesterov: bool,
+) -> None:
+    kept = model.init_net.add("ConstantFill", parameter, f"{parameter}_momentum", value=0.0)
+    model.net.add(
+        "MomentumSGDUpdate",
+        [gradient, kept, rate, parameter],
+        [gradient, kept, parameter],
+        momentum=float(momentum),
+        nesterov=int(nesterov),
+    )
+
+
+def dense_gradients(model: Model) -> dict[BlobReference, BlobReference]:
+    """Return learned parameter -> gradient, in the order of the parameters.
+
+    Raises:
+        GradientError: there are none, or one is sparse.
+    """
+    found: dict[BlobReference, BlobReference] = {}
+    for parameter in model.parameter_blobs(ParameterKind.WEIGHT, ParameterKind.BIAS):
+        gradient = model.gradients.get(parameter)
+        if isinstance(gradient, SparseGradient):
+            raise GradientError(
+                f"the gradient of parameter {str(parameter)!r} is sparse, this optimizer updates whole parameters",
+                hint="read the parameter densely, or use an optimizer that takes sparse gradients",
+            )
+        if gradient is not None:
+            found[parameter] = BlobReference(gradient, model.net)
+    if not found:
+        raise GradientError(
+            f"model {model.name!r} has no gradients of parameters", hint="call add_gradients([loss]) first"
+        )
+    return found
+
+
+def add_weight_decay(model: Model, weight_decay: float) -> None:
+    """Append gradient += weight_decay * weight for each weight; biases keep their gradient."""
+    factor = _constant(model, "wd", weight_decay)
+    weights = set(model.parameter_blobs(ParameterKind.WEIGHT))
+    for parameter, gradient in dense_gradients(model).items():
+        if parameter in weights:
+            model.net.add("WeightedSum", [gradient, one(model), parameter, factor], gradient)
+
+
+def add_iteration(model: Model) -> BlobReference:
+    """Append the counter of training steps and return its blob: int64, on the CPU, 1 in the first step.
+
+    It stands in the net once, however many optimizers ask, and counts under a mutex, since nets may share it.
+    """
+    iteration, mutex = BlobReference(scoped("optimizer_iteration")), BlobReference(scoped("iteration_mutex"))
+    if not model.net.defines(iteration):
+        cpu = device_option()
+        cpu.device_id = 0
+        cpu.extra_info.append("device_type_override:cpu")
+        dtype = DataType.INT64.proto
+        model.init_net.add("ConstantFill", (), iteration, device=cpu, shape=[1], value=0, dtype=dtype)
+        model.init_net.add("CreateMutex", (), mutex, device=cpu)
+        model.net.add("AtomicIter", [mutex, iteration], iteration, device=cpu)
+    return iteration
+
+
+def add_learning_rate(model: Model, prefix: str, base: float, policy: str, **arguments: Any) -> BlobReference:
+    """Append the learning rate of this step and return its blob, of rank 0.
+
+    `base` is negative where the update adds. The name is `<prefix>_<n>_lr_<device>`, n counts within the model.
+    """
+    iteration = add_iteration(model)
+    option = scoped_device()
+    on_gpu = option is not None and option.device_type != 0
+    device = f"gpu{option.device_id}" if option is not None and on_gpu else "cpu"
+    tries = (f"{prefix}_{count}_lr_{device}" for count in itertools.count())
+    name = next(each for each in tries if not model.net.defines(scoped(each)))
+    return model.net.add("LearningRate", iteration, name, base_lr=float(base), policy=policy, **arguments)
+
+
+def one(model: Model) -> BlobReference:
+    """Return a blob that holds 1.0, on the current device."""
+    return _constant(model, "ONE", 1.0)
+
+
+def _constant(model: Model, prefix: str, value: float) -> BlobReference:
+    option = scoped_device()
+    place = (0, 0) if option is None else (option.device_type, option.device_id)
+    name = BlobReference(scoped(f"{prefix}_{place[0]}_{place[1]}"), model.init_net)
+    if not model.init_net.defines(name):
+        model.init_net.add("ConstantFill", (), name, shape=[1], value=float(value))
+    return name

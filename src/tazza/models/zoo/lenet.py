@@ -1,0 +1,60 @@
+"""LeNet for images of 28 x 28 pixels: two convolutions with pooling, two fully connected layers.
+
+Letters: N images. Source: LeCun, Bottou, Bengio, Haffner 1998, in the form of Caffe2's tutorial on MNIST.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tazza.models import layers
+from tazza.models.model import Model
+from tazza.models.net import BlobReference
+from tazza.tensor import DataType
+
+PIXEL_SCALE = 1 / 256
+"""What a byte of an image is multiplied by."""
+
+
+def pixels(model: Model, data: str, name: str = "data") -> BlobReference:
+    """Add what makes bytes (N, 1, 28, 28) numbers from 0 to 1, and ends the backward pass there."""
+    as_float = layers.cast(model, data, f"{name}_float", DataType.FLOAT)
+    return layers.stop_gradient(model, layers.scale(model, as_float, name, PIXEL_SCALE))
+
+
+def lenet(model: Model, data: str, *, classes: int = 10) -> BlobReference:
+    """Add the layers; `data` is (N, 1, 28, 28), the result (N, classes): probabilities in the blob `softmax`."""
+    conv1 = layers.conv(model, data, "conv1", 1, 20, 5)
+    pool1 = layers.max_pool(model, conv1, "pool1", 2, stride=2)  # (N, 20, 12, 12)
+    conv2 = layers.conv(model, pool1, "conv2", 20, 50, 5)
+    pool2 = layers.max_pool(model, conv2, "pool2", 2, stride=2)  # (N, 50, 4, 4)
+    fc3 = layers.fc(model, pool2, "fc3", 50 * 4 * 4, 500)
+    fc3 = layers.relu(model, fc3, fc3)
+    pred = layers.fc(model, fc3, "pred", 500, classes)
+    return layers.softmax(model, pred, "softmax")
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The blobs of a training net that people look at: `softmax` (N, classes), `loss` and `accuracy` of rank 0."""
+
+    softmax: BlobReference
+    loss: BlobReference
+    accuracy: BlobReference
+
+
+def lenet_training(model: Model, data: str, label: str, *, classes: int = 10) -> Training:
+    """Add the layers, loss, accuracy and gradients; an optimizer comes after it.
+
+    >>> from tazza.models import sgd
+    >>> model = Model("digits")
+    >>> training = lenet_training(model, pixels(model, "images"), "label")
+    >>> sgd(model, 0.1, policy="step", stepsize=1, gamma=0.999)
+    BlobReference('SgdOptimizer_0_lr_cpu')
+    """
+    softmax = lenet(model, data, classes=classes)
+    cross_entropy = layers.label_cross_entropy(model, softmax, label, "xent")
+    loss = layers.averaged_loss(model, cross_entropy, "loss")
+    accuracy = layers.accuracy(model, softmax, label, "accuracy")
+    model.add_gradients([loss])
+    return Training(softmax, loss, accuracy)

@@ -1,0 +1,59 @@
+"""Cost: operations and bytes of each operator, by the rule of its schema and the shapes that its blobs have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tazza.errors import TazzaError
+from tazza.nets import NetBase
+from tazza.operator import Cost, Observer, Operator
+from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """What one run of an operator costs; None where its blobs have no values yet or hold no tensors."""
+
+    operator: Operator
+    cost: Cost | None
+
+
+def operator_cost(operator: Operator) -> Cost | None:
+    """Return the cost of a run with the present blobs, or None when one of them is empty."""
+    inputs = [_spec(blob) for blob in operator.inputs]
+    outputs = [spec for spec in map(_spec, operator.outputs) if spec is not None]
+    if None in inputs or len(outputs) < len(operator.outputs):
+        return None
+    return operator.schema.infer_cost(operator.op, inputs, outputs)
+
+
+def _spec(blob: Blob) -> TensorSpec | TypeSpec | None:
+    value = blob.value
+    if value is None:
+        return None
+    return TensorSpec(value.spec.dims, value.spec.dtype) if isinstance(value, Tensor) else TypeSpec(blob.type_name)
+
+
+def operator_costs(net: NetBase) -> list[OperatorCost]:
+    """Return the cost of one run of each operator with the shapes of the last one; run the net before."""
+    return [OperatorCost(operator, operator_cost(operator)) for operator in net.operators]
+
+
+class CostObserver(Observer[Operator]):
+    """Adds up the cost of the runs of an operator, with the shapes that each run had."""
+
+    def __init__(self) -> None:
+        """Start at nothing."""
+        self.total = Cost()
+        self.count = 0
+        """Runs whose cost is known; that of a run which failed may not be."""
+
+    def stop(self) -> None:
+        """Add the cost of the run that ended."""
+        try:
+            cost = operator_cost(self.subject)
+        except TazzaError:  # a run that failed may leave shapes that do not fit each other
+            return
+        if cost is not None:
+            self.total += cost
+            self.count += 1

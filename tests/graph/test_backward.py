@@ -1,0 +1,153 @@
+"""The backward pass: the operators that Caffe2 emits, with the names that it gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tazza.errors import GradientError
+from tazza.graph import backward_pass
+from tazza.operator import SparseGradient, blob, ends, operator_def, schema
+from tazza.operator.gradient import GradientRequest
+from tazza.proto import NetDef, OperatorDef
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "backward_passes.json").read_text())
+
+
+def op(type: str, inputs: str, outputs: str, **arguments: Any) -> OperatorDef:
+    """Return an OperatorDef; names in one text, separated by blanks."""
+    return operator_def(type, inputs.split(), outputs.split(), **arguments)
+
+
+def lines(ops: list[OperatorDef]) -> list[str]:
+    """Return one line `type: inputs -> outputs` for each operator."""
+    return [f"{o.type}: {' '.join(o.input)} -> {' '.join(o.output)}" for o in ops]
+
+
+def in_fixed_order(ops: list[OperatorDef]) -> list[bytes]:
+    """Return the operators serialized; sums that follow each other in sorted order, since Caffe2 emits them in none."""
+    ordered: list[bytes] = []
+    sums: list[bytes] = []
+    for one in ops:
+        if one.device_option.extra_info:
+            sums.append(one.SerializeToString())
+            continue
+        ordered += [*sorted(sums), one.SerializeToString()]
+        sums = []
+    return ordered + sorted(sums)
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda r: r["id"])
+def test_recorded_passes_of_caffe2(recorded: dict[str, Any]) -> None:
+    """Random nets, of which the genuine Caffe2 recorded the emitted operators and the gradient map, or that it refused."""
+    forward = NetDef.FromString(bytes.fromhex(recorded["forward"]))
+    if "refused" in recorded:
+        with pytest.raises(GradientError):
+            backward_pass(forward.op, recorded["targets"])
+        return
+    emitted, gradients = backward_pass(forward.op, recorded["targets"])
+    wanted = NetDef.FromString(bytes.fromhex(recorded["backward"]))
+    assert in_fixed_order(emitted) == in_fixed_order(list(wanted.op))
+    assert gradients == recorded["gradients"]
+
+
+def test_names_when_gradients_are_accumulated() -> None:
+    """behaviours.md row 14."""
+    net = [op("Relu", "s/x", f"{letter}") for letter in "pqr"]
+    emitted, gradients = backward_pass([*net, op("Sum", "p q r", "t"), op("AveragedLoss", "t", "l")], ["l"])
+    assert lines(emitted) == [
+        "ConstantFill: l -> l_autogen_grad",
+        "AveragedLossGradient: t l_autogen_grad -> t_grad",
+        "ReluGradient: r t_grad -> s/x_grad",
+        "ReluGradient: q t_grad -> _s/x_grad_autosplit_0",
+        "ReluGradient: p t_grad -> _s/x_grad_autosplit_1",
+        "Sum: s/x_grad _s/x_grad_autosplit_0 _s/x_grad_autosplit_1 -> s/x_grad",
+    ]
+    assert not emitted[-1].is_gradient_op
+    assert list(emitted[-1].device_option.extra_info) == ["is_auto_gen_sum_ops:1"]
+    assert gradients["s/x"] == "s/x_grad"
+
+
+def test_gradients_that_are_passed_through() -> None:
+    """behaviours.md row 15: Sum emits nothing."""
+    _, gradients = backward_pass([op("Sum", "a b", "s"), op("AveragedLoss", "s", "l")], ["l"])
+    assert gradients == {"l": "l_autogen_grad", "s": "s_grad", "a": "s_grad", "b": "s_grad"}
+
+
+def test_in_place_is_fine_where_the_output_is_read() -> None:
+    """behaviours.md row 15: the gradient of Relu reads its output."""
+    emitted, _ = backward_pass([op("FC", "x w b", "y"), op("Relu", "y", "y"), op("AveragedLoss", "y", "l")], ["l"])
+    assert len(emitted) == 4
+
+
+def test_an_overwritten_blob_that_is_needed() -> None:
+    """behaviours.md row 15: the second operator overwrites what the gradient of the first must read."""
+    net = [op("Relu", "x", "y"), op("Scale", "y", "y"), op("AveragedLoss", "y", "l")]
+    with pytest.raises(GradientError, match="needs 'y' as it was after 0 writes, it has been written 1 times"):
+        backward_pass(net, ["l"])
+
+
+def test_stop_gradient() -> None:
+    """behaviours.md row 13."""
+    net = [op("FC", "x w b", "y"), op("StopGradient", "y", "y"), op("FC", "y w2 b2", "z"), op("AveragedLoss", "z", "l")]
+    _, gradients = backward_pass(net, ["l"])
+    assert sorted(gradients) == ["b2", "l", "w2", "z"]
+    with pytest.raises(ValueError, match="nothing reads 'y', the output of StopGradient"):
+        backward_pass([op("StopGradient", "x", "y"), op("AveragedLoss", "x", "l")], ["l"])
+
+
+def test_the_start_gradient_takes_the_scope() -> None:
+    """behaviours.md row 2: Caffe2 scopes the name of a started gradient a second time."""
+    net = [op("Relu", "s/x", "s/y"), op("AveragedLoss", "s/y", "s/loss")]
+    _, gradients = backward_pass(net, ["s/loss"], scope="s/")
+    assert gradients == {"s/loss": "s/s/loss_autogen_grad", "s/y": "s/y_grad", "s/x": "s/x_grad"}
+
+
+def test_given_gradients_start_without_a_fill() -> None:
+    emitted, gradients = backward_pass([op("Relu", "x", "y")], {"y": "dy"})
+    assert lines(emitted) == ["ReluGradient: y dy -> x_grad"]
+    assert gradients == {"y": "dy", "x": "x_grad"}
+
+
+@pytest.fixture
+def gather() -> None:
+    """An operator whose gradient is sparse, as that of Caffe2's Gather is: rows `I` of `T`."""
+    from tazza.operator import SCHEMAS
+
+    if "TestGather" in SCHEMAS.registered():
+        return
+    made = schema("TestGather", "R = T[J].", inputs=[blob("T"), blob("J")], outputs=[blob("R", "T")], no_gradient=ends(""))
+
+    def rule(g: GradientRequest) -> list[OperatorDef]:
+        g.sparse(0, indices=g.J, values=g.dR)
+        return []
+
+    made.gradient(rule)
+
+
+@pytest.mark.usefixtures("gather")
+def test_sparse_gradients_are_concatenated() -> None:
+    """behaviours.md row 14."""
+    net = [op("TestGather", "w i", "a"), op("TestGather", "w j", "b"), op("Sum", "a b", "s"), op("AveragedLoss", "s", "l")]
+    emitted, gradients = backward_pass(net, ["l"])
+    assert lines(emitted)[2:] == [
+        "Concat: j i -> w_grad_indices_concat w_grad_indices_concat_split",
+        "Concat: s_grad s_grad -> w_grad_values_concat w_grad_values_concat_split",
+    ]
+    assert gradients["w"] == SparseGradient("w_grad_indices_concat", "w_grad_values_concat")
+
+
+@pytest.mark.usefixtures("gather")
+def test_dense_and_sparse_gradients_do_not_mix() -> None:
+    """behaviours.md row 15."""
+    net = [op("TestGather", "w i", "a"), op("Relu", "w", "b"), op("Sum", "a b", "s"), op("AveragedLoss", "s", "l")]
+    with pytest.raises(GradientError, match="blob 'w' has dense and sparse gradients"):
+        backward_pass(net, ["l"])
+
+
+def test_forbidden_gradients_say_why() -> None:
+    with pytest.raises(GradientError, match="Accuracy must not be asked for its gradient"):
+        backward_pass([op("Accuracy", "x label", "a")], ["a"])

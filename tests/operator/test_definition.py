@@ -1,0 +1,77 @@
+"""OperatorDefs from Python values, and reading their arguments back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.errors import ArgumentError
+from tazza.operator import arg, find_argument, make_argument, operator_def, run_op, stored_fields
+from tazza.proto import NetDef, OperatorDef, TensorProto
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "stored"),
+    [
+        (True, "i", 1),
+        (7, "i", 7),
+        (np.int64(7), "i", 7),
+        (0.5, "f", 0.5),
+        (np.float32(0.5), "f", 0.5),
+        ("text", "s", b"text"),
+        (b"\xff", "s", b"\xff"),
+        ((1, 2), "ints", [1, 2]),
+        ([True, False], "ints", [1, 0]),
+        (np.array([1, 2]), "ints", [1, 2]),
+        ([0.5, 2.0], "floats", [0.5, 2.0]),
+        (["a", b"b"], "strings", [b"a", b"b"]),
+        (NetDef(name="n"), "n", NetDef(name="n")),
+        (TensorProto(name="t"), "t", TensorProto(name="t")),
+        (OperatorDef(type="X"), "s", OperatorDef(type="X").SerializeToString()),
+        ([NetDef(name="n")], "nets", [NetDef(name="n")]),
+    ],
+)
+def test_the_type_of_a_value_selects_the_field(value: Any, field: str, stored: Any) -> None:
+    """behaviours.md row 6."""
+    made = make_argument("a", value)
+    assert stored_fields(made) == [field]
+    found = getattr(made, field)
+    assert (list(found) if isinstance(stored, list) else found) == stored
+
+
+def test_none_is_left_out() -> None:
+    """behaviours.md row 6."""
+    assert [a.name for a in operator_def("X", a=1, e=None).arg] == ["a"]
+
+
+@pytest.mark.parametrize("value", [[1, 2.5], [1, "a"], object(), {"a": object()}])
+def test_mixed_lists_and_other_types_are_refused(value: Any) -> None:
+    """behaviours.md row 6."""
+    with pytest.raises(ArgumentError):
+        make_argument("a", value)
+
+
+def test_an_operator_reads_exactly_one_field() -> None:
+    """behaviours.md row 6: 2 is an int, and no float argument."""
+    with pytest.raises(ArgumentError, match="argument 'scale' wants float"):
+        run_op("Scale", [1.0], scale=2)
+    with pytest.raises(ArgumentError, match="argument 'kernel' wants int"):
+        run_op("MaxPool", np.zeros((1, 1, 4, 4), np.float32), kernel=2.0)
+    np.testing.assert_array_equal(run_op("Scale", [1.0], scale=2.0), [2])
+
+
+def test_floats_are_those_that_a_message_can_hold() -> None:
+    """A bound of 0.7 lets the argument 0.7 pass, though it is stored as float32."""
+    spec = arg("r", float, 0.1, minimum=0.7)
+    assert spec.read(make_argument("r", 0.7)) == np.float32(0.7)
+    assert spec.default == np.float32(0.1)
+
+
+def test_of_several_arguments_of_one_name_the_first_counts() -> None:
+    definition = operator_def("X", a=1)
+    definition.arg.append(make_argument("a", 2))
+    found = find_argument(definition, "a")
+    assert found is not None
+    assert found.i == 1

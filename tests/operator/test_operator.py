@@ -1,0 +1,349 @@
+"""Operators: staleness, caches, dynamic outputs, layouts, engines, native kernels, errors."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.device import Context, CPUContext, current_context
+from tazza.errors import ArgumentError, KernelError, ShapeError, UnsupportedError
+from tazza.operator import (
+    ENGINES,
+    FLOAT,
+    KERNELS,
+    SCHEMAS,
+    Array,
+    Call,
+    DynamicOutput,
+    LaidOut,
+    Launch,
+    LocalBlobs,
+    Operands,
+    Operator,
+    OpSchema,
+    OpView,
+    Spec,
+    Unsupported,
+    blob,
+    ends,
+    engine,
+    kernel,
+    launcher,
+    operator_def,
+    prefer_engines,
+    run_op,
+    schema,
+)
+from tazza.runtime.modules import load_module
+from tazza.tensor import REORDERS, CPUPlace, DataType, Opaque, Tensor, TensorSpec
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    """Forget what a test registers."""
+    known = set(SCHEMAS.registered()), set(KERNELS.registered()), set(ENGINES.registered()), set(REORDERS.registered())
+    yield
+    for type in set(SCHEMAS.registered()) - known[0]:
+        if type.startswith("Test"):
+            SCHEMAS.unregister(type)
+    for key in set(KERNELS.registered()) - known[1]:
+        if key[0].startswith("Test") or key[2].startswith("test"):
+            KERNELS.unregister(key)
+    for name in set(ENGINES.registered()) - known[2]:
+        if name.startswith("test"):
+            ENGINES.unregister(name)
+    for name in set(REORDERS.registered()) - known[3]:
+        REORDERS.unregister(name)
+
+
+def blobs(**values: Any) -> LocalBlobs:
+    """Return blobs that hold tensors of these arrays."""
+    made = LocalBlobs()
+    for name, value in values.items():
+        made.create_blob(name).set(Tensor.from_numpy(np.asarray(value)))
+    return made
+
+
+def f32(*values: float) -> Array:
+    """Return a float32 vector."""
+    return np.array(values, np.float32)
+
+
+def fetched(home: LocalBlobs, name: str) -> list[Any]:
+    """Return the elements of a blob."""
+    return home.blobs[name].tensor().plain().tolist()
+
+
+def test_a_run_sees_new_values_shapes_and_tensors() -> None:
+    home = blobs(x=f32(-1, 2))
+    op = Operator(operator_def("Relu", ["x"], ["y"]), home)
+    op.run()
+    home.blobs["x"].tensor().assign(f32(3, -4))
+    op.run()
+    assert fetched(home, "y") == [3, 0]
+    home.blobs["x"].tensor().assign(f32(1, -2, 5))
+    op.run()
+    assert fetched(home, "y") == [1, 0, 5]
+    home.blobs["x"].set(Tensor.from_numpy(f32(-7)))
+    op.run()
+    assert fetched(home, "y") == [0]
+    home.blobs["y"].set("text")
+    op.run()
+    assert fetched(home, "y") == [0]
+
+
+def test_launches_are_kept_per_signature() -> None:
+    prepared: list[tuple[int, ...]] = []
+    made = declare("TestCount")
+    engine("test_count", "counts", priority=99)
+
+    @launcher(made, engine="test_count")
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:  # pyright: ignore[reportUnusedFunction] -- registered
+        del op, context, outputs
+        assert isinstance(inputs[0], TensorSpec)
+        prepared.append(tuple(inputs[0].shape))
+        return Doubling()
+
+    home = blobs(x=f32(1, 2))
+    op = Operator(operator_def("TestCount", ["x"], ["y"]), home)
+    for length in (2, 3, 2, 3, 2):
+        home.blobs["x"].tensor().assign(np.ones(length, np.float32))
+        op.run()
+        assert fetched(home, "y") == [2.0] * length
+    assert prepared == [(2,), (3,)]
+    assert op.choices[0].engine == "test_count"
+
+
+class Doubling:
+    """A launch that doubles; works on opaque memory too, since it looks at none of the layout."""
+
+    scratch_bytes = 64
+
+    def bind(self, operands: Operands) -> Call:
+        assert operands.scratch is not None
+        assert operands.scratch.address % 64 == 0
+        X, Y = operands["X"], operands["Y"]
+
+        def call() -> None:
+            if isinstance(Y.layout, Opaque):
+                Y.reserve()
+                Y.storage.window(DataType.FLOAT, Y.shape, 0, None)[...] = 2 * X.plain()[::-1]
+            else:
+                Y.array[...] = 2 * X.plain()
+
+        return call
+
+
+def declare(type: str) -> OpSchema:
+    """Declare a pointwise operator without kernels."""
+    return schema(type, "For tests.", inputs=[blob("X", FLOAT, "*S")], outputs=[blob("Y", like="X")], no_gradient=ends("test"))
+
+
+def test_a_kernel_chooses_the_layout_of_its_output_and_others_get_plain_data() -> None:
+    """An engine writes a reversed vector as its opaque layout; Relu, which only takes strided data, reads it right."""
+    made = declare("TestReverse")
+    engine("test_opaque", "writes backwards", priority=99)
+    REORDERS.register("test_opaque", lambda tensor: tensor.storage.window(tensor.dtype, tensor.shape, 0, None)[::-1].copy())
+
+    @launcher(made, engine="test_opaque", accepts=lambda letter, spec: True)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> LaidOut:  # pyright: ignore[reportUnusedFunction] -- registered
+        del op, context, inputs
+        assert isinstance(outputs[0], TensorSpec)
+        return LaidOut(Doubling(), {"Y": Opaque("test_opaque", "reversed", outputs[0].nbytes)})
+
+    home = blobs(x=f32(-1, 2, 5))
+    first = Operator(operator_def("TestReverse", ["x"], ["y"]), home)
+    second = Operator(operator_def("Relu", ["y"], ["z"]), home)
+    for _ in range(2):
+        first.run()
+        second.run()
+        assert isinstance(home.blobs["y"].tensor().layout, Opaque)
+        assert fetched(home, "y") == [-2, 4, 10]
+        assert fetched(home, "z") == [0, 4, 10]
+    home.blobs["x"].tensor().assign(f32(-1, 2, 7))
+    first.run()
+    second.run()
+    assert fetched(home, "z") == [0, 4, 14]
+
+
+def test_bindings_are_kept_per_context() -> None:
+    home = blobs(x=f32(-1, 2))
+    op = Operator(operator_def("Relu", ["x"], ["y"]), home)
+    contexts = [CPUContext(), CPUContext()]
+    calls = [op.ready(context) for context in contexts * 2]
+    assert calls[0] is calls[2]
+    assert calls[1] is calls[3]
+    assert calls[0] is not calls[1]
+
+
+def test_versions_count_writes() -> None:
+    home = blobs(x=f32(-1, 2))
+    op = Operator(operator_def("Relu", ["x"], ["y"]), home)
+    op.run()
+    before = home.blobs["y"].tensor().storage.version
+    op.run()
+    assert home.blobs["y"].tensor().storage.version == before + 1
+
+
+def declare_dynamic() -> None:
+    """Declare an operator that gives the positive elements of X."""
+    made = schema(
+        "TestPositive",
+        "For tests.",
+        inputs=[blob("X", FLOAT, "N")],
+        outputs=[blob("Y", DataType.INT64, dynamic=True)],
+        no_gradient=ends("test"),
+    )
+
+    @kernel(made)
+    def positive(X: Array, Y: DynamicOutput) -> None:  # pyright: ignore[reportUnusedFunction] -- registered
+        found = X[X > 0].astype(np.int64)
+        Y.allocate(found.shape)[...] = found
+
+
+def test_outputs_whose_size_depends_on_data() -> None:
+    declare_dynamic()
+    home = blobs(x=f32(-1, 2, 5))
+    op = Operator(operator_def("TestPositive", ["x"], ["y"]), home)
+    op.run()
+    assert fetched(home, "y") == [2, 5]
+    home.blobs["y"].set("text")
+    op.run()
+    assert fetched(home, "y") == [2, 5]
+    home.blobs["x"].tensor().assign(f32(4))
+    op.run()
+    assert fetched(home, "y") == [4]
+    assert home.blobs["y"].tensor().dtype is DataType.INT64
+
+
+def test_shapes_that_depend_on_values_follow_them() -> None:
+    """ConstantFill with input_as_shape: also when the values change behind our back through an escaped view."""
+    home = blobs(s=np.array([2, 3]))
+    op = Operator(operator_def("ConstantFill", ["s"], ["y"], input_as_shape=1, value=1.5), home)
+    op.run()
+    assert home.blobs["y"].tensor().shape == (2, 3)
+    home.blobs["s"].tensor().assign(np.array([5, 1]))
+    op.run()
+    assert home.blobs["y"].tensor().shape == (5, 1)
+    view = home.blobs["s"].tensor().numpy()
+    op.run()
+    view[0] = 7
+    op.run()
+    assert home.blobs["y"].tensor().shape == (7, 1)
+
+
+def test_an_output_in_place_keeps_dtype_and_shape() -> None:
+    home = blobs(x=f32(1, 2), w=np.ones((3, 2), np.float32))
+    op = Operator(operator_def("Sum", ["x", "w"], ["x"]), home)
+    with pytest.raises(ShapeError):
+        op.run()
+
+
+def test_a_kernel_that_fails_is_named() -> None:
+    made = declare("TestFails")
+
+    @kernel(made)
+    def fails(X: Array, Y: Array) -> None:  # pyright: ignore[reportUnusedFunction] -- registered
+        raise IndexError("inside")
+
+    with pytest.raises(KernelError, match="IndexError: inside") as caught:
+        run_op("TestFails", [1.0])
+    assert "in operator TestFails(in0 -> out0)" in str(caught.value)
+    assert isinstance(caught.value.__cause__, IndexError)
+
+
+def test_who_made_it_is_told() -> None:
+    definition = operator_def("Relu", ["x"], ["y"])
+    definition.debug_info = "train.py:12"
+    op = Operator(definition, blobs(x=np.zeros(2)))
+    with pytest.raises(TypeError, match=r"made at train.py:12"):
+        op.run()
+
+
+def test_engines_are_asked_in_order() -> None:
+    made = declare("TestEngines")
+    for name, priority in (("test_low", 50), ("test_high", 60)):
+        engine(name, "for tests", priority=priority)
+
+        @launcher(made, engine=name)
+        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec], *, name: str = name) -> Any:  # pyright: ignore[reportUnusedFunction] -- registered
+            del op, context, outputs
+            assert isinstance(inputs[0], TensorSpec)
+            return Unsupported("only short vectors") if name == "test_high" and inputs[0].size > 2 else Doubling()
+
+    def taken(x: Array, wanted: str = "") -> list[tuple[str, str | None]]:
+        op = Operator(operator_def("TestEngines", ["x"], ["y"], engine=wanted), blobs(x=x))
+        op.run()
+        return [(choice.engine, choice.reason) for choice in op.choices]
+
+    assert taken(f32(1, 2)) == [("test_high", None)]
+    assert taken(f32(1, 2, 3)) == [("test_high", "only short vectors"), ("test_low", None)]
+    assert taken(f32(1), "test_low") == [("test_low", None)]
+    try:
+        prefer_engines(["test_low"], operator="TestEngines")
+        assert taken(f32(1)) == [("test_low", None)]
+        prefer_engines([], operator="TestEngines")
+        prefer_engines(["test_low"])
+        assert taken(f32(1)) == [("test_low", None)]
+        assert taken(f32(1), "test_high,test_low") == [("test_high", None)]
+    finally:
+        prefer_engines([])
+    with pytest.raises(ArgumentError, match="must not be empty"):
+        prefer_engines([""])
+
+
+def test_when_nobody_takes_it_every_reason_is_told() -> None:
+    made = declare("TestNobody")
+    engine("test_picky", "for tests", priority=50)
+
+    @launcher(made, engine="test_picky")
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Any:  # pyright: ignore[reportUnusedFunction] -- registered
+        del op, context, inputs, outputs
+        return Unsupported("never")
+
+    with pytest.raises(UnsupportedError, match=r"no engine takes TestNobody with float32\[1\]") as caught:
+        run_op("TestNobody", [1.0])
+    assert "test_picky: never" in str(caught.value)
+    assert "reference: it has no TestNobody kernel" in str(caught.value)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) here")
+def test_a_kernel_in_c_runs_as_an_engine(tmp_path: Path) -> None:
+    """The example of examples/native_module, under a schema in Python, called without the GIL through its address."""
+    from tazza.runtime.native import include_folder
+
+    source = Path(__file__).parents[2] / "examples" / "native_module" / "scaled_add.c"
+    library = tmp_path / "scaled_add.so"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{include_folder()}", str(source), "-o", str(library)], check=True)
+    module = load_module(library)
+    schema(
+        "ExampleScaledAdd",
+        "Y = 2 A + B.",
+        inputs=[blob("A", FLOAT, "*S"), blob("B", "A", "*S")],
+        outputs=[blob("Y", like="A")],
+        no_gradient=ends("an example"),
+    )
+    try:
+        home = blobs(a=f32(1, 2, 3), b=f32(10, 20, 30))
+        op = Operator(operator_def("ExampleScaledAdd", ["a", "b"], ["y"]), home)
+        op.run()
+        assert fetched(home, "y") == [12, 24, 36]
+        assert [c.engine for c in op.choices if c.reason is None] == ["example"], module
+    finally:
+        SCHEMAS.unregister("ExampleScaledAdd")
+
+
+def test_close_and_open_again() -> None:
+    home = blobs(x=f32(1))
+    op = Operator(operator_def("Relu", ["x"], ["y"]), home)
+    op.run()
+    op.close()
+    op.open()
+    op.run(current_context(CPUPlace()))
+    assert fetched(home, "y") == [1]
