@@ -1,4 +1,4 @@
-"""The harness of operator tests: a `Case` is data, `check_op` runs it on one engine and asserts all that holds for any operator."""
+"""The harness of operator tests: a `Case` is data, `check_op` asserts all that holds for any operator on an engine."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check_op(case: Case, engine: str) -> None:
 
 
 def run(definition: OperatorDef, inputs: Sequence[Any]) -> tuple[list[Array], Operator]:
-    """Run an operator on arrays (whose memory its tensors share where it can be) or tensors; returns its outputs and the operator."""
+    """Run an operator on tensors, or arrays whose memory is shared; returns its outputs and the operator."""
     blobs = LocalBlobs()
     for name, value in zip(definition.input, inputs, strict=True):
         if name not in blobs.blobs:
@@ -129,7 +129,7 @@ def assert_close(got: Array, wanted: Array, slack: float = 1.0) -> None:
 
 
 def check_gradient(case: Case, engine: str, *, seed: int = 0) -> None:
-    """Compare the emitted gradient operators with a float64 central difference of the reference kernel in one direction."""
+    """Compare the emitted gradient with a float64 central difference of the reference kernel in one direction."""
     random = np.random.default_rng(seed)
     definition = case.definition(engine)
     inputs = case.arrays()

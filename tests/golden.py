@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "data" / "golden"
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded run: the operator, its inputs and outputs in order, and the gradient operators that Caffe2 emits for it."""
+    """One recorded run: operator, inputs and outputs in order, and the gradient operators that Caffe2 emits."""
 
     name: str
     definition: OperatorDef

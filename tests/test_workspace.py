@@ -117,8 +117,8 @@ def test_removal_and_renaming_are_local() -> None:
     assert not child.remove_blob("p")
     with pytest.raises(NotFoundError, match="not in this workspace itself"):
         child.rename_blob("p", "q")
+    parent.feed("r", np.zeros(1, np.float32))
     with pytest.raises(DuplicateError, match="blob 'p' exists already"):
-        parent.feed("r", np.zeros(1, np.float32))
         parent.rename_blob("r", "p")
     assert parent.rename_blob("p", "q").name == "q"
     assert parent.local_blobs() == ["q", "r"]

@@ -1,1 +1,90 @@
-"""tazza."""
+"""tazza: a deep-learning runtime for nets in the Caffe2 format.
+
+The names below are imported when they are first used, so that `import tazza` costs next to nothing.
+
+>>> import numpy as np, tazza
+>>> tazza.run_op("Relu", np.float32([-1, 2]))
+array([0., 2.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from tazza import errors
+
+if TYPE_CHECKING:
+    from tazza.device import device_option, device_scope
+    from tazza.interop import Predictor, export_nets, load, save_nets, save_predictor
+    from tazza.models import BlobReference, Model, Net, name_scope, sgd
+    from tazza.operator import run_op
+    from tazza.proto.message import read_message, write_message
+    from tazza.runtime.init import global_init
+    from tazza.tensor import Blob, DataType, Tensor
+    from tazza.workspace import Workspace
+
+    __version__: str
+
+__all__ = [
+    "Blob",
+    "BlobReference",
+    "DataType",
+    "Model",
+    "Net",
+    "Predictor",
+    "Tensor",
+    "Workspace",
+    "device_option",
+    "device_scope",
+    "errors",
+    "export_nets",
+    "global_init",
+    "load",
+    "name_scope",
+    "read_message",
+    "run_op",
+    "save_nets",
+    "save_predictor",
+    "sgd",
+    "write_message",
+]
+
+_HOMES = {
+    "tazza.device": ("device_option", "device_scope"),
+    "tazza.interop": ("Predictor", "export_nets", "load", "save_nets", "save_predictor"),
+    "tazza.models": ("BlobReference", "Model", "Net", "name_scope", "sgd"),
+    "tazza.operator": ("run_op",),
+    "tazza.proto.message": ("read_message", "write_message"),
+    "tazza.runtime.init": ("global_init",),
+    "tazza.tensor": ("Blob", "DataType", "Tensor"),
+    "tazza.workspace": ("Workspace",),
+}
+"""Module -> the names that it lends to the package."""
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that has a public name, and keep the name."""
+    if name == "__version__":
+        value: object = _version()
+    else:
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'tazza' has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    """Return the version of the installed package; a bare source tree has none and says so."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("tazza")
+    except metadata.PackageNotFoundError:
+        return "0+not.installed"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 
 class TazzaError(RuntimeError):
-    """Root of the family.
+    r"""Root of the family.
 
     >>> str(TazzaError("blob 'x' has no value", hint="feed it first"))
-    "blob 'x' has no value\\n  hint: feed it first"
+    "blob 'x' has no value\n  hint: feed it first"
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:

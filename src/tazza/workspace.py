@@ -174,7 +174,7 @@ class Workspace:
             blob.set(Tensor.from_numpy(array))
 
     def fetch(self, name: str) -> Any:
-        """Return what a blob holds: a tensor as a fresh array, text as bytes, anything else as a describing text in bytes.
+        """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes.
 
         Raises:
             NotFoundError: no such blob.

@@ -42,7 +42,7 @@ def in_fixed_order(ops: list[OperatorDef]) -> list[bytes]:
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda r: r["id"])
 def test_recorded_passes_of_caffe2(recorded: dict[str, Any]) -> None:
-    """Random nets, of which the genuine Caffe2 recorded the emitted operators and the gradient map, or that it refused."""
+    """Random nets: the genuine Caffe2 recorded emitted operators and gradient map, or that it refused."""
     forward = NetDef.FromString(bytes.fromhex(recorded["forward"]))
     if "refused" in recorded:
         with pytest.raises(GradientError):
@@ -119,7 +119,9 @@ def gather() -> None:
 
     if "TestGather" in SCHEMAS.registered():
         return
-    made = schema("TestGather", "R = T[J].", inputs=[blob("T"), blob("J")], outputs=[blob("R", "T")], no_gradient=ends(""))
+    made = schema(
+        "TestGather", "R = T[J].", inputs=[blob("T"), blob("J")], outputs=[blob("R", "T")], no_gradient=ends("")
+    )
 
     def rule(g: GradientRequest) -> list[OperatorDef]:
         g.sparse(0, indices=g.J, values=g.dR)
@@ -131,7 +133,12 @@ def gather() -> None:
 @pytest.mark.usefixtures("gather")
 def test_sparse_gradients_are_concatenated() -> None:
     """behaviours.md row 14."""
-    net = [op("TestGather", "w i", "a"), op("TestGather", "w j", "b"), op("Sum", "a b", "s"), op("AveragedLoss", "s", "l")]
+    net = [
+        op("TestGather", "w i", "a"),
+        op("TestGather", "w j", "b"),
+        op("Sum", "a b", "s"),
+        op("AveragedLoss", "s", "l"),
+    ]
     emitted, gradients = backward_pass(net, ["l"])
     assert lines(emitted)[2:] == [
         "Concat: j i -> w_grad_indices_concat w_grad_indices_concat_split",

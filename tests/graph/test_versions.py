@@ -7,7 +7,9 @@ from tazza.operator import operator_def
 
 
 def test_each_write_makes_a_version() -> None:
-    ssa = VersionedOps([operator_def("A", ["x"], ["y"]), operator_def("B", ["y", "x"], ["x"]), operator_def("C", ["x"], ["x"])])
+    ssa = VersionedOps(
+        [operator_def("A", ["x"], ["y"]), operator_def("B", ["y", "x"], ["x"]), operator_def("C", ["x"], ["x"])]
+    )
     assert [(v.read, v.written) for v in ssa.ops] == [
         ({"x": 0}, {"y": 0}),
         ({"y": 0, "x": 0}, {"x": 1}),

@@ -167,7 +167,7 @@ class Broken(Observer[object]):
 
 
 def test_observers_see_nets_and_operators(ws: Workspace, caplog: pytest.LogCaptureFixture) -> None:
-    """Facts table: attaching twice is a no-op, exceptions are logged and swallowed, detaching gives the observer back."""
+    """Facts table: attaching twice is a no-op, exceptions are logged, detaching gives the observer back."""
     net = ws.create_net(relu_net("n", ("x", "y"), ("y", "z")))
     seen: list[str] = []
     observer = Recorder(seen, "net")

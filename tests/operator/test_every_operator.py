@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,9 @@ def test_doc_and_source(schema: OpSchema) -> None:
 
 def test_gradient_or_reason(schema: OpSchema) -> None:
     rule = schema.gradient_rule
-    assert isinstance(rule, (GradientRule, NoGradient)), "add @gradient, or no_gradient=ends/forbidden/not_written(reason)"
+    assert isinstance(rule, (GradientRule, NoGradient)), (
+        "add @gradient, or no_gradient=ends/forbidden/not_written(reason)"
+    )
     assert not isinstance(rule, NoGradient) or rule.reason
 
 
@@ -88,3 +91,10 @@ def test_every_engine_is_listed_with_a_reason_or_kernels() -> None:
         engine = ENGINES[name]
         kernels = [type for type in ALL if why_unavailable(type, engine.device, name) is None]
         assert kernels or engine.unavailable() is not None, f"engine {name} has no kernel"
+
+
+def test_the_engines_that_must_be_there_are() -> None:
+    """`TAZZA_REQUIRED_ENGINES` names them, with commas; CI sets it, so that nothing is green on `reference` alone."""
+    for name in filter(None, os.environ.get("TAZZA_REQUIRED_ENGINES", "").split(",")):
+        assert name in ENGINES, f"engine {name} is required and not registered"
+        assert ENGINES[name].unavailable() is None, f"engine {name} is required: {ENGINES[name].unavailable()}"

@@ -142,14 +142,18 @@ class Doubling:
 
 def declare(type: str) -> OpSchema:
     """Declare a pointwise operator without kernels."""
-    return schema(type, "For tests.", inputs=[blob("X", FLOAT, "*S")], outputs=[blob("Y", like="X")], no_gradient=ends("test"))
+    return schema(
+        type, "For tests.", inputs=[blob("X", FLOAT, "*S")], outputs=[blob("Y", like="X")], no_gradient=ends("test")
+    )
 
 
 def test_a_kernel_chooses_the_layout_of_its_output_and_others_get_plain_data() -> None:
     """An engine writes a reversed vector as its opaque layout; Relu, which only takes strided data, reads it right."""
     made = declare("TestReverse")
     engine("test_opaque", "writes backwards", priority=99)
-    REORDERS.register("test_opaque", lambda tensor: tensor.storage.window(tensor.dtype, tensor.shape, 0, None)[::-1].copy())
+    REORDERS.register(
+        "test_opaque", lambda tensor: tensor.storage.window(tensor.dtype, tensor.shape, 0, None)[::-1].copy()
+    )
 
     @launcher(made, engine="test_opaque", accepts=lambda letter, spec: True)
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> LaidOut:  # pyright: ignore[reportUnusedFunction] -- registered
@@ -272,7 +276,9 @@ def test_engines_are_asked_in_order() -> None:
         engine(name, "for tests", priority=priority)
 
         @launcher(made, engine=name)
-        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec], *, name: str = name) -> Any:  # pyright: ignore[reportUnusedFunction] -- registered
+        def prepare(
+            op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec], *, name: str = name
+        ) -> Any:  # pyright: ignore[reportUnusedFunction] -- registered
             del op, context, outputs
             assert isinstance(inputs[0], TensorSpec)
             return Unsupported("only short vectors") if name == "test_high" and inputs[0].size > 2 else Doubling()

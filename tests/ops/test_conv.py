@@ -10,7 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import run_op
+from tazza.graph import backward_pass
+from tazza.operator import operator_def, run_op
+from tazza.workspace import Workspace
 from tests.check import Case, check_op, on_all_engines
 
 Array = NDArray[Any]
@@ -144,7 +146,7 @@ def test_conv(case: Case, engine: str) -> None:
 
 
 def test_same_padding_may_be_negative() -> None:
-    """A stride larger than the kernel skips elements; Caffe2 starts at a negative pad of (1 - 3) / 2 rounded to zero."""
+    """A stride larger than the kernel skips elements; the head pad is (1 - 2) / 2, rounded to zero."""
     X = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
     Y = run_op("Conv1D", X, np.ones((1, 1, 1), np.float32), kernels=[1], strides=[4], legacy_pad=2)
     np.testing.assert_array_equal(Y.ravel(), [0, 4])
@@ -193,8 +195,57 @@ def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception]
 )
 def test_forms_of_the_gradient(args: dict[str, int], letters: str) -> None:
     X, W, dY = values(2, 3, 6, 5), values(4, 3, 3, 2), values(2, 4, 4, 4)
-    full = dict(zip(("dW", "db", "dX"), run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=3), strict=True))
+    full = run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=3)
     wanted = letters.split()
-    results = run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=len(wanted), **args)
+    arguments: dict[str, Any] = args
+    results = run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=len(wanted), **arguments)
     for letter, result in zip(wanted, results if len(wanted) > 1 else [results], strict=True):
-        np.testing.assert_allclose(result, full[letter], rtol=1e-5)
+        np.testing.assert_allclose(result, full[("dW", "db", "dX").index(letter)], rtol=1e-5)
+
+
+SIZES = [
+    ("Conv", (2, 3, 8), (4, 3, 3), {"kernel": 3}, None),
+    ("Conv", (2, 3, 8), (4, 3, 3), {"kernels": [3]}, (2, 4, 6)),
+    ("Conv1D", (2, 3, 8, 8), (4, 3, 3, 3), {"kernel": 3}, (2, 4, 6, 6)),
+    ("Conv", (1, 1, 4, 6), (1, 1, 1, 1), {"kernels": [1, 1], "pads": [1, 0, 2, 0]}, (1, 1, 7, 6)),
+    ("Conv", (2, 4, 5, 3), (6, 2, 2, 3), {"kernel": 2, "order": "nhwc"}, (2, 3, 4, 6)),
+]
+
+
+@pytest.mark.parametrize(("type", "x", "w", "args", "shape"), SIZES)
+def test_kernel_stride_and_pad_arguments(
+    type: str, x: tuple[int, ...], w: tuple[int, ...], args: dict[str, Any], shape: tuple[int, ...] | None
+) -> None:
+    """behaviours.md row 22: scalars mean two dimensions, the name of the operator does not fix the rank."""
+    inputs = values(*x), values(*w), np.zeros(w[0], np.float32)
+    if shape is None:
+        with pytest.raises(RuntimeError):
+            run_op(type, *inputs, **args)
+    else:
+        assert run_op(type, *inputs, **args).shape == shape
+
+
+def test_half_pairs_have_no_effect_in_loaded_nets(caplog: pytest.LogCaptureFixture) -> None:
+    """behaviours.md row 22: `stride_h` alone is ignored; tazza says so, and its own builder refuses it."""
+    ws = Workspace()
+    ws.feed("x", values(1, 1, 4, 6))
+    ws.feed("w", values(1, 1, 1, 1))
+    with caplog.at_level("WARNING", logger="tazza"):
+        ws.run_operator(operator_def("Conv", ["x", "w"], ["y"], kernel=1, stride_h=2, pad_t=1))
+    assert ws.fetch("y").shape == (1, 1, 4, 6)
+    assert [name for name in ("stride_h", "pad_t") if name in caplog.text] == ["stride_h", "pad_t"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "args", "outputs", "names"),
+    [
+        ("x w b", {}, "w_grad b_grad x_grad", ["kernel"]),
+        ("x w", {}, "w_grad x_grad", ["no_bias", "kernel"]),
+        ("x w b", {"no_gradient_to_input": 1}, "w_grad b_grad", ["kernel", "no_gradient_to_input"]),
+        ("x w", {"no_gradient_to_input": 1}, "w_grad", ["no_bias", "kernel", "no_gradient_to_input"]),
+    ],
+)
+def test_emitted_gradients(inputs: str, args: dict[str, Any], outputs: str, names: list[str]) -> None:
+    """behaviours.md row 28."""
+    emitted, _ = backward_pass([operator_def("Conv", inputs.split(), ["y"], kernel=3, **args)], {"y": "y_grad"})
+    assert (list(emitted[0].output), [a.name for a in emitted[0].arg]) == (outputs.split(), names)

@@ -35,8 +35,7 @@ def gradient_by_row(X: Array, label: Array, dY: Array) -> list[Array]:
     """Return dX: nothing but one quotient in each row."""
     dX = np.zeros(X.shape)
     for row, n in enumerate(label.ravel()):
-        place = np.unravel_index(n, X.shape[1:])
-        dX[(row, *place)] = -dY[row] / X[(row, *place)]
+        dX[row].flat[n] = -dY[row] / X[row].flat[n]
     return [dX]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError, DTypeError, ShapeError
+from tazza.errors import ArgumentError, BlobTypeError, ShapeError
 from tazza.operator import run_op
 from tazza.tensor import DataType
 from tests.check import Case, check_op, on_all_engines
@@ -76,7 +76,7 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
     ([X, np.zeros(2, np.float32)], {}, ShapeError, "V has 2 elements, it must have 1"),
     ([X, np.zeros(1, np.int32)], {}, ShapeError, "V is int32, Y is float32"),
     ([X, np.array([b"q"])], {"dtype": 4}, ArgumentError, "text cannot be taken from V"),
-    ([b"text"], {}, DTypeError, "std::string, not a Tensor"),
+    ([b"text"], {}, BlobTypeError, "holds a std::string, ConstantFill needs a Tensor"),
 ]
 
 

@@ -42,6 +42,9 @@ RECORDED: list[tuple[str, dict[str, Any], int, int]] = [
 """Operator, arguments, seed, and the CRC-32 of what three runs of one operator of Caffe2 1.8.1 gave."""
 
 
+ONE = np.ones(1, np.float32)
+
+
 def seeded(type: str, output: str, seed: int | None, **arguments: Any) -> Any:
     """Return a fill with a seed in its device option."""
     device = DeviceOption() if seed is None else DeviceOption(random_seed=seed)
@@ -81,7 +84,7 @@ def test_without_a_seed_every_operator_differs() -> None:
 
 
 def test_scales_and_ranges() -> None:
-    """Xavier counts the elements over the first dimension, MSRA those over the second; an int range includes its end."""
+    """Xavier counts the elements over the first dimension, MSRA those over the second; int ranges include the end."""
     device = DeviceOption(random_seed=3)
     msra = run_op("MSRAFill", shape=[200, 50, 3, 3], device=device)
     assert round(float(msra.std()) * (200 * 9 / 2) ** 0.5, 1) == 1.0
@@ -99,12 +102,14 @@ def test_shapes(type: str) -> None:
 
 def test_range_from_blobs() -> None:
     device, X = DeviceOption(random_seed=3), np.zeros((2, 3), np.float32)
-    drawn = run_op("UniformFill", X, np.float32([2]), np.float32(3), device=device)
+    drawn = run_op("UniformFill", X, ONE * 2, np.float32(3), device=device)
     np.testing.assert_array_equal(drawn, run_op("UniformFill", X, min=2.0, max=3.0, device=device))
-    assert run_op("UniformIntFill", X, np.int32(2), np.int32([3]), device=device).tolist() == [[2, 2, 3], [3, 2, 2]]
+    assert run_op("UniformIntFill", X, np.int32(2), np.array([3], np.int32), device=device).tolist() == [
+        [2, 2, 3],
+        [3, 2, 2],
+    ]
 
 
-ONE = np.float32([1])
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("UniformFill", [], {"min": 1.0, "max": 1.0}, ArgumentError, "min = 1.0 is not below max = 1.0"),
     ("UniformFill", [], {"min": 2.0}, ArgumentError, "min = 2.0 is not below max = 1.0"),

@@ -48,7 +48,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Part:
-    """A dense gradient, or the indices or values of a sparse one: a name, and the slot that makes it (None: passed through)."""
+    """A dense gradient, or the indices or values of a sparse one; `slot` makes it, None where it is passed through."""
 
     name: str
     slot: _Slot | None
@@ -179,7 +179,7 @@ def _check_reads(
                 _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
             elif name not in local:
                 raise GradientError(
-                    f"{op.type} reads {name!r}, which is no blob of {versions.op.type} and made by none of its gradient operators"
+                    f"{op.type} reads {name!r}, which neither {versions.op.type} nor one of its gradient operators has"
                 )
         local.update((name, _Slot(op, i)) for i, name in enumerate(op.output))
     return local
@@ -189,7 +189,8 @@ def _check_version(versions: Versions, name: str, blob: str, needed: int, presen
     if needed != present:
         what = f"{name!r}" if name == blob else f"{name!r}, the gradient of {blob!r},"
         raise GradientError(
-            f"the gradient of {versions.op.type} needs {what} as it was after {needed} writes, it has been written {present} times since it first appeared",
+            f"the gradient of {versions.op.type} needs {what} as it was after {needed} writes, "
+            f"it has been written {present} times since it first appeared",
             hint=f"do not overwrite {blob!r}: give later outputs a name of their own",
         )
 
@@ -250,7 +251,7 @@ def _sum(state: _Pass, name: str, listed: Sequence[_Contribution]) -> Gradient:
 
 
 def _added(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef], Gradient]:
-    """Sum dense contributions into `base`; the first that is made here keeps its name, the others get one of their own."""
+    """Sum dense contributions into `base`; the first made here keeps its name, the others get one of their own."""
     names: list[str] = []
     renamed: int | None = None
     for (part,) in (contribution.parts for contribution in listed):

@@ -11,8 +11,8 @@ from tazza.workspace import Workspace
 def run_init_net(net: NetDef, workspace: Workspace, *, source: str, reader: str | None = None) -> None:
     """Run a net that makes parameters, after a look at each of its operators.
 
-    Only operators that compute tensors may run, and `Load` from the blob `reader`, which is a reader of the very file that
-    is being loaded. So loading writes no file and reads no other.
+    Only operators that compute tensors may run, and `Load` from the blob `reader`, which reads the very file that is
+    being loaded. So loading writes no file and reads no other.
 
     Args:
         net: what the file says.

@@ -1,6 +1,6 @@
 """A model that was loaded: named inputs in, named outputs out.
 
-Constant state: the net, its workspace, the names. A predictor runs once at a time, under `_lock`; any thread may call it.
+Constant state: the net, its workspace, the names. A predictor runs once at a time, under `_lock`; any thread may call.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _load_file(
 
 
 def _without(net: NetDef, names: set[str]) -> NetDef:
-    """Return a net without the operators that only make these blobs: inputs come from the caller, outputs from the net."""
+    """Return a net without the operators that only make these blobs, which come from the caller or from another net."""
     made = NetDef()
     made.CopyFrom(net)
     kept = [op for op in net.op if not names.issuperset(op.output)]
@@ -260,7 +260,7 @@ def _dtypes(net: NetDef, name: str) -> frozenset[DataType] | None:
     for op in net.op:
         view = find_schema(op.type).view(op)
         for letter, read in zip(view.input_slots, op.input, strict=True):
-            declared = view.schema.blob_in(letter).dtypes
+            declared = view.schema.inputs_by_letter[letter].dtypes
             if read == name and declared is not None and not isinstance(declared, str):
                 taken = frozenset({declared}) if isinstance(declared, DataType) else declared
                 allowed = taken if allowed is None else allowed & taken

@@ -1,8 +1,8 @@
 """Predictor files: a database with a `MetaNetDef`, which lists nets and blobs by role, and the parameters.
 
-The record `!!META_NET_DEF` is a string blob that holds the message; all other records are blobs as `Save` writes them. The
-net of the role GLOBAL_INIT_NET_TYPE loads them from the blob `!!PREDICTOR_DBREADER`. The names of roles are the defaults of
-`PredictorConsts`; a file that holds a named predictor has `_<name>` behind each.
+The record `!!META_NET_DEF` is a string blob that holds the message; all other records are blobs as `Save` writes them.
+The net of the role GLOBAL_INIT_NET_TYPE loads them from the blob `!!PREDICTOR_DBREADER`. The names of roles are the
+defaults of `PredictorConsts`; a file that holds a named predictor has `_<name>` behind each.
 """
 
 from __future__ import annotations
@@ -105,9 +105,12 @@ def save_predictor(
 
     Args:
         path: where; a database that is there is replaced or refused, as its kind does it.
-        source, workspace, outputs, parameters: as `export_nets`.
-        shapes: of inputs and outputs, for readers that make these blobs beforehand; by default those that the blobs have
-            in the workspace.
+        source: as in `export_nets`.
+        workspace: as in `export_nets`.
+        outputs: as in `export_nets`.
+        parameters: as in `export_nets`.
+        shapes: of inputs and outputs, for readers that make these blobs beforehand; by default those that the blobs
+            have in the workspace.
         db_type: kind of database.
         name: of the predictor; appended to the names of roles.
 

@@ -148,7 +148,8 @@ def check_net(net: NetDef) -> None:
         missing = [name for name in op.input if name not in known] if net.external_input else []
         if missing:
             raise NetError(
-                f"net {net.name!r}: operator {position} ({op.type}) reads {missing[0]!r}, which no earlier operator makes and external_input does not list",
+                f"net {net.name!r}: operator {position} ({op.type}) reads {missing[0]!r}, "
+                "which no earlier operator makes and external_input does not list",
                 hint=_later_maker(net, position, missing[0]),
             )
         known.update(op.output)
@@ -192,5 +193,6 @@ def progress_note(error: TazzaError, net: NetBase, done: int) -> None:
     """Tell in `error` how far a net came."""
     if done:
         error.add_context(
-            f"net {net.name!r} stopped after {done} of {len(net.operators)} operators; blobs are valid, parameters may be partly updated"
+            f"net {net.name!r} stopped after {done} of {len(net.operators)} operators; "
+            "blobs are valid, parameters may be partly updated"
         )

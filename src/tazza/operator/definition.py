@@ -26,21 +26,23 @@ def make_argument(name: str, value: Any) -> Argument:
         ArgumentError: a value of another type, or a sequence that mixes ints and floats.
     """
     argument = Argument(name=name)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.generic, np.ndarray)):
         value = cast("Any", value).tolist()
     if _set_scalar(argument, value):
         return argument
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
-        _set_sequence(argument, list(cast("Iterable[Any]", value)))
+    if _is_list(value):
+        _set_sequence(argument, list(value))
         return argument
     raise ArgumentError(
         f"argument {name!r} cannot hold a {_kind(value)}", hint="use numbers, text, messages or lists of them"
     )
 
 
-def _kind(value: object) -> str:
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, Mapping)
+
+
+def _kind(value: Any) -> str:
     return type(value).__name__
 
 

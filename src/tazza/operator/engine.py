@@ -22,7 +22,7 @@ def _always() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A set of kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None."""
+    """Kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None."""
 
     name: str
     doc: str

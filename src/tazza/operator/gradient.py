@@ -1,4 +1,4 @@
-"""Gradients of operators: rules that turn an `OperatorDef` and the names of its output gradients into further OperatorDefs.
+"""Gradients of operators: from an `OperatorDef` and the names of its output gradients to further OperatorDefs.
 
     @RELU.gradient
     def relu_gradient(g):
@@ -74,7 +74,7 @@ class GradientRequest:
     """What a gradient maker works with; collects the gradients of the inputs that it names."""
 
     def __init__(self, op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str], str]) -> None:
-        """Ask for the gradient of `op`, given the gradients of its outputs; `name_of(blob)` names a blob's dense gradient."""
+        """Ask for the gradient of `op`, given those of its outputs; `name_of(blob)` names a blob's dense gradient."""
         self.op = op
         self.definition = op.definition
         self.output_gradients = list(output_gradients)

@@ -283,7 +283,7 @@ def launcher(
 def host_kernel(
     schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a function, or a class with `__init__(operator)`, `run(...)` and maybe `close()`, that works on blobs."""
+    """Register a function, or a class made with the operator, with `run(...)` and maybe `close()`, on blobs."""
 
     def decorate(target: F) -> F:
         runner = cast("Callable[..., Any]", getattr(target, "run", target))

@@ -1,4 +1,4 @@
-"""Kernels from shared objects (`tazza.runtime.modules`): the bridge between their argument block and the kernel contract."""
+"""Kernels from shared objects: the bridge between their argument block and the kernel contract."""
 
 from __future__ import annotations
 

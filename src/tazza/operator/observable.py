@@ -27,7 +27,9 @@ class Observer(Generic[T]):
 
 
 class Observable:
-    """Something that observers attach to. An exception inside an observer is logged and swallowed: seeing never breaks a run.
+    """Something that observers attach to.
+
+    An exception inside an observer is logged and swallowed: seeing never breaks a run.
 
     >>> thing = Observable(); observer = Observer(); thing.attach(observer) is observer, thing.detach(observer) is
     observer (True, True)

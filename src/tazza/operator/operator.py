@@ -82,12 +82,12 @@ def _log_report(key: str, message: str) -> None:
 
 
 _Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
-"""A blob as it was when bound: tensor, its spec, storage and generation; without spec only the tensor itself matters."""
+"""A blob as it was when bound: tensor, spec, storage, generation; without spec only the tensor itself matters."""
 
 
 @dataclass(slots=True)
 class _Binding:
-    """A call on the present addresses; `values` are the inputs that shapes were inferred from, `scratch` is kept alive."""
+    """A call on the present addresses; `values` are inputs that shapes were inferred from, `scratch` is kept alive."""
 
     call: Call
     watched: list[_Watched]
@@ -188,7 +188,7 @@ class Operator(Observable):
         return found
 
     def open(self) -> None:
-        """Make what outlives a run: host state, and blobs that the first engine of the ranking keeps in the workspace."""
+        """Make what outlives a run: host state, and blobs that the first engine keeps in the workspace."""
         passed: list[Choice] = []
         for candidate in self.ranking:
             reason = why_unavailable(self.op.type, self.place.kind, candidate.engine)
@@ -260,7 +260,7 @@ class Operator(Observable):
                 self.stop_all()
 
     def run_async(self, context: Context | None = None) -> Event:
-        """Run once and return the event of this run; on the CPU the event is final on return, and holds the error if any."""
+        """Run once and return the event of this run, which holds the error if any; on the CPU it is final on return."""
         context = current_context(self.place) if context is None else context
         self.event.reset()
         self.event.schedule()
@@ -416,7 +416,8 @@ class Operator(Observable):
             return
         if tuple(tensor.shape) != tuple(spec.shape) or tensor.dtype is not spec.dtype:
             raise ShapeError(
-                f"{letter} = {blob.name!r} is written in place, so it must stay {logical(tensor.spec)}; it would become {spec}",
+                f"{letter} = {blob.name!r} is written in place, so it must stay {logical(tensor.spec)}; "
+                f"it would become {spec}",
                 hint="give the output a name of its own",
             )
         tensor.make_plain()
@@ -439,7 +440,7 @@ class Operator(Observable):
         return _Binding(call if not reorders else _after(reorders, call), self._watch(), values, scratch)
 
     def _operand(self, kernel: Kernel, letter: str, blob: Blob, reorders: list[Call]) -> Tensor | Blob:
-        """Return what the kernel gets for an input; a layout that it does not take is reordered whenever the input was written."""
+        """Return what the kernel gets for an input; a layout that it does not take is reordered after each write."""
         tensor = blob.value
         if not isinstance(tensor, Tensor):
             return blob

@@ -71,7 +71,9 @@ def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> 
         position += width
         if token.isdigit():
             if part != (int(token),) and None not in part:
-                raise ShapeError(f"{blob} has the dimensions {show_dims(dims)}, dimension {position - 1} must be {token}")
+                raise ShapeError(
+                    f"{blob} has the dimensions {show_dims(dims)}, dimension {position - 1} must be {token}"
+                )
         else:
             bindings.bind(token, part, blob)
 

@@ -88,7 +88,7 @@ def blob(
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What follows from inputs: a spec for each output (None: unknown), and the input letters whose values were looked at."""
+    """What follows from inputs: a spec for each output (None: unknown), and the letters whose values were read."""
 
     specs: tuple[Spec | None, ...]
     reads: frozenset[str]
@@ -139,7 +139,8 @@ class OpSchema:
         self._output_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
 
     def __repr__(self) -> str:
-        return f"OpSchema({self.type}: {', '.join(b.name for b in self.inputs)} -> {', '.join(b.name for b in self.outputs)})"
+        inputs, outputs = ", ".join(self.inputs_by_letter), ", ".join(self.outputs_by_letter)
+        return f"OpSchema({self.type}: {inputs} -> {outputs})"
 
     # -- decorators of the family file ---------------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class OpSchema:
         return function
 
     def validate(self, function: F) -> F:
-        """Add a check of arguments that concerns several of them: `function(op)` raises; run when an operator is made."""
+        """Add a check of several arguments together: `function(op)` raises; run when an operator is made."""
         self._validate = function
         return function
 
@@ -229,7 +230,7 @@ class OpSchema:
         return op
 
     def infer_specs(self, op: OpView, inputs: Sequence[Spec | None], known: Known | None = None) -> Inferred:
-        """Return the specs of the outputs, as far as they follow from `inputs` (in the order of the OperatorDef, None: unknown).
+        """Return the specs of the outputs, as far as they follow from `inputs` (in order, None: unknown).
 
         Specs are logical: inputs may have any layout, outputs are given without one. `known` gives values of inputs
         that are constant.
@@ -306,7 +307,8 @@ class OpSchema:
             must = self.must_in_place.get(out_letter)
             if must is not None and op.has_input(must) and op.input_name(must) != out_name:
                 raise SchemaError(
-                    f"{self.type}: output {out_letter} = {out_name!r} must be in place of input {must} = {op.input_name(must)!r}",
+                    f"{self.type}: output {out_letter} = {out_name!r} must be in place of input "
+                    f"{must} = {op.input_name(must)!r}",
                     hint=f"name the output {op.input_name(must)!r}",
                 )
             self._check_aliases(op, out_letter, out_name)
@@ -385,7 +387,7 @@ def logical(spec: Spec | None) -> Spec | None:
 
 
 def _slots(specs: tuple[BlobSpec, ...], count: int) -> tuple[str, ...]:
-    """Return letters by position: all that are required, then optional ones in order; a variadic letter takes what is left."""
+    """Return letters by position: required ones first, then optional ones; a variadic letter takes what is left."""
     widths = [0 if spec.optional else 1 for spec in specs]
     left = count - sum(widths)
     for position, spec in enumerate(specs):

@@ -19,7 +19,7 @@ Known = Callable[[str], "NDArray[Any] | None"]
 
 
 class OpView:
-    """Arguments as attributes (`op.alpha`), checked and with the schema's defaults; and which letter each blob stands for.
+    """Arguments as attributes (`op.alpha`), checked and with defaults; and which letter each blob stands for.
 
     A view is immutable but for `reads`: the letters whose values were asked for by `known`. Inference works on a copy
     (`knowing`), so that one view can serve many threads.

@@ -27,12 +27,11 @@ ACCURACY = schema(
 
 @kernel(ACCURACY)
 def accuracy(op: OpView, X: Array, label: Array, accuracy: Array) -> None:
-    N, D = X.shape
+    N, D = len(X), int(X.shape[1])
     score = np.full((N, 1), np.nan, X.dtype)  # of a label that is no class
     valid = (label >= 0) & (label < D)
     score[valid, 0] = X[valid, label[valid]]
-    classes: Array = np.arange(D)
-    earlier = np.less(classes, label.reshape(N, 1))
+    earlier = np.arange(D) < label.reshape(N, 1)
     ahead = np.count_nonzero((X > score) | ((X == score) & earlier), axis=1)
     hits = np.count_nonzero((ahead < op.top_k) & ~np.isnan(score[:, 0]))
     accuracy[...] = hits / N if N > 0 else np.nan

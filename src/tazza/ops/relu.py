@@ -3,6 +3,7 @@
 import numpy as np
 
 from tazza.operator import FLOAT, Array, GradientRequest, blob, ends, kernel, schema
+from tazza.proto import OperatorDef
 
 RELU = schema(
     "Relu",
@@ -20,7 +21,7 @@ RELU = schema(
 
 
 @RELU.gradient
-def relu_gradient(g: GradientRequest):
+def relu_gradient(g: GradientRequest) -> list[OperatorDef]:
     # The sign of Y is that of X wherever dX is not zero, so Y will do, and Relu may run in place.
     return g.emit("ReluGradient", [g.Y, g.dY], [g.dX])
 

@@ -136,9 +136,13 @@ class Columns:
         D = len(self.out)
         s, d, out = self.window.stride[axis], self.window.dilation[axis], self.out[axis]
         steps: list[Step] = [partial(target.fill, 0)]
+        reached: set[int] = set()  # remainders by the stride; a copy is cheaper than adding to zeros
         for tap in range(self.window.kernel[axis]):
             into = target[(*[slice(None)] * (D + 1), slice(tap * d, tap * d + s * (out - 1) + 1, s))]
-            steps.append(partial(np.add, into, source[:, :, tap], into))
+            part = source[:, :, tap]
+            new = tap * d % s not in reached
+            steps.append(partial(np.copyto, into, part) if new else partial(np.add, into, part, into))
+            reached.add(tap * d % s)
         return steps
 
     def _memory(self, kernel: Shape, spatial: Shape) -> Shape:

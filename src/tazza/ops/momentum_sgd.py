@@ -1,0 +1,124 @@
+"""Gradient descent with momentum: MomentumSGD, MomentumSGDUpdate.
+
+W are the parameters, dW their gradient, M the momentum, each of any shape with as many elements; lr is the learning
+rate, positive; m = `momentum`:
+
+    M'   = m M + lr dW
+    step = M', or with `nesterov` (1 + m) M' - m M
+    W'   = W - step
+
+The learning rate is inside of the momentum: a change of it acts on what was gathered before with the old one.
+Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, section 2 (Nesterov); Caffe2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.operator import FLOAT, Array, Cost, OpView, arg, blob, forbidden, kernel, schema
+from tazza.tensor import TensorSpec
+
+ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
+NO_GRADIENT = forbidden("an update of parameters is no function of the net")
+
+
+def _check(op: OpView, dW: TensorSpec, others: dict[str, TensorSpec], lr: TensorSpec) -> None:
+    op.require(not lr.known or lr.size == 1, f"lr has {lr.size if lr.known else '?'} elements, it must have 1")
+    for letter, spec in others.items():
+        if spec.known and dW.known:
+            op.require(spec.size == dW.size, f"{letter} has {spec.size} elements, dW has {dW.size}")
+
+
+def _advance(op: OpView, dW: Array, M: Array, lr: Array, step: Array, M_next: Array) -> None:
+    """Write M' and the step; each may be in place of its input."""
+    before = M.reshape(dW.shape)
+    after = op.momentum * before + lr.reshape(()) * dW
+    step[...] = (1 + op.momentum) * after - op.momentum * before if op.nesterov else after
+    M_next[...] = after.reshape(M.shape)
+
+
+MOMENTUM_SGD = schema(
+    "MomentumSGD",
+    "M_next = m M + lr dW; step = M_next, or with nesterov (1 + m) M_next - m M.",
+    inputs=[blob("dW", FLOAT), blob("M", FLOAT), blob("lr", FLOAT, doc="of one element")],
+    outputs=[blob("step", like="dW"), blob("M_next", like="M")],
+    args=ARGS,
+    in_place={"step": "dW", "M_next": "M"},
+    no_gradient=NO_GRADIENT,
+    source="Polyak 1964; Sutskever et al. 2013",
+    example="""
+    >>> step, M = run("MomentumSGD", [2.0], [10.0], 0.5, momentum=0.5)
+    >>> step, M
+    (array([6.], dtype=float32), array([6.], dtype=float32))
+    """,
+)
+
+
+@MOMENTUM_SGD.infer
+def momentum_sgd_infer(op: OpView, dW: TensorSpec, M: TensorSpec, lr: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    _check(op, dW, {"M": M}, lr)
+    return dW, M
+
+
+@MOMENTUM_SGD.cost
+def momentum_sgd_cost(
+    op: OpView, dW: TensorSpec, M: TensorSpec, lr: TensorSpec, step: TensorSpec, M_next: TensorSpec
+) -> Cost:
+    flops = (6 if op.nesterov else 3) * dW.size
+    return Cost(flops, dW.nbytes + M.nbytes + lr.nbytes, step.nbytes + M_next.nbytes)
+
+
+@kernel(MOMENTUM_SGD)
+def momentum_sgd(op: OpView, dW: Array, M: Array, lr: Array, step: Array, M_next: Array) -> None:
+    _advance(op, dW, M, lr, step, M_next)
+
+
+MOMENTUM_SGD_UPDATE = schema(
+    "MomentumSGDUpdate",
+    """W_next = W - step, with step and M_next as MomentumSGD makes them.
+
+    It subtracts, so lr is positive, while Adam, Adagrad and WeightedSum add.""",
+    inputs=[blob("dW", FLOAT), blob("M", FLOAT), blob("lr", FLOAT, doc="of one element"), blob("W", FLOAT)],
+    outputs=[blob("step", like="dW"), blob("M_next", like="M"), blob("W_next", like="W")],
+    args=ARGS,
+    in_place={"step": "dW", "M_next": "M", "W_next": "W"},
+    no_gradient=NO_GRADIENT,
+    source="Polyak 1964; Sutskever et al. 2013",
+    example="""
+    >>> step, M, W = run("MomentumSGDUpdate", [2.0], [10.0], 0.5, [7.0], momentum=0.5)
+    >>> W
+    array([1.], dtype=float32)
+    """,
+)
+
+
+@MOMENTUM_SGD_UPDATE.infer
+def momentum_sgd_update_infer(
+    op: OpView, dW: TensorSpec, M: TensorSpec, lr: TensorSpec, W: TensorSpec
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    _check(op, dW, {"M": M, "W": W}, lr)
+    return dW, M, W
+
+
+@MOMENTUM_SGD_UPDATE.cost
+def momentum_sgd_update_cost(
+    op: OpView,
+    dW: TensorSpec,
+    M: TensorSpec,
+    lr: TensorSpec,
+    W: TensorSpec,
+    step: TensorSpec,
+    M_next: TensorSpec,
+    W_next: TensorSpec,
+) -> Cost:
+    flops = (7 if op.nesterov else 4) * dW.size
+    written = step.nbytes + M_next.nbytes + W_next.nbytes
+    return Cost(flops, dW.nbytes + M.nbytes + lr.nbytes + W.nbytes, written, W.nbytes)
+
+
+@kernel(MOMENTUM_SGD_UPDATE)
+def momentum_sgd_update(
+    op: OpView, dW: Array, M: Array, lr: Array, W: Array, step: Array, M_next: Array, W_next: Array
+) -> None:
+    _advance(op, dW, M, lr, step, M_next)
+    np.subtract(W, step.reshape(W.shape), out=W_next)

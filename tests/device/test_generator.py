@@ -1,0 +1,38 @@
+"""The generator: one stream, however it is cut, and its maps against formulas (to the bit: test_random_fill)."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tazza.device import Generator
+
+SEEDS = st.integers(0, 2**32 - 1)
+COUNTS = st.lists(st.integers(0, 9), max_size=5)
+
+
+@given(SEEDS, COUNTS)
+def test_gaussian_does_not_depend_on_how_the_stream_is_cut(seed: int, counts: list[int]) -> None:
+    whole, parts = Generator(seed).gaussian(sum(counts), 3.0, 0.5), Generator(seed)
+    cut = np.concatenate([np.empty(0, np.float32), *(parts.gaussian(count, 3.0, 0.5) for count in counts)])
+    np.testing.assert_array_equal(whole, cut)
+
+
+@given(SEEDS)
+def test_maps_of_the_twister(seed: int) -> None:
+    r = np.random.RandomState(seed).randint(0, 2**32, size=12, dtype=np.uint32).astype(np.uint64)
+    u = (r & np.uint64(2**24 - 1)) / 2.0**24
+    np.testing.assert_array_equal(Generator(seed).uniform(12), u.astype(np.float32))
+    radius = np.sqrt(-2 * np.log(1 - u[1::2]))
+    pairs = np.stack([radius * np.cos(2 * np.pi * u[0::2]), radius * np.sin(2 * np.pi * u[0::2])], 1).ravel()
+    np.testing.assert_allclose(Generator(seed).gaussian(12), pairs, atol=1e-5)
+    np.testing.assert_array_equal(Generator(seed).integers(12, -3, 6), (r % 10).astype(np.int64) - 3)
+    bits = ((r[0::2] << np.uint64(32)) | r[1::2]) & np.uint64(2**53 - 1)
+    np.testing.assert_array_equal(Generator(seed).bernoulli(6, 0.7), bits / 2.0**53 < 0.7)
+
+
+def test_integers_over_the_whole_range() -> None:
+    drawn = Generator(5).integers(3, -(2**31), 2**31 - 1)
+    r = np.random.RandomState(5).randint(0, 2**32, size=3, dtype=np.uint32)
+    np.testing.assert_array_equal(drawn, r.astype(np.int64) - 2**31)
