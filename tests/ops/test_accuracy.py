@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -45,6 +45,7 @@ def test_accuracy(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), min_size=1, max_size=5), st.integers(1, 5))
 def test_ties(rows: list[list[int]], top_k: int) -> None:
     scores, label = np.array(rows, np.float32), labels(*[row[0] % 4 for row in rows])

@@ -128,6 +128,15 @@ def test_refused(type: str, inputs: list[Any], args: dict[str, Any], error: type
         run_op(type, *inputs, **args)
 
 
+def test_unknown_dimensions() -> None:
+    schema = find_schema("Sum")
+    op = schema.view(operator_def("Sum", ["a", "b", "c"], ["y"]))
+    specs = [TensorSpec(dims, DataType.FLOAT) for dims in (None, (2, None), (2, 3))]
+    assert schema.infer_specs(op, specs).specs == (specs[2],)
+    with pytest.raises(ShapeError, match=r"X1 has the shape \(5, \?\), X2 has \(2, 3\)"):
+        schema.infer_specs(op, [specs[0], TensorSpec((5, None), DataType.FLOAT), specs[2]])
+
+
 def test_costs() -> None:
     spec, weight = TensorSpec((2, 3), DataType.FLOAT), TensorSpec((1,), DataType.FLOAT)
     sum_ = find_schema("Sum")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tazza.errors import FormatError
 from tazza.operator import KERNELS, find_argument, find_schema
 from tazza.proto import NetDef, OperatorDef
@@ -44,15 +46,16 @@ def _loads_from(op: OperatorDef, reader: str | None) -> bool:
     return op.type == "Load" and reader is not None and list(op.input) == [reader] and paths == [None, None]
 
 
-def placeholders(init_net: NetDef) -> set[str]:
+def placeholders(init_net: NetDef, predict_net: NetDef) -> set[str]:
     """Return the blobs that an init net makes only so that they exist: those that the caller feeds.
 
-    Exporters write them last, as fills with a single 0.
+    Exporters write them last, as fills with a single 0, and the predict net lists them first. Both must hold, since a
+    parameter may be a single 0 as well.
     """
-    found: set[str] = set()
+    zeros: set[str] = set()
     for op in reversed(init_net.op):
         values = find_argument(op, "values")
         if op.input or values is None or list(values.floats) != [0.0]:
             break
-        found.update(op.output)
-    return found
+        zeros.update(op.output)
+    return set(itertools.takewhile(zeros.__contains__, predict_net.external_input))

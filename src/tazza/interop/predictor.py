@@ -202,7 +202,7 @@ def _load_nets(
 ) -> Predictor:
     init, predict = (read_message(n, NetDef) if not isinstance(n, NetDef) else n for n in (init_net, predict_net))
     run_init_net(init, workspace, source="the init net" if isinstance(init_net, NetDef) else f"'{init_net}'")
-    for name in placeholders(init):
+    for name in placeholders(init, predict):
         workspace.remove_blob(name)
     return Predictor(predict, workspace, inputs=inputs, outputs=outputs)
 

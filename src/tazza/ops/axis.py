@@ -56,21 +56,21 @@ def product(extents: Sequence[int | None]) -> int | None:
     return math.prod(known) if len(known) == len(extents) else None
 
 
-def fits(first: int | None, second: int | None) -> bool:
-    """Whether two numbers are equal, as far as both are known."""
+def agree(first: int | None, second: int | None) -> bool:
+    """Whether two extents are equal, as far as both are known."""
     return first is None or second is None or first == second
 
 
-def fit(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
+def shapes_agree(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
     """Whether two shapes are equal, as far as both are known.
 
-    >>> fit((2, None), (2, 3)), fit((2,), (2, 3))
+    >>> shapes_agree((2, None), (2, 3)), shapes_agree((2,), (2, 3))
     (True, False)
     """
-    return len(first) == len(second) and all(map(fits, first, second))
+    return len(first) == len(second) and all(map(agree, first, second))
 
 
 def require_one_element(op: OpView, name: str, dims: Sequence[int | None] | None) -> None:
     """Check that a blob stands for a single number, of whatever rank."""
     if dims is not None:
-        op.require(fits(product(dims), 1), f"{name} has the shape {show_dims(dims)}, it must have 1 element")
+        op.require(agree(product(dims), 1), f"{name} has the shape {show_dims(dims)}, it must have 1 element")

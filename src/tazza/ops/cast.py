@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError, GradientError
@@ -40,8 +42,8 @@ CAST = schema(
     "Cast",
     """Y = X with the elements converted to the type `to`.
 
-    To integers, floats lose their fraction; what does not fit, and NaN, gives the smallest int32 or int64, as x86
-    processors do, and the low bits of it in smaller types. Integers that do not fit lose their high bits. Anything but
+    To integers, floats lose their fraction; what does not fit, and NaN, gives the smallest int32 or int64, as on x86
+    processors, and the low bits of it in smaller types. Integers that do not fit lose their high bits. Anything but
     0 is true. Text is what C's printf makes with %d and %f; it cannot be converted back. The gradient needs
     `from_type`, which has no effect otherwise.""",
     inputs=[blob("X", CASTABLE, "*S")],
@@ -88,10 +90,16 @@ def cast(X: Array, Y: Array) -> None:
     if Y.dtype.kind == "O":
         Y[...] = np.array([_text(value) for value in X.reshape(-1).tolist()], object).reshape(Y.shape)
         return
-    with np.errstate(invalid="ignore", over="ignore"):
-        # What a float gives that does not fit is undefined in C; going through int32 makes it what Caffe2 gives.
-        through = X.astype(np.int32) if X.dtype.kind == "f" and Y.dtype.kind in "iu" and Y.itemsize < 4 else X
-        np.copyto(Y, through, casting="unsafe")
+    rounds = X.dtype.kind == "f" and Y.dtype.kind in "iu"
+    x = _whole(X, np.dtype(np.int64 if Y.itemsize == 8 else np.int32)) if rounds else X
+    with np.errstate(over="ignore"):  # a large float64 becomes an infinite float32
+        np.copyto(Y, x, casting="unsafe")
+
+
+def _whole(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Return floats as integers: without fraction, and the smallest number for those that do not fit."""
+    low = float(np.iinfo(dtype).min)
+    return np.where((x >= low) & (x < -low), x, low).astype(dtype)
 
 
 def _text(value: bool | int | float) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tazza.errors import NumericError
 from tazza.operator import FLOAT, Array, GradientRequest, OpView, blob, ends, kernel, schema, show_dims
-from tazza.ops.axis import fits
+from tazza.ops.axis import agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -39,9 +39,9 @@ def row_count(op: OpView, X: TensorSpec, label: TensorSpec) -> int | None:
     rows = None if X.dims is None else X.dims[0] if len(X.dims) > 1 else 1
     if label.dims is None:
         return rows
-    flat = len(label.dims) == 1 or (len(label.dims) == 2 and fits(label.dims[1], 1))
+    flat = len(label.dims) == 1 or (len(label.dims) == 2 and agree(label.dims[1], 1))
     op.require(flat, f"label has the shape {show_dims(label.dims)}, it must be (N) or (N, 1)")
-    op.require(fits(label.dims[0], rows), f"{label.dims[0]} labels for {rows} rows of X", "one label for each row")
+    op.require(agree(label.dims[0], rows), f"{label.dims[0]} labels for {rows} rows of X", "one label for each row")
     return label.dims[0] if rows is None else rows
 
 
@@ -102,7 +102,7 @@ LABEL_CROSS_ENTROPY_GRADIENT = schema(
 def label_cross_entropy_gradient_infer(op: OpView, X: TensorSpec, label: TensorSpec, dY: TensorSpec) -> TensorSpec:
     rows = row_count(op, X, label)
     if dY.dims is not None:
-        op.require(fits(dY.dims[0], rows), f"dY has {dY.dims[0]} elements, X has {rows} rows")
+        op.require(agree(dY.dims[0], rows), f"dY has {dY.dims[0]} elements, X has {rows} rows")
     return TensorSpec(X.dims, X.dtype)
 
 

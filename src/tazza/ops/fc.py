@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
-from tazza.ops.axis import Dims, cut, fits, matrix, product
+from tazza.ops.axis import Dims, agree, cut, matrix, product
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -50,7 +50,7 @@ def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None]
     features, trailing = cut(op, "axis_w", "W", W.dims)
     K, taken = product(inner), product(trailing)
     relation = f"X {show_dims(X.dims)} has K = {K} from axis {op.axis} on, W {show_dims(W.dims)} takes {taken}"
-    op.require(fits(K, taken), relation, "W must be (M, K), cut at axis_w")
+    op.require(agree(K, taken), relation, "W must be (M, K), cut at axis_w")
     return lead, product(features)
 
 
@@ -60,9 +60,10 @@ def fc_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorS
     if found is None:
         return TensorSpec(None, X.dtype)
     lead, M = found
-    if b.dims is not None:
-        op.require(fits(b.dims[0], M), f"b has {b.dims[0]} elements, W has M = {M} output features", "b must be (M)")
-    return TensorSpec((*lead, M), X.dtype)
+    if b.dims is None:
+        return TensorSpec((*lead, M), X.dtype)
+    op.require(agree(b.dims[0], M), f"b has {b.dims[0]} elements, W has M = {M} output features", "b must be (M)")
+    return TensorSpec((*lead, b.dims[0] if M is None else M), X.dtype)
 
 
 @FC.cost
@@ -114,7 +115,7 @@ def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) 
     M = None if found is None else found[1]
     if found is not None and dY.dims is not None:
         lead = found[0]
-        same = len(dY.dims) > 0 and fits(dY.dims[-1], M) and fits(product(dY.dims[:-1]), product(lead))
+        same = len(dY.dims) > 0 and agree(dY.dims[-1], M) and agree(product(dY.dims[:-1]), product(lead))
         op.require(
             same, f"dY has the shape {show_dims(dY.dims)}, Y has {show_dims((*lead, M))}", "dY must have the rows of Y"
         )

@@ -113,7 +113,7 @@ def piece_warmup(op: OpView, t: int) -> float:
 
 @POLICIES.registering("constantThenLinearWarmup")
 def constant_then_linear_warmup(op: OpView, t: int) -> float:
-    """start_warmup_multiplier in constant_warmup_num_iter iterations, a line to 1 in the next linear_warmup_num_iter."""
+    """start_warmup_multiplier for constant_warmup_num_iter, a line to 1 in the next linear_warmup_num_iter."""
     risen = t - op.constant_warmup_num_iter
     if risen >= op.linear_warmup_num_iter:
         return 1.0
@@ -266,7 +266,7 @@ LEARNING_RATE = schema(
         *(_count(name, 0, "end of a piece of pieceWarmup") for name in ("n1", "n2")),
         arg("max_lr", float, None, doc="peak of cyclical (0.005 when missing), of cosine as multiplier (0.5)"),
         arg("decay", float, 1.0, doc="of cyclical"),
-        arg("min_lr", float, 0.01, doc="foot of cosine, as multiplier"),
+        arg("min_lr", float, 0.1, doc="foot of cosine, as multiplier"),
         _count("period", 50, "iterations of the first wave of cosine", minimum=1),
         arg("t_mult", float, 1.0, minimum=0.0, doc="growth of the waves of cosine"),
         arg("lr_shrink", float, 0.99, doc="of cosine, from wave to wave"),
@@ -277,7 +277,7 @@ LEARNING_RATE = schema(
         _count("cyclical_step_size", 1_000_000, "as stepsize of cyclical", minimum=1),
         arg("cyclical_decay", float, 1.0, doc="as decay of cyclical"),
         arg("cosine_max_lr", float, 0.5, doc="as max_lr of cosine"),
-        arg("cosine_min_lr", float, 0.01, doc="as min_lr of cosine"),
+        arg("cosine_min_lr", float, 0.1, doc="as min_lr of cosine"),
         _count("cosine_period", 50, "as period of cosine", minimum=1),
         arg("cosine_t_mult", float, 1.0, minimum=0.0, doc="as t_mult of cosine"),
         arg("cosine_lr_shrink", float, 0.99, doc="as lr_shrink of cosine"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from tazza.errors import DTypeError, NumericError
 from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
-from tazza.ops.axis import cut, fit, fits, matrix, product, require_one_element
+from tazza.ops.axis import agree, cut, matrix, product, require_one_element, shapes_agree
 from tazza.ops.cross_entropy import PROBABILITY_MIN, check_labels
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -68,7 +68,11 @@ def check_inputs(op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSp
         rank = len(lead)
         columns = product(label.dims[rank:])
         D = product(classes) if op.label_prob else 1
-        same = fit(label.dims[:rank], lead) and fits(columns, D) and (len(label.dims) > rank or not op.label_prob)
+        same = (
+            shapes_agree(label.dims[:rank], lead)
+            and agree(columns, D)
+            and (len(label.dims) > rank or not op.label_prob)
+        )
         shape = show_dims((*lead, *classes)) if op.label_prob else f"{show_dims(lead)} or {show_dims((*lead, 1))}"
         op.require(
             same,
@@ -76,7 +80,7 @@ def check_inputs(op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSp
         )
     if weights is not None and weights.dims is not None:
         op.require(
-            fits(product(weights.dims), product(lead)),
+            agree(product(weights.dims), product(lead)),
             f"weights {show_dims(weights.dims)} are not one for each of {product(lead)} rows of X",
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tazza.errors import DTypeError, SchemaError
 from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
-from tazza.ops.axis import fit, require_one_element
+from tazza.ops.axis import require_one_element, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -35,15 +35,18 @@ def same_tensors(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> Tensor
     Raises:
         ShapeError, DTypeError: two of them differ.
     """
-    first = specs[0]
-    for i, spec in enumerate(specs[1:], start=1):
-        if spec.dtype is not first.dtype:
-            message = f"{letter}{i} is {spec.dtype.label}, {letter}0 is {first.dtype.label}"
+    k = next((i for i, spec in enumerate(specs) if spec.known), 0)
+    one = specs[k]
+    for i, spec in enumerate(specs):
+        if spec.dtype is not one.dtype:
+            message = f"{letter}{i} is {spec.dtype.label}, {letter}{k} is {one.dtype.label}"
             raise op.error(DTypeError, message, "all must have one type: insert a Cast")
-        if spec.dims is not None and first.dims is not None:
-            message = f"{letter}{i} has the shape {show_dims(spec.dims)}, {letter}0 has {show_dims(first.dims)}"
-            op.require(fit(spec.dims, first.dims), message, "all must have one shape, nothing is broadcast; see Add")
-    return TensorSpec(first.dims, first.dtype)
+        if spec.dims is not None and one.dims is not None:
+            message = f"{letter}{i} has the shape {show_dims(spec.dims)}, {letter}{k} has {show_dims(one.dims)}"
+            op.require(
+                shapes_agree(spec.dims, one.dims), message, "all must have one shape, nothing is broadcast; see Add"
+            )
+    return TensorSpec(one.dims, one.dtype)
 
 
 @SUM.infer
@@ -174,7 +177,8 @@ def weighted_sum_gradient_infer(
     tensors = weighted_tensors(op, X, w)
     if tensors.dims is not None and dY.dims is not None:
         op.require(
-            fit(dY.dims, tensors.dims), f"dY has the shape {show_dims(dY.dims)}, X0 has {show_dims(tensors.dims)}"
+            shapes_agree(dY.dims, tensors.dims),
+            f"dY has the shape {show_dims(dY.dims)}, X0 has {show_dims(tensors.dims)}",
         )
     specs = {"dX": TensorSpec(dY.dims, dY.dtype), "dw": TensorSpec((1,), dY.dtype)}
     return tuple(specs[letter] for letter in op.output_slots)

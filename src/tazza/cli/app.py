@@ -1,0 +1,173 @@
+"""The commands and what all of them share: start-up, flags, and errors as messages.
+
+A command is a function in a module of its name; the functions here only hand over, so that `tazza --help` imports
+nothing of what they need.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tazza.errors import TazzaError
+
+INTERRUPTED = 130
+"""Exit status of a program that SIGINT ended, as shells have it."""
+
+
+class Commands(TyperGroup):
+    """A group of commands that tells errors of tazza by message and hint; the traceback takes `--debug`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the user chose."""
+        try:
+            return super().invoke(ctx)
+        except TazzaError as error:
+            if ctx.params.get("debug"):
+                raise
+            print(f"error: {error}", file=sys.stderr)
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Train, run and look at nets in the Caffe2 format.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+train = typer.Typer(help="Train a model.", no_args_is_help=True)
+app.add_typer(train, name="train")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import tazza
+
+        print(tazza.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    flag: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of a process flag, such as num_threads=2; may be repeated")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="show the version", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Start the process up before any command."""
+    from tazza.runtime.init import global_init
+
+    del debug, version  # Commands and the callback look at them
+    global_init(["tazza", *(f"--{each}" for each in flag)] if flag else ["tazza"])
+
+
+@train.command("lenet")
+def train_lenet(
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="'digits' (those of scikit-learn), a folder with MNIST's IDX files, or a database: an LMDB folder or a"
+            " minidb file. [default: digits]"
+        ),
+    ] = None,
+    test_data: Annotated[
+        str | None, typer.Option(help="database to test on; without it a share of one database is held back")
+    ] = None,
+    net: Annotated[
+        str | None,
+        typer.Option(help="train net to run instead of LeNet (.pb, .pbtxt); reads 'data' and 'label', makes 'loss'"),
+    ] = None,
+    init_net: Annotated[str | None, typer.Option(help="net that makes the parameters of --net")] = None,
+    iterations: Annotated[int | None, typer.Option(help="batches to learn from", min=1)] = None,
+    epochs: Annotated[float | None, typer.Option(help="rounds through the data. [default: 10]", min=0)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="images in a batch. [default: 64]", min=1)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="what the rate starts from. [default: 0.05]")] = None,
+    momentum: Annotated[float | None, typer.Option(help="share of the last step in the next. [default: 0.9]")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="pull of weights towards 0. [default: 0.0005]")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="how the rate changes: poly, fixed, step, inv, exp ... [default: poly]")
+    ] = None,
+    gamma: Annotated[float | None, typer.Option(help="of the policies step, exp and inv")] = None,
+    stepsize: Annotated[int | None, typer.Option(help="iterations of a step, of the policy step")] = None,
+    power: Annotated[float | None, typer.Option(help="of the policies poly and inv")] = None,
+    solver: Annotated[str | None, typer.Option(help="optimizer. [default: sgd]")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="of the first parameters and of what is held back. [default: 1]", min=0)
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help="engines to ask first, separated by commas")] = None,
+    out: Annotated[Path, typer.Option(help="folder for all that is written")] = Path("out/lenet"),
+    checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
+) -> None:
+    """Train LeNet on handwritten digits, and test it.
+
+    The defaults of --resume are the options of the training that it goes on with. Into --out go the checkpoint, the
+    nets (init_net.pb and predict_net.pb, lenet.minidb), history.csv and two pictures.
+    """
+    given = {name: value for name, value in locals().items() if value is not None and name not in ("out", "resume")}
+    from tazza.cli.train import train_lenet as run
+
+    run(given, out, resume=resume)
+
+
+@app.command()
+def predict(
+    model: Annotated[
+        Path, typer.Argument(help="predictor minidb, predict net, or folder with init_net.pb and predict_net.pb")
+    ],
+    inputs: Annotated[list[Path], typer.Argument(help="images (.png, .jpg ...), arrays (.npy), or IDX files")],
+    init_net: Annotated[
+        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside MODEL]")
+    ] = None,
+    top: Annotated[int, typer.Option(help="classes to print", min=1)] = 3,
+    scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
+    size: Annotated[int | None, typer.Option(help="scale images to this height and width", min=1)] = None,
+    invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
+) -> None:
+    """Print the most probable classes of images."""
+    from tazza.cli.predict import Pixels
+    from tazza.cli.predict import predict as run
+
+    run(model, inputs, init_net=init_net, top=top, pixels=Pixels(scale, size, invert))
+
+
+@app.command()
+def show(
+    net: Annotated[Path | None, typer.Argument(help="a net (.pb, .pbtxt) or a predictor minidb")] = None,
+    init_net: Annotated[
+        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside predict_net.pb]")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
+    ] = None,
+    operator: Annotated[str | None, typer.Option(help="show what is known of an operator type instead")] = None,
+) -> None:
+    """Show the operators of a net with shapes, parameters and operations; or an operator type."""
+    from tazza.cli.show import show_net, show_operator
+    from tazza.errors import ArgumentError
+
+    if (net is None) == (operator is None):
+        raise ArgumentError("show takes a net or --operator", hint="tazza show predict_net.pb, or --operator Conv")
+    if operator is not None:
+        show_operator(operator)
+    if net is not None:
+        show_net(net, init_net=init_net, shapes=[] if shape is None else shape)
+
+
+@app.command()
+def doctor() -> None:
+    """Show engines with reasons, threads, versions of libraries, and devices."""
+    from tazza.cli.doctor import doctor as run
+
+    run()

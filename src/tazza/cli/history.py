@@ -1,0 +1,87 @@
+"""What a training gave, step by step, as a table in a file: history.csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+from tazza.errors import FileError, FormatError
+from tazza.models.training import Step
+from tazza.observers.drawing import Curve
+from tazza.runtime.files import write_bytes_atomically
+
+HEADER = ["iteration", "loss", "accuracy", "learning_rate", "test_accuracy"]
+
+
+class History:
+    """Steps in order, and the accuracies of the tests between them."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.tests: dict[int, float] = {}
+        """Iteration after which was tested -> accuracy."""
+
+    def write(self, path: Path) -> None:
+        """Write the table; what was there is replaced as a whole.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(HEADER)
+        for step in self.steps:
+            writer.writerow(
+                _cell(value)
+                for value in (
+                    step.iteration,
+                    step.loss,
+                    step.accuracy,
+                    step.learning_rate,
+                    self.tests.get(step.iteration),
+                )
+            )
+        write_bytes_atomically(path, text.getvalue().encode())
+
+    @classmethod
+    def read(cls, path: Path, until: int) -> History:
+        """Read the steps up to an iteration; a file that is missing has none.
+
+        Raises:
+            FileError, FormatError: the file cannot be read, or is something else.
+        """
+        made = cls()
+        if not path.exists():
+            return made
+        try:
+            rows = list(csv.reader(path.read_text().splitlines()))
+            for row in rows[1:]:
+                iteration, loss, accuracy, rate, tested = row
+                if int(iteration) <= until:
+                    made.steps.append(Step(int(iteration), float(loss), _number(accuracy), _number(rate)))
+                    if tested:
+                        made.tests[int(iteration)] = float(tested)
+        except OSError as error:
+            raise FileError(f"cannot read '{path}': {error.strerror}", hint="check its permissions") from error
+        except ValueError as error:
+            raise FormatError(f"'{path}' is no history of a training: {error}", hint="remove it") from error
+        return made
+
+    def curve(self, value: Callable[[Step], float | None]) -> Curve | None:
+        """Return one value of all steps that have it; None when none has."""
+        points = [(step.iteration, number) for step in self.steps if (number := value(step)) is not None]
+        return Curve([at for at, _ in points], [number for _, number in points]) if points else None
+
+    def tested(self) -> Curve | None:
+        """Return the accuracies of the tests; None without any."""
+        return Curve(list(self.tests), list(self.tests.values())) if self.tests else None
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None

@@ -1,0 +1,96 @@
+"""Showing progress: a bar on a terminal, else a plain line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from tazza.models.training import Step
+
+LINE_EVERY_S = 5.0
+"""Seconds between plain lines."""
+SHOWN_STEPS = 20
+"""Loss and accuracy that are shown are means of so many steps."""
+
+
+class Pace:
+    """Mean loss and accuracy of the last steps, images per second, and how long the rest will take."""
+
+    def __init__(self, batch_size: int, iterations: int) -> None:
+        self.batch_size = batch_size
+        self.iterations = iterations
+        self.steps = 0
+        self.seconds = 0.0
+        self._last: deque[Step] = deque(maxlen=SHOWN_STEPS)
+
+    def add(self, step: Step, seconds: float) -> None:
+        """Count a step that took so many seconds."""
+        self.steps += 1
+        self.seconds += seconds
+        self._last.append(step)
+
+    @property
+    def images_per_s(self) -> float:
+        """Images learned from in a second, on average."""
+        return self.steps * self.batch_size / self.seconds if self.seconds else 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that the other iterations will take."""
+        done = self._last[-1].iteration if self._last else 0
+        return (self.iterations - done) * self.seconds / self.steps if self.steps else 0.0
+
+    def __str__(self) -> str:
+        loss = sum(step.loss for step in self._last) / max(1, len(self._last))
+        accuracies = [step.accuracy for step in self._last if step.accuracy is not None]
+        accuracy = f"accuracy {sum(accuracies) / len(accuracies):.3f}  " if accuracies else ""
+        return f"loss {loss:.4f}  {accuracy}{self.images_per_s:.0f} images/s"
+
+
+class Display:
+    """The progress of one training on a console; a `with` block takes the bar away at its end."""
+
+    def __init__(self, console: Console, pace: Pace, done: int) -> None:
+        self._console = console
+        self._pace = pace
+        self._shown_at = time.monotonic()
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        if console.is_terminal:
+            columns: list[Any] = [
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.description}"),
+                TimeRemainingColumn(),
+            ]
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("", total=pace.iterations, completed=done)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, step: Step) -> None:
+        """Show where the training is."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step.iteration, description=str(self._pace))
+        elif time.monotonic() - self._shown_at > LINE_EVERY_S:
+            self._shown_at = time.monotonic()
+            left = f"{self._pace.left_s:.0f} s left"
+            self.note(f"iteration {step.iteration}/{self._pace.iterations}  {self._pace}  {left}")
+
+    def note(self, text: str) -> None:
+        """Print a line that stays."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

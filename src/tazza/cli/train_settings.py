@@ -1,0 +1,124 @@
+"""What a training was asked to do: defaults, options, and what an earlier run in the same folder was asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tazza.errors import ArgumentError, FileError, FormatError
+from tazza.runtime.files import write_bytes_atomically
+
+POLICY_DEFAULTS: Mapping[str, Mapping[str, float]] = {
+    "step": {"gamma": 0.999, "stepsize": 1},
+    "exp": {"gamma": 0.999},
+    "inv": {"gamma": 1e-4, "power": 0.75},
+    "poly": {"power": 1.0},
+}
+"""Of the policies that are of no use without; LearningRate itself takes 0 for all of them, as Caffe2 does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """Options of `tazza train`, see its help. None stands for what follows from others."""
+
+    data: str = "digits"
+    test_data: str | None = None
+    net: str | None = None
+    init_net: str | None = None
+    iterations: int | None = None
+    epochs: float | None = None
+    batch_size: int = 64
+    learning_rate: float | None = None
+    momentum: float | None = None
+    weight_decay: float | None = None
+    policy: str | None = None
+    gamma: float | None = None
+    stepsize: int | None = None
+    power: float | None = None
+    solver: str | None = None
+    seed: int = 1
+    engine: str | None = None
+    checkpoint_every: int | None = None
+
+    EPOCHS = 10.0
+    LEARNING_RATE = 0.05
+    MOMENTUM = 0.9
+    WEIGHT_DECAY = 5e-4
+    POLICY = "poly"
+    SOLVER = "sgd"
+
+    def updated(self, given: Mapping[str, Any]) -> TrainSettings:
+        """Return the settings with the options that were given.
+
+        Raises:
+            ArgumentError: options that do not go together.
+        """
+        if "iterations" in given and "epochs" in given:
+            raise ArgumentError(
+                f"--iterations {given['iterations']} and --epochs {given['epochs']:g} are both given", hint="pass one"
+            )
+        length = {"iterations": None, "epochs": None} if {"iterations", "epochs"} & given.keys() else {}
+        return replace(self, **{**length, **given})
+
+    def check(self) -> None:
+        """Check options against each other.
+
+        Raises:
+            ArgumentError: they do not go together, or are out of range.
+        """
+        if (self.net is None) != (self.init_net is None):
+            raise ArgumentError("--net and --init-net go together", hint="pass both, or neither to train LeNet")
+        solver = ("learning_rate", "momentum", "weight_decay", "policy", "gamma", "stepsize", "power", "solver")
+        own = [name for name in solver if getattr(self, name) is not None]
+        if self.net is not None and own:
+            raise ArgumentError(
+                f"--{own[0].replace('_', '-')} has no effect on --net {self.net}, which updates its parameters itself",
+                hint="change the net, or leave the option out",
+            )
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ArgumentError(f"--learning-rate {self.learning_rate} is not above 0")
+        if self.momentum is not None and not 0 <= self.momentum < 1:
+            raise ArgumentError(f"--momentum {self.momentum} is not in 0 ... 1, without 1")
+
+    def iterations_of(self, records: int) -> int:
+        """Return how many iterations are wanted, over so many records."""
+        if self.iterations is not None:
+            return self.iterations
+        epochs = self.EPOCHS if self.epochs is None else self.epochs
+        return max(1, math.ceil(epochs * records / self.batch_size))
+
+    def policy_arguments(self, iterations: int) -> dict[str, float]:
+        """Return what LearningRate is given beside the rate; the policy `poly` reaches 0 after `iterations`."""
+        policy = self.POLICY if self.policy is None else self.policy
+        own = {name: getattr(self, name) for name in ("gamma", "stepsize", "power")}
+        given = {name: value for name, value in own.items() if value is not None}
+        end: dict[str, float] = {"max_iter": iterations} if policy == "poly" else {}
+        return {**POLICY_DEFAULTS.get(policy, {}), **end, **given}
+
+    def write(self, path: Path) -> None:
+        """Write the settings to a file.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        write_bytes_atomically(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
+
+    @classmethod
+    def read(cls, path: Path) -> TrainSettings:
+        """Read what `write` wrote.
+
+        Raises:
+            FileError: it cannot be read.
+            FormatError: it is something else.
+        """
+        try:
+            stored = json.loads(path.read_text())
+            return cls(**{field.name: stored[field.name] for field in fields(cls)})
+        except OSError as error:
+            raise FileError(f"cannot read '{path}': {error.strerror}", hint="start without --resume") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise FormatError(f"'{path}' does not hold the settings of a training: {error}") from error
