@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError, DTypeError, FormatError, NetError, ShapeError, TazzaError, UnknownOperatorError
+from tazza.errors import (
+    ArgumentError,
+    DTypeError,
+    FormatError,
+    NetError,
+    OutOfMemoryError,
+    ShapeError,
+    TazzaError,
+    UnknownOperatorError,
+)
 from tazza.interop import Predictor, load
 from tazza.proto import NetDef
 from tazza.proto.message import parse_text
@@ -137,6 +146,12 @@ def test_loading_runs_nothing_but_arithmetic(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="is Load, which does more"):
         load(reading, net(PREDICT))
     assert not target.exists()
+
+
+def test_a_small_file_cannot_ask_for_more_memory_than_there_is() -> None:
+    huge = net('op { type: "ConstantFill" output: "w" arg { name: "shape" ints: 1000000000000 ints: 3 } }')
+    with pytest.raises(OutOfMemoryError, match="the init net: net '' fills 12000000000000 bytes"):
+        load(huge, net(PREDICT))
 
 
 def test_an_init_net_alone_is_no_model() -> None:

@@ -59,8 +59,13 @@ def channels_last(function: Callable[[Array], Array]) -> Any:
 SIDES = {"pad_t": 1, "pad_l": 0, "pad_b": 2, "pad_r": 3}
 
 
-def cases(type: str, kind: str) -> list[Case]:
-    """Return the cases that both kinds of pooling share."""
+MAX = ("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
+AVERAGE = ("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D")
+
+
+def cases(types: tuple[str, str, str, str], kind: str) -> list[Case]:
+    """Return the cases whose windows follow from the arguments."""
+    type, type_1d, type_2d, type_3d = types
     return [
         Case(type, [values(2, 3, 7, 6)], pooled(kind, [3, 2], [1, 1], [0] * 4), {"kernels": [3, 2]}, batched=(0,)),
         Case(
@@ -79,18 +84,24 @@ def cases(type: str, kind: str) -> list[Case]:
             id="nhwc",
         ),
         Case(
-            f"{type}1D",
+            type_1d,
             [values(2, 3, 8)],
             pooled(kind, [3], [2], [2, 1]),
             {"kernels": [3], "strides": [2], "pads": [2, 1]},
         ),
-        Case(f"{type}2D", [values(1, 3, 7, 6)], pooled(kind, [2, 2], [3, 3], [0] * 4), {"kernel": 2, "stride": 3}),
+        Case(type_2d, [values(1, 3, 7, 6)], pooled(kind, [2, 2], [3, 3], [0] * 4), {"kernel": 2, "stride": 3}),
         Case(
-            f"{type}3D",
+            type_3d,
             [values(2, 3, 5, 4, 6)],
             pooled(kind, [2, 3, 2], [1, 1, 2], [1, 0, 1, 0, 1, 1]),
             {"kernels": [2, 3, 2], "strides": [1, 1, 2], "pads": [1, 0, 1, 0, 1, 1]},
         ),
+    ]
+
+
+def sized_cases(type: str, kind: str) -> list[Case]:
+    """Return the cases whose windows follow from the image: global, SAME, rounded up, cut to fewer dimensions."""
+    return [
         Case(
             type,
             [values(2, 3, 5, 4)],
@@ -126,8 +137,10 @@ def cases(type: str, kind: str) -> list[Case]:
 
 
 CASES = [
-    *cases("MaxPool", "max"),
-    *cases("AveragePool", "average"),
+    *cases(MAX, "max"),
+    *cases(AVERAGE, "average"),
+    *sized_cases("MaxPool", "max"),
+    *sized_cases("AveragePool", "average"),
     Case(
         "AveragePool",
         [values(2, 3, 7, 6)],

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tazza.cli.console import make_console
 from tazza.cli.history import History
 from tazza.cli.progress import Display, Pace
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
@@ -31,7 +32,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool) -> None:
     Raises:
         TazzaError: anything that the user can mend.
     """
-    console = Console()
+    console = make_console()
     started = time.perf_counter()
     settings = _settings(given, out, resume)
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 
-from tazza.errors import FormatError
+from tazza.errors import FormatError, OutOfMemoryError
 from tazza.operator import KERNELS, find_argument, find_schema
 from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import TensorSpec
 from tazza.workspace import Workspace
 
 
@@ -25,6 +27,7 @@ def run_init_net(net: NetDef, workspace: Workspace, *, source: str, reader: str 
     Raises:
         FormatError: an operator would do something else; nothing has run then.
         UnknownOperatorError: an operator that tazza does not know.
+        OutOfMemoryError: its fills make more than the machine's memory holds; nothing has run then.
     """
     for position, op in enumerate(net.op):
         if not _only_computes(op) and not _loads_from(op, reader):
@@ -32,7 +35,26 @@ def run_init_net(net: NetDef, workspace: Workspace, *, source: str, reader: str 
                 f"{source}: operator {position} of net {net.name!r} is {op.type}, which does more than compute tensors",
                 hint="run such a net yourself: Workspace().run_net_once(net)",
             )
+    _check_size(net, source)
     workspace.run_net_once(net)
+
+
+def _check_size(net: NetDef, source: str) -> None:
+    """Refuse a net that fills more memory than there is: a file of a few bytes can ask for any shape."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    wanted = 0
+    for op in net.op:
+        if not op.input:
+            schema = find_schema(op.type)
+            specs = schema.infer_specs(schema.view(op), []).specs
+            wanted += sum(
+                s.nbytes for s in specs if isinstance(s, TensorSpec) and s.dims is not None and None not in s.dims
+            )
+    if wanted > limit:
+        raise OutOfMemoryError(
+            f"{source}: net {net.name!r} fills {wanted} bytes, the machine has {limit}",
+            hint="check the shapes in the file",
+        )
 
 
 def _only_computes(op: OperatorDef) -> bool:

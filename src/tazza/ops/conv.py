@@ -235,10 +235,8 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         source="the transposed relations of the forward operator",
         example=f"""
         >>> X, W, dY = np.ones((1, 1, 3, 3), "f"), np.ones((1, 1, 2, 2), "f"), np.ones((1, 1, 2, 2), "f")
-        >>> run("{type}Gradient", X, W, dY, kernel=2, no_bias=1, outputs=2)[1]
-        array([[[[1., 2., 1.],
-                 [2., 4., 2.],
-                 [1., 2., 1.]]]], dtype=float32)
+        >>> run("{type}Gradient", X, W, dY, kernel=2, no_bias=1, outputs=2)[1].reshape(3, 3).tolist()
+        [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
         """,
     )
     backward.infer(conv_gradient_infer)

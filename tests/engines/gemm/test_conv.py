@@ -141,7 +141,7 @@ def test_conv(case: Case) -> None:
         ({"kernel": 1, "pad": 1}, True, True),
     ],
 )
-def test_columns_and_padding_are_made_only_where_needed(args: dict[str, int], columns: bool, stage: bool) -> None:
+def test_columns_and_padding_are_made_only_where_needed(args: dict[str, Any], columns: bool, stage: bool) -> None:
     k = args["kernel"]
     op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], **args))
     sizes = describe(op, TensorSpec((2, 4, 9, 8), DataType.FLOAT), TensorSpec((6, 4, k, k), DataType.FLOAT))
@@ -320,7 +320,7 @@ def test_threads_share_one_buffer() -> None:
     X, W = values(2, 3, 9, 8), values(4, 3, 3, 2)
     workspace = workspace_of(X, W)
     plain: dict[str, Any] = {"kernels": [3, 2]}
-    padded = plain | {"pad": 2}
+    padded: dict[str, Any] = plain | {"pad": 2}
     operators = [shared(workspace, output="Y", **plain), shared(workspace, output="Z", **padded)]
     wanted = [run_op("Conv", X, W, engine="gemm", **args) for args in (plain, padded)]
 

@@ -1,0 +1,126 @@
+"""`tazza doctor`: what tazza found on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from rich.table import Table
+
+import tazza
+from tazza.cli.console import make_console
+from tazza.db import DBS
+from tazza.operator import ENGINES
+from tazza.operator.index import index
+from tazza.runtime.flags import FLAGS
+from tazza.runtime.modules import loaded_modules
+from tazza.runtime.threads import NUM_THREADS, allowed_cpus, thread_count
+from tazza.tensor import ALLOCATORS
+
+CPU_INFO = Path("/proc/cpuinfo")
+FLAG_PREFIXES = ("avx", "amx", "fma", "f16c", "sse4", "neon", "asimd", "sve", "bf16", "vnni")
+"""CPU features that kernels choose by."""
+
+
+def doctor() -> None:
+    """Print engines with reasons, threads, versions of libraries, Python, platform, CPU features and devices."""
+    console = make_console()
+    for title, rows in (
+        ("system", _system()),
+        ("engines", _engines()),
+        ("devices", _devices()),
+        ("libraries", _libraries()),
+        ("databases", _databases()),
+        ("modules", [(module.name, f"{module.kind}, {module.path}") for module in loaded_modules()]),
+        ("flags that were set", [(name, f"{FLAGS[name].value!r} ({FLAGS[name].source})") for name in _given()]),
+    ):
+        if rows:
+            table = Table(title=title, box=None, show_header=False, title_justify="left", title_style="bold")
+            table.add_column(no_wrap=True, min_width=20)
+            table.add_column(overflow="fold")
+            for name, value in rows:
+                table.add_row(name, value)
+            console.print(table, highlight=False, markup=False)
+            console.print()
+
+
+def _given() -> list[str]:
+    return [name for name in FLAGS if FLAGS[name].given]
+
+
+def _system() -> list[tuple[str, str]]:
+    omp = os.environ.get("OMP_NUM_THREADS")
+    why = "the flag num_threads" if NUM_THREADS.value > 0 else f"{allowed_cpus()} CPUs allowed"
+    model, features = _cpu()
+    return [
+        ("tazza", tazza.__version__),
+        ("Python", f"{platform.python_version()} ({sys.executable})"),
+        ("platform", platform.platform()),
+        ("CPU", model),
+        ("CPU features", ", ".join(features) if features else "not known"),
+        ("threads", f"{thread_count()} ({why}; OMP_NUM_THREADS {'is not set' if omp is None else f'= {omp}'})"),
+    ]
+
+
+def _cpu() -> tuple[str, list[str]]:
+    """Return the name of the processor, and which of its features matter to kernels."""
+    if not CPU_INFO.is_file():
+        return platform.processor(), []
+    found: dict[str, str] = {}
+    for line in CPU_INFO.read_text().splitlines():
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    flags = found.get("flags", found.get("Features", "")).split()
+    features = sorted(flag for flag in flags if any(prefix in flag for prefix in FLAG_PREFIXES))
+    return found.get("model name", platform.processor()), features
+
+
+def _engines() -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for engine in sorted((ENGINES[name] for name in ENGINES), key=lambda each: -each.priority):
+        reason = engine.unavailable()
+        kernels = index()["kernels"].get(engine.name)
+        count = len(index()["operators"]) if kernels is None else len(kernels)
+        state = f"available, {count} operators" if reason is None else f"not available: {reason}"
+        rows.append((f"{engine.name} ({engine.device})", f"{state}. {engine.doc}"))
+    return rows
+
+
+def _devices() -> list[tuple[str, str]]:
+    return [(str(place), ALLOCATORS.help(place)) for place in ALLOCATORS]
+
+
+def _databases() -> list[tuple[str, str]]:
+    """Return what each type of database is, with all its names together."""
+    names: dict[str, list[str]] = {}
+    for name in DBS:
+        names.setdefault(DBS.help(name), []).append(name)
+    return [(", ".join(sorted(each, reverse=True)), help) for help, each in names.items()]
+
+
+def _libraries() -> list[tuple[str, str]]:
+    """Return the versions of what tazza declares that it uses, extras included."""
+    try:
+        declared = metadata.requires("tazza")
+    except metadata.PackageNotFoundError:
+        declared = None
+    if declared is None:
+        return [("tazza", "not installed, so that its dependencies are not known")]
+    names = dict.fromkeys(_name(each) for each in declared if "dev" not in each and "proto'" not in each)
+    return [(name, _version(name)) for name in names]
+
+
+def _name(requirement: str) -> str:
+    end = next((i for i, letter in enumerate(requirement) if not (letter.isalnum() or letter in "-_.")), None)
+    return requirement[:end]
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed" if importlib.util.find_spec(name) is None else "of unknown version"

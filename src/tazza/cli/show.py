@@ -1,0 +1,203 @@
+"""`tazza show`: the operators of a net as a table, or what is known of one operator type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tazza.cli.console import make_console
+from tazza.cli.model_files import Described, describe, find_model
+from tazza.errors import ArgumentError
+from tazza.graph.inference import OperatorSpecs, infer_net
+from tazza.operator import (
+    ENGINES,
+    REQUIRED,
+    ArgSpec,
+    BlobSpec,
+    NoGradient,
+    OpSchema,
+    Spec,
+    find_schema,
+    why_unavailable,
+)
+from tazza.tensor import DataType, TensorSpec
+
+DEVICE = "cpu"
+
+
+def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str]) -> None:
+    """Print a line for each operator: what it reads and makes, shapes, parameters (elements), and operations.
+
+    Raises:
+        TazzaError: a file is missing or broken, a shape cannot be read, or shapes do not fit the net.
+    """
+    described = describe(find_model(path, init_net))
+    given = dict(map(_shape, shapes))
+    unknown = [name for name in given if not any(name in op.input for op in described.net.op)]
+    if unknown:
+        raise ArgumentError(
+            f"net {described.net.name!r} has no input {unknown[0]!r}",
+            hint=f"inputs: {', '.join(described.net.external_input)}",
+        )
+    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given})
+    console = make_console()
+    console.print(_table(described, rows))
+    _notes(console, described, rows)
+
+
+def _shape(text: str) -> tuple[str, Spec]:
+    """Read `name=1,28,28` or `name:uint8=1,28,28`."""
+    blob, _, extents = text.partition("=")
+    name, _, label = blob.partition(":")
+    known = {dtype.label: dtype for dtype in DataType}
+    try:
+        dims = tuple(int(extent) for extent in extents.split(",") if extent.strip())
+        return name, TensorSpec(dims, known[label if label else DataType.FLOAT.label])
+    except (ValueError, KeyError) as error:
+        raise ArgumentError(
+            f"--shape {text!r} is not NAME=EXTENT,EXTENT... or NAME:TYPE=...", hint=f"types: {', '.join(known)}"
+        ) from error
+
+
+def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
+    table = Table(
+        title=escape(described.net.name), show_footer=True, box=None, header_style="bold", title_justify="left"
+    )
+    seen: set[str] = set()
+    cells: list[tuple[str, ...]] = []
+    parameters = flops = 0
+    for position, row in enumerate(rows):
+        new = [name for name in row.definition.input if name in described.parameters and name not in seen]
+        seen.update(new)
+        own = sum(_size(described.parameters[name]) for name in new)
+        parameters += own
+        flops += 0 if row.cost is None else row.cost.flops
+        cells.append(
+            (
+                str(position),
+                row.definition.type,
+                escape(", ".join(name for name in row.definition.input if name not in described.parameters)),
+                escape(", ".join(row.definition.output)),
+                escape("; ".join(_text(spec) for spec in row.outputs)),
+                f"{own:,}" if own else "",
+                "?" if row.cost is None else _mega(row.cost.flops),
+            )
+        )
+    table.add_column("")
+    table.add_column("operator", no_wrap=True)
+    for title in ("reads", "makes", "shape"):
+        table.add_column(title, overflow="fold")
+    table.add_column("parameters", f"{parameters:,}", justify="right")
+    table.add_column("Mflop", _mega(flops), justify="right")
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
+    if all(row.cost is not None for row in rows):
+        return
+    made = {name for op in described.net.op for name in op.output}
+    open_inputs = dict.fromkeys(
+        name
+        for row in rows
+        for name, spec in zip(row.definition.input, row.inputs, strict=True)
+        if spec is None and name not in made
+    )
+    if open_inputs:
+        console.print(
+            f"? : not known without the shapes of {', '.join(open_inputs)}; give them with --shape NAME=EXTENT,EXTENT"
+            " or --init-net",
+            highlight=False,
+            markup=False,
+        )
+
+
+def _size(spec: Spec) -> int:
+    return spec.size if isinstance(spec, TensorSpec) and spec.known else 0
+
+
+def _text(spec: Spec | None) -> str:
+    return "?" if spec is None else str(spec)
+
+
+def _mega(flops: int) -> str:
+    return f"{flops / 1e6:,.3f}"
+
+
+# -- one operator type -----------------------------------------------------------------------------------------------
+
+
+def show_operator(type: str) -> None:
+    """Print what the schema of an operator type says, and which engines have it.
+
+    Raises:
+        UnknownOperatorError: there is none of that name.
+    """
+    schema = find_schema(type)
+    lines = [f"{type}", "", *(f"  {line}" for line in schema.doc.splitlines()), ""]
+    lines += _blobs("inputs", schema.inputs) + _blobs("outputs", schema.outputs)
+    lines += ["arguments", *(_argument(spec) for spec in schema.args.values()), ""] if schema.args else []
+    lines += [f"{name}  {value}" for name, value in _facts(schema)]
+    make_console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _blobs(title: str, blobs: Sequence[BlobSpec]) -> list[str]:
+    if not blobs:
+        return []
+    return [title, *(_blob(spec) for spec in blobs), ""]
+
+
+def _blob(spec: BlobSpec) -> str:
+    kind = spec.type_name if spec.type_name is not None else _dtypes(spec)
+    marks = [mark for mark, on in (("optional", spec.optional), ("any number", spec.variadic)) if on]
+    dims = "" if spec.dims is None else f"({spec.dims})"
+    return "  ".join(part for part in (f"  {spec.name}", kind, dims, *marks, spec.doc) if part)
+
+
+def _dtypes(spec: BlobSpec) -> str:
+    if spec.like is not None:
+        return f"like {spec.like}"
+    if spec.dtypes is None:
+        return "any type" if spec.dims is not None else ""
+    if isinstance(spec.dtypes, str):
+        return f"type of {spec.dtypes}"
+    dtypes = {spec.dtypes} if isinstance(spec.dtypes, DataType) else spec.dtypes
+    return "|".join(sorted(dtype.label for dtype in dtypes))
+
+
+def _argument(spec: ArgSpec) -> str:
+    kind = getattr(spec.type, "__name__", str(spec.type)) if not hasattr(spec.type, "__origin__") else str(spec.type)
+    default = (
+        "required"
+        if spec.default is REQUIRED
+        else f"= {int(spec.default) if isinstance(spec.default, IntEnum) else repr(spec.default)}"
+    )
+    ends = [f"{sign} {bound:g}" for sign, bound in ((">=", spec.minimum), ("<=", spec.maximum)) if bound is not None]
+    choices = [] if spec.choices is None else [f"one of {', '.join(map(str, spec.choices))}"]
+    return "  ".join(part for part in (f"  {spec.name}", kind, default, *ends, *choices, spec.doc) if part)
+
+
+def _facts(schema: OpSchema) -> list[tuple[str, str]]:
+    rule = schema.gradient_rule
+    if isinstance(rule, NoGradient):
+        gradient = f"none ({rule.kind.value}): {rule.reason}"
+    else:
+        gradient = "not declared" if rule is None else "yes"
+    in_place = ", ".join(f"{out} on {' or '.join(letters)}" for out, letters in schema.in_place.items())
+    must = ", ".join(f"{out} on {letter}" for out, letter in schema.must_in_place.items())
+    engines = [name for name in ENGINES if why_unavailable(schema.type, DEVICE, name) is None]
+    facts = [
+        ("gradient", gradient),
+        ("in place", "; ".join(part for part in (in_place, f"always {must}" if must else "") if part)),
+        ("engines", ", ".join(engines)),
+        ("source", schema.source),
+        ("family", schema.module),
+    ]
+    facts += [("example", "\n         ".join(schema.example.splitlines()))] if schema.example else []
+    return [(name.ljust(8), value) for name, value in facts if value]

@@ -1,0 +1,64 @@
+"""Types and shapes of a whole net, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tazza.errors import TazzaError
+from tazza.operator import Cost, Spec, find_schema
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpecs:
+    """What is known of an operator: specs of inputs and outputs (None: nothing), cost where all shapes are known."""
+
+    definition: OperatorDef
+    inputs: tuple[Spec | None, ...]
+    outputs: tuple[Spec | None, ...]
+    cost: Cost | None
+
+
+def infer_net(net: NetDef, known: Mapping[str, Spec]) -> list[OperatorSpecs]:
+    """Return the specs of every operator of a net, as far as they follow from `known`: specs by blob.
+
+    Values are not looked at: what depends on them stays unknown, and so does everything behind it.
+
+    >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
+    >>> from tazza.tensor import DataType
+    >>> print(infer_net(net, {"x": TensorSpec((2, 3), DataType.FLOAT)})[0].outputs[0])
+    float32[2, 3]
+
+    Raises:
+        UnknownOperatorError, SchemaError, ArgumentError: an operator is not legal.
+        ShapeError, DTypeError: shapes or types do not fit.
+    """
+    specs: dict[str, Spec | None] = dict(known)
+    found: list[OperatorSpecs] = []
+    for position, definition in enumerate(net.op):
+        try:
+            made = _infer(definition, specs)
+        except TazzaError as error:
+            error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
+            raise
+        specs.update(zip(definition.output, made.outputs, strict=True))
+        found.append(made)
+    return found
+
+
+def _infer(definition: OperatorDef, specs: Mapping[str, Spec | None]) -> OperatorSpecs:
+    schema = find_schema(definition.type)
+    op = schema.view(definition)
+    inputs = tuple(specs.get(name) for name in definition.input)
+    outputs = schema.infer_specs(op, inputs).specs
+    complete = [spec for spec in outputs if spec is not None]
+    cost = None
+    if all(_settled(spec) for spec in (*inputs, *outputs)):
+        cost = schema.infer_cost(op, inputs, complete)
+    return OperatorSpecs(definition, inputs, outputs, cost)
+
+
+def _settled(spec: Spec | None) -> bool:
+    return spec is not None and (not isinstance(spec, TensorSpec) or spec.known)
