@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tazza.device import Generator
@@ -12,6 +12,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.lists(st.integers(0, 9), max_size=5)
 
 
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, COUNTS)
 def test_gaussian_does_not_depend_on_how_the_stream_is_cut(seed: int, counts: list[int]) -> None:
     whole, parts = Generator(seed).gaussian(sum(counts), 3.0, 0.5), Generator(seed)
@@ -19,6 +20,7 @@ def test_gaussian_does_not_depend_on_how_the_stream_is_cut(seed: int, counts: li
     np.testing.assert_array_equal(whole, cut)
 
 
+@settings(max_examples=30, deadline=None)
 @given(SEEDS)
 def test_maps_of_the_twister(seed: int) -> None:
     r = np.random.RandomState(seed).randint(0, 2**32, size=12, dtype=np.uint32).astype(np.uint64)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given as given_by
+from hypothesis import settings
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from tazza.errors import DTypeError, DuplicateError, NotFoundError, ShapeError
 from tazza.models import (
@@ -141,6 +144,17 @@ def test_given_values_come_back(values: np.ndarray[tuple[int, ...], np.dtype[np.
     ws.run_net_once(model.init_net.proto, strict=True)
     np.testing.assert_array_equal(ws.fetch("w"), values)
     assert DataType.of(ws.fetch("w")) is DataType.of(values)
+
+
+@given_by(arrays(np.float32, array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)))
+@settings(max_examples=30, deadline=None)
+def test_given_floats_are_exact(values: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
+    model = Model("exact")
+    model.add_parameter("w", values.shape, given(values))
+    ws = Workspace()
+    ws.run_net_once(model.init_net.proto, strict=True)
+    assert ws.fetch("w").shape == values.shape
+    np.testing.assert_array_equal(ws.fetch("w"), values)
 
 
 def test_given_values_are_checked() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tazza.db import Mode, open_db
@@ -140,6 +140,7 @@ def test_blobs_of_another_type_give_way_and_tensors_keep_their_memory(ws: Worksp
     assert target.blob("t").tensor().address == address
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.permutations(range(5)))
 def test_chunks_come_in_any_order(tmp_path_factory: pytest.TempPathFactory, order: list[int]) -> None:
     root = tmp_path_factory.mktemp("chunks")
@@ -210,7 +211,7 @@ def test_loads_that_are_refused(
 def test_a_reader_excludes_paths(ws: Workspace) -> None:
     ws.create_blob("r")
     with pytest.raises(ArgumentError, match="db and a reader are given"):
-        ws.run_operator(operator_def("Load", ["r"], ["x"], db="c.minidb", db_type="minidb"))
+        ws.run_operator(operator_def("Load", ["r"], ["x"], db="c.minidb"))
 
 
 def test_missing_and_corrupt_records_name_file_and_blob(ws: Workspace) -> None:
@@ -242,7 +243,7 @@ def test_a_failed_load_writes_no_blob(ws: Workspace) -> None:
     target = Workspace(root=ws.root)
     target.feed("s/a", B)
     with pytest.raises(NotFoundError):
-        target.run_operator(operator_def("Load", [], ["s/a", "nope"], **DB))
+        target.run_operator(operator_def("Load", [], ["s/a", "nope"], db="c.minidb", db_type="minidb"))
     np.testing.assert_array_equal(target.fetch("s/a"), B)
 
 

@@ -27,7 +27,7 @@ class Generator:
     """A stream of random numbers that belongs to one operator; not thread-safe, since an operator runs once at a time.
 
     >>> Generator(seed=1).uniform(3)
-    array([0.76025975, 0.2806219 , 0.14400148], dtype=float32)
+    array([0.7576316 , 0.27931088, 0.40306926], dtype=float32)
     """
 
     def __init__(self, seed: int | None = None) -> None:

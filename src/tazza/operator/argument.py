@@ -140,8 +140,8 @@ def arg(
     `Sequence[float]` (int, bytes) gives what is stored, uncopied, for arguments that may hold millions. A union such
     as `float | int` takes any of its members; the value is of the type that was stored.
 
-    >>> arg("alpha", float, 0.01, doc="slope for X < 0").default
-    0.01
+    >>> arg("alpha", float, 0.25, doc="slope for X < 0").default
+    0.25
     """
     if not all(member in FIELDS for member in _members(type)):
         raise ArgumentError(

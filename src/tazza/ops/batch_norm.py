@@ -1,10 +1,11 @@
 """Batch normalization: SpatialBN.
 
-Letters: N images, C channels, `S...` spatial sizes, n = N * size of S. With order NCHW X and Y are (N, C, S...), with NHWC
-(N, S..., C); everything else has C elements.
+Letters: N images, C channels, `S...` spatial sizes, n = N * size of S. With order NCHW X and Y are (N, C, S...), with
+NHWC (N, S..., C); everything else has C elements.
 
-Training takes mean and variance from the batch and moves the running pair towards them; test mode takes the running pair.
-The variance that normalizes is biased (divided by n), the one that the running variance takes is unbiased (divided by n - 1).
+Training takes mean and variance from the batch and moves the running pair towards them; test mode takes the running
+pair. The variance that normalizes is biased (divided by n), the one that the running variance takes is unbiased
+(divided by n - 1).
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ SPATIAL_BN = schema(
     """Y = scale * (X - mean) / sqrt(var + epsilon) + bias, for each channel.
 
     With `is_test` the inputs mean and var are used, and Y is the only output. Else the batch's own are used, and the
-    running pair becomes momentum * old + (1 - momentum) * batch, with the unbiased variance; with one value a channel that
-    is NaN. With num_batches above 1, sums and sumsq are the sums of X and of X * X over that many batches of the size of
-    this one, and give the statistics. An empty batch leaves the running pair as it is and gives zeros as saved pair.""",
+    running pair becomes momentum * old + (1 - momentum) * batch, with the unbiased variance; with one value a channel
+    that is NaN. With num_batches above 1, sums and sumsq are the sums of X and of X * X over that many batches of the
+    size of this one, and give the statistics. An empty batch leaves the running pair as it is and gives zeros as saved
+    pair.""",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
         blob("scale", FLOAT, doc="(C)"),
@@ -135,8 +137,8 @@ SPATIAL_BN_GRADIENT = schema(
     """dbias = sum of dY, dscale = sum of dY * Z, dX = scale * inv_std * (dY - (dbias + Z * dscale) / n).
 
     Z is (X - mean) * inv_std. With `is_test` the fifth input is the running variance, and dX = scale * dY / sqrt(var +
-    epsilon). With num_batches above 1, dscale_sum and dbias_sum are sums over that many batches; what leaves, and what dX
-    takes, is their mean.""",
+    epsilon). With num_batches above 1, dscale_sum and dbias_sum are sums over that many batches; what leaves, and what
+    dX takes, is their mean.""",
     inputs=[
         blob("X", FLOAT),
         blob("scale", FLOAT),

@@ -20,7 +20,7 @@ from tazza.db.place import check_parent
 from tazza.errors import ArgumentError, DBError, DuplicateError, NotFoundError, TazzaError
 from tazza.operator import BlobOwner, OpView, arg, blob, ends, forbidden, host_kernel, schema
 from tazza.ops.db import READER
-from tazza.tensor import Blob
+from tazza.tensor import Blob, Tensor
 from tazza.tensor.serialization import BlobAssembler, blob_name_of_key, serialize_blob
 
 ABSOLUTE_PATH = arg("absolute_path", bool, False, doc="paths count from the process's folder, not from the workspace's")
@@ -73,6 +73,13 @@ SAVE = schema(
     ],
     no_gradient=forbidden("it has no output"),
     source="Caffe2",
+    example="""
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run("Save", [1.0, 2.0], db=f"{folder}/x.minidb", db_type="minidb", absolute_path=1)
+    ...     os.listdir(folder)
+    ['x.minidb']
+    """,
 )
 
 
@@ -180,6 +187,14 @@ LOAD = schema(
     ],
     no_gradient=ends("it reads from a file"),
     source="Caffe2",
+    example="""
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = {"db": f"{folder}/x.minidb", "db_type": "minidb", "absolute_path": 1}
+    ...     _ = run("Save", [1.0, 2.0], blob_name_overrides=["x"], **place)
+    ...     run("Load", source_blob_names=["x"], outputs=1, **place)
+    array([1., 2.], dtype=float32)
+    """,
 )
 
 
@@ -221,6 +236,8 @@ def load(op: OpView, workspace: BlobOwner, reader: tuple[Blob, ...], X: tuple[Bl
             target.reset()
         with _telling(f"loading blob {name!r} from {found.place}"):
             found.assembler.write(target)
+        if isinstance(target.value, Tensor) and target.value.size == 0:
+            target.value.reserve()  # the assembler leaves an empty tensor without memory, as if it had no value
 
 
 def _cursors(op: OpView, workspace: BlobOwner, reader: tuple[Blob, ...]) -> Iterator[tuple[str, Cursor]]:

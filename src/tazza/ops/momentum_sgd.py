@@ -31,9 +31,13 @@ def _check(op: OpView, dW: TensorSpec, others: dict[str, TensorSpec], lr: Tensor
 
 def _advance(op: OpView, dW: Array, M: Array, lr: Array, step: Array, M_next: Array) -> None:
     """Write M' and the step; each may be in place of its input."""
-    before = M.reshape(dW.shape)
-    after = op.momentum * before + lr.reshape(()) * dW
-    step[...] = (1 + op.momentum) * after - op.momentum * before if op.nesterov else after
+    push = lr.reshape(()) * dW
+    after = op.momentum * M.reshape(dW.shape) + push
+    if op.nesterov:  # (1 + m) M' - m M = m M' + lr dW, without a look at M
+        np.multiply(after, op.momentum, out=step)
+        np.add(step, push, out=step)
+    else:
+        step[...] = after
     M_next[...] = after.reshape(M.shape)
 
 
