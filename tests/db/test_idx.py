@@ -44,10 +44,10 @@ BAD = {
     "unknown type": (b"\0\0\x0a\3" + WHOLE[4:], "is no IDX file"),
     "no extents": (WHOLE[:9], "5 bytes of extents, rank 3 needs 12"),
     "truncated": (WHOLE[:-1], "truncated: dims (2, 3, 5) need 30 bytes, 29 are there"),
-    "huge extents": (WHOLE[:4] + b"\xff" * 12, "bytes, it has 46 at most"),
+    "huge extents": (WHOLE[:4] + b"\xff" * 12, "bytes, it has 16 at most"),
     "too long": (WHOLE + b"!", "too long: dims (2, 3, 5) are 30 bytes"),
     "gzip of the start": (gzip.compress(WHOLE)[:-12], "corrupt gzip file"),
-    "gzip of rubbish": (gzip.compress(WHOLE)[:12] + b"rubbish", "corrupt gzip file"),
+    "gzip of rubbish": (gzip.compress(WHOLE)[:10] + b"\xff" * 20, "corrupt gzip file"),
     "gzip, huge extents": (gzip.compress(WHOLE[:4] + b"\xff" * 12), "at most"),
 }
 

@@ -126,7 +126,7 @@ def test_what_has_no_effect_is_said_once_per_net(ws: Workspace, caplog: pytest.L
     with caplog.at_level("WARNING", logger="tazza"):
         ws.run_net_once(net)
     assert len(caplog.messages) == 2
-    assert "Relu does not know the argument 'nonsense'" in caplog.messages[0]
+    assert "net 'n': arguments without effect, unknown to the schema: Relu.nonsense" in caplog.messages[0]
     assert "asks for engine 'CUDNN', which is passed over (no such engine)" in caplog.messages[1]
 
 

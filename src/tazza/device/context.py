@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar, cast
 from tazza.device.event import Event
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
+from tazza.runtime.blas import set_blas_threads
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Allocation, CPUPlace, Place, allocator_of
 
@@ -107,8 +108,9 @@ class CPUContext(Context):
     """The context of the host: work runs in the calling thread, at once."""
 
     def __init__(self, place: Place | None = None) -> None:
-        """Create a context on the CPU."""
+        """Create a context on the CPU; the BLAS is told the process's number of threads."""
         super().__init__(CPUPlace() if place is None else place)
+        set_blas_threads(thread_count())
 
 
 CONTEXTS.register("cpu", CPUContext, help="the host's processor")

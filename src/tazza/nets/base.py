@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from tazza.device import Event, merge
 from tazza.errors import NetError, TazzaError
-from tazza.operator import BlobOwner, Observable, Operator
+from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.log import logger
@@ -32,7 +32,7 @@ class NetBase(Observable):
         Args:
             definition: what to run; copied.
             workspace: whose blobs it works on. All output blobs are made at once, still empty.
-            strict: refuse arguments that a schema does not know; else each is reported once per net.
+            strict: refuse arguments that a schema does not know; else one line per net tells which.
 
         Raises:
             NetError: a blob is read before anything makes it, or a declared output is never made.
@@ -52,6 +52,9 @@ class NetBase(Observable):
         except BaseException:
             self.close()
             raise
+        ignored = ignored_text(self.operators)
+        if ignored:
+            logger.warning("net %r: %s", self.name, ignored)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.operators)} operators)"

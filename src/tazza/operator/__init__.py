@@ -33,7 +33,7 @@ from tazza.operator.kernel import (
     launcher,
 )
 from tazza.operator.observable import Observable, Observer
-from tazza.operator.operator import BlobOwner, Choice, LocalBlobs, Operator, definition_hooks
+from tazza.operator.operator import BlobOwner, Choice, LocalBlobs, Operator, definition_hooks, ignored_text
 from tazza.operator.pattern import show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
@@ -92,6 +92,7 @@ __all__ = [
     "gradient_for_op",
     "gradient_name",
     "host_kernel",
+    "ignored_text",
     "kernel",
     "launcher",
     "make_argument",

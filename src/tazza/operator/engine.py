@@ -6,6 +6,7 @@ device, then all engines of the device by their priority. `DEFAULT` in a list st
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ class Engine:
     device: str = "cpu"
     priority: int = 0
     unavailable: Callable[[], str | None] = _always
+    module: str = ""
 
 
 ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
@@ -38,7 +40,8 @@ def engine(
     name: str, doc: str, *, device: str = "cpu", priority: int = 0, unavailable: Callable[[], str | None] = _always
 ) -> Engine:
     """Register an engine."""
-    made = Engine(name, doc, device, priority, unavailable)
+    module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
+    made = Engine(name, doc, device, priority, unavailable, module)
     ENGINES.register(name, made, help=doc)
     return made
 

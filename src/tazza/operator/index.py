@@ -89,16 +89,18 @@ def generate() -> Index:
     from tazza.operator.registry import SCHEMAS
 
     found: Index = {"operators": {}, "engines": {}, "kernels": {}}
-    packages = modules(ENGINES)
-    for name in modules(FAMILIES) + packages:
-        before = set(ENGINE_REGISTRY.registered())
+    for name in modules(FAMILIES) + modules(ENGINES):
         importlib.import_module(name)
-        found["engines"].update((engine, name) for engine in set(ENGINE_REGISTRY.registered()) - before)
+    for engine in ENGINE_REGISTRY.registered():
+        module = ENGINE_REGISTRY[engine].module
+        if module.startswith(ENGINES):
+            found["engines"][engine] = module
     for type in SCHEMAS.registered():
-        found["operators"][type] = SCHEMAS[type].module
+        if SCHEMAS[type].module.startswith(FAMILIES):
+            found["operators"][type] = SCHEMAS[type].module
     for key in KERNELS.registered():
         type, _, engine = key
-        if engine != "reference":
+        if KERNELS[key].module.startswith(ENGINES):
             found["kernels"].setdefault(engine, {})[type] = KERNELS[key].module
     return found
 

@@ -13,7 +13,7 @@ bound to is unchanged: the same Tensor in its blob, the same spec object, the sa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -126,7 +126,7 @@ class Operator(Observable):
             definition: what to run; copied.
             workspace: whose blobs it works on.
             strict: refuse arguments that the schema does not know, instead of reporting them.
-            report: how to tell what people should know once.
+            report: how to tell what people should know once; whoever gives it also tells what is `ignored`.
             label: where it stands, for error messages, such as `(operator 3 of net 'lenet')`.
 
         Raises:
@@ -139,6 +139,7 @@ class Operator(Observable):
         self.event = Event()
         self.label = label
         self.choices: tuple[Choice, ...] = ()
+        self.ignored: tuple[str, ...] = ()
         self._report = report
         self._generator: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], tuple[Kernel, Launch, dict[str, Layout]]] = OrderedDict()
@@ -164,11 +165,9 @@ class Operator(Observable):
     def _create(self, strict: bool) -> None:
         self.schema = find_schema(self.definition.type)
         self.op = self.schema.view(self.definition, strict=strict)
-        for name in self.schema.unknown_arguments(self.definition):
-            self._report(
-                f"argument {self.op.type}.{name}",
-                f"{self.op.type} does not know the argument {name!r}; it has no effect",
-            )
+        self.ignored = tuple(self.schema.unknown_arguments(self.definition))
+        if self.ignored and self._report is _log_report:
+            logger.warning("%r: %s", self, ignored_text([self]))
         self.place = place_of(self.definition.device_option)
         self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
         self.inputs = tuple(self._input_blob(name) for name in self.definition.input)
@@ -478,6 +477,12 @@ class Operator(Observable):
             if self.definition.debug_info:
                 error.add_context(f"made at {self.definition.debug_info}")
         return error
+
+
+def ignored_text(operators: Iterable[Operator]) -> str:
+    """Return a line about arguments that have no effect; empty when there are none."""
+    names = dict.fromkeys(f"{operator.op.type}.{name}" for operator in operators for name in operator.ignored)
+    return f"arguments without effect, unknown to the schema: {', '.join(names)}" if names else ""
 
 
 def _after(first: Sequence[Call], call: Call) -> Call:
