@@ -39,7 +39,7 @@ def data(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return request.param, write_db(request.param, tmp_path / "data")
 
 
-def build(data: tuple[str, Path], *, rate: float = 0.5, momentum: float = 0.9, hidden: int = 6) -> Model:
+def build(data: tuple[str, Path], *, rate: float = 0.05, momentum: float = 0.9, hidden: int = 6) -> Model:
     """Return a small model that reads a database; with gradients and updates."""
     model = Model("small")
     add_layers(model, data, hidden)

@@ -40,26 +40,22 @@ from tazza.operator import (
     run_op,
     schema,
 )
-from tazza.runtime.modules import load_module
+from tazza.registry import Registry
+from tazza.runtime.modules import MODULES, load_module
+from tazza.runtime.native import NATIVE_KERNELS, include_folder
 from tazza.tensor import REORDERS, CPUPlace, DataType, Opaque, Tensor, TensorSpec
 
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
-    """Forget what a test registers."""
-    known = set(SCHEMAS.registered()), set(KERNELS.registered()), set(ENGINES.registered()), set(REORDERS.registered())
+    """Forget what a test registers: operators and engines whose names begin with "test", and native modules."""
+    registries: list[Registry[Any, Any]] = [SCHEMAS, KERNELS, ENGINES, REORDERS, MODULES, NATIVE_KERNELS]
+    known = [set(registry.registered()) for registry in registries]
     yield
-    for type in set(SCHEMAS.registered()) - known[0]:
-        if type.startswith("Test"):
-            SCHEMAS.unregister(type)
-    for key in set(KERNELS.registered()) - known[1]:
-        if key[0].startswith("Test") or key[2].startswith("test"):
-            KERNELS.unregister(key)
-    for name in set(ENGINES.registered()) - known[2]:
-        if name.startswith("test"):
-            ENGINES.unregister(name)
-    for name in set(REORDERS.registered()) - known[3]:
-        REORDERS.unregister(name)
+    for registry, before in zip(registries, known, strict=True):
+        for key in set(registry.registered()) - before:
+            if registry in (MODULES, NATIVE_KERNELS) or "test" in str(key).lower():
+                registry.unregister(key)
 
 
 def blobs(**values: Any) -> LocalBlobs:
@@ -322,8 +318,6 @@ def test_when_nobody_takes_it_every_reason_is_told() -> None:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) here")
 def test_a_kernel_in_c_runs_as_an_engine(tmp_path: Path) -> None:
     """The example of examples/native_module, under a schema in Python, called without the GIL through its address."""
-    from tazza.runtime.native import include_folder
-
     source = Path(__file__).parents[2] / "examples" / "native_module" / "scaled_add.c"
     library = tmp_path / "scaled_add.so"
     subprocess.run(["cc", "-shared", "-fPIC", f"-I{include_folder()}", str(source), "-o", str(library)], check=True)

@@ -165,7 +165,7 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
         ShapeError,
         r"the kernel covers 3 elements of dimension 0, the padded image has 2 \+ 0 \+ 0",
     ),
-    ([X4[0], W4, b4], {"kernel": 3}, ShapeError, r"X has 3 dimensions \(4, 7, 5\), a kernel of 2 dimensions needs 4"),
+    ([X4[0], W4, b4], {"kernel": 3}, ShapeError, r"X has 3 dimensions \(4, 7, 5\), a kernel of 2 needs 4"),
     ([X4, W4[0], b4], {"kernel": 3}, ShapeError, r"W has 3 dimensions"),
     ([X4, W4, b4], {}, ArgumentError, "no kernel size"),
     ([X4, W4, b4], {"kernel": 3, "strides": [1]}, ArgumentError, "strides has 1 elements"),

@@ -14,7 +14,7 @@ X = np.array([[-1.5, 0.25, 3.0], [2.0, -0.5, -4.0]], np.float32)
 CASES = [
     Case("Relu", [X], np.where(X > 0, X, 0), batched=(0,)),
     Case("Relu", [X[0, 0]], np.float32(0), id="rank 0"),
-    Case("ReluGradient", [np.maximum(X, 0), X + 10], lambda y, dy: np.where(y > 0, dy, 0), batched=(0, 1)),
+    Case("ReluGradient", [np.maximum(X, 0), X + 10], np.where(X > 0, X + 10, 0), batched=(0, 1)),
 ]
 
 

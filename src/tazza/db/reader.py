@@ -125,7 +125,7 @@ class DBReader:
                 self._opened.db.close()
 
     def __del__(self) -> None:
-        """Close with the last reference: a reader in a blob lives as long as the blob holds it, and nobody closes it."""
+        """Close with the last reference: a reader lives as long as a blob holds it, and nobody else closes it."""
         if getattr(self, "_opened", None) is not None:  # not when the constructor failed
             self.close()
 

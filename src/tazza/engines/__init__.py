@@ -1,1 +1,1 @@
-"""Engines: kernels for one library each, in files named like the operator family. Imported on demand through the index."""
+"""Engines: kernels for one library each, in files named like the operator family; imported through the index."""

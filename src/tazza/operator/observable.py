@@ -31,8 +31,9 @@ class Observable:
 
     An exception inside an observer is logged and swallowed: seeing never breaks a run.
 
-    >>> thing = Observable(); observer = Observer(); thing.attach(observer) is observer, thing.detach(observer) is
-    observer (True, True)
+    >>> thing, observer = Observable(), Observer()
+    >>> thing.attach(observer) is observer, thing.detach(observer) is observer
+    (True, True)
     """
 
     def __init__(self) -> None:

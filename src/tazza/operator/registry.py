@@ -32,6 +32,7 @@ def schema(
     no_gradient: NoGradient | None = None,
     arity: Callable[[int, int], bool] | None = None,
     ineffective: Callable[[OperatorDef], list[str]] | None = None,
+    open_args: Callable[[str], bool] | None = None,
     onnx: str | None = None,
     source: str = "",
     example: str = "",
@@ -51,6 +52,7 @@ def schema(
             maker.
         arity: joint rule for the numbers of inputs and outputs.
         ineffective: names declared arguments that have no effect in an OperatorDef, to be treated like unknown ones.
+        open_args: says whether a name that is not declared is an argument all the same, which kernels read themselves.
         onnx: the ONNX operator that means the same.
         source: paper and section, or "Caffe2".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
@@ -74,6 +76,7 @@ def schema(
         no_gradient=no_gradient,
         arity=arity,
         ineffective=ineffective,
+        open_args=open_args,
         onnx=onnx,
         source=source,
         example=inspect.cleandoc(example),

@@ -110,6 +110,7 @@ class OpSchema:
         no_gradient: NoGradient | None,
         arity: Callable[[int, int], bool] | None,
         ineffective: Callable[[OperatorDef], list[str]] | None,
+        open_args: Callable[[str], bool] | None,
         onnx: str | None,
         source: str,
         example: str,
@@ -127,6 +128,7 @@ class OpSchema:
         self.outputs_by_letter = {spec.name: spec for spec in self.outputs}
         self.arity = arity
         self.ineffective = ineffective
+        self.open_args = open_args
         self.onnx = onnx
         self.source = source
         self.example = example
@@ -201,7 +203,7 @@ class OpSchema:
 
     def unknown_arguments(self, definition: OperatorDef) -> list[str]:
         """Return the names of arguments that have no effect: undeclared ones, and those that `ineffective` finds."""
-        undeclared = [argument.name for argument in definition.arg if argument.name not in self.args]
+        undeclared = [argument.name for argument in definition.arg if not self._knows(argument.name)]
         return undeclared if self.ineffective is None else undeclared + self.ineffective(definition)
 
     def view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
@@ -279,6 +281,9 @@ class OpSchema:
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
 
     # -- pieces --------------------------------------------------------------------------------------------------------
+
+    def _knows(self, name: str) -> bool:
+        return name in self.args or (self.open_args is not None and self.open_args(name))
 
     def _argument(self, definition: OperatorDef, spec: ArgSpec) -> Any:
         argument = find_argument(definition, spec.name)

@@ -1,1 +1,1 @@
-"""Operator families: one file each, with schema, infer, cost, gradient and reference kernel. Imported on demand through the index."""
+"""Operator families: schema, infer, cost, gradient and reference kernel of each; imported through the index."""

@@ -20,7 +20,7 @@ from tazza.db.place import check_parent
 from tazza.errors import ArgumentError, DBError, DuplicateError, NotFoundError, TazzaError
 from tazza.operator import BlobOwner, OpView, arg, blob, ends, forbidden, host_kernel, schema
 from tazza.ops.db import READER
-from tazza.tensor import Blob, Tensor
+from tazza.tensor import Blob
 from tazza.tensor.serialization import BlobAssembler, blob_name_of_key, serialize_blob
 
 ABSOLUTE_PATH = arg("absolute_path", bool, False, doc="paths count from the process's folder, not from the workspace's")
@@ -236,8 +236,6 @@ def load(op: OpView, workspace: BlobOwner, reader: tuple[Blob, ...], X: tuple[Bl
             target.reset()
         with _telling(f"loading blob {name!r} from {found.place}"):
             found.assembler.write(target)
-        if isinstance(target.value, Tensor) and target.value.size == 0:
-            target.value.reserve()  # the assembler leaves an empty tensor without memory, as if it had no value
 
 
 def _cursors(op: OpView, workspace: BlobOwner, reader: tuple[Blob, ...]) -> Iterator[tuple[str, Cursor]]:

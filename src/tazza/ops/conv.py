@@ -1,8 +1,7 @@
 """Convolution: Conv over any number of dimensions, and Conv1D, Conv2D, Conv3D, which differ from it by name only.
 
-Letters: N images, G groups, C and M input and output channels, `in...` and `out...` spatial sizes, `k...` kernel
-    sizes, P and K their products.
-With order NCHW the blobs are
+Letters: N images, G groups, C and M input and output channels, `in...` and `out...` spatial sizes, `k...` kernel sizes,
+P and K their products. With order NCHW the blobs are
 
     X (N, C, in...)    W (M, C/G, k...)    b (M)    Y (N, M, out...)
 
@@ -53,26 +52,18 @@ CONV_ARGS = (
 def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) -> tuple[Window, Dims]:
     """Return the window of a convolution with its final pads, and `out...`; checks that X and W fit."""
     window = Window.of(op)
-    D = window.rank
-    x, w = channels_first_dims(op.order, X), channels_first_dims(op.order, W)
-    op.require(
-        len(X) == D + 2,
-        f"X has {len(X)} dimensions {show_dims(X)}, a kernel of {D} dimensions needs {D + 2}",
-        "for other ranks than 2 give kernels=[...]",
-    )
-    op.require(len(W) == D + 2, f"W has {len(W)} dimensions {show_dims(W)}, it needs {D + 2}: (M, C/G, k...)")
-    op.require(
-        w[2:] == window.kernel or None in w[2:],
-        f"W has the kernel size {show_dims(w[2:])}, the arguments say {show_dims(window.kernel)}",
-    )
-    if x[1] is not None and w[1] is not None:
-        op.require(
-            x[1] == w[1] * op.group,
-            f"X has {x[1]} channels, W takes {w[1]} in each of {op.group} groups",
-            "C of X must be C/G of W times group",
-        )
-    op.require(w[0] is None or w[0] % op.group == 0, f"{w[0]} output channels do not divide into {op.group} groups")
-    return window.over(op, x[2:])
+    rank = window.rank + 2
+    for letter, dims in (("X", X), ("W", W)):
+        relation = f"{letter} has {len(dims)} dimensions {show_dims(dims)}, a kernel of {window.rank} needs {rank}"
+        op.require(len(dims) == rank, relation, "kernel=k means two dimensions; for others give kernels=[...]")
+    (_, C, *image), (M, C_per_group, *kernel) = channels_first_dims(op.order, X), channels_first_dims(op.order, W)
+    relation = f"W has the kernel size {show_dims(kernel)}, the arguments say {show_dims(window.kernel)}"
+    op.require(tuple(kernel) == window.kernel or None in kernel, relation)
+    if C is not None and C_per_group is not None:
+        relation = f"X has {C} channels, W takes {C_per_group} in each of {op.group} groups"
+        op.require(C == C_per_group * op.group, relation, "C of X must be C/G of W times group")
+    op.require(M is None or M % op.group == 0, f"{M} output channels do not divide into {op.group} groups")
+    return window.over(op, image)
 
 
 def shares_buffer(op: OpView) -> bool:
@@ -84,15 +75,11 @@ def conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -
     if X.dims is None or W.dims is None:
         return TensorSpec(None, X.dtype)
     _, out = conv_window(op, X.dims, W.dims)
-    M = W.dims[0]
+    N, M = X.dims[0], W.dims[0]
     if b is not None and b.dims is not None:
-        op.require(
-            b.dims == (M,) or None in (M, *b.dims),
-            f"b has the shape {show_dims(b.dims)}, W has {M} output channels",
-            "b must be (M,)",
-        )
-    channels_last = op.order.upper() == "NHWC"
-    return TensorSpec((X.dims[0], *out, M) if channels_last else (X.dims[0], M, *out), X.dtype)
+        relation = f"b has the shape {show_dims(b.dims)}, W has {M} output channels"
+        op.require(tuple(b.dims) == (M,) or None in (M, *b.dims), relation, "b must be (M,)")
+    return TensorSpec((N, *out, M) if op.order.upper() == "NHWC" else (N, M, *out), X.dtype)
 
 
 def conv_cost(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, Y: TensorSpec) -> Cost:
@@ -119,31 +106,21 @@ def conv(op: OpView, X: Array, W: Array, b: Array | None, Y: Array) -> None:
 
 
 def conv_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
-    if X.dims is not None and W.dims is not None and dY.dims is not None:
-        expected = conv_infer(op, X, W, None).dims
-        fits = expected is None or all(
-            a == b for a, b in zip(expected, dY.dims, strict=False) if a is not None and b is not None
-        )
-        op.require(
-            fits and len(dY.dims) == len(X.dims),
-            f"dY has the shape {show_dims(dY.dims)}, Y has {show_dims(expected or ())}",
-        )
+    Y = conv_infer(op, X, W, None)
+    if Y.known and dY.known:
+        op.require(Y.dims == dY.dims, f"dY has the shape {show_dims(dY.shape)}, Y has {show_dims(Y.shape)}")
     M = None if W.dims is None else W.dims[0]
     specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
     return tuple(specs[letter] for letter in op.output_slots)
 
 
 def conv_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
-    letters = ("dW", "dX") if op.no_bias else ("dW", "db", "dX")
-    if op.no_gradient_to_input:
-        letters = letters[:-1]
-    if count not in (len(letters), len(letters) - ("dX" in letters)):
-        raise op.error(
-            ArgumentError,
-            f"{count} outputs, with no_bias = {op.no_bias} it gives {', '.join(letters)}",
-            hint="no_bias drops db",
-        )
-    return letters[:count]
+    letters = ("dW",) if op.no_bias else ("dW", "db")
+    most = letters if op.no_gradient_to_input else (*letters, "dX")
+    if count not in (len(letters), len(most)):
+        wanted = " or ".join(f"({', '.join(form)})" for form in dict.fromkeys((letters, most)))
+        raise op.error(ArgumentError, f"{count} outputs, with no_bias = {op.no_bias} they are {wanted}")
+    return most[:count]
 
 
 def conv_gradient_cost(

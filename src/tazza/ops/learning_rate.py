@@ -222,14 +222,12 @@ PART = re.compile(r"sub_policy_(\d+)_(\w+)")
 LR_SCALE = arg("lr_scale", float, 1.0, doc="multiplies the part")
 
 
-class _WithParts(dict[str, ArgSpec]):
-    """The declared arguments by name; `in` also knows those of the parts of a composite, whose names are open."""
-
-    def __contains__(self, name: object) -> bool:
-        if super().__contains__(name):
-            return True
-        found = PART.fullmatch(name) if isinstance(name, str) else None
-        return found is not None and (found[2] == LR_SCALE.name or found[2] in self)
+def names_a_part(name: str) -> bool:
+    """Whether an argument is one of a part of a composite: `sub_policy_<i>_<argument>`."""
+    found = PART.fullmatch(name)
+    if found is None:
+        return False
+    return found[2] == LR_SCALE.name or found[2] in LEARNING_RATE.args or names_a_part(found[2])
 
 
 def _count(name: str, default: int, doc: str, minimum: int = 0) -> ArgSpec:
@@ -283,6 +281,7 @@ LEARNING_RATE = schema(
         arg("cosine_lr_shrink", float, 0.99, doc="as lr_shrink of cosine"),
         arg("sub_policy_num_iters", list[int], [], minimum=1, doc="iterations of each part of composite"),
     ],
+    open_args=names_a_part,
     no_gradient=ends("the rate depends on the iteration alone"),
     source="Caffe2",
     example="""
@@ -290,7 +289,6 @@ LEARNING_RATE = schema(
     array(0.125, dtype=float32)
     """,
 )
-LEARNING_RATE.args = _WithParts(LEARNING_RATE.args)
 
 
 def part_of(op: OpView, index: int) -> tuple[OpView, float]:

@@ -8,6 +8,7 @@ from types import TracebackType
 from tazza.operator import blob, forbidden, host_kernel, schema
 from tazza.tensor import Blob
 from tazza.tensor.blob import blob_type
+from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
 
 MUTEX = "std::unique_ptr<std::mutex>"
 
@@ -41,6 +42,20 @@ class Mutex:
         """Whether somebody is inside at this moment."""
         return self._lock.locked()
 
+
+class MutexSerializer(ContentSerializer[Mutex]):
+    """Stores that there is a mutex; nothing of it can be stored."""
+
+    type_name = MUTEX
+
+    def encode(self, value: Mutex) -> bytes:
+        return b""
+
+    def decode(self, content: bytes, name: str) -> Mutex:
+        return Mutex()
+
+
+SERIALIZERS.register(MUTEX, MutexSerializer(), help="a mutex, without content")
 
 CREATE_MUTEX = schema(
     "CreateMutex",

@@ -1,10 +1,8 @@
 """How many threads the BLAS behind NumPy uses: the process's count, and one for products that are too small to share.
 
 A BLAS that splits a product of a few megaflops over threads gains nothing, and where the processors are busy its
-threads wait for each
-other: 64 products of 50 x 500 x 64 took 2.7 ms on one thread and 2.6 ms on two of an idle machine, and up to 1.5 s on
-    two when others
-were running. So engines say how large their products are.
+threads wait for each other: 64 products of 50 x 500 x 64 took 2.7 ms on one thread and 2.6 ms on two of a quiet
+machine, and up to 1.5 s on two of a busy one. So engines say how large their products are.
 
 State: `_present` is what was set last; it is the process's, so two threads that set it at once may each get the other's
 count. That costs time, never a result.
@@ -26,7 +24,7 @@ _present: int | None = None
 
 @cache
 def _libraries() -> tuple[Any, ...]:
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingTypeStubs] -- it ships none
 
     found = cast("Any", ThreadpoolController()).select(user_api="blas")
     return tuple(found.lib_controllers)

@@ -120,6 +120,8 @@ class TensorCollector(Collector):
             tensor = blob.tensor()
             tensor.resize(head.dims, head.dtype)
             contents = [chunk for chunk in self._chunks if chunk.values is not None]
+            if not head.dims.numel:
+                tensor.reserve()  # it has all its elements, so it is no tensor without data
             if contents:  # a tensor that was stored without content stays without memory
                 flat = tensor.array.reshape(-1)
                 for chunk in contents:

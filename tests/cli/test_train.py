@@ -1,0 +1,205 @@
+"""`tazza train lenet`, end to end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tazza
+from tazza.cli.train_settings import TrainSettings
+from tazza.errors import ArgumentError, FormatError
+from tests.cli.conftest import Run, strokes
+from tests.db.test_images import write_idx_folder
+
+ROOT = Path(__file__).parent.parent.parent
+LENET = ROOT / "tests" / "data" / "interop" / "lenet_mnist"
+SMALL = ("--batch-size", 20, "--seed", 3)
+
+
+def losses(out: Path) -> list[str]:
+    """Return the column of losses of a history, as text."""
+    return [row["loss"] for row in csv.DictReader((out / "history.csv").read_text().splitlines())]
+
+
+def test_a_training_writes_all_that_it_says(run: Run, bars: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("train", "lenet", "--data", bars, "--iterations", 12, "--out", out, *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "data: 60 images to learn from in lmdb" in result.output
+    assert re.search(
+        r"test accuracy 100\.00% \(20 of 20\), \d+ images/s, 12 iterations, [\d.]+ s in all", result.output
+    )
+    written = {path.name for path in out.iterdir()}
+    assert written == {
+        "checkpoint.minidb",
+        "curves.png",
+        "data",
+        "history.csv",
+        "init_net.pb",
+        "least_sure.png",
+        "lenet.minidb",
+        "predict_net.pb",
+        "settings.json",
+    }
+    assert len(losses(out)) == 12
+    labels = np.array([3, 8, 0], np.uint8)
+    images = strokes(labels)[:, np.newaxis].astype(np.float32) / 256
+    for arguments in ((out / "init_net.pb", out / "predict_net.pb"), (out / "lenet.minidb",)):
+        with tazza.load(*arguments) as predictor:
+            assert predictor.run(data=images)["softmax"].argmax(1).tolist() == labels.tolist()
+
+
+def test_resume_goes_on_as_if_nothing_had_happened(run: Run, bars: Path, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    common = ("train", "lenet", "--data", bars, *SMALL, "--policy", "step", "--learning-rate", 0.01)
+    assert run(*common, "--iterations", 5, "--out", whole).exit_code == 0
+    assert run(*common, "--iterations", 3, "--out", parts).exit_code == 0
+    assert losses(parts) == losses(whole)[:3]
+    result = run("train", "lenet", "--out", parts, "--resume", "--iterations", 5)
+    assert result.exit_code == 0, result.output
+    assert "going on after iteration 3 of 5" in result.output
+    assert losses(parts) == losses(whole)
+    assert json.loads((parts / "settings.json").read_text())["batch_size"] == 20
+
+
+def test_a_train_net_from_a_file(run: Run, bars: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    nets = ("--net", LENET / "train_net.pbtxt", "--init-net", LENET / "param_init_net.pbtxt")
+    result = run("train", "lenet", "--data", bars, "--iterations", 2, "--out", out, "--batch-size", 5, *nets)
+    assert result.exit_code == 0, result.output
+    assert len(losses(out)) == 2
+    with tazza.load(out / "lenet.minidb") as predictor:
+        assert predictor.run(data=np.zeros((3, 1, 28, 28), np.float32))["softmax"].shape == (3, 10)
+    refused = run("train", "lenet", "--data", bars, "--out", out, *nets, "--momentum", 0.5)
+    assert "--momentum has no effect on --net" in refused.stderr
+
+
+def test_a_loss_that_is_no_number(run: Run, bars: Path, tmp_path: Path) -> None:
+    result = run(
+        "train", "lenet", "--data", bars, "--out", tmp_path, *SMALL, "--learning-rate", 1e20, "--iterations", 9
+    )
+    assert result.exit_code == 1
+    assert re.search(r"error: net '.*': the loss is (nan|inf) in iteration \d, at a learning rate of", result.stderr)
+
+
+@pytest.mark.usefixtures("own_engines")
+def test_engines_are_asked_for_by_name(run: Run, bars: Path, tmp_path: Path) -> None:
+    common = ("train", "lenet", "--data", bars, "--out", tmp_path, "--iterations", 1, *SMALL)
+    assert run(*common, "--engine", "reference").exit_code == 0
+    assert "unknown engine 'refrence'\n  hint: did you mean reference?" in run(*common, "--engine", "refrence").stderr
+
+
+BAD = {
+    "no data": (["--data", "nowhere"], "error: 'nowhere' does not exist\n  hint: name a folder"),
+    "two lengths": (["--iterations", "1", "--epochs", "1"], "--iterations 1 and --epochs 1 are both given"),
+    "half a net": (["--net", "a.pbtxt"], "--net and --init-net go together"),
+    "no checkpoint": (["--resume"], "has no checkpoint to go on from"),
+    "negative rate": (["--learning-rate", "-1"], "--learning-rate -1.0 is not above 0"),
+    "momentum": (["--momentum", "1"], "--momentum 1.0 is not in 0 ... 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_options_end_with_a_message(run: Run, tmp_path: Path, case: str) -> None:
+    options, reason = BAD[case]
+    result = run("train", "lenet", "--out", tmp_path, *options)
+    assert result.exit_code == 1
+    assert reason in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+BAD_WITH_DATA = {
+    "policy": (["--policy", "stepp"], "stepp"),
+    "solver": (["--solver", "sdg"], "unknown optimizer 'sdg'\n  hint: did you mean sgd?"),
+    "missing net": (["--net", "a.pbtxt", "--init-net", "b.pbtxt"], "cannot read 'b.pbtxt'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WITH_DATA)
+def test_bad_names_end_with_a_message(run: Run, bars: Path, tmp_path: Path, case: str) -> None:
+    options, reason = BAD_WITH_DATA[case]
+    result = run("train", "lenet", "--data", bars, "--out", tmp_path, "--iterations", 1, *options)
+    assert (result.exit_code, reason in result.stderr) == (1, True), result.stderr
+
+
+def test_an_output_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("train", "lenet", "--out", tmp_path / "file" / "out")
+    assert result.exit_code == 1
+    assert "error: cannot make the folder" in result.stderr
+
+
+def test_interrupting_leaves_a_checkpoint_to_go_on_from(
+    run: Run, bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tazza.models.training import Trainer
+
+    plain = Trainer.step
+
+    def interrupted(trainer: Trainer) -> object:
+        if trainer.iteration == 4:
+            raise KeyboardInterrupt
+        return plain(trainer)
+
+    common = ("train", "lenet", "--data", bars, *SMALL, "--iterations", 6, "--policy", "fixed")
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    result = run(*common, "--out", tmp_path / "a", "--checkpoint-every", 2)
+    monkeypatch.undo()
+    assert result.exit_code == 130
+    assert "interrupted; go on with: tazza train lenet --out" in result.output
+    assert run("train", "lenet", "--out", tmp_path / "a", "--resume").exit_code == 0
+    assert run(*common, "--out", tmp_path / "b").exit_code == 0
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+
+
+def test_settings() -> None:
+    settings = TrainSettings().updated({"epochs": 2.0, "batch_size": 32})
+    assert settings.iterations_of(100) == 7  # 200 images in batches of 32
+    assert settings.updated({"iterations": 4}).iterations_of(100) == 4
+    assert settings.policy_arguments(7) == {"power": 1.0, "max_iter": 7}
+    assert settings.updated({"policy": "step", "gamma": 0.5}).policy_arguments(7) == {"gamma": 0.5, "stepsize": 1}
+    with pytest.raises(ArgumentError, match="both given"):
+        settings.updated({"iterations": 4, "epochs": 1.0})
+
+
+def test_settings_files(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    settings = TrainSettings(data="x", power=0.5)
+    settings.write(path)
+    assert TrainSettings.read(path) == settings
+    path.write_text("[]")
+    with pytest.raises(FormatError, match="does not hold the settings"):
+        TrainSettings.read(path)
+
+
+@pytest.mark.slow
+def test_the_defaults_learn_the_digits(tmp_path: Path) -> None:
+    program = "from tazza.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "train", "lenet", "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = re.search(r"test accuracy ([\d.]+)% \(\d+ of 359\)", done.stdout)
+    assert found is not None, done.stdout
+    assert float(found[1]) >= 97.0
+
+
+@pytest.mark.slow
+def test_other_images_than_lenets_are_refused(run: Run, tmp_path: Path) -> None:
+    from tazza.db.images import LabelledImages, write_image_records
+
+    write_idx_folder(tmp_path / "mnist")
+    images = LabelledImages(np.zeros((20, 5, 6), np.uint8), np.zeros(20, np.int32))
+    write_image_records("minidb", tmp_path / "small.minidb", images)
+    result = run("train", "lenet", "--data", tmp_path / "small.minidb", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "Conv" in result.stderr
