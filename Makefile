@@ -9,7 +9,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 OLDEST := $(VENV)-oldest
 CODE := src tests benchmarks tools $(wildcard examples)
 
-.PHONY: help venv train test check format proto test-oldest
+.PHONY: help venv train test check format index proto test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -32,11 +32,14 @@ check: venv  ## Formatting, lint, types, gates and the fast tests: under a minut
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/basedpyright
-	$(BIN)/pytest --quiet -m 'not slow' --numprocesses auto --maxprocesses 4
+	$(BIN)/pytest --quiet -m 'not slow' --numprocesses auto --maxprocesses 4 --dist worksteal
 
 format: venv  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
+
+index: venv  ## Regenerate the index of operators, kernels and engines
+	$(BIN)/python tools/generate_index.py
 
 proto: venv  ## Regenerate the message modules from the .proto files
 	$(BIN)/python tools/generate_proto.py

@@ -49,6 +49,18 @@ def own_engines() -> Generator[None]:
     prefer_engines([])
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the pictures of a training, which take longer than the rest of a short one."""
+    from tazza.observers import drawing
+
+    def draw_nothing(*_: object, **__: object) -> None:
+        pass
+
+    for name in ("draw_curves", "draw_least_sure"):
+        monkeypatch.setattr(drawing, name, draw_nothing)
+
+
 def strokes(labels: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]:
     """Return an easy image (28, 28) for each label: a bright bar whose place tells the label, in noise."""
     images = np.random.default_rng(2).integers(0, 40, (len(labels), SIZE, SIZE)).astype(np.uint8)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tazza.cli.train_settings import TrainSettings
-from tazza.db.image_source import ImageDB, TrainAndTest
-from tazza.errors import ArgumentError, NetError
+from tazza.db.image_source import ImageDB, TrainAndTest, first_image_dims
+from tazza.errors import ArgumentError, NetError, ShapeError
 from tazza.interop import needed_operators
 from tazza.models import OPTIMIZERS, BlobReference, Model, Net
 from tazza.models.training import seed_operators
@@ -19,6 +19,8 @@ from tazza.proto.message import read_message
 
 DATA, LABEL, LOSS, ACCURACY, SOFTMAX = "data", "label", "loss", "accuracy", "softmax"
 TEST_BATCH = 100
+IMAGE_DIMS = (1, 28, 28)
+"""Channels, height and width of the images that the zoo's LeNet is made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,13 @@ def _read(model: Model, name: str, db: ImageDB, batch_size: int) -> tuple[BlobRe
 
 
 def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> TrainingNets:
+    for db in (data.train, data.test):
+        dims = first_image_dims(db)
+        if dims != IMAGE_DIMS:
+            raise ShapeError(
+                f"{db.db_type} '{db.path}' holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
+                hint="scale the images, put the channel first, and write them anew",
+            )
     model = Model("lenet_train")
     lenet_training(model, *_read(model, "train", data.train, settings.batch_size))
     _add_solver(model, settings, iterations)

@@ -142,6 +142,18 @@ def _existing(path: Path) -> ImageDB:
     return ImageDB(db_type, path, count)
 
 
+def first_image_dims(images: ImageDB) -> tuple[int, ...]:
+    """Return the dims of the first tensor in the first record.
+
+    Raises:
+        FormatError: the record holds no tensors.
+    """
+    protos = parse(TensorProtos, next(_records(images)), f"the first record of '{images.path}'").protos
+    if not protos:
+        raise FormatError(f"the first record of {images.db_type} '{images.path}' holds no tensor")
+    return tuple(protos[0].dims)
+
+
 # -- databases that are written here -----------------------------------------------------------------------------------
 
 
