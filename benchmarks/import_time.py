@@ -1,4 +1,4 @@
-"""Print how long imports take, in milliseconds: NumPy alone, tazza on top of it, and tazza as far as a first run needs it.
+"""Print how long imports take, in ms: NumPy alone, tazza on top of it, and tazza as far as a first run needs it.
 
 Each import runs in processes of its own, started in turns so that a slow moment of the machine meets all; the first of
 each warms the disk cache and is not counted. The figures are medians of the time that the import statement takes.

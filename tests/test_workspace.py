@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tazza.errors import ArgumentError, DTypeError, DuplicateError, NotFoundError
-from tazza.proto import TensorProto
+from tazza.operator import operator_def
+from tazza.proto import NetDef, TensorProto
 from tazza.workspace import Workspace, current_workspace, current_workspace_name, living_workspaces, switch_workspace
 
 
@@ -160,3 +163,42 @@ def test_named_workspaces() -> None:
     finally:
         switch_workspace("default").reset()
     assert not current_workspace().has_blob("d")
+
+
+def test_reset_empties_but_keeps() -> None:
+    """behaviours.md row 31."""
+    ws = Workspace()
+    ws.feed("p", np.zeros(2, np.float32))
+    ws.reset_blob("p")
+    assert ws.has_blob("p")
+    assert isinstance(ws.fetch("p"), bytes)
+    ws.create_net(NetDef(name="n"))
+    ws.reset()
+    assert (ws.local_blobs(), ws.nets()) == ([], [])
+
+
+def test_one_of_many_threads_creates_a_net() -> None:
+    ws, start = Workspace(), threading.Barrier(4)
+
+    def create() -> bool:
+        start.wait()
+        try:
+            ws.create_net(NetDef(name="n", op=[operator_def("ConstantFill", [], ["x"])] * 50))
+        except DuplicateError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        created = [future.result() for future in [pool.submit(create) for _ in range(4)]]
+    assert sum(created) == 1
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    ws = Workspace()
+    ws.create_net(NetDef(name="n"))
+    with pytest.raises(ArgumentError, match="cannot run -1 times"):
+        ws.run_net("n", -1)
+    with pytest.raises(ArgumentError, match="cannot feed a MaskedArray"):
+        ws.feed("x", np.ma.masked_array([1.0], [True]))
+    with pytest.raises(DuplicateError, match="it cannot get a parent"):
+        switch_workspace("default", parent=ws)

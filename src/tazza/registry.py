@@ -17,6 +17,9 @@ from typing import Generic, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError
 
+NAMES_SHOWN = 20
+"""How many names an error lists."""
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -148,4 +151,6 @@ class Registry(Generic[K, V]):
         near = difflib.get_close_matches(str(key), names, n=3)
         if near:
             return f"did you mean {' or '.join(near)}?"
-        return f"known: {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}" if names else "none is registered"
+        if len(names) > NAMES_SHOWN:
+            return f"{len(names)} are known, none has a name like it"
+        return f"known: {', '.join(names)}" if names else "none is registered"

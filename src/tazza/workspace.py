@@ -3,9 +3,8 @@
 A name is looked up among the workspace's own blobs, then among the forwarded names, then in the parent. Forwarded
 names are resolved anew at each use. Writing a name that only the parent has writes the parent's blob.
 
-State: `_blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living
-    workspaces of the process are
-in `_living`, by weak reference.
+State: `_blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living workspaces
+of the process are in `_living`, by weak reference.
 """
 
 from __future__ import annotations
@@ -122,6 +121,14 @@ class Workspace:
             names |= set(self.parent.blob_names())
         return sorted(names)
 
+    def reset_blob(self, name: str) -> None:
+        """Empty a blob and keep it, so that nets stay bound to it.
+
+        Raises:
+            NotFoundError: no such blob.
+        """
+        self.blob(name).reset()
+
     def remove_blob(self, name: str) -> bool:
         """Remove an own blob; False when there is none. Nets that are bound to it keep it."""
         with self._lock:
@@ -158,7 +165,7 @@ class Workspace:
             self._assign(name, tensor_proto_to_array(value))
         elif isinstance(value, Tensor):
             self._assign(name, value.plain())
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
             self._assign(name, cast("NDArray[Any]", value))
         else:
             kind = type(value).__name__
@@ -199,16 +206,23 @@ class Workspace:
             DuplicateError: the name is taken, and `overwrite` is not set.
         """
         if definition.name in self._nets and not overwrite:
-            raise DuplicateError(
-                f"net {definition.name!r} exists already", hint="pass overwrite=True, or give it another name"
-            )
+            raise self._net_exists(definition.name)
         made = create_net(definition, self, strict=strict)
         with self._lock:
             former = self._nets.get(definition.name)
-            self._nets[definition.name] = made
-        if former is not None:
-            former.close()
+            taken = former is not None and not overwrite  # by a thread that was quicker
+            if not taken:
+                self._nets[definition.name] = made
+        superseded = made if taken else former
+        if superseded is not None:
+            superseded.close()
+        if taken:
+            raise self._net_exists(definition.name)
         return made
+
+    @staticmethod
+    def _net_exists(name: str) -> DuplicateError:
+        return DuplicateError(f"net {name!r} exists already", hint="pass overwrite=True, or give it another name")
 
     def net(self, name: str) -> NetBase:
         """Return a net that was created.
@@ -226,7 +240,15 @@ class Workspace:
         return sorted(self._nets)
 
     def run_net(self, name: str, times: int = 1) -> None:
-        """Run a created net `times` times."""
+        """Run a created net `times` times (0 or more).
+
+        Raises:
+            NotFoundError: no net of that name.
+            ArgumentError: a negative number of times.
+            TazzaError: what the net raises.
+        """
+        if times < 0:
+            raise ArgumentError(f"net {name!r} cannot run {times} times")
         found = self.net(name)
         for _ in range(times):
             found.run()
@@ -240,7 +262,11 @@ class Workspace:
         return found is not None
 
     def run_net_once(self, definition: NetDef, *, strict: bool = False) -> None:
-        """Make a net, run it once, and forget it."""
+        """Make a net, run it once, and forget it.
+
+        Raises:
+            TazzaError: the net is not well formed, or what it raises.
+        """
         made = create_net(definition, self, strict=strict)
         try:
             made.run()
@@ -248,7 +274,11 @@ class Workspace:
             made.close()
 
     def run_operator(self, definition: OperatorDef, *, strict: bool = False) -> None:
-        """Make an operator, run it once, and forget it."""
+        """Make an operator, run it once, and forget it.
+
+        Raises:
+            TazzaError: the operator is not legal, or what it raises.
+        """
         made = Operator(definition, self, strict=strict)
         try:
             with np.errstate(all="ignore"):
@@ -294,7 +324,9 @@ _named_lock = threading.RLock()
 def current_workspace() -> Workspace:
     """Return the current workspace; at first one called `default`."""
     with _named_lock:
-        return _named.setdefault(_current, Workspace()) if _current not in _named else _named[_current]
+        if _current not in _named:
+            _named[_current] = Workspace()
+        return _named[_current]
 
 
 def current_workspace_name() -> str:
@@ -311,12 +343,20 @@ def workspace_names() -> list[str]:
 def switch_workspace(name: str, *, create: bool = False, parent: Workspace | None = None) -> Workspace:
     """Make the workspace of that name the current one.
 
+    Args:
+        name: which.
+        create: make it when it does not exist.
+        parent: parent of a workspace that is made.
+
     Raises:
         NotFoundError: it does not exist and `create` is not set.
+        DuplicateError: it exists, and a parent is given, which would have no effect.
     """
     global _current
     with _named_lock:
         current_workspace()
+        if name in _named and parent is not None:
+            raise DuplicateError(f"workspace {name!r} exists already, it cannot get a parent")
         if name not in _named:
             if not create:
                 raise NotFoundError(f"workspace {name!r} does not exist", hint="pass create=True")

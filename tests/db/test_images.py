@@ -61,6 +61,7 @@ def test_digits_of_scikit_learn() -> None:
     digits = load_digits()
     assert digits.images.shape == (1797, 28, 28)
     assert (digits.images.min(), digits.images.max()) == (0, 255)
+    assert digits.images[:, :4].max() == digits.images[:, :, -4:].max() == 0
     assert np.bincount(digits.labels).min() == 174
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tazza.errors import GradientError
+from tazza.errors import ArgumentError, GradientError
 from tazza.graph import backward_pass
 from tazza.operator import SparseGradient, blob, ends, operator_def, schema
 from tazza.operator.gradient import GradientRequest
@@ -158,3 +158,8 @@ def test_dense_and_sparse_gradients_do_not_mix() -> None:
 def test_forbidden_gradients_say_why() -> None:
     with pytest.raises(GradientError, match="Accuracy must not be asked for its gradient"):
         backward_pass([op("Accuracy", "x label", "a")], ["a"])
+
+
+def test_targets_are_a_list() -> None:
+    with pytest.raises(ArgumentError, match="targets is the text 'loss', not a list"):
+        backward_pass([op("Relu", "x", "loss")], "loss")

@@ -228,3 +228,10 @@ def test_explain_says_who_runs(ws: Workspace) -> None:
     assert net.explain()[0][1] == "not run yet"
     net.run()
     assert net.explain()[0][1].startswith("not CUDNN: no such engine; ")
+
+
+def test_a_closed_net_does_not_run(ws: Workspace) -> None:
+    net = ws.create_net(relu_net("n", ("x", "y")))
+    ws.delete_net("n")
+    with pytest.raises(NetError, match="net 'n' is closed"):
+        net.run()

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tazza.db.base import open_db
 from tazza.db.images import (
+    DIGIT_FRAME,
     IDX_KINDS,
     LabelledImages,
     Progress,
@@ -94,7 +95,12 @@ def prepare(
     """
     if data == DIGITS:
         _refuse_test_data(data, test_data)
-        return _written(folder, {"data": DIGITS, "seed": seed}, lambda: _digits(seed), progress)
+        return _written(
+            folder,
+            {"data": DIGITS, "share": TEST_SHARE, "frame": DIGIT_FRAME, "seed": seed},
+            lambda: _digits(seed),
+            progress,
+        )
     path = Path(data)
     if not path.exists():
         raise FileError(f"'{data}' does not exist", hint=f"name a folder, a database, or {DIGITS!r}")

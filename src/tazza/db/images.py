@@ -28,7 +28,10 @@ COMMIT_EVERY = 10_000
 """Records of one transaction."""
 
 DIGIT_SIZE = 28
-"""Height and width of a written digit, in pixels: what MNIST has."""
+"""Height and width of an image of a digit, in pixels: what MNIST has."""
+
+DIGIT_FRAME = 4
+"""Pixels around the digit that stay black, as in MNIST: a convolution without padding sees borders less."""
 
 DIGIT_LEVEL_MAX = 16
 """Highest grey level of scikit-learn's digits."""
@@ -81,8 +84,8 @@ def held_back(labels: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np
 # -- where they come from ----------------------------------------------------------------------------------------------
 
 
-def load_digits(size: int = DIGIT_SIZE) -> LabelledImages:
-    """Return the 1797 handwritten digits of scikit-learn, scaled from 8x8 to `size` pixels a side.
+def load_digits() -> LabelledImages:
+    """Return the 1797 handwritten digits of scikit-learn, 8x8, scaled to 20x20 in a black frame: 28x28, as in MNIST.
 
     Raises:
         UnavailableError: scikit-learn is not installed.
@@ -96,9 +99,9 @@ def load_digits(size: int = DIGIT_SIZE) -> LabelledImages:
         ) from error
     bunch: Any = datasets.load_digits()
     levels = cast("NDArray[np.float64]", bunch.images)
-    return LabelledImages(
-        scale_bilinear(levels * (255 / DIGIT_LEVEL_MAX), size), cast("NDArray[Any]", bunch.target).astype(np.int32)
-    )
+    scaled = scale_bilinear(levels * (255 / DIGIT_LEVEL_MAX), DIGIT_SIZE - 2 * DIGIT_FRAME)
+    framed = np.pad(scaled, ((0, 0), (DIGIT_FRAME, DIGIT_FRAME), (DIGIT_FRAME, DIGIT_FRAME)))
+    return LabelledImages(framed, cast("NDArray[Any]", bunch.target).astype(np.int32))
 
 
 def scale_bilinear(images: NDArray[np.floating[Any]], size: int) -> NDArray[np.uint8]:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.device import scoped_device
-from tazza.errors import GradientError
+from tazza.errors import ArgumentError, GradientError
 from tazza.graph.versions import VersionedOps, Versions
 from tazza.operator import Gradient, SparseGradient, find_schema, gradient_for_op, operator_def
 from tazza.proto import DeviceOption, OperatorDef
@@ -42,8 +42,8 @@ class _Slot:
     def name(self) -> str:
         return self.op.output[self.index]
 
-    def rename(self, count: int) -> None:
-        self.op.output[self.index] = f"_{self.name}_autosplit_{count}"
+    def rename(self, number: int) -> None:
+        self.op.output[self.index] = f"_{self.name}_autosplit_{number}"
 
 
 @dataclass(slots=True)
@@ -75,11 +75,11 @@ class _Contribution:
 
 @dataclass(slots=True)
 class _Pass:
-    """State of one backward pass: `gradients` by blob, `gradient_of` the version that a blob's gradient belongs to."""
+    """State of one backward pass: the gradient of each blob, and the version of the blob that it belongs to."""
 
     ssa: VersionedOps
     gradients: dict[str, Gradient] = field(default_factory=dict[str, Gradient])
-    gradient_of: dict[str, int] = field(default_factory=dict[str, int])
+    version_of_gradient: dict[str, int] = field(default_factory=dict[str, int])
     contributions: defaultdict[tuple[str, int], list[_Contribution]] = field(default_factory=lambda: defaultdict(list))
     emitted: list[OperatorDef] = field(default_factory=list[OperatorDef])
 
@@ -102,8 +102,10 @@ def backward_pass(
     Raises:
         GradientError: an operator's gradient is forbidden or missing, a blob that is needed was overwritten, dense
             and sparse gradients of one blob meet, or the output of a StopGradient is never read.
-        SchemaError, ArgumentError: an operator is not legal.
+        SchemaError, ArgumentError: an operator is not legal, or `targets` is one text.
     """
+    if isinstance(targets, str):
+        raise ArgumentError(f"targets is the text {targets!r}, not a list", hint=f"pass [{targets!r}]")
     state = _Pass(VersionedOps(ops))
     _check_stops(state.ssa)
     _start(state, targets if isinstance(targets, Mapping) else dict.fromkeys(targets), scope)
@@ -127,7 +129,7 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
     """Enter the gradients of the targets; the caller counts as the last reader of each."""
     for name, gradient in targets.items():
         version = state.ssa.last.setdefault(name, 0)
-        state.gradient_of[name] = version
+        state.version_of_gradient[name] = version
         state.ssa.readers[name, version].append(len(state.ssa.ops))
         if gradient is None:
             start = operator_def(
@@ -154,7 +156,7 @@ def _visit(state: _Pass, position: int) -> None:
         name = op.input[position_in]
         if gradient is not None:
             _contribute(state, versions, name, gradient, local)
-            state.gradient_of[name] = versions.read[name]
+            state.version_of_gradient[name] = versions.read[name]
         # A missing gradient only hides an earlier one when the operator overwrote the blob, which made that gradient
         # another version's.
         if gradient is not None or name not in state.gradients or name in op.output:
@@ -172,7 +174,7 @@ def _check_reads(
         for name in op.input:
             if name in outputs_of:
                 blob = outputs_of[name]
-                _check_version(versions, name, blob, versions.written[blob], state.gradient_of.get(blob, 0))
+                _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
             elif name in versions.written:
                 _check_version(versions, name, name, versions.written[name], state.ssa.last[name])
             elif name in versions.read:
@@ -181,7 +183,7 @@ def _check_reads(
                 raise GradientError(
                     f"{op.type} reads {name!r}, which neither {versions.op.type} nor one of its gradient operators has"
                 )
-        local.update((name, _Slot(op, i)) for i, name in enumerate(op.output))
+        local.update((name, _Slot(op, position)) for position, name in enumerate(op.output))
     return local
 
 
@@ -198,19 +200,18 @@ def _check_version(versions: Versions, name: str, blob: str, needed: int, presen
 def _contribute(
     state: _Pass, versions: Versions, name: str, gradient: str | SparseGradient, local: Mapping[str, _Slot]
 ) -> None:
+    """Note a gradient of the version of `name` that was read; on the device of who makes it, here or further back."""
     parts = tuple(_Part(part, local.get(part)) for part in _names(gradient))
-    made = next((part.slot.op for part in parts if part.slot is not None), versions.op)
-    contribution = _Contribution(parts, made.device_option)
+    maker = next((part.slot.op for part in parts if part.slot is not None), versions.op)
     listed = state.contributions[name, versions.read[name]]
-    # An operator that reads a blob twice names one gradient for it once.
-    if not any(
-        part.slot is not None and part.name == other.name
-        for c in listed
-        for other in c.parts
-        for part in parts
-        if other.slot is part.slot
-    ):
-        listed.append(contribution)
+    # An operator that reads a blob twice may name one gradient for both.
+    if not _already_listed(listed, parts):
+        listed.append(_Contribution(parts, maker.device_option))
+
+
+def _already_listed(listed: Sequence[_Contribution], parts: Sequence[_Part]) -> bool:
+    slots = {id(part.slot) for contribution in listed for part in contribution.parts if part.slot is not None}
+    return any(id(part.slot) in slots for part in parts if part.slot is not None)
 
 
 def _accumulate(state: _Pass, position: int) -> None:

@@ -103,6 +103,9 @@ class Predictor:
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
+        if values is not None and not isinstance(values, Mapping):
+            kind = type(values).__name__
+            raise ArgumentError(f"{self!r} takes inputs by name, not a {kind}", hint=f"run({self.inputs[0]}=...)")
         given = dict(values) if values is not None else {}
         twice = sorted(given.keys() & named.keys())
         if twice:

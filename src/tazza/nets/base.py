@@ -46,6 +46,7 @@ class NetBase(Observable):
         check_net(self.definition)
         self.operators: list[Operator] = []
         self._running = threading.Lock()
+        self._closed = False
         try:
             for position, op in enumerate(self.definition.op):
                 self.operators.append(self._operator(position, op, strict))
@@ -83,8 +84,10 @@ class NetBase(Observable):
 
         Raises:
             TazzaError: the first error; every blob stays valid, parameters may be partly updated.
-            NetError: the net is running already.
+            NetError: the net is running already, or closed.
         """
+        if self._closed:
+            raise NetError(f"net {self.name!r} is closed", hint="create it again")
         if not self._running.acquire(blocking=False):
             raise NetError(
                 f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
@@ -123,6 +126,7 @@ class NetBase(Observable):
 
     def close(self) -> None:
         """End what the operators keep between runs; the net cannot run afterwards."""
+        self._closed = True
         for operator in self.operators:
             operator.close()
 

@@ -140,6 +140,7 @@ HostFactory: TypeAlias = "Callable[[Operator], tuple[Call, Callable[[], None] | 
 class Kernel:
     """One way to compute an operator type: by `prepare`, or, when it needs blobs and the workspace, by `host`.
 
+    Exactly one of the two is there, and an operator type has either only host kernels or none.
     `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as
     `operands.state`. `accepts(letter, spec)` says of each input whether its layout can be taken as it is.
     """
@@ -153,6 +154,11 @@ class Kernel:
     accepts: Callable[[str, Spec], bool] = accepts_strided
     function: Callable[..., Any] | None = None
     module: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the rule that code which takes a kernel relies on."""
+        if (self.prepare is None) == (self.host is None):
+            raise SchemaError(f"kernel of {self.type} for {self.engine}: give prepare or host, and one of them only")
 
 
 KERNELS: Registry[tuple[str, str, str], Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)

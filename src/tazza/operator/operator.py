@@ -196,7 +196,8 @@ class Operator(Observable):
                 break
         else:
             reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in passed)
-            raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=reasons)
+            hint = reasons if reasons else f"no engine is there for {self.place.kind}"
+            raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=hint)
         first = self._kernel(passed[-1].engine)
         self._state(first)
         if first.host is not None and self._host is None:

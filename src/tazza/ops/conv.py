@@ -6,6 +6,8 @@ P and K their products. With order NCHW the blobs are
     X (N, C, in...)    W (M, C/G, k...)    b (M)    Y (N, M, out...)
 
 and with NHWC the channels stand last, in W as well: (M, k..., C/G). How `out` follows from `in`: see `ops.window`.
+
+Since the four differ by name only, their rules stand first, and `_declare` at the end puts each schema together.
 """
 
 from __future__ import annotations
@@ -139,8 +141,10 @@ def conv_gradient_cost(
     return Cost(flops, X.nbytes + W.nbytes + dY.nbytes, written, W.nbytes)
 
 
-def conv_gradients(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array | None, dX: Array | None) -> None:
-    """Dw = dy (x) patches, db = sum of dy, and dx scatters w^T dy back over the windows."""
+def conv_gradient_reference(
+    op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array | None, dX: Array | None
+) -> None:
+    """Multiply dY with patches for dW, sum it for db, and scatter W^T dY back over the windows for dX."""
     patches, w = _patches(op, X, W), _kernels(op, W)
     N, G, _, P, _ = patches.shape
     dy_image = channels_first(op.order, dY)
@@ -219,7 +223,7 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
     backward.infer(conv_gradient_infer)
     backward.cost(conv_gradient_cost)
     backward.name_outputs(conv_gradient_outputs)
-    kernel(backward)(conv_gradients)
+    kernel(backward)(conv_gradient_reference)
     return forward, backward
 
 

@@ -1,17 +1,16 @@
 """Sliding windows: the arguments, sizes and paddings that convolution and pooling share.
 
-Letters: D spatial dimensions, each with in (image size), out (number of windows), k (kernel), s (stride), d
-    (dilation), head and tail (padding
-before and after). A dilated kernel covers d * (k - 1) + 1 elements.
+Letters: D spatial dimensions; for each one `in` (image size), `out` (number of windows), `k` (kernel), `s` (stride),
+`d` (dilation), `head` and `tail` (padding before and after). A dilated kernel covers d * (k - 1) + 1 elements.
 
 The size rules by `legacy_pad` (from recorded runs of Caffe2, which took them from Caffe and TensorFlow):
 
-    NOTSET                 out = floor((in + head + tail - cover) / s) + 1
-    VALID                  the same without padding
-    SAME                   out = ceil(in / s); head = half of what is needed, rounded to zero, tail the rest; both may
-    be negative CAFFE_LEGACY_POOLING   out = ceil((in + 2 head - k) / s) + 1, one less when head > 0 and the last
-    window would begin behind
-                           in + head; tail grows by what rounding up added; dilation is not looked at
+    NOTSET                  out = floor((in + head + tail - cover) / s) + 1
+    VALID                   the same without padding
+    SAME                    out = ceil(in / s); half of the padding that this needs, rounded to zero, is the head, the
+                            rest the tail; both may be negative; no dilation
+    CAFFE_LEGACY_POOLING    out = ceil((in + 2 head - k) / s) + 1, one less when head > 0 and the last window would
+                            begin behind in + head; the tail grows by what rounding up added; no dilation
 """
 
 from __future__ import annotations
@@ -19,17 +18,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
-from tazza.operator import ArgSpec, OpView, arg, find_argument
+from tazza.operator import ArgSpec, Array, OpView, arg, find_argument
 from tazza.proto import OperatorDef
-
-Array: TypeAlias = NDArray[Any]
 
 
 class LegacyPad(enum.IntEnum):
@@ -171,7 +167,13 @@ class Window:
             head = int(needed / 2)
             return head, needed - head, out
         if self.legacy_pad is LegacyPad.CAFFE_LEGACY_POOLING:
+            op.require(self.dilation[axis] == 1, f"{self.legacy_pad.name} does not take dilation {self.dilation[axis]}")
             return head, *self._caffe_size(op, axis, extent)
+        op.require(
+            min(head, tail) >= -extent,
+            f"pads {head} and {tail} cut more off than the {extent} elements of dimension {axis}",
+            hint="a negative pad may cut off at most the image",
+        )
         op.require(
             extent + head + tail >= cover,
             f"the kernel covers {cover} elements of dimension {axis}, the padded image has {extent} + {head} + {tail}",
