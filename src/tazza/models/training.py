@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +23,7 @@ from typing import Self
 import numpy as np
 
 from tazza.db import DBReader, open_db
-from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError, TazzaError
+from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
 from tazza.operator import operator_def
 from tazza.proto import NetDef
 from tazza.tensor import Tensor
@@ -204,19 +202,9 @@ class Trainer:
         Raises:
             FileError, DBError: it cannot be written.
         """
-        target = Path(path).resolve()
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         names = [*self._state(), *self._feed_counters()]
-        save = operator_def("Save", names, [], db=str(temporary), db_type=CHECKPOINT_TYPE, absolute_path=1)
-        try:
-            self.workspace.run_operator(save)
-            temporary.replace(target)
-        except BaseException as error:
-            with suppress(OSError):
-                temporary.unlink()
-            if isinstance(error, OSError) and not isinstance(error, TazzaError):
-                raise FileError(f"cannot write the checkpoint '{target}': {error.strerror}") from error
-            raise
+        save = operator_def("Save", names, [], db=str(Path(path).resolve()), db_type=CHECKPOINT_TYPE, absolute_path=1)
+        self.workspace.run_operator(save)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint: restore all it holds, and take the readers to where they were.
