@@ -235,12 +235,13 @@ def _dense(gradient: Any, blobs: dict[str, Array], like: Array) -> Array:
 
 
 def _every_second(array: Array) -> Tensor | Array:
-    """Return a tensor with the elements of `array`, of which each has an unused neighbour in memory."""
+    """Return a tensor with the elements of `array`, of which each has an unused neighbour in memory, a wrong one."""
     if array.ndim == 0 or array.size == 0 or array.dtype == object:
         return array
-    wide = Tensor.from_numpy(np.repeat(array, 2, axis=-1))
+    wide = np.repeat(array, 2, axis=-1)
+    wide[..., 1::2] = np.nan if array.dtype.kind == "f" else ~array
     steps = [step // array.itemsize * 2 for step in np.ascontiguousarray(array).strides]
-    return wide.view(array.shape, strides=steps)
+    return Tensor.from_numpy(wide).view(array.shape, strides=steps)
 
 
 def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[Array]) -> None:

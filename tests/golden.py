@@ -17,7 +17,10 @@ FOLDER = Path(__file__).parent / "data" / "golden"
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded run: operator, inputs and outputs in order, and the gradient operators that Caffe2 emits."""
+    """One recorded run: operator, inputs and outputs in order, and the gradient operators that Caffe2 emits.
+
+    An input that is no tensor is the text that Caffe2 shows for it, which names its type.
+    """
 
     name: str
     definition: OperatorDef

@@ -93,7 +93,7 @@ def test_the_fallback_is_asked_last_and_hidden_by_own_keys() -> None:
     [
         (colours(crimson=1, purple=2), "crimsom", "did you mean crimson?"),
         (colours(crimson=1, purple=2), "xyz", "known: crimson, purple"),
-        (colours(**{f"c{i:02}": i for i in range(21)}), "xyz", "known: c00, .* c19 ..."),
+        (colours(**{f"c{i:02}": i for i in range(21)}), "xyz", "21 are known, none has a name like it"),
         (colours(), "xyz", "none is registered"),
     ],
     ids=["near", "all", "many", "none"],

@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
-import contextlib
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tazza.errors import GradientError
-from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_for_op
-from tazza.operator.gradient import GradientRule
+from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_for_op, operator_def
+from tazza.operator.gradient import GradientKind, NoGradient
 from tazza.proto import OperatorDef
 from tazza.tensor import Tensor
-from tests.check import engines_of
+from tests.check import TOLERANCE, check_engine, engines_of
 from tests.golden import FOLDER, Recording, operators, recordings
 
 ALL = [recording for type in operators() for recording in recordings(type)]
+
+LIMIT = (1e-4, 1e-5)
+"""(relative, absolute) that the recordings themselves allow; no slack goes beyond."""
+
+SLACK = {"SpatialBNGradient-case01": 2.0, "SpatialBNGradient-case02": 3.0}
+"""Factor on the tolerance of `tests.check`: sums over 192 and 162 elements that nearly cancel, in another order."""
+
+REFUSED = dict.fromkeys([f"Cast-case{number:02}" for number in (0, 1, 3, 4)], "'from_type'")
+"""Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back."""
 
 
 def run_recording(recording: Recording, engine: str) -> None:
     """Run a recording on an engine and compare every output."""
     blobs = LocalBlobs()
-    for name, value in zip(recording.definition.input, recording.inputs, strict=True):
-        blobs.create_blob(name).set(Tensor.from_numpy(value))
+    slots = find_schema(recording.definition.type).view(recording.definition).input_slots
+    for name, letter, value in zip(recording.definition.input, slots, recording.inputs, strict=True):
+        feed(blobs, name, find_schema(recording.definition.type).inputs_by_letter[letter].type_name, value)
     definition = OperatorDef()
     definition.CopyFrom(recording.definition)
     definition.engine = engine
     operator = Operator(definition, blobs)
     with np.errstate(all="ignore"):
         operator.run()
-    if operator.choices:
-        assert operator.choices[-1].engine == engine
+    check_engine(operator, engine)
+    drawn = recording.definition.device_option.HasField("random_seed")
     for blob, wanted in zip(operator.outputs, recording.outputs, strict=True):
-        got = blob.tensor().plain()
-        assert got.shape == wanted.shape
-        assert got.dtype == wanted.dtype
-        if wanted.dtype.kind == "f":
-            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-        else:
-            np.testing.assert_array_equal(got, wanted)
+        assert_equal(blob.tensor().plain(), wanted, SLACK.get(recording.name, 1.0), bits=drawn)
     operator.close()
+
+
+def feed(blobs: LocalBlobs, name: str, type_name: str | None, value: NDArray[Any]) -> None:
+    """Put a recorded input into a blob; of one that is no tensor the recording has the text that names its type."""
+    if type_name is None:
+        blobs.create_blob(name).set(Tensor.from_numpy(value))
+        return
+    assert type_name in value.item().decode()
+    Operator(operator_def("CreateMutex", [], [name]), blobs).run()
+    assert blobs.blobs[name].type_name == type_name
+
+
+def assert_equal(got: NDArray[Any], wanted: NDArray[Any], slack: float, *, bits: bool) -> None:
+    """Assert equal shape, dtype and values: all bits of what was drawn at random, other floats to rounding."""
+    assert got.shape == wanted.shape
+    assert got.dtype == wanted.dtype
+    if wanted.dtype.kind == "f" and not bits:
+        rtol, atol = (min(base * slack, limit) for base, limit in zip(TOLERANCE[got.dtype.name], LIMIT, strict=True))
+        np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
+    elif wanted.dtype == np.float32:
+        np.testing.assert_array_equal(np.ascontiguousarray(got).view(np.uint32), wanted.view(np.uint32))
+    else:
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize(
@@ -50,20 +78,34 @@ def test_outputs(recording: Recording, engine: str) -> None:
     run_recording(recording, engine)
 
 
-WITH_GRADIENT = [r for r in ALL if r.gradient or isinstance(find_schema(r.definition.type).gradient_rule, GradientRule)]
-
-
-@pytest.mark.parametrize("recording", WITH_GRADIENT, ids=lambda r: r.name)
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
 def test_gradient_definitions(recording: Recording) -> None:
+    """The recorded ones exactly; none where nothing was recorded, except where Caffe2 and tazza refuse."""
     op = find_schema(recording.definition.type).view(recording.definition)
     given = [f"{name}_grad" for name in recording.definition.output]
-    if recording.gradient:
+    rule = op.schema.gradient_rule
+    refused = REFUSED.get(recording.name)
+    if isinstance(rule, NoGradient) and rule.kind is not GradientKind.ENDS:
+        refused = op.type
+    if refused is None:
         assert gradient_for_op(op, given)[0] == recording.gradient
         return
-    # Nothing was recorded: Caffe2 emits nothing, or refuses (a Cast whose from_type is not said).
-    with contextlib.suppress(GradientError):
-        assert gradient_for_op(op, given)[0] == []
+    assert recording.gradient == []
+    with pytest.raises(GradientError, match=refused):
+        gradient_for_op(op, given)
+
+
+def test_exceptions_are_recordings() -> None:
+    assert {*SLACK, *REFUSED} <= {recording.name for recording in ALL}
 
 
 def test_every_operator_with_recordings_is_here() -> None:
     assert {path.stem for path in FOLDER.glob("*.npz")} <= set(SCHEMAS.keys())
+
+
+WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorProtosDBInput"}
+"""Operators that compute no tensor from tensors, but work on files, locks or the log."""
+
+
+def test_every_operator_that_computes_tensors_has_recordings() -> None:
+    assert set(SCHEMAS.keys()) - set(operators()) == WITHOUT_TENSORS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, ShapeError
 from tazza.graph import backward_pass
-from tazza.operator import operator_def, run_op
+from tazza.operator import OpView, gradient_for_op, operator_def, run_op
+from tazza.proto import OperatorDef
 from tazza.workspace import Workspace
-from tests.check import Case, check_op, on_all_engines
+from tests import check
+from tests.check import Case, assert_close, check_op, engines_of, on_all_engines, run
 
 Array = NDArray[Any]
 
@@ -23,19 +26,32 @@ def values(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def convolve(pads: list[int], strides: list[int], dilations: list[int], group: int = 1) -> Any:
-    """Return a convolution as the definition says it: one sum for each output element, in float64."""
+def convolve(
+    *,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+) -> Any:
+    """Return a convolution as the definition says it: one sum for each output element, in float64.
+
+    Lists left out are 0 for pads and 1 for strides and dilations.
+    """
 
     def function(X: Array, W: Array, b: Array | None = None) -> Array:
         D = X.ndim - 2
-        x = np.pad(X.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:D], pads[D:], strict=True)])
+        before_after = [0] * (2 * D) if pads is None else pads
+        step = [1] * D if strides is None else strides
+        spread = [1] * D if dilations is None else dilations
+        around = zip(before_after[:D], before_after[D:], strict=True)
+        x = np.pad(X.astype(np.float64), [(0, 0), (0, 0), *around])
         kernel, M, Cg = W.shape[2:], W.shape[0], W.shape[1]
-        cover = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
-        out = [(n - c) // s + 1 for n, c, s in zip(x.shape[2:], cover, strides, strict=True)]
+        cover = [d * (k - 1) + 1 for k, d in zip(kernel, spread, strict=True)]
+        out = [(n - c) // s + 1 for n, c, s in zip(x.shape[2:], cover, step, strict=True)]
         Y = np.zeros((X.shape[0], M, *out))
         for m, place in product(range(M), np.ndindex(*out)):
             first = m // (M // group) * Cg
-            where = [slice(p * s, p * s + c, d) for p, s, c, d in zip(place, strides, cover, dilations, strict=True)]
+            where = [slice(p * s, p * s + c, d) for p, s, c, d in zip(place, step, cover, spread, strict=True)]
             Y[(slice(None), m, *place)] = (x[(slice(None), slice(first, first + Cg), *where)] * W[m]).sum(
                 axis=tuple(range(1, D + 2))
             )
@@ -57,32 +73,22 @@ CASES = [
     Case(
         "Conv",
         [values(2, 3, 7, 6), values(5, 3, 3, 2), values(5)],
-        convolve([0] * 4, [1, 1], [1, 1]),
+        convolve(),
         {"kernels": [3, 2]},
         batched=(0,),
     ),
     Case(
         "Conv",
         [values(2, 4, 9, 8), values(6, 2, 3, 2), values(6)],
-        convolve([1, 0, 2, 3], [2, 3], [2, 1], group=2),
-        {
-            "kernel_h": 3,
-            "kernel_w": 2,
-            "stride_h": 2,
-            "stride_w": 3,
-            "dilations": [2, 1],
-            "pad_t": 1,
-            "pad_l": 0,
-            "pad_b": 2,
-            "pad_r": 3,
-            "group": 2,
-        },
+        convolve(pads=[1, 0, 2, 3], strides=[2, 3], dilations=[2, 1], group=2),
+        {"kernel_h": 3, "kernel_w": 2, "stride_h": 2, "stride_w": 3, "dilations": [2, 1], "group": 2}
+        | {"pad_t": 1, "pad_l": 0, "pad_b": 2, "pad_r": 3},
         id="everything",
     ),
     Case(
         "Conv",
         [values(3, 4, 5, 7), values(6, 4, 1, 1), values(6)],
-        convolve([0] * 4, [1, 1], [1, 1]),
+        convolve(),
         {"kernel": 1},
         batched=(0,),
         id="1x1",
@@ -90,21 +96,21 @@ CASES = [
     Case(
         "Conv",
         [values(3, 4, 5, 7), values(6, 2, 1, 1)],
-        convolve([0] * 4, [1, 1], [1, 1], group=2),
+        convolve(group=2),
         {"kernel": 1, "group": 2},
         id="1x1-groups",
     ),
     Case(
         "Conv",
         [values(2, 6, 5, 7), values(6, 1, 3, 3), values(6)],
-        convolve([1] * 4, [1, 1], [1, 1], group=6),
+        convolve(pads=[1] * 4, group=6),
         {"kernel": 3, "pad": 1, "group": 6},
         id="depthwise",
     ),
     Case(
         "Conv",
         [values(2, 7, 6, 4), values(6, 3, 2, 2), values(6)],
-        channels_last(convolve([1] * 4, [2, 2], [1, 1], group=2)),
+        channels_last(convolve(pads=[1] * 4, strides=[2, 2], group=2)),
         {"kernels": [3, 2], "pad": 1, "stride": 2, "group": 2, "order": "NHWC"},
         batched=(0,),
         id="nhwc",
@@ -112,28 +118,28 @@ CASES = [
     Case(
         "Conv",
         [values(2, 5, 7, 4), values(6, 1, 1, 4), values(6)],
-        channels_last(convolve([0] * 4, [1, 1], [1, 1])),
+        channels_last(convolve()),
         {"kernel": 1, "order": "nhwc"},
         id="nhwc-1x1",
     ),
     Case(
         "Conv1D",
         [values(2, 3, 8), values(5, 3, 3), values(5)],
-        convolve([2, 1], [2], [1]),
+        convolve(pads=[2, 1], strides=[2]),
         {"kernels": [3], "pads": [2, 1], "strides": [2]},
     ),
-    Case("Conv2D", [values(1, 3, 7, 6), values(5, 3, 3, 2)], convolve([0] * 4, [1, 1], [1, 1]), {"kernels": [3, 2]}),
+    Case("Conv2D", [values(1, 3, 7, 6), values(5, 3, 3, 2)], convolve(), {"kernels": [3, 2]}),
     Case(
         "Conv3D",
         [values(2, 3, 5, 4, 6), values(4, 3, 2, 3, 2), values(4)],
-        convolve([1, 0, 1, 0, 1, 1], [1, 1, 2], [1, 1, 2]),
+        convolve(pads=[1, 0, 1, 0, 1, 1], strides=[1, 1, 2], dilations=[1, 1, 2]),
         {"kernels": [2, 3, 2], "pads": [1, 0, 1, 0, 1, 1], "strides": [1, 1, 2], "dilations": [1, 1, 2]},
         slack=4,
     ),
     Case(
         "Conv",
         [values(2, 3, 7, 6), values(5, 3, 3, 3)],
-        convolve([1, 0, 1, 1], [2, 2], [1, 1]),
+        convolve(pads=[1, 0, 1, 1], strides=[2, 2]),
         {"kernel": 3, "stride": 2, "legacy_pad": 2},
         id="same",
     ),
@@ -184,23 +190,51 @@ def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception]
         run_op("Conv", *inputs, **args)
 
 
-@pytest.mark.parametrize(
-    ("args", "letters"),
-    [
-        ({}, "dW db dX"),
-        ({"no_bias": 1}, "dW dX"),
-        ({"no_gradient_to_input": 1}, "dW db"),
-        ({"no_bias": 1, "no_gradient_to_input": 1}, "dW"),
-    ],
-)
-def test_forms_of_the_gradient(args: dict[str, int], letters: str) -> None:
+def gradient_by_place(X: Array, W: Array, dY: Array) -> dict[str, Array]:
+    """Return the gradients without pads and strides: each element of dY adds a window of X to dW, and W to dX."""
+    dW, dX = np.zeros(W.shape), np.zeros(X.shape)
+    for n, m, *place in np.ndindex(dY.shape):
+        where = (n, slice(None), *(slice(p, p + k) for p, k in zip(place, W.shape[2:], strict=True)))
+        dW[m] += dY[(n, m, *place)] * X[where].astype(np.float64)
+        dX[where] += dY[(n, m, *place)] * W[m].astype(np.float64)
+    return {"dW": dW, "db": dY.astype(np.float64).sum((0, 2, 3)), "dX": dX}
+
+
+FORMS: list[tuple[dict[str, Any], str]] = [
+    ({}, "dW db dX"),
+    ({"no_bias": 1}, "dW dX"),
+    ({"no_gradient_to_input": 1}, "dW db"),
+    ({"no_bias": 1, "no_gradient_to_input": 1}, "dW"),
+]
+
+
+@pytest.mark.parametrize("engine", engines_of("ConvGradient"))
+@pytest.mark.parametrize(("args", "letters"), FORMS)
+def test_forms_of_the_gradient(args: dict[str, Any], letters: str, engine: str) -> None:
     X, W, dY = values(2, 3, 6, 5), values(4, 3, 3, 2), values(2, 4, 4, 4)
-    full = run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=3)
-    wanted = letters.split()
-    arguments: dict[str, Any] = args
-    results = run_op("ConvGradient", X, W, dY, kernels=[3, 2], outputs=len(wanted), **arguments)
-    for letter, result in zip(wanted, results if len(wanted) > 1 else [results], strict=True):
-        np.testing.assert_allclose(result, full[("dW", "db", "dX").index(letter)], rtol=1e-5)
+    wanted = gradient_by_place(X, W, dY)
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], letters.split(), kernels=[3, 2], **args)
+    results, _ = run(definition, [X, W, dY], engine)
+    for letter, result in zip(letters.split(), results, strict=True):
+        assert_close(result, wanted[letter])
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if len(case.inputs) == 3], ids=lambda case: case.type + case.id
+)
+def test_a_wrong_gradient_of_the_bias_is_noticed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in a thousand too much, in one of three gradients: what the harness must see."""
+
+    def wrong(op: OpView, given: Sequence[Any]) -> tuple[list[OperatorDef], list[Any]]:
+        emitted, gradients = gradient_for_op(op, given)
+        db = gradients[2]
+        assert isinstance(db, str)
+        return [*emitted, operator_def("Scale", [db], [db], scale=1.001)], gradients
+
+    monkeypatch.setattr(check, "gradient_for_op", wrong)
+    for engine in engines_of(case.type):
+        with pytest.raises(AssertionError, match="input 2"):
+            check.check_gradient(case, engine)
 
 
 SIZES = [

@@ -28,21 +28,21 @@ CASES = [
     Case(
         "Conv",
         [values(2, 4, 9, 8), values(6, 2, 3, 2), values(6)],
-        convolve([0] * 4, [2, 1], [1, 3], group=2),
+        convolve(strides=[2, 1], dilations=[1, 3], group=2),
         {"kernels": [3, 2], "strides": [2, 1], "dilations": [1, 3], "group": 2},
         id="copy",
     ),
     Case(
         "Conv",
         [values(2, 9, 8, 4), values(6, 3, 2, 2), values(6)],
-        channels_last(convolve([0] * 4, [2, 1], [1, 3], group=2)),
+        channels_last(convolve(strides=[2, 1], dilations=[1, 3], group=2)),
         {"kernels": [3, 2], "strides": [2, 1], "dilations": [1, 3], "group": 2, "order": "NHWC"},
         id="copy-nhwc",
     ),
     Case(
         "Conv",
         [values(2, 3, 7, 6), values(5, 3, 3, 2)],
-        convolve([0, 2, 0, 0], [1, 1], [1, 1]),
+        convolve(pads=[0, 2, 0, 0]),
         {"kernels": [3, 2], "pads": [0, 2, 0, 0]},
         batched=(0,),
         id="one side padded",
@@ -50,7 +50,7 @@ CASES = [
     Case(
         "Conv",
         [values(2, 9, 8, 4), values(6, 3, 2, 2), values(6)],
-        channels_last(convolve([1, 0, 2, 3], [2, 3], [2, 1], group=2)),
+        channels_last(convolve(pads=[1, 0, 2, 3], strides=[2, 3], dilations=[2, 1], group=2)),
         {
             "kernels": [3, 2],
             "strides": [2, 3],
@@ -65,28 +65,28 @@ CASES = [
     Case(
         "Conv",
         [values(2, 3, 9, 8), values(5, 3, 2, 3)],
-        convolve([0] * 4, [3, 2], [1, 2]),
+        convolve(strides=[3, 2], dilations=[1, 2]),
         {"kernels": [2, 3], "strides": [3, 2], "dilations": [1, 2]},
         id="stride over kernel",
     ),
     Case(
         "Conv1D",
         [values(2, 3, 6), values(5, 3, 1), values(5)],
-        lambda X, W, b: convolve([0, 0], [4], [1])(X[..., :5], W, b),  # pyright: ignore[reportUnknownLambdaType] -- Case.expected is Any
+        lambda X, W, b: convolve(strides=[4])(X[..., :5], W, b),  # pyright: ignore[reportUnknownLambdaType] -- Case.expected is Any
         {"kernels": [1], "strides": [4], "legacy_pad": 2},
         id="negative pad",
     ),
     Case(
         "Conv1D",
         [values(2, 8, 6), values(4, 3, 3), values(4)],
-        channels_last(convolve([2, 1], [2], [1], group=2)),
+        channels_last(convolve(pads=[2, 1], strides=[2], group=2)),
         {"kernels": [3], "pads": [2, 1], "strides": [2], "group": 2, "order": "NHWC"},
         id="1d-nhwc",
     ),
     Case(
         "Conv3D",
         [values(2, 5, 4, 6, 4), values(6, 2, 3, 2, 2), values(6)],
-        channels_last(convolve([1, 0, 1, 0, 1, 1], [1, 1, 2], [1, 1, 2], group=2)),
+        channels_last(convolve(pads=[1, 0, 1, 0, 1, 1], strides=[1, 1, 2], dilations=[1, 1, 2], group=2)),
         {
             "kernels": [2, 3, 2],
             "pads": [1, 0, 1, 0, 1, 1],
@@ -101,7 +101,7 @@ CASES = [
     Case(
         "Conv",
         [values(2, 2, 4, 3, 3, 5), values(3, 2, 2, 1, 2, 3), values(3)],
-        convolve([0, 0, 0, 1, 1, 0, 0, 0], [1, 2, 1, 1], [2, 1, 1, 1]),
+        convolve(pads=[0, 0, 0, 1, 1, 0, 0, 0], strides=[1, 2, 1, 1], dilations=[2, 1, 1, 1]),
         {"kernels": [2, 1, 2, 3], "pads": [0, 0, 0, 1, 1, 0, 0, 0], "strides": [1, 2, 1, 1], "dilations": [2, 1, 1, 1]},
         slack=4,
         id="4d",
@@ -109,7 +109,7 @@ CASES = [
     Case(
         "Conv",
         [values(3, 5, 7, 4), values(6, 1, 1, 2), values(6)],
-        channels_last(convolve([0] * 4, [1, 1], [1, 1], group=2)),
+        channels_last(convolve(group=2)),
         {"kernel": 1, "group": 2, "order": "NHWC"},
         batched=(0,),
         id="1x1-nhwc-groups",
@@ -117,7 +117,7 @@ CASES = [
     Case(
         "Conv",
         [values(2, 3, 6, 5), values(4, 3, 1, 1), values(4)],
-        convolve([0, 1, 0, 1], [2, 1], [1, 1]),
+        convolve(pads=[0, 1, 0, 1], strides=[2, 1]),
         {"kernel": 1, "strides": [2, 1], "pads": [0, 1, 0, 1]},
         id="1x1 with stride and pad",
     ),

@@ -1,0 +1,204 @@
+"""Record runs of the genuine Caffe2 into `tests/data/golden/<Op>.npz`, for operators that compute tensors.
+
+Needs Caffe2 as it came with PyTorch 1.8.1, Python 3.8 and NumPy 1.23, and nothing of tazza; this file therefore runs
+on Python 3.8 too:
+
+    python3.8 tools/record_golden.py [FOLDER]
+
+Keys of a file: `caseNN/op` the serialized OperatorDef, `caseNN/inJ` and `caseNN/outJ` the blobs in the order of the
+OperatorDef (text has dtype S; a blob that is no tensor is the text that Caffe2 shows for it), `caseNN/gradJ` the
+OperatorDefs that the gradient maker emits when the gradient of output `y` is called `y_grad`. Each case runs three
+times, each time as the first run of a new operator in an empty workspace, and is refused unless all three agree to
+the last bit.
+
+Left out are operators that give no tensor: Print, Save, CreateMutex, CreateDB; and those that read files: Load and
+TensorProtosDBInput.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "data" / "golden"
+RUNS = 3
+MUTEX = "a mutex"
+"""Stands for an input that `CreateMutex` makes."""
+
+
+class Call(NamedTuple):
+    """One case: inputs by name, names of the outputs (an input's name: in place), arguments, seed of the operator."""
+
+    inputs: dict[str, Any]
+    outputs: list[str]
+    arguments: dict[str, Any]
+    seed: int | None = None
+
+
+def main() -> None:
+    """Record all cases."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    for operator, calls in [*copies(), *counters(), *losses(), *given_fills(), *random_fills()]:
+        stored: dict[str, Any] = {}
+        for number, call in enumerate(calls):
+            stored.update({f"case{number:02}/{key}": value for key, value in record(operator, call).items()})
+        np.savez_compressed(str(folder / f"{operator}.npz"), **stored)
+        print(operator, len(calls))
+
+
+def record(operator: str, call: Call) -> dict[str, Any]:
+    """Return the parts of one case.
+
+    Raises:
+        RuntimeError: the runs do not agree, so there is nothing to record.
+    """
+    runs = [run(operator, call) for _ in range(RUNS)]
+    for again in runs[1:]:
+        if {key: value.tobytes() for key, value in again.items()} != {k: v.tobytes() for k, v in runs[0].items()}:
+            raise RuntimeError(f"{operator} with {call.arguments}: two runs do not give the same")
+    return runs[0]
+
+
+def run(operator: str, call: Call) -> dict[str, Any]:
+    """Run a case once in an empty workspace and return its parts."""
+    core, workspace, protos = caffe2()
+    workspace.ResetWorkspace()
+    for name, value in call.inputs.items():
+        if isinstance(value, str) and value == MUTEX:
+            workspace.RunOperatorOnce(core.CreateOperator("CreateMutex", [], [name]))
+        else:
+            workspace.FeedBlob(name, value)
+    device = protos.DeviceOption()
+    if call.seed is not None:
+        device.random_seed = call.seed
+    inputs = list(call.inputs)
+    definition = core.CreateOperator(operator, inputs, call.outputs, device_option=device, **call.arguments)
+    parts: dict[str, Any] = {"op": as_bytes(definition)}
+    parts.update({f"in{i}": as_array(workspace.FetchBlob(name)) for i, name in enumerate(inputs)})
+    workspace.RunOperatorOnce(definition)
+    parts.update({f"out{i}": as_array(workspace.FetchBlob(name)) for i, name in enumerate(call.outputs)})
+    gradient = emitted(core, definition, [f"{name}_grad" for name in call.outputs])
+    parts.update({f"grad{i}": as_bytes(made) for i, made in enumerate(gradient)})
+    return parts
+
+
+def emitted(core: Any, definition: Any, given: list[str]) -> list[Any]:
+    """Return the OperatorDefs of the gradient; none where Caffe2 has no gradient maker or refuses."""
+    try:
+        return core.GradientRegistry.GetGradientForOp(definition, given)[0]
+    except Exception as error:
+        if not str(error).startswith("Exception when creating gradient for"):
+            raise
+        return []
+
+
+def as_bytes(message: Any) -> Any:
+    """Return a message as it is stored."""
+    return np.frombuffer(message.SerializeToString(), np.uint8)
+
+
+def as_array(value: Any) -> Any:
+    """Return a fetched blob as it is stored: text as dtype S."""
+    found: Any = np.array(value)
+    return found.astype("S") if found.dtype == object else found
+
+
+def caffe2() -> tuple[Any, Any, Any]:
+    """Return the modules `core`, `workspace` and `caffe2_pb2` of the genuine Caffe2."""
+    names = "caffe2.python.core", "caffe2.python.workspace", "caffe2.proto.caffe2_pb2"
+    core, workspace, protos = (import_module(name) for name in names)
+    return core, workspace, protos
+
+
+# -- the cases ---------------------------------------------------------------------------------------------------------
+
+
+def numbers(*shape: int) -> Any:
+    """Return float32 numbers in [0.1, 1.1) of that shape, the same in every run."""
+    return (np.random.RandomState(sum(shape)).random_sample(shape) + 0.1).astype(np.float32)
+
+
+def labels(*values: Any) -> Any:
+    """Return int32 labels."""
+    return np.array(values, np.int32)
+
+
+def copies() -> list[tuple[str, list[Call]]]:
+    """Operators that hand on what they get."""
+    x, i = numbers(2, 3, 5), np.arange(6).reshape(3, 2)
+    text = np.array([b"a", b"", b"longer"], object)
+    plain = [Call({"X": value}, ["Y"], {}) for value in (x, i, x[:0])]
+    return [
+        ("Copy", [*plain, Call({"X": text}, ["Y"], {})]),
+        ("StopGradient", [*plain, Call({"X": x}, ["X"], {})]),
+        ("CopyOnDeviceLike", [Call({"X": value, "like": i}, ["Y"], {}) for value in (x, i)]),
+        ("Summarize", [Call({"X": value}, ["Y"], {}) for value in (x, numbers(1, 7))]),
+    ]
+
+
+def counters() -> list[tuple[str, list[Call]]]:
+    """Operators that count, as their first run."""
+    starts = [np.array([0]), np.array([41]), np.array(7)]
+    return [
+        ("Iter", [Call({}, ["t"], {}), *(Call({"t": start}, ["t"], {}) for start in starts)]),
+        ("AtomicIter", [Call({"mutex": MUTEX, "t": start}, ["t"], {}) for start in starts]),
+    ]
+
+
+def losses() -> list[tuple[str, list[Call]]]:
+    """Cross entropy with labels; probabilities at and below the clip of 1e-20 too."""
+    tiny = np.array([[0, 1, 1e-20], [0.5, 1e-30, 2]], np.float32)
+    pairs = [
+        (numbers(3, 5), labels(4, 0, 2)),
+        (numbers(4, 3), labels([2], [0], [1], [1])),
+        (tiny, labels(0, 1)),
+        (numbers(0, 3), labels()),
+    ]
+    backward = [{"X": x, "label": label, "dY": numbers(len(x))} for x, label in pairs]
+    return [
+        ("LabelCrossEntropy", [Call({"X": x, "label": label}, ["Y"], {}) for x, label in pairs]),
+        ("LabelCrossEntropyGradient", [Call(inputs, ["dX"], {}) for inputs in backward]),
+    ]
+
+
+def given_fills() -> list[tuple[str, list[Call]]]:
+    """Fills with values that are given, of the element types that have no other recording."""
+
+    def calls(values: list[Any]) -> list[Call]:
+        return [
+            Call({}, ["Y"], {"shape": [2, 3], "values": values}),
+            Call({"X": np.zeros((1, 6))}, ["Y"], {"values": values}),
+            Call({"X": np.array([3, 2])}, ["Y"], {"values": values, "input_as_shape": 1}),
+        ]
+
+    whole = [1, -2, 3, 0, 32767, -32768]
+    return [
+        ("GivenTensorIntFill", calls([*whole[:4], 2**31 - 1, -(2**31)])),
+        ("GivenTensorInt16Fill", calls(whole)),
+        ("GivenTensorStringFill", calls(["a", "", "longer", "b", "c", "d e"])),
+    ]
+
+
+def random_fills() -> list[tuple[str, list[Call]]]:
+    """Fills with random numbers, as the first run of an operator with a seed."""
+
+    def calls(shape: list[int], **arguments: Any) -> list[Call]:
+        odd = Call({"X": np.zeros((3, 5, 1), np.float32)}, ["Y"], arguments, seed=2**32 - 1)
+        by_input = Call({"X": np.array([7, 3])}, ["Y"], {**arguments, "input_as_shape": 1}, seed=0)
+        return [Call({}, ["Y"], {**arguments, "shape": shape}, seed=1), odd, by_input]
+
+    return [
+        ("UniformFill", [*calls([80]), *calls([5, 7], min=-0.3, max=5e6)]),
+        ("UniformIntFill", [*calls([80], min=0, max=9), *calls([5, 7], min=-(2**31), max=2**31 - 1)]),
+        ("GaussianFill", [*calls([80]), *calls([5, 7], mean=-1.5, std=3.0)]),
+        ("XavierFill", calls([6, 5, 3, 2])),
+        ("MSRAFill", calls([6, 5, 3, 2])),
+    ]
+
+
+if __name__ == "__main__":
+    main()
