@@ -9,6 +9,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 OLDEST := $(VENV)-oldest
 CODE := src tests benchmarks tools $(wildcard examples)
 
+# Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv train test check format index proto test-oldest
 
 help:  ## List these commands
@@ -31,7 +34,7 @@ test: venv  ## Run all tests, and say what was skipped and why
 check: venv  ## Formatting, lint, types, gates and the fast tests: under a minute
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --threads
 	$(BIN)/pytest --quiet -m 'not slow' --numprocesses auto --maxprocesses 4 --dist worksteal
 
 format: venv  ## Format the code and mend what lint can mend

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,8 +165,8 @@ class Workspace:
             self._assign(name, tensor_proto_to_array(value))
         elif isinstance(value, Tensor):
             self._assign(name, value.plain())
-        elif isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
-            self._assign(name, cast("NDArray[Any]", value))
+        elif _is_array(value):
+            self._assign(name, value)
         else:
             kind = type(value).__name__
             raise ArgumentError(
@@ -305,6 +305,11 @@ class Workspace:
             net.close()
         if pool is not None:
             pool.shutdown()
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array without a mask, which a tensor could not keep."""
+    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
 
 
 def living_workspaces() -> Iterator[Workspace]:

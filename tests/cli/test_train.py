@@ -126,6 +126,7 @@ def test_an_output_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(
     run: Run, bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

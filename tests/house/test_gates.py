@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import io
 import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,15 +51,6 @@ FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 LOADED_ON_FIRST_USE = {"matplotlib", "typer", "rich", "lmdb", "sklearn", "numba", "scipy"}
 FAMILIES = ("tazza.ops.", "tazza.engines.")
 
-NOT_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -81,10 +70,8 @@ def _code_lines(source: str) -> set[int]:
     >>> sorted(_code_lines('def f():\n    "Doc."\n\n    # why\n    return (\n        1\n    )\n'))
     [1, 5, 6, 7]
     """
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in NOT_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
+    bare = (line.strip() for line in source.splitlines())
+    lines = {number for number, line in enumerate(bare, 1) if line and not line.startswith("#")}
     return lines - _docstring_lines(ast.parse(source))
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class Predictor:
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
-        if values is not None and not isinstance(values, Mapping):
+        if values is not None and not isinstance(cast("object", values), Mapping):
             kind = type(values).__name__
             raise ArgumentError(f"{self!r} takes inputs by name, not a {kind}", hint=f"run({self.inputs[0]}=...)")
         given = dict(values) if values is not None else {}
