@@ -34,7 +34,7 @@ test: venv  ## Run all tests, and say what was skipped and why
 check: venv  ## Formatting, lint, types, gates and the fast tests: under a minute
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/basedpyright --threads
+	$(BIN)/basedpyright
 	$(BIN)/pytest --quiet -m 'not slow' --numprocesses auto --maxprocesses 4 --dist worksteal
 
 format: venv  ## Format the code and mend what lint can mend
