@@ -24,6 +24,7 @@ from typing import Self, TypeVar, final
 
 from tazza.errors import DBError, NotFoundError
 from tazza.registry import Registry
+from tazza.runtime.closing import Closing
 
 
 class Mode(Enum):
@@ -37,7 +38,7 @@ class Mode(Enum):
     """It starts empty. A single file is replaced by the first commit; a folder that holds a database is an error."""
 
 
-class Cursor(ABC):
+class Cursor(Closing):
     """A position among the records of a DB; a new one stands at the first record.
 
     A format implements the private moves, each of which returns the key of the record reached, or None beyond the last;
@@ -148,14 +149,6 @@ class Cursor(ABC):
             self._key = None
             self._release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _check_open(self) -> None:
         self.db.check_open()
         if self._closed:
@@ -263,7 +256,7 @@ class PendingPuts(Transaction):
         self._puts = []
 
 
-class DB(ABC):
+class DB(Closing):
     """A database at one place of the file system, open in one mode until `close`."""
 
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
@@ -307,14 +300,6 @@ class DB(ABC):
         """
         if not self._open:
             raise DBError(f"{self} is used after its close")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __str__(self) -> str:
         return f"{self.db_type} '{self.source}'"

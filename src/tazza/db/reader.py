@@ -8,19 +8,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 from tazza.db.base import Cursor, Mode, open_db
 from tazza.errors import ArgumentError, DBError
 from tazza.proto import BlobProto, DBReaderProto
 from tazza.proto.message import parse, serialize
+from tazza.runtime.closing import Closing
 from tazza.tensor.blob import blob_type
 from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
 
 
 @blob_type("caffe2::db::DBReader", serialized="DBReader")
-class DBReader:
+class DBReader(Closing):
     """Reads records k, k + n, k + 2 n ... of a DB, with k = `shard_id` and n = `num_shards`, again and again.
 
     After the last of these it starts again at record k. `start` is the key that the first `read` looks for, once; it
@@ -128,14 +128,6 @@ class DBReader:
         """Close with the last reference: a reader lives as long as a blob holds it, and nobody else closes it."""
         if getattr(self, "_opened", None) is not None:  # not when the constructor failed
             self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"DBReader({self.db_type!r}, {self.source!r}, num_shards={self.num_shards}, shard_id={self.shard_id})"

@@ -9,8 +9,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from tazza.interop.predictor_file import ROLES, PredictorFile
 from tazza.operator import find_schema
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
+from tazza.runtime.closing import Closing
 from tazza.tensor import DataType, Tensor
 from tazza.workspace import Workspace
 
@@ -29,7 +29,7 @@ Source = NetDef | str | os.PathLike[str]
 """A net, or the file that holds one."""
 
 
-class Predictor:
+class Predictor(Closing):
     """Runs a net on inputs that are given by name. It owns its workspace; use it in a `with` block, or call `close`.
 
     >>> from tazza.proto.message import parse_text
@@ -151,14 +151,6 @@ class Predictor:
             if not self._closed:
                 self._closed = True
                 self.workspace.reset()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def load(

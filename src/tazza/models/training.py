@@ -17,8 +17,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -26,6 +24,7 @@ from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
 from tazza.operator import operator_def
 from tazza.proto import NetDef
+from tazza.runtime.closing import Closing
 from tazza.tensor import Tensor
 from tazza.tensor.serialization import blob_name_of_key
 from tazza.workspace import Workspace
@@ -73,7 +72,7 @@ def carried_blobs(net: NetDef) -> list[str]:
     return list(carried)
 
 
-class Trainer:
+class Trainer(Closing):
     """A train net in a workspace, how often it ran, and where its readers are.
 
     The init net is run once, here; the train net once for each step.
@@ -120,14 +119,6 @@ class Trainer:
         self._records_a_step = self._find_readers()
         self._records = dict.fromkeys(self._records_a_step, 0)
         self._carried = carried_blobs(self.net.definition)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the net and its readers; closing twice is allowed. The blobs stay."""
