@@ -30,8 +30,9 @@ from tazza.operator import (
     ends,
     kernel,
     schema,
+    show_dims,
 )
-from tazza.ops.window import Window, channels_first, channels_first_dims, half_pairs, show_dims, window_args
+from tazza.ops.window import Window, channels_first, channels_first_dims, half_pairs, window_args
 from tazza.proto import OperatorDef
 from tazza.runtime.flags import flag
 from tazza.tensor import TensorSpec

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, kernel, schema
-from tazza.ops.window import Window, channels_first, channels_first_dims, show_dims
+from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, kernel, schema, show_dims
+from tazza.ops.window import Window, channels_first, channels_first_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 

@@ -18,7 +18,20 @@ from typing import Any
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpSchema, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.window import (
     LegacyPad,
     Window,
@@ -26,7 +39,6 @@ from tazza.ops.window import (
     channels_first_dims,
     given_sizes,
     half_pairs,
-    show_dims,
     window_args,
 )
 from tazza.proto import OperatorDef

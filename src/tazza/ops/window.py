@@ -252,15 +252,6 @@ def channels_first_dims(order: str, dims: Sequence[int | None]) -> tuple[int | N
     return (dims[0], dims[-1], *dims[1:-1]) if last else tuple(dims)
 
 
-def show_dims(dims: Sequence[int | None]) -> str:
-    """Return dimensions as messages show them.
-
-    >>> show_dims((2, None, 3))
-    '(2, ?, 3)'
-    """
-    return "(" + ", ".join("?" if extent is None else str(extent) for extent in dims) + ")"
-
-
 def given_sizes(op: OpView, name: str) -> tuple[int, ...] | None:
     """Return what the arguments say about `kernel`, `stride`, `dilation` or `pad`, or None when they say nothing."""
     plural = cast("list[int]", op.arguments[f"{name}s"])
