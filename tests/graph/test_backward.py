@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph import backward_pass
-from tazza.operator import SparseGradient, blob, ends, operator_def, schema
+from tazza.operator import SCHEMAS, SparseGradient, blob, ends, operator_def, schema
 from tazza.operator.gradient import GradientRequest
 from tazza.proto import NetDef, OperatorDef
 
@@ -113,12 +114,8 @@ def test_given_gradients_start_without_a_fill() -> None:
 
 
 @pytest.fixture
-def gather() -> None:
+def gather() -> Iterator[None]:
     """An operator whose gradient is sparse, as that of Caffe2's Gather is: rows `I` of `T`."""
-    from tazza.operator import SCHEMAS
-
-    if "TestGather" in SCHEMAS.registered():
-        return
     made = schema(
         "TestGather", "R = T[J].", inputs=[blob("T"), blob("J")], outputs=[blob("R", "T")], no_gradient=ends("")
     )
@@ -128,6 +125,8 @@ def gather() -> None:
         return []
 
     made.gradient(rule)
+    yield
+    SCHEMAS.unregister("TestGather")
 
 
 @pytest.mark.usefixtures("gather")
