@@ -18,6 +18,8 @@ from tazza import errors
 from tazza.db import DBReader, Mode, open_db
 from tazza.device import device_option
 from tazza.graph import backward_pass
+from tazza.models import Model, sgd
+from tazza.models.training import Trainer
 from tazza.operator import operator_def, run_op
 from tazza.proto import BlobProto, NetDef, OperatorDef, TensorProto
 from tazza.proto.message import parse, read_message, write_message
@@ -150,6 +152,40 @@ def predictor_without_input(folder: Path) -> None:
     tazza.load(folder / "init.pb", folder / "predict.pb").run()
 
 
+def nan_loss(folder: Path) -> None:
+    """Train on data that is not a number."""
+    del folder
+    model = Model("bad_nan")
+    probabilities = model.softmax(model.fc("data", "scores", 3, 2), "p")
+    loss = model.averaged_loss(model.label_cross_entropy(probabilities, "label", "xent"), "loss")
+    model.accuracy(probabilities, "label", "accuracy")
+    model.add_gradients([loss])
+    sgd(model, base_learning_rate=0.1)
+    ws = Workspace()
+    ws.feed("data", np.full((4, 3), np.nan, F))
+    ws.feed("label", np.zeros(4, np.int32))
+    with Trainer(model.init_net.proto, model.net.proto, ws, loss="loss") as trainer:
+        trainer.step()
+
+
+def truncated_predictor(folder: Path) -> None:
+    """Load a predictor file that was cut."""
+    whole = Path(__file__).parent / "data" / "interop" / "small"
+    source = next(whole.glob("*.minidb"))
+    (folder / "cut.minidb").write_bytes(source.read_bytes()[:-7])
+    tazza.load(folder / "cut.minidb")
+
+
+def truncated_checkpoint(folder: Path) -> None:
+    """Load a checkpoint that was cut."""
+    ws = Workspace(root=folder)
+    ws.feed("a", np.zeros(20, F))
+    ws.run_operator(operator_def("Save", ["a"], [], db="c.minidb", db_type="minidb"))
+    path = folder / "c.minidb"
+    path.write_bytes(path.read_bytes()[:-5])
+    ws.run_operator(operator_def("Load", [], ["a"], db="c.minidb", db_type="minidb"))
+
+
 X, W = np.ones((1, 4, 5, 6), F), np.ones((6, 4, 3, 3), F)
 
 TABLE = [
@@ -251,7 +287,7 @@ TABLE = [
     Bad(
         "label out of range",
         lambda _: run_op("LabelCrossEntropy", np.ones((1, 3), F), np.array([5], np.int32)),
-        errors.TazzaError,
+        errors.NumericError,
         "5",
     ),
     Bad("duplicate net", duplicate_net, errors.DuplicateError, "net 'n' exists already"),
@@ -267,20 +303,23 @@ TABLE = [
         "'q'",
     ),
     Bad("missing database", lambda d: open_db("minidb", str(d / "none"), Mode.READ), errors.DBError, "none"),
-    Bad("unknown kind of database", lambda d: open_db("minidbb", str(d), Mode.READ), errors.TazzaError, "minidb"),
+    Bad("unknown kind of database", lambda d: open_db("minidbb", str(d), Mode.READ), errors.DBError, "minidb"),
     Bad("folder opened as a minidb", lambda d: open_db("minidb", str(d), Mode.READ), errors.DBError, "folder"),
     Bad("truncated minidb", cut_minidb, errors.DBError, "cut.minidb"),
     Bad("absurd length in a minidb", absurd_minidb, errors.DBError, "absurd.minidb"),
     Bad("corrupt LMDB", corrupt_lmdb, errors.DBError, "lmdb"),
     Bad("missing chunk of a tensor", missing_chunk, errors.FormatError, "'t'"),
     Bad("dims that the bytes do not justify", lying_dims, errors.FormatError, "'t'"),
-    Bad("missing blob in a checkpoint", load_missing_blob, errors.TazzaError, "'b'"),
+    Bad("missing blob in a checkpoint", load_missing_blob, errors.NotFoundError, "'b'"),
     Bad(
         "gradient that is forbidden",
         lambda _: backward_pass([operator_def("Accuracy", ["x", "l"], ["a"])], ["a"]),
         errors.GradientError,
         "Accuracy",
     ),
+    Bad("loss that is NaN", nan_loss, errors.NumericError, "iteration 1"),
+    Bad("truncated predictor file", truncated_predictor, errors.DBError, "cut.minidb"),
+    Bad("truncated checkpoint", truncated_checkpoint, errors.DBError, "c.minidb"),
     Bad("memory limit", limited, errors.OutOfMemoryError, "weights"),
     Bad("module that is none", no_module, errors.InitError, "module.so"),
     Bad(
@@ -293,7 +332,7 @@ TABLE = [
     Bad(
         "device that is not there",
         lambda _: run_op("Relu", [1.0], device=device_option(CUDAPlace(0))),
-        errors.TazzaError,
+        errors.UnknownOperatorError,
         "cuda",
     ),
 ]
