@@ -34,7 +34,7 @@ from tazza.operator.kernel import (
 )
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import BlobOwner, Choice, LocalBlobs, Operator, definition_hooks, ignored_text
-from tazza.operator.pattern import show_dims
+from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
 from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
@@ -60,6 +60,7 @@ __all__ = [
     "Candidate",
     "Choice",
     "Cost",
+    "Dims",
     "DynamicOutput",
     "Engine",
     "Gradient",

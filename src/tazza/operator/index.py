@@ -68,7 +68,7 @@ def load_kernel(key: tuple[str, str, str]) -> None:
 
 
 def modules(package: str) -> list[str]:
-    """Return the names of all modules below a package, without importing them."""
+    """Return the names of all modules below a package; packages are imported on the way, modules are not."""
     root = importlib.import_module(package)
     return sorted(found.name for found in pkgutil.walk_packages(root.__path__, f"{package}."))
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tazza.errors import ShapeError
 
-Extents = tuple[int | None, ...]
+Dims: TypeAlias = tuple[int | None, ...]
+"""Extents of a blob or a part of it; None is an unknown one."""
 
 
 @dataclass(slots=True)
 class Bindings:
     """What the letters stand for, and the blob that said so first."""
 
-    extents: dict[str, Extents] = field(default_factory=dict[str, Extents])
+    extents: dict[str, Dims] = field(default_factory=dict[str, Dims])
     origin: dict[str, str] = field(default_factory=dict[str, str])
 
-    def bind(self, token: str, extents: Extents, blob: str) -> None:
+    def bind(self, token: str, extents: Dims, blob: str) -> None:
         """Say that `token` stands for `extents` in `blob`.
 
         Raises:
@@ -44,7 +46,7 @@ class Bindings:
         self.extents[token] = tuple(b if a is None else a for a, b in zip(known, extents, strict=True))
 
 
-def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> None:
+def match(pattern: str, dims: Dims | None, blob: str, bindings: Bindings) -> None:
     """Check `dims` of `blob` against `pattern` and bind its letters; unknown dimensions and ranks fit everything.
 
     >>> bindings = Bindings(); match("N *S", (2, 3, 5), "X", bindings); bindings.extents["*S"]
@@ -78,7 +80,7 @@ def match(pattern: str, dims: Extents | None, blob: str, bindings: Bindings) -> 
             bindings.bind(token, part, blob)
 
 
-def fill(pattern: str, bindings: Bindings) -> Extents | None:
+def fill(pattern: str, bindings: Bindings) -> Dims | None:
     """Return the extents that `pattern` stands for; None when a run `*S` is unknown."""
     extents: list[int | None] = []
     for token in pattern.split():

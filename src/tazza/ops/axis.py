@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import cast
 
-from tazza.operator import Array, OpView, show_dims
-
-Dims: TypeAlias = tuple[int | None, ...]
+from tazza.operator import Array, Dims, OpView, show_dims
 
 
 def cut(op: OpView, argument: str, letter: str, dims: Sequence[int | None]) -> tuple[Dims, Dims]:

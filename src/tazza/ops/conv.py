@@ -13,7 +13,7 @@ Since the four differ by name only, their rules stand first, and `_declare` at t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Dims,
     GradientRequest,
     OpSchema,
     OpView,
@@ -36,8 +37,6 @@ from tazza.ops.window import Window, channels_first, channels_first_dims, half_p
 from tazza.proto import OperatorDef
 from tazza.runtime.flags import flag
 from tazza.tensor import TensorSpec
-
-Dims: TypeAlias = tuple[int | None, ...]
 
 FORCE_SHARED_BUFFER = flag(
     "caffe2_force_shared_col_buffer", False, "convolutions of a workspace share one column buffer, asked to or not"

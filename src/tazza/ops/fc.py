@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
-from tazza.ops.axis import Dims, agree, cut, matrix, product
+from tazza.operator import FLOAT, Array, Cost, Dims, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.ops.axis import agree, cut, matrix, product
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 

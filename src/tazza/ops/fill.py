@@ -6,15 +6,11 @@ latter two `extra_shape` is added at the end. Source of the rules: runs of Caffe
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import Array, Cost, Dims, OpView, arg, blob, ends, kernel, schema
 from tazza.tensor import DataType, TensorSpec
-
-Dims: TypeAlias = tuple[int | None, ...] | None
 
 SHAPE_ARGS = (
     arg("shape", list[int], [], minimum=0, doc="S, when there is no input; empty for rank 0"),
@@ -38,7 +34,7 @@ def check_shape_args(op: OpView) -> None:
             raise op.error(ArgumentError, f"{name} = {op.arguments[name]} needs an input", hint="put it into shape")
 
 
-def fill_dims(op: OpView, X: TensorSpec | None) -> Dims:
+def fill_dims(op: OpView, X: TensorSpec | None) -> Dims | None:
     """Return S, with None for what is not known yet; looks at the value of X when that holds the shape."""
     if X is None:
         return tuple(op.shape)

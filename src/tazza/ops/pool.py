@@ -22,6 +22,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Dims,
     GradientRequest,
     OpSchema,
     OpView,
@@ -69,7 +70,7 @@ def pool_validate(op: OpView) -> None:
         raise op.error(ArgumentError, f"pads {pads} must be smaller than the kernel {list(window.kernel)}")
 
 
-def pool_window(op: OpView, X: Sequence[int | None]) -> tuple[Window, tuple[int | None, ...]]:
+def pool_window(op: OpView, X: Sequence[int | None]) -> tuple[Window, Dims]:
     """Return the window with its final pads over an image of X's extents, and `out...`.
 
     A window of more dimensions than the image loses its last ones, so that `kernel=2` does for (N, C, in) too.

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tazza.errors import ArgumentError
-from tazza.operator import ArgSpec, Array, OpView, arg, find_argument
+from tazza.operator import ArgSpec, Array, Dims, OpView, arg, find_argument
 from tazza.proto import OperatorDef
 
 
@@ -138,7 +138,7 @@ class Window:
         """Number of elements of the kernel."""
         return int(np.prod(self.kernel, dtype=np.int64))
 
-    def over(self, op: OpView, image: Sequence[int | None]) -> tuple[Window, tuple[int | None, ...]]:
+    def over(self, op: OpView, image: Sequence[int | None]) -> tuple[Window, Dims]:
         """Return the window with its final pads over an image of sizes `image`, and the output sizes; None stays None.
 
         Raises:
@@ -246,7 +246,7 @@ def channels_first(order: str, array: Array) -> Array:
     return np.moveaxis(array, -1, 1) if order.upper() == "NHWC" else array
 
 
-def channels_first_dims(order: str, dims: Sequence[int | None]) -> tuple[int | None, ...]:
+def channels_first_dims(order: str, dims: Sequence[int | None]) -> Dims:
     """Return the extents of `channels_first` of an array."""
     last = order.upper() == "NHWC" and len(dims) > 2
     return (dims[0], dims[-1], *dims[1:-1]) if last else tuple(dims)
