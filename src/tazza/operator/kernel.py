@@ -13,9 +13,9 @@ There are three decorators, all public:
 - `@kernel(SCHEMA)`: a plain function on arrays is the whole kernel. Its parameters are found by name: the schema's
   letters (arrays; None where an optional blob is absent; tuples where it is variadic; `DynamicOutput` where the size
   depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
-- `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with a layout
-  for each output (`LaidOut`), and says which layouts it takes by `accepts`; what it does not take is reordered before
-  it sees it.
+- `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
+  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
+  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
   lives in the class; it is made with the operator and closed with it.
@@ -33,12 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
-from tazza.errors import SchemaError, TazzaError
+from tazza.errors import KernelError, SchemaError
 from tazza.operator.index import load_kernel
 from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
+from tazza.runtime.openmp import set_openmp_threads
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 
 if TYPE_CHECKING:
@@ -58,21 +59,47 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
-    """A C function `int64_t run(void *arguments)` and its argument block, kept alive by `owner`."""
+    """A C function `int64_t f(int64_t a, int64_t b, int64_t c, int64_t d)`; the low 32 bits it returns are a status.
+
+    `arguments` are a, b, c, d (addresses and numbers); what they point to is kept alive by `owner`. `threads` is the
+    number of OpenMP threads that the call was made for, 0 when it does not care. `describe(status)` puts a status
+    other than 0 into words.
+    """
 
     address: int
-    arguments: int
+    arguments: tuple[int, int, int, int]
     owner: Any
+    threads: int = 0
+    describe: Callable[[int], str] | None = None
 
     def __call__(self) -> None:
         """Call it without the GIL.
 
         Raises:
-            TazzaError: the function returned something else than 0.
+            KernelError: the function returned something else than 0.
         """
-        status = call_native(self.address, self.arguments)
+        if self.threads:
+            set_openmp_threads(self.threads)
+        status = call_native(self.address, *self.arguments) & 0xFFFFFFFF
         if status != 0:
-            raise TazzaError(f"native kernel at {self.address:#x} failed with status {status}")
+            raise self.error(status)
+
+    def error(self, status: int) -> KernelError:
+        """Return the error for a status other than 0."""
+        words = f"status {status}" if self.describe is None else self.describe(status)
+        return KernelError(f"native kernel at {self.address:#x} failed: {words}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Several calls as one, made in turn; executors look inside, so that native ones in a row become a segment."""
+
+    calls: tuple[Call, ...]
+
+    def __call__(self) -> None:
+        """Make all calls."""
+        for call in self.calls:
+            call()
 
 
 @dataclass(slots=True)
@@ -120,7 +147,11 @@ class Launch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A launch that writes some outputs in a layout of its own: letter -> layout."""
+    """A launch with layouts of its own, by letter: those it writes outputs in, and those it reads inputs in.
+
+    An input that lies otherwise is reordered before the launch sees it. Outputs that are not named are row-major,
+    inputs as they were shown; a variadic letter has one layout for all its blobs.
+    """
 
     launch: Launch
     layouts: Mapping[str, Layout]

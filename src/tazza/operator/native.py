@@ -27,7 +27,9 @@ class NativeLaunch:
         inputs = [operands[letter].array for letter in self.op.input_slots]
         outputs = [operands[letter].array for letter in self.op.output_slots]
         arguments = native_arguments([_describe(array) for array in inputs], [_describe(array) for array in outputs])
-        return NativeCall(self.found.address, ctypes.addressof(arguments), (arguments, inputs, outputs, self.found))
+        return NativeCall(
+            self.found.address, (ctypes.addressof(arguments), 0, 0, 0), (arguments, inputs, outputs, self.found)
+        )
 
 
 def _describe(array: Array) -> NativeTensor:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from tazza.device import Context, Event, Generator, current_context, place_of
 from tazza.errors import (
@@ -27,17 +27,17 @@ from tazza.errors import (
     ShapeError,
     TazzaError,
     UnknownOperatorError,
-    UnsupportedError,
 )
+from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import KERNELS, Array, Call, Kernel, LaidOut, Launch, Operands, Unsupported, value_key
-from tazza.operator.native import native_kernel
+from tazza.operator.kernel import Array, Call, Chain, Kernel, Operands, value_key
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
+from tazza.operator.reorder import bind_reorder, refreshing
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.log import logger
-from tazza.tensor import ROW_MAJOR, Allocation, Blob, Layout, Storage, Tensor, TensorSpec, TypeSpec
+from tazza.tensor import Allocation, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
 KEPT = 8
 """Signatures of which an operator keeps the launch, and contexts for which it keeps the binding."""
@@ -61,15 +61,6 @@ class BlobOwner(Protocol):
     def create_blob(self, name: str) -> Blob:
         """Return a blob, made empty where it is missing."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What became of one engine when an operator was prepared: taken when `reason` is None."""
-
-    engine: str
-    wanted: bool
-    reason: str | None
 
 
 Report = Callable[[str, str], None]
@@ -142,7 +133,7 @@ class Operator(Observable):
         self.ignored: tuple[str, ...] = ()
         self._report = report
         self._generator: Generator | None = None
-        self._launches: OrderedDict[tuple[Any, ...], tuple[Kernel, Launch, dict[str, Layout]]] = OrderedDict()
+        self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
         self._bindings: dict[Context, _Binding] = {}
         self._host: Call | None = None
         self._close_host: Callable[[], None] | None = None
@@ -214,11 +205,7 @@ class Operator(Observable):
         self._states.clear()
 
     def _kernel(self, engine: str) -> Kernel:
-        found = KERNELS.get((self.op.type, self.place.kind, engine))
-        if found is None:
-            found = native_kernel(self.op.type, engine)
-        assert found is not None, "why_unavailable said that there is one"
-        return found
+        return find_kernel(self.op.type, self.place.kind, engine)
 
     def _state(self, kernel: Kernel) -> Any:
         if kernel.open is None:
@@ -314,23 +301,49 @@ class Operator(Observable):
         outputs = tuple(
             self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)
         )
+        outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = context.key, tuple(inputs), values
-        found = self._launches.get(key)
-        if found is None:
-            found = self._choose(context, inputs, outputs)
-            self._launches[key] = found
+        key = context.key, tuple(inputs), outputs, values
+        chosen = self._launches.get(key)
+        if chosen is None:
+            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
+            self._remember(chosen.choices)
+            self._launches[key] = chosen
             if len(self._launches) > KEPT:
                 self._launches.popitem(last=False)
         self._launches.move_to_end(key)
-        kernel, launch, layouts = found
-        self._size_outputs(outputs, layouts)
-        binding = self._bind(context, kernel, launch, reads)
+        if self._make_overwritten_plain(chosen):
+            return self._prepare(context)
+        self._size_outputs(outputs, chosen)
+        binding = self._bind(context, chosen, reads)
         if len(self._bindings) >= KEPT:
             self._bindings.pop(next(iter(self._bindings)))
         self._bindings[context] = binding
         return binding
+
+    def _with_wishes(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+        """Wish for each output that overwrites an input the layout of that input."""
+        overwritten = {id(blob) for blob in self.inputs}
+        return tuple(
+            replace(spec, layout=blob.value.layout)
+            if id(blob) in overwritten and isinstance(spec, TensorSpec) and isinstance(blob.value, Tensor)
+            else spec
+            for spec, blob in zip(specs, self.outputs, strict=True)
+        )
+
+    def _make_overwritten_plain(self, chosen: Chosen) -> bool:
+        """Make plain what would be overwritten in an opaque layout by a launch that does not write it; tell whether."""
+        overwritten = {id(blob) for blob in self.inputs}
+        changed = False
+        for letter, blob in zip(self.op.output_slots, self.outputs, strict=True):
+            if id(blob) in overwritten and isinstance(blob.value, Tensor):
+                layout = blob.value.layout
+                # A kernel on arrays writes through strides; one with layouts of its own has to name them.
+                if chosen.output_layout(letter) != layout and (isinstance(layout, Opaque) or chosen.layouts):
+                    blob.value.assign(blob.value.plain().copy())
+                    changed = True
+        return changed
 
     def _input_spec(self, letter: str, blob: Blob) -> Spec:
         value = blob.value
@@ -358,32 +371,6 @@ class Operator(Observable):
         value = self.inputs[self.op.input_slots.index(letter)].value
         return value.plain() if isinstance(value, Tensor) else None
 
-    def _choose(
-        self, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-    ) -> tuple[Kernel, Launch, dict[str, Layout]]:
-        choices: list[Choice] = []
-        for candidate in self.ranking:
-            reason = why_unavailable(self.op.type, self.place.kind, candidate.engine)
-            if reason is None:
-                kernel = self._kernel(candidate.engine)
-                assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-                slots = zip(self.op.input_slots, inputs, strict=True)
-                shown = [
-                    spec if kernel.accepts(letter, spec) else cast("Spec", logical(spec)) for letter, spec in slots
-                ]
-                answer = kernel.prepare(self.op, context, shown, outputs)
-                if not isinstance(answer, Unsupported):
-                    self._remember([*choices, Choice(candidate.engine, candidate.wanted, None)])
-                    return (
-                        (kernel, answer.launch, dict(answer.layouts))
-                        if isinstance(answer, LaidOut)
-                        else (kernel, answer, {})
-                    )
-                reason = answer.reason
-            choices.append(Choice(candidate.engine, candidate.wanted, reason))
-        reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in choices)
-        raise UnsupportedError(f"no engine takes {self.op.type} with {', '.join(map(str, inputs))}", hint=reasons)
-
     def _remember(self, choices: Sequence[Choice]) -> None:
         self.choices = tuple(choices)
         for choice in choices:
@@ -394,7 +381,7 @@ class Operator(Observable):
                     f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this.",
                 )
 
-    def _size_outputs(self, specs: Sequence[Spec], layouts: dict[str, Layout]) -> None:
+    def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
         overwritten = {id(blob) for blob in self.inputs}
         _, places = self.schema.infer_places(self.op, self.place)
         for letter, blob, spec, place in zip(self.op.output_slots, self.outputs, specs, places, strict=True):
@@ -407,7 +394,7 @@ class Operator(Observable):
                 blob.reset()
             tensor = blob.tensor()
             if not self.schema.outputs_by_letter[letter].dynamic:
-                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layouts.get(letter, ROW_MAJOR)))
+                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, chosen.output_layout(letter)))
 
     def _check_overwritten(self, letter: str, blob: Blob, spec: TensorSpec) -> None:
         """An output that is written in place keeps dtype, shape and layout of what it overwrites."""
@@ -420,12 +407,11 @@ class Operator(Observable):
                 f"it would become {spec}",
                 hint="give the output a name of its own",
             )
-        tensor.make_plain()
 
-    def _bind(self, context: Context, kernel: Kernel, launch: Launch, reads: Sequence[str]) -> _Binding:
+    def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str]) -> _Binding:
         reorders: list[Call] = []
         operands = [
-            self._operand(kernel, letter, blob, reorders)
+            self._operand(context, chosen, letter, blob, reorders)
             for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)
         ]
         outputs = [blob.value if isinstance(blob.value, Tensor) else blob for blob in self.outputs]
@@ -433,29 +419,28 @@ class Operator(Observable):
             **gather(self.schema.inputs, self.op.input_slots, operands),
             **gather(self.schema.outputs, self.op.output_slots, outputs),
         }
+        launch = chosen.launch
         scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
-        call = launch.bind(Operands(letters, scratch, self.generator, context, self._state(kernel)))
+        call = launch.bind(Operands(letters, scratch, self.generator, context, self._state(chosen.kernel)))
         tensors = [self.inputs[self.op.input_slots.index(letter)].tensor() for letter in reads]
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
-        return _Binding(call if not reorders else _after(reorders, call), self._watch(), values, scratch)
+        return _Binding(call if not reorders else Chain((*reorders, call)), self._watch(), values, scratch)
 
-    def _operand(self, kernel: Kernel, letter: str, blob: Blob, reorders: list[Call]) -> Tensor | Blob:
-        """Return what the kernel gets for an input; a layout that it does not take is reordered after each write."""
+    def _operand(
+        self, context: Context, chosen: Chosen, letter: str, blob: Blob, reorders: list[Call]
+    ) -> Tensor | Blob:
+        """Return what the kernel gets for an input; one that lies otherwise is reordered after each write."""
         tensor = blob.value
         if not isinstance(tensor, Tensor):
             return blob
-        if kernel.accepts(letter, tensor.spec):
+        layout = chosen.input_layout(letter, tensor.spec)
+        if layout == tensor.layout:
             return tensor
-        plain = Tensor.from_numpy(tensor.plain())
-        done = [tensor.storage.version]
-
-        def reorder() -> None:
-            if tensor.storage.version != done[0] or tensor.storage.escaped:
-                plain.assign(tensor.plain())
-                done[0] = tensor.storage.version
-
-        reorders.append(reorder)
-        return plain
+        other = Tensor(tensor.shape, tensor.dtype, tensor.place)
+        other.resize_to(replace(tensor.spec, layout=layout))
+        other.reserve()
+        reorders.append(refreshing(tensor, other, bind_reorder(tensor, other, context)))
+        return other
 
     def _watch(self) -> list[_Watched]:
         read = {id(blob) for blob in self.inputs}
@@ -484,15 +469,6 @@ def ignored_text(operators: Iterable[Operator]) -> str:
     """Return a line about arguments that have no effect; empty when there are none."""
     names = dict.fromkeys(f"{operator.op.type}.{name}" for operator in operators for name in operator.ignored)
     return f"arguments without effect, unknown to the schema: {', '.join(names)}" if names else ""
-
-
-def _after(first: Sequence[Call], call: Call) -> Call:
-    def run() -> None:
-        for step in first:
-            step()
-        call()
-
-    return run
 
 
 class LocalBlobs:

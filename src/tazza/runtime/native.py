@@ -27,7 +27,7 @@ MOST_KERNELS = 10_000  # of one module; a larger count is taken for garbage
 
 _SYMBOLS = ("tazza_abi_version", "tazza_kernel_count", "tazza_kernel")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 _MAGIC = {
     b"\x7fELF": "ELF",
     b"\xfe\xed\xfa\xce": "Mach-O",
@@ -154,15 +154,15 @@ def native_arguments(
     return block
 
 
-def call_native(address: int, arguments_address: int) -> int:
-    """Call the C function at `address` with its argument block, without the GIL, and return its status (0 is success).
+def call_native(address: int, a: int, b: int = 0, c: int = 0, d: int = 0) -> int:
+    """Call the C function at `address` with up to four numbers or addresses, without the GIL, and return what it returns.
 
     Raises:
-        ArgumentError: an address is 0. Any other wrong address cannot be noticed.
+        ArgumentError: the address or the first argument is 0. Any other wrong address cannot be noticed.
     """
-    if address == 0 or arguments_address == 0:
-        raise ArgumentError(f"a native call needs two addresses, got {address:#x} and {arguments_address:#x}")
-    return _function(address)(arguments_address)
+    if address == 0 or a == 0:
+        raise ArgumentError(f"a native call needs two addresses, got {address:#x} and {a:#x}")
+    return _function(address)(a, b, c, d)
 
 
 def include_folder() -> Path:
@@ -254,5 +254,5 @@ def _int64s(values: Sequence[int]) -> Array[ctypes.c_int64]:
 
 
 @lru_cache(maxsize=4096)
-def _function(address: int) -> Callable[[int], int]:
+def _function(address: int) -> Callable[[int, int, int, int], int]:
     return _PROTOTYPE(address)

@@ -59,6 +59,7 @@ typedef struct {
   const char *operator_type; /* such as "Conv" */
   const char *engine;        /* name under which a net asks for this kernel */
   /* Gets a tazza_arguments_t. Called without Python's lock, by several threads at once with arguments of their own. */
+  /* Returns a status: 0 in its low 32 bits is success. */
   int64_t (*run)(void *arguments);
 } tazza_kernel_t;
 

@@ -238,6 +238,12 @@ def open_buffer(operator: Operator) -> SharedBuffer:
     return shared
 
 
+def _row_major(letter: str, spec: Spec) -> bool:
+    """A GEMM reads rows; everything else is reordered for it."""
+    del letter
+    return contiguous(spec)
+
+
 def _obstacle(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Unsupported | None:
     slots = zip((*op.input_slots, *op.output_slots), (*inputs, *outputs), strict=True)
     strided = [f"{letter} is {spec}" for letter, spec in slots if not contiguous(spec)]
@@ -265,6 +271,6 @@ def prepare_conv_gradient(
 
 
 for _schema in CONVS:
-    launcher(_schema, engine="gemm", open=open_buffer)(prepare_conv)
+    launcher(_schema, engine="gemm", open=open_buffer, accepts=_row_major)(prepare_conv)
 for _schema in CONV_GRADIENTS:
-    launcher(_schema, engine="gemm")(prepare_conv_gradient)
+    launcher(_schema, engine="gemm", accepts=_row_major)(prepare_conv_gradient)

@@ -1,0 +1,97 @@
+"""Which kernel runs an operator: the engines of its ranking are asked in turn, each says what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from tazza.device import Context
+from tazza.errors import UnsupportedError
+from tazza.operator.engine import Candidate, why_unavailable
+from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
+from tazza.operator.native import native_kernel
+from tazza.operator.schema import Spec, logical
+from tazza.operator.view import OpView
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What became of one engine when an operator was prepared: taken when `reason` is None."""
+
+    engine: str
+    wanted: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A kernel with its launch, the layouts it asked for by letter, and what became of each engine."""
+
+    kernel: Kernel
+    launch: Launch
+    layouts: Mapping[str, Layout]
+    choices: tuple[Choice, ...] = field(compare=False)
+
+    def input_layout(self, letter: str, spec: TensorSpec) -> Layout:
+        """Return the layout in which the launch reads an input that lies as `spec` says."""
+        found = self.layouts.get(letter)
+        if found is not None:
+            return found
+        return spec.layout if self.kernel.accepts(letter, spec) else ROW_MAJOR
+
+    def output_layout(self, letter: str) -> Layout:
+        """Return the layout in which the launch writes an output."""
+        return self.layouts.get(letter, ROW_MAJOR)
+
+
+def find_kernel(type: str, device: str, engine: str) -> Kernel:
+    """Return the kernel of an engine that `why_unavailable` said is there."""
+    found = KERNELS.get((type, device, engine))
+    if found is None:
+        found = native_kernel(type, engine)
+    assert found is not None, "why_unavailable said that there is one"
+    return found
+
+
+def choose_kernel(
+    op: OpView,
+    ranking: Sequence[Candidate],
+    context: Context,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+    *,
+    find: Callable[[str, str, str], Kernel] = find_kernel,
+) -> Chosen:
+    """Ask the engines of `ranking` in turn, and return the first that does not refuse.
+
+    Args:
+        op: the operator.
+        ranking: engines, best first.
+        context: where it will run.
+        inputs: specs with the layouts in which the inputs lie.
+        outputs: specs with the layouts that are wished for.
+        find: returns the kernel for type, kind of device and engine.
+
+    Raises:
+        UnsupportedError: all refuse; the hint has their reasons.
+    """
+    choices: list[Choice] = []
+    for candidate in ranking:
+        reason = why_unavailable(op.type, context.place.kind, candidate.engine)
+        if reason is None:
+            kernel = find(op.type, context.place.kind, candidate.engine)
+            assert kernel.prepare is not None, "host kernels do not share an operator type with others"
+            slots = zip(op.input_slots, inputs, strict=True)
+            shown = [spec if kernel.accepts(letter, spec) else cast("Spec", logical(spec)) for letter, spec in slots]
+            answer = kernel.prepare(op, context, shown, outputs)
+            if not isinstance(answer, Unsupported):
+                taken = (*choices, Choice(candidate.engine, candidate.wanted, None))
+                if isinstance(answer, LaidOut):
+                    return Chosen(kernel, answer.launch, dict(answer.layouts), taken)
+                return Chosen(kernel, answer, {}, taken)
+            reason = answer.reason
+        choices.append(Choice(candidate.engine, candidate.wanted, reason))
+    reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in choices)
+    raise UnsupportedError(f"no engine takes {op.type} with {', '.join(map(str, inputs))}", hint=reasons)

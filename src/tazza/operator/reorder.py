@@ -1,0 +1,95 @@
+"""Reorders: the same elements in another layout, by the `Copy` kernel of whichever engine knows both layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from tazza.device import Context, Generator
+from tazza.errors import UnsupportedError
+from tazza.operator.choice import find_kernel
+from tazza.operator.definition import operator_def
+from tazza.operator.engine import rank_engines, why_unavailable
+from tazza.operator.kernel import Call, LaidOut, Launch, Operands, Unsupported
+from tazza.operator.registry import find_schema
+from tazza.operator.view import OpView
+from tazza.tensor import Allocation, Strided, Tensor, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCopy:
+    """Copies into a layout that NumPy can look at, from any: an opaque one's engine makes it plain first."""
+
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return the copy."""
+        source, target = operands["X"], operands["Y"].array
+        return lambda: np.copyto(target, source.plain())
+
+
+@lru_cache(maxsize=1)
+def copy_view() -> OpView:
+    """Return the operator that every reorder is: Y = Copy(X)."""
+    return find_schema("Copy").view(operator_def("Copy", ["X"], ["Y"]))
+
+
+def reorder_launch(source: TensorSpec, target: TensorSpec, context: Context) -> Launch:
+    """Return the launch that writes `target` (letter Y) from `source` (letter X): equal specs but for the layout.
+
+    Raises:
+        UnsupportedError: no engine knows both layouts.
+    """
+    for candidate in rank_engines("Copy", context.place.kind, ""):
+        if why_unavailable("Copy", context.place.kind, candidate.engine) is not None:
+            continue
+        kernel = find_kernel("Copy", context.place.kind, candidate.engine)
+        if kernel.prepare is None or not kernel.accepts("X", source):
+            continue
+        answer = kernel.prepare(copy_view(), context, [source], [target])
+        if isinstance(answer, LaidOut) and answer.layouts.get("Y") == target.layout and "X" not in answer.layouts:
+            return answer.launch
+        if not isinstance(answer, (LaidOut, Unsupported)) and source.layout == target.layout:
+            return answer
+    if isinstance(target.layout, Strided):
+        return PlainCopy()
+    raise UnsupportedError(f"no engine brings {source} into {target}")
+
+
+def bind_reorder(source: Tensor, target: Tensor, context: Context) -> Call:
+    """Return the call that copies the elements of one tensor into another of the same shape and any layout."""
+    launch = reorder_launch(source.spec, target.spec, context)
+    scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
+    call = launch.bind(Operands({"X": source, "Y": target}, scratch, _no_generator, context))
+    return call if scratch is None else _Holding(call, scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """A call with the scratch memory that it works in."""
+
+    call: Call
+    scratch: Allocation
+
+    def __call__(self) -> None:
+        self.call()
+
+
+def _no_generator() -> Generator:
+    raise UnsupportedError("a reorder draws no random numbers")
+
+
+def refreshing(source: Tensor, target: Tensor, reorder: Call) -> Callable[[], None]:
+    """Return a call that reorders only when `source` was written since the last time."""
+    done = [-1]
+
+    def refresh() -> None:
+        storage = source.storage
+        if storage.version != done[0] or storage.escaped:
+            reorder()
+            done[0] = storage.version
+
+    return refresh
