@@ -42,7 +42,7 @@ class Call(NamedTuple):
 def main() -> None:
     """Record all cases."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    for operator, calls in [*copies(), *counters(), *losses(), *given_fills(), *random_fills()]:
+    for operator, calls in [case for group in GROUPS for case in group()]:
         stored: dict[str, Any] = {}
         for number, call in enumerate(calls):
             stored.update({f"case{number:02}/{key}": value for key, value in record(operator, call).items()})
@@ -199,6 +199,139 @@ def random_fills() -> list[tuple[str, list[Call]]]:
         ("MSRAFill", calls([6, 5, 3, 2])),
     ]
 
+
+def signed(*shape: int, seed: int = 0) -> Any:
+    """Return standard normal float32 numbers of that shape, the same in every run."""
+    return np.random.RandomState(sum(shape) + seed).standard_normal(shape).astype(np.float32)
+
+
+IMAGE = signed(2, 6, 3, 5)
+LAST = np.moveaxis(IMAGE, 1, -1).copy()
+SLOPE = signed(2, 6, 3, 5, seed=1)
+"""Images (N, C, H, W), the same as (N, H, W, C), and a gradient for either."""
+
+NHWC = {"order": "NHWC"}
+
+
+def channel_layers() -> list[tuple[str, list[Call]]]:
+    """Operators that look across channels or scale them, in both orders."""
+    window = {"size": 3, "alpha": 0.5, "beta": 0.75, "bias": 1.5}
+    scale, bias, many, one = numbers(6), signed(6), signed(6, seed=1), signed(1)
+    even, learnable, grouped = {**window, "size": 4}, {"is_learnable": 1}, {"group": 3}
+    y, last = numbers(2, 6, 3, 5), {"X": LAST, "Y": numbers(2, 3, 5, 6), "dY": LAST + 1}
+    affine = {"X": IMAGE, "scale": scale, "bias": bias}
+    lrn = [Call({"X": IMAGE}, ["Y", "s"], {**window, "size": size}) for size in (1, 3, 4)]
+    lrn += [Call({"X": LAST}, ["Y", "s"], {**even, **NHWC}), Call({"X": IMAGE}, ["Y"], {**window, "size": 9})]
+    lrn_back = [Call({"X": IMAGE, "Y": y, "dY": SLOPE}, ["dX"], args) for args in (window, even)]
+    prelu_back = [Call({"Y": y, "dY": SLOPE, "X": IMAGE, "W": w}, ["dX", "dW"], {}) for w in (many, one)]
+    prelu_last = {"Y": last["Y"], "dY": last["dY"], "X": LAST, "W": many}
+    gradients = ["dX", "dscale", "dbias"]
+    pairs: list[tuple[Any, dict[str, Any]]] = [(IMAGE, {}), (LAST, NHWC)]
+    return [
+        ("LRN", lrn),
+        ("LRNGradient", [*lrn_back, Call(last, ["dX"], {**window, **NHWC})]),
+        ("PRelu", [Call({"X": x, "W": w}, ["Y"], order) for x, order in pairs for w in (many, one)]),
+        ("PReluGradient", [*prelu_back, Call(prelu_last, ["dX", "dW"], NHWC)]),
+        ("ChannelShuffle", [Call({"X": x}, ["Y"], {**grouped, **order}) for x, order in pairs]),
+        ("ChannelShuffleGradient", [Call({"dY": x}, ["dX"], {**grouped, **order}) for x, order in pairs]),
+        (
+            "AffineChannel",
+            [
+                *(Call(affine, ["Y"], args) for args in ({}, learnable)),
+                Call(affine, ["X"], {}),
+                Call({**affine, "X": LAST}, ["Y"], NHWC),
+            ],
+        ),
+        (
+            "AffineChannelGradient",
+            [
+                Call({"dY": SLOPE, "scale": scale}, ["dX"], {}),
+                Call({"dY": SLOPE, "X": IMAGE, "scale": scale}, gradients, learnable),
+                Call({"dY": LAST, "X": LAST + 1, "scale": scale}, gradients, {**learnable, **NHWC}),
+            ],
+        ),
+    ]
+
+
+def normalizations() -> list[tuple[str, list[Call]]]:
+    """Operators that normalize, and their gradients from statistics that do belong to X."""
+    vectors, rows = {"scale": numbers(6), "bias": signed(6)}, {"gamma": numbers(90), "beta": signed(90)}
+    outputs, gradients = ["Y", "mean", "inv_std"], ["dX", "dscale", "dbias"]
+    image, last = {"X": IMAGE, **vectors}, {"X": LAST, **vectors}
+    by_image, by_row = moments(IMAGE.reshape(2, 6, 15)), moments(IMAGE.reshape(2, 1, 90))
+    row = {"dY": SLOPE, "Y": IMAGE, "mean": by_row["mean"], "std": 1 / by_row["inv_std"], "X": IMAGE}
+    affine, grouped = {"elementwise_affine": 1}, {"group": 3}
+    by_group = {"dY": SLOPE, **image, **moments(IMAGE.reshape(2, 3, 30))}
+    layers = [Call({"X": IMAGE}, ["Y", "mean", "std"], {"axis": axis, "epsilon": 0.01}) for axis in (0, 1, -1)]
+    instances = [Call(image, outputs[:count], {"epsilon": 0.01}) for count in (1, 2, 3)]
+    return [
+        ("LayerNorm", [*layers, Call({"X": IMAGE, **rows}, ["Y", "mean", "std"], affine)]),
+        (
+            "LayerNormGradient",
+            [
+                Call(row, ["dX"], {}),
+                Call({**row, "gamma": rows["gamma"]}, ["dX", "dgamma", "dbeta"], affine),
+            ],
+        ),
+        ("GroupNorm", [Call(image, outputs, grouped), Call(last, outputs, {**grouped, **NHWC})]),
+        ("GroupNormGradient", [Call(by_group, gradients, grouped)]),
+        ("InstanceNorm", [*instances, Call(last, outputs, NHWC)]),
+        (
+            "InstanceNormGradient",
+            [
+                Call({**image, "dY": SLOPE}, gradients, {}),
+                Call({**image, "dY": SLOPE, **by_image}, gradients, {}),
+                Call({**last, "dY": np.moveaxis(SLOPE, 1, -1).copy()}, gradients, NHWC),
+            ],
+        ),
+    ]
+
+
+def moments(x: Any) -> Any:
+    """Return mean and inv_std over the last axis."""
+    return {"mean": x.mean(-1), "inv_std": (1 / np.sqrt(x.var(-1) + 1e-5)).astype(np.float32)}
+
+
+def dropouts() -> list[tuple[str, list[Call]]]:
+    """Dropout, seeded where it draws."""
+    x, mask = signed(7, 9), np.arange(63).reshape(7, 9) % 3 == 0
+    drawn = [Call({"X": x}, ["Y", "mask"], {"ratio": r, "is_test": 0}, seed=s) for r, s in ((0.5, 1), (0.3, 7))]
+    return [
+        ("Dropout", [*drawn, Call({"X": x}, ["Y"], {"is_test": 1}), Call({"X": x}, ["X"], {"is_test": 1})]),
+        ("DropoutGrad", [Call({"dY": x, "m": mask}, ["dX"], {"ratio": 0.3}), Call({"dY": x}, ["dX"], {"is_test": 1})]),
+    ]
+
+
+def products() -> list[tuple[str, list[Call]]]:
+    """Products of matrices, every transposition; the axes are those for which Caffe2's gradient is right."""
+    flags = [(a, b) for a in (0, 1) for b in (0, 1)]
+    plain: list[Call] = []
+    several: list[Call] = []
+    for trans_a, trans_b in flags:
+        a, b = signed(*((5, 2) if trans_a else (2, 5))), signed(*((3, 5) if trans_b else (5, 3)))
+        arguments = {"trans_a": trans_a, "trans_b": trans_b}
+        plain.append(Call({"A": a, "B": b}, ["Y"], arguments))
+        several.append(Call({"A": np.stack([a, a + 1, -a]), "B": np.stack([b, b, b - 2])}, ["Y"], arguments))
+    like = Call({"A": signed(7, 2, 5), "B": signed(10, 3), "like": signed(3, 7)}, ["Y"], {})
+    row = Call({"A": signed(5), "B": signed(5, 3)}, ["Y"], {"axis_a": 0})
+    vectors = [
+        Call({"A": a, "B": b}, ["Y"], {}) for a, b in ((signed(3), signed(3, seed=1)), (signed(4, 2, 3), signed(3)))
+    ]
+    return [("MatMul", [*plain, like, row]), ("BatchMatMul", [*several, *vectors])]
+
+
+GROUPS = (
+    copies,
+    counters,
+    losses,
+    given_fills,
+    random_fills,
+    channel_layers,
+    normalizations,
+    dropouts,
+    products,
+)
+"""All cases, by what they are about."""
 
 if __name__ == "__main__":
     main()

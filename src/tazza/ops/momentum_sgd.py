@@ -13,9 +13,11 @@ Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, section 2 (Nesterov)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, OpView, arg, blob, forbidden, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, OpView, Spec, arg, blob, forbidden, formula, kernel, schema
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
@@ -39,6 +41,18 @@ def _advance(op: OpView, dW: Array, M: Array, lr: Array, step: Array, M_next: Ar
     else:
         step[...] = after
     M_next[...] = after.reshape(M.shape)
+
+
+def _texts(op: OpView) -> dict[str, str]:
+    after, push = "(momentum * M + lr * dW)", "lr * dW"
+    step = f"momentum * {after} + {push}" if op.nesterov else after
+    texts = {"step": step, "M_next": after, "W_next": f"W - ({step})"}
+    return {letter: texts[letter] for letter in op.output_slots}
+
+
+def _align(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
+    del op, specs
+    return {"lr": ()}  # one number, whatever its rank
 
 
 MOMENTUM_SGD = schema(
@@ -70,6 +84,9 @@ def momentum_sgd_cost(
 ) -> Cost:
     flops = (6 if op.nesterov else 3) * dW.size
     return Cost(flops, dW.nbytes + M.nbytes + lr.nbytes, step.nbytes + M_next.nbytes)
+
+
+formula(MOMENTUM_SGD, _texts, align=_align)
 
 
 @kernel(MOMENTUM_SGD)
@@ -118,6 +135,9 @@ def momentum_sgd_update_cost(
     flops = (7 if op.nesterov else 4) * dW.size
     written = step.nbytes + M_next.nbytes + W_next.nbytes
     return Cost(flops, dW.nbytes + M.nbytes + lr.nbytes + W.nbytes, written, W.nbytes)
+
+
+formula(MOMENTUM_SGD_UPDATE, _texts, align=_align)
 
 
 @kernel(MOMENTUM_SGD_UPDATE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, GradientRequest, OpView, arg, blob, kernel, schema
+from tazza.operator import Array, GradientRequest, OpView, arg, blob, formula, kernel, schema
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
 
@@ -26,6 +26,9 @@ SCALE = schema(
 @SCALE.gradient
 def scale_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Scale", [g.dY], [g.dX])
+
+
+formula(SCALE, Y="X * scale")
 
 
 @kernel(SCALE)

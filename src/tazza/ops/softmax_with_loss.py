@@ -96,9 +96,15 @@ def softmax_with_loss_infer(
 
 @SOFTMAX_WITH_LOSS.cost
 def softmax_with_loss_cost(
-    op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSpec | None, P: TensorSpec, loss: TensorSpec
+    op: OpView,
+    X: TensorSpec,
+    label: TensorSpec,
+    weights: TensorSpec | None,
+    P: TensorSpec,
+    loss: TensorSpec,
+    unused: TensorSpec | None,
 ) -> Cost:
-    del op
+    del op, unused
     read = X.nbytes + label.nbytes + (0 if weights is None else weights.nbytes)
     return Cost(6 * P.size, read, P.nbytes + loss.nbytes)
 

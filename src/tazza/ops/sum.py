@@ -7,7 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import DTypeError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import require_one_element, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -65,6 +78,9 @@ def sum_gradient(g: GradientRequest) -> list[OperatorDef]:
     for i in range(len(g.definition.input)):
         g.pass_to(i, g.dY)
     return []
+
+
+formula(SUM, lambda op: {"Y": " + ".join(f"X{i}" for i in range(len(op.definition.input)))})
 
 
 @kernel(SUM)
@@ -125,6 +141,13 @@ def weighted_sum_gradient(g: GradientRequest) -> list[OperatorDef]:
     tensors, weights = range(0, len(inputs), 2), range(1, len(inputs), 2)
     outputs = [g.GI(i) for i in (*tensors, *(weights if g.op.grad_on_w else ()))]
     return g.emit("WeightedSumGradient", [g.dY, *inputs], outputs)
+
+
+formula(
+    WEIGHTED_SUM,
+    lambda op: {"Y": " + ".join(f"X{i} * w{i}" for i in range(len(op.definition.input) // 2))},
+    align=lambda op, specs: {name: () for name in specs if name.startswith("w")},
+)
 
 
 @kernel(WEIGHTED_SUM)

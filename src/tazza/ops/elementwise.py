@@ -1,0 +1,18 @@
+"""What elementwise families share: the cost of an operator that has a formula."""
+
+from __future__ import annotations
+
+from tazza.operator import Cost, OpView, formulas_of, streamed
+from tazza.tensor import TensorSpec
+
+
+def formula_cost(op: OpView, **specs: TensorSpec | None) -> Cost:
+    """Return the cost of computing each output's formula once an element, and of moving every blob once.
+
+    To be handed to `OpSchema.cost`.
+    """
+    inputs = tuple(specs[letter] for letter in op.input_slots)
+    outputs = tuple(spec for letter in op.output_slots if (spec := specs[letter]) is not None)
+    texts = zip(op.output_slots, outputs, strict=True)
+    formulas = formulas_of(op)
+    return streamed(inputs, outputs, flops=sum(formulas[letter].flops * spec.size for letter, spec in texts))

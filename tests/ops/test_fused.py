@@ -1,0 +1,133 @@
+"""FusedConv, FusedFC, FusedMatMul: the layer by itself, then the formula by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.errors import ArgumentError, SchemaError, ShapeError, TazzaError
+from tazza.operator import find_schema, run_op
+from tazza.ops.fused import FUSED
+from tests.check import Case, check_op, on_all_engines
+
+Array = NDArray[Any]
+
+
+def values(*shape: int) -> Array:
+    """Return float32 numbers of that shape, the same in every run."""
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+X, W, B = values(2, 3, 7, 6), values(5, 3, 3, 2), values(5)
+S = values(2, 5, 5, 5)
+
+
+def plain_conv(X: Array, W: Array, b: Array | float = 0.0) -> Array:
+    """Return a 2-D convolution as a sum over kernel places."""
+    height, width = X.shape[2] - W.shape[2] + 1, X.shape[3] - W.shape[3] + 1
+    Y = np.zeros((X.shape[0], W.shape[0], height, width))
+    for i in range(W.shape[2]):
+        for j in range(W.shape[3]):
+            Y += np.einsum("nchw,mc->nmhw", X[:, :, i : i + height, j : j + width].astype(np.float64), W[:, :, i, j])
+    return Y + np.reshape(b, (-1, 1, 1))
+
+
+KERNEL = {"kernels": [3, 2]}
+CASES = [
+    Case(
+        "FusedConv",
+        [X, W, B],
+        lambda X, W, b: np.maximum(plain_conv(X, W, b), 0),
+        {**KERNEL, "epilogue": "relu(y)"},
+        batched=(0,),
+        id="relu",
+    ),
+    Case("FusedConv", [X, W], plain_conv, KERNEL, id="no epilogue"),
+    Case(
+        "FusedConv",
+        [X, W, B, S],
+        lambda X, W, b, s: np.maximum(plain_conv(X, W, b) + s, 0),
+        {**KERNEL, "epilogue": "max(y + s0, 0)", "operands": 1},
+        batched=(0, 3),
+        id="sum and relu",
+    ),
+    Case(
+        "FusedConv",
+        [X, W, S],
+        lambda X, W, s: np.maximum(s + plain_conv(X, W), 0),
+        {**KERNEL, "epilogue": "relu(s0 + y)", "operands": 1},
+        id="sum and relu without bias",
+    ),
+    Case(
+        "FusedConv",
+        [X, W, S, 2 * S],
+        lambda X, W, s, t: np.tanh(plain_conv(X, W)) * s - t,
+        {**KERNEL, "epilogue": "tanh(y) * s0 - s1", "operands": 2},
+        id="two operands",
+    ),
+    Case(
+        "FusedConv",
+        [np.moveaxis(X, 1, -1).copy(), np.moveaxis(W, 1, -1).copy(), B, np.moveaxis(S, 1, -1).copy()],
+        np.moveaxis(np.maximum(plain_conv(X, W, B) + S, 0), 1, -1),
+        {**KERNEL, "epilogue": "relu(y + s0)", "operands": 1, "order": "NHWC"},
+        id="NHWC",
+    ),
+    Case(
+        "FusedFC",
+        [values(2, 3), values(5, 3), values(5), values(2, 5)],
+        lambda X, W, b, s: np.maximum(X @ W.T + b + s, 0),
+        {"epilogue": "relu(y + s0)", "operands": 1},
+        batched=(0, 3),
+        id="sum and relu",
+    ),
+    Case(
+        "FusedFC",
+        [values(2, 3), values(5, 3), values(5)],
+        lambda X, W, b: 1 / (1 + np.exp(-(X @ W.T + b))),
+        {"epilogue": "sigmoid(y)"},
+        id="sigmoid",
+    ),
+    Case(
+        "FusedMatMul",
+        [values(2, 3), values(5, 3)],
+        lambda A, B: np.maximum(A @ B.T, 0),
+        {"trans_b": 1, "epilogue": "relu(y)"},
+        id="relu",
+    ),
+    Case(
+        "FusedMatMul",
+        [values(2, 3), values(3, 5), values(2, 5)],
+        lambda A, B, s: A @ B * s,
+        {"epilogue": "y * s0", "operands": 1},
+        id="product",
+    ),
+]
+
+
+@on_all_engines(CASES)
+def test_fused(case: Case, engine: str) -> None:
+    check_op(case, engine)
+
+
+REFUSED: list[tuple[str, list[Array], dict[str, Any], type[TazzaError], str]] = [
+    ("FusedConv", [X, W, S], {"operands": 1, "epilogue": "y + s1"}, ArgumentError, "names s1, there are s0, y"),
+    ("FusedConv", [X, W, S], {"operands": 2}, SchemaError, "of which 2 are operands, leave 1"),
+    ("FusedConv", [X, W, B, S, S], {"operands": 1}, SchemaError, "leave 4 for X, W, b"),
+    ("FusedConv", [X, W, S[1:]], {"operands": 1}, ShapeError, r"s0 has the shape \(1, 5, 5, 5\), Y has"),
+    ("FusedConv", [X, W], {"epilogue": "import os"}, ArgumentError, "cannot be read"),
+    ("FusedFC", [values(2, 3), values(5, 3), values(5), values(5)], {"operands": 1}, ShapeError, "s0 has the shape"),
+]
+
+
+@pytest.mark.parametrize(("type", "inputs", "arguments", "kind", "text"), REFUSED, ids=lambda value: str(value)[:30])
+def test_refused(type: str, inputs: list[Array], arguments: Any, kind: type[TazzaError], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        run_op(type, *inputs, **(KERNEL if type == "FusedConv" else {}), **arguments)
+
+
+def test_every_fused_type_takes_what_its_base_takes() -> None:
+    for base, fused in FUSED.items():
+        assert find_schema(base).args.keys() < find_schema(fused).args.keys()

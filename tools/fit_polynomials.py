@@ -1,0 +1,61 @@
+"""Fit the polynomials of `tazza.engines.jit.vector`: least squares at Chebyshev nodes, by relative error.
+
+The functions that are fitted are smooth remainders, such as (exp(r) - 1 - r) / r^2, taken by series where the
+difference would cancel. Needs the package mpmath.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+NODES = 400
+
+mp: Any = importlib.import_module("mpmath")
+
+
+def fit(
+    name: str, function: Callable[[Any], Any], weight: Callable[[Any], Any], low: float, high: float, degree: int
+) -> None:
+    """Print the coefficients, lowest first, in float32 and the largest weighted error that they leave."""
+    nodes = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES) * (high - low) / 2 + (high + low) / 2
+    values = np.array([float(function(mp.mpf(x))) for x in nodes])
+    weights = np.array([float(weight(mp.mpf(x))) for x in nodes])
+    powers = np.vander(nodes, degree + 1, increasing=True)
+    scales = weights.copy()
+    coefficients, errors = np.zeros(degree + 1), np.zeros(NODES)
+    for _ in range(60):  # Lawson: raise the weight where the error is large, until it is level
+        coefficients = np.linalg.lstsq(powers * scales[:, None], values * scales, rcond=None)[0]
+        errors = np.abs(powers @ coefficients - values) * weights
+        scales *= np.sqrt(0.1 + errors / errors.max())
+        scales /= scales.max() / weights.max()
+    shown = ", ".join(repr(float(np.float32(one))) for one in coefficients)
+    print(f"{name} = ({shown})  # {errors.max():.1e}")
+
+
+def main() -> None:
+    """Fit them all."""
+    mp.mp.dps = 60
+    half = float(np.log(2) / 2) * 1.01
+    fit("EXP", lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: r**2, -half, half, 4)
+    f_low, f_high = 2**-0.5 - 1, 2**0.5 - 1
+    fit(
+        "LOG",
+        lambda f: (mp.log1p(f) - f + f * f / 2) / f**3,
+        lambda f: abs(f**3 / mp.log1p(f)),
+        f_low,
+        f_high,
+        8,
+    )
+    fit("ERF_SMALL", lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, lambda s: 1, 1e-12, 0.93**2, 5)
+    fit("ERF_LARGE", lambda t: -mp.log(mp.erfc(t)), mp.erfc, 0.92, 4.0, 6)
+    quarter = float((np.pi / 4) ** 2) * 1.01
+    fit("SIN", lambda s: (mp.sin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, lambda s: s, 1e-12, quarter, 3)
+    fit("COS", lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2, lambda s: s**2, 1e-12, quarter, 2)
+
+
+if __name__ == "__main__":
+    main()
