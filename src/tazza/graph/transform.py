@@ -1,0 +1,212 @@
+"""Rewriting nets: what a transform is, the registry of all, and applying them.
+
+    @transform("common_subexpression", help="...", after=("canonicalise",))
+    class CommonSubexpression(Transform):
+        def pattern(self, graph, partial, node): ...
+        def validator(self, graph, match): ...
+        def replace(self, graph, match): ...
+
+A transform has three rules. `pattern`: may this node join this partial match? `validator`: is this match complete and
+legal? `replace`: rewrite it. `matching` says which nodes are asked. Transforms live in `graph/transforms/`, one a file;
+the modules are found by walking that package, and run in the order that `after` demands (by name where it leaves the
+choice).
+
+What holds for all: the net is checked before and after; no rewrite takes away a blob that is used outside of its match
+or must survive; new operators get the device option of those that they stand for, and operators of different devices
+are never merged.
+"""
+
+from __future__ import annotations
+
+import functools
+import graphlib
+import importlib
+import pkgutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from tazza.errors import TazzaError
+from tazza.graph.graph import Graph, Node, PassContext, broken
+from tazza.graph.naming import name_values, net_of, prelude_of
+from tazza.graph.pattern import Matching, grow
+from tazza.graph.verify import check_net, check_operators
+from tazza.operator import Spec
+from tazza.proto import NetDef
+from tazza.registry import Registry
+
+__all__ = ["TRANSFORMS", "Graph", "Matching", "PassContext", "Rewritten", "Transform", "apply_all", "order", "transform"]
+
+PACKAGE = "tazza.graph.transforms"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What transforms made of a net.
+
+    Args:
+        net: what runs every time.
+        prelude: operators that depend on constants only, to be run once; its external outputs are external inputs of
+            `net`.
+        origins: for each operator of `net` those of the first net that it stands for, such as `Conv 'conv1'`.
+        prelude_origins: the same for `prelude`.
+        gone: blob of the first net whose last value is not in a blob of its name after a run -> why.
+        specs: specs of blobs, where they are known and all values of that name have the same.
+        counts: how many times each transform rewrote something.
+    """
+
+    net: NetDef
+    prelude: NetDef
+    origins: tuple[tuple[str, ...], ...]
+    prelude_origins: tuple[tuple[str, ...], ...]
+    gone: Mapping[str, str]
+    specs: Mapping[str, Spec]
+    counts: Mapping[str, int]
+
+
+class Transform:
+    """Base of all transforms. An object serves one application, so that rules may keep notes in it."""
+
+    name: ClassVar[str] = ""
+    after: ClassVar[tuple[str, ...]] = ()
+    matching: ClassVar[Matching] = Matching.CONNECTED
+    backwards: ClassVar[bool] = False
+    """Whether matches are sought from the last node to the first."""
+
+    def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
+        """Whether `node` may join the nodes matched so far; with an empty `partial`, whether a match may begin here."""
+        raise NotImplementedError
+
+    def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
+        """Whether the match is complete, and its rewriting legal."""
+        del graph, match
+        return True
+
+    def replace(self, graph: Graph, match: Sequence[Node]) -> None:
+        """Rewrite the match."""
+        raise NotImplementedError
+
+    def rewrite(self, graph: Graph) -> int:
+        """Rewrite every match, each node being a first one once; return how many there were.
+
+        Raises:
+            TazzaError: the transform broke the graph; it is no mistake of the net.
+        """
+        nodes, count = [node for node in graph.nodes() if not node.hoisted], 0
+
+        def joins(partial: Sequence[Node], node: Node) -> bool:
+            return not node.hoisted and self.pattern(graph, partial, node)
+
+        for seed in reversed(nodes) if self.backwards else nodes:
+            if not seed.active or not joins((), seed):
+                continue
+            match = grow(seed, nodes, self.matching, joins)
+            if self.validator(graph, match):
+                self.replace(graph, match)
+                count += 1
+        wrong = broken(graph) if count else None
+        if wrong is not None:
+            wrong.add_context(f"after transform {self.name!r} of net {graph.definition.name!r}")
+            raise wrong
+        return count
+
+    def apply(self, net: NetDef, context: PassContext | None = None) -> Rewritten:
+        """Return what this transform alone makes of a net; `net` is not changed.
+
+        Raises:
+            TazzaError: the net is not legal, or the transform made one that is not.
+        """
+        return _apply(net, context, [self], thorough=True)
+
+
+T = TypeVar("T", bound=type[Transform])
+
+
+def _load(name: str) -> None:
+    if name in _module_names():
+        importlib.import_module(f"{PACKAGE}.{name}")
+
+
+@functools.cache
+def _module_names() -> frozenset[str]:
+    return frozenset(found.name for found in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__))
+
+
+TRANSFORMS: Registry[str, type[Transform]] = Registry("transform", loader=_load, known=_module_names)
+
+
+def transform(name: str, *, help: str, after: Sequence[str] = ()) -> Callable[[T], T]:
+    """Return a decorator that registers a class of transforms; it runs behind those in `after`."""
+
+    def decorate(cls: T) -> T:
+        cls.name, cls.after = name, tuple(after)
+        TRANSFORMS.register(name, cls, help=help)
+        return cls
+
+    return decorate
+
+
+def order() -> list[str]:
+    """Return the names of all transforms in the order in which a plan applies them.
+
+    Raises:
+        NotFoundError: a transform wants to run after one that is not there.
+    """
+    sorter = graphlib.TopologicalSorter({name: sorted(TRANSFORMS[name].after) for name in TRANSFORMS})
+    for name in {earlier for one in TRANSFORMS for earlier in TRANSFORMS[one].after}:
+        TRANSFORMS[name]  # noqa: B018 -- an unknown one is told here
+    return list(sorter.static_order())
+
+
+def apply_all(net: NetDef, context: PassContext | None = None, *, without: Collection[str] = ()) -> Rewritten:
+    """Return what all transforms, but those in `without`, make of a net; `net` is not changed.
+
+    Raises:
+        NotFoundError: `without` names a transform that is not there.
+        TazzaError: the net is not legal.
+    """
+    skipped = {TRANSFORMS[name] for name in without}
+    chosen = [TRANSFORMS[name] for name in order()]
+    return _apply(net, context, [cls() for cls in chosen if cls not in skipped], thorough=False)
+
+
+def _apply(net: NetDef, context: PassContext | None, transforms: Sequence[Transform], *, thorough: bool) -> Rewritten:
+    """Apply transforms one after the other; `thorough` checks the operators of the result anew, changed or not."""
+    check_net(net)
+    graph = Graph.of(net, context)
+    counts = {one.name: one.rewrite(graph) for one in transforms}
+    made = result(graph, counts)
+    for checked in (made.prelude, made.net):
+        try:
+            check_net(checked)
+            if thorough:
+                check_operators(checked)
+        except TazzaError as error:
+            error.add_context(f"after the transforms {', '.join(counts)}: they are wrong, not the net")
+            raise
+    return made
+
+
+def result(graph: Graph, counts: Mapping[str, int]) -> Rewritten:
+    """Return the nets that a graph stands for by now, and what became of the first one."""
+    named = name_values(graph)
+    specs: dict[str, Spec] = {}
+    unclear: set[str] = set()
+    for value, name in named.names.items():
+        if value.spec is None or specs.setdefault(name, value.spec) != value.spec:
+            unclear.add(name)
+    net, prelude = net_of(graph, named), prelude_of(graph, named)
+    written = {named.names[value]: value for node in (*named.hoisted, *named.nodes) for value in node.outputs}
+    return Rewritten(
+        net=net,
+        prelude=prelude,
+        origins=tuple(node.origins for node in named.nodes),
+        prelude_origins=tuple(node.origins for node in named.hoisted),
+        gone={
+            name: graph.reason(value)
+            for name, value in graph.last.items()
+            if value.producer is not None and written.get(name) is not value
+        },
+        specs={name: spec for name, spec in specs.items() if name not in unclear},
+        counts=counts,
+    )

@@ -1,0 +1,1 @@
+"""One transform a file; found by walking this package."""

@@ -1,0 +1,51 @@
+"""What depends on constants only is computed once: such operators become the prelude of the net."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tazza.graph.graph import Graph, Node, PassContext
+from tazza.graph.transform import Transform, transform
+from tazza.proto import NetDef
+
+
+@transform("constant_fold", help="compute once what depends on constants only", after=("fold_batch_norm",))
+class ConstantFold(Transform):
+    """Mark nodes that belong to the prelude. What must survive a run is still made in every run.
+
+    Operators that draw random numbers, count or read data are never marked; nor is what depends on them.
+    """
+
+    def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
+        """One node, all of whose outputs are constant."""
+        del graph
+        return not partial and len(node.outputs) > 0 and all(value.constant for value in node.outputs)
+
+    def replace(self, graph: Graph, match: Sequence[Node]) -> None:
+        """Mark it."""
+        (node,) = match
+        node.hoisted = True
+        for value in node.outputs:
+            graph.explain(value, "computed once, before the first run")
+
+
+def split_constants(net: NetDef, constants: Collection[str], keep: Collection[str] = ()) -> tuple[NetDef, NetDef]:
+    r"""Return the prelude, which depends on `constants` only, and the rest of the net.
+
+    >>> from tazza.graph.text import parse_net, print_net
+    >>> net = parse_net("in: x, w", "out: y", "v = Relu(w)", "y = Sum(x, v)")
+    >>> print("\n\n".join(map(print_net, split_constants(net, {"w"}))))
+    net: _prelude
+    in: w
+    out: v
+    v = Relu(w)
+    <BLANKLINE>
+    in: x, v
+    out: y
+    y = Sum(x, v)
+
+    Raises:
+        TazzaError: the net is not legal.
+    """
+    made = ConstantFold().apply(net, PassContext(constants=frozenset(constants), keep=frozenset(keep)))
+    return made.prelude, made.net

@@ -1,0 +1,54 @@
+"""Results are written over inputs that nobody needs any more: they take the names of those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tazza.graph.graph import Graph, Node, Value
+from tazza.graph.transform import Transform, transform
+
+
+@transform("in_place", help="write results over inputs that die, where the schema allows it", after=("accumulate",))
+class InPlace(Transform):
+    """Only where the schema names the pair, both have the same spec, and neither name is fixed.
+
+    What comes from outside, survives, or is computed once is never overwritten.
+    """
+
+    def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
+        """One node with such a pair."""
+        return not partial and len(node.view.schema.in_place) > 0 and bool(_pairs(graph, node))
+
+    def replace(self, graph: Graph, match: Sequence[Node]) -> None:
+        """Give each output the name of its input, each input once."""
+        (node,) = match
+        taken: set[Value] = set()
+        for source, target in _pairs(graph, node):
+            if source not in taken and target not in taken:
+                taken |= {source, target}
+                graph.explain(target, f"written in place of {source.name!r}")
+                target.name = source.name
+
+
+def _pairs(graph: Graph, node: Node) -> list[tuple[Value, Value]]:
+    schema, found = node.view.schema, list[tuple[Value, Value]]()
+    for letter, target in zip(node.view.output_slots, node.outputs, strict=True):
+        for other in schema.in_place.get(letter, ()):
+            source = node.input(other)
+            if (
+                source is not None
+                and source.name != target.name
+                and not target.pinned
+                and _same_spec(node, letter, source, target)
+                and graph.dies_at(source, node)
+                and node.may_overwrite(source, target)
+            ):
+                found.append((source, target))
+    return found
+
+
+def _same_spec(node: Node, letter: str, source: Value, target: Value) -> bool:
+    if source.spec is None or target.spec is None:
+        like = node.view.schema.outputs_by_letter[letter].like
+        return like is not None and node.input(like) is source
+    return source.tensor is not None and source.spec == target.spec

@@ -1,0 +1,105 @@
+"""Pointwise operators that feed each other become one, whose formulas are composed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tazza.graph.composition import LONGEST, broadcasts_plainly, compose, formulas
+from tazza.graph.graph import Graph, Node, Value
+from tazza.graph.transform import Transform, transform
+from tazza.tensor import DataType, TensorSpec
+
+MOST_NODES, MOST_INPUTS = 32, 8
+"""Larger clusters gain nothing: the operands no longer fit the registers."""
+
+
+@transform(
+    "pointwise_cluster", help="one operator for pointwise operators that feed each other", after=("fuse_epilogue",)
+)
+class PointwiseCluster(Transform):
+    """All results of a cluster have one shape, which must be known. It runs where its last node did.
+
+    So whoever reads from the cluster must run after that node: then no path leaves the cluster and comes back.
+    """
+
+    def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
+        """Pointwise float32 nodes of one device and result shape."""
+        if not _may_join(graph, node):
+            return False
+        if not partial:
+            return True
+        first, nodes = partial[0], [*partial, node]
+        last = max(one.order for one in nodes)
+        return (
+            len(nodes) <= MOST_NODES
+            and node.device == first.device
+            and node.outputs[0].spec == first.outputs[0].spec
+            and len(_inputs(nodes)) <= MOST_INPUTS
+            and all(one.order == last or graph.movable(one, last, nodes) for one in nodes)
+        )
+
+    def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
+        """At least two nodes, and texts that are short enough."""
+        del graph
+        return len(match) > 1 and all(len(text) <= LONGEST for text in _cluster(match)[2])
+
+    def replace(self, graph: Graph, match: Sequence[Node]) -> None:
+        """Put one Pointwise in place of the last node."""
+        nodes = sorted(match, key=lambda node: node.order)
+        inputs, outputs, _ = _cluster(nodes)
+        # The first input is the one whose memory the result may take.
+        inputs.sort(key=lambda value: not (graph.dies_at(value, nodes[-1]) and value.spec == outputs[0].spec))
+        texts = _texts(nodes, inputs, outputs)
+        graph.remove(*nodes)
+        made = graph.add(
+            "Pointwise",
+            inputs,
+            outputs,
+            like=nodes[-1],
+            order=(*nodes[-1].order, 0),
+            origins=[origin for node in nodes for origin in node.origins],
+            copy_arguments=False,
+            expressions=texts,
+        )
+        for value in (value for node in nodes for value in node.outputs if value not in outputs):
+            graph.explain(value, "fused into", made.outputs[0])
+
+
+def _may_join(graph: Graph, node: Node) -> bool:
+    specs = [value.spec for value in (*node.inputs, *node.outputs)]
+    return (
+        len(node.inputs) > 0
+        and node.view.schema.formulas is not None
+        and not any(_replaces_fixed(graph, value) for value in node.outputs)
+        and all(isinstance(spec, TensorSpec) and spec.dtype is DataType.FLOAT for spec in specs)
+        and formulas(node) is not None
+        and broadcasts_plainly(node)
+    )
+
+
+def _replaces_fixed(graph: Graph, value: Value) -> bool:
+    """Whether a value takes the name of an older one, as updated parameters do: that asks for an in-place pair."""
+    return value.pinned and len(graph.pinned[value.name]) > 1
+
+
+def _inputs(nodes: Sequence[Node]) -> list[Value]:
+    made = {value for node in nodes for value in node.outputs}
+    return list(dict.fromkeys(value for node in nodes for value in node.inputs if value not in made))
+
+
+def _cluster(match: Sequence[Node]) -> tuple[list[Value], list[Value], list[str]]:
+    """Return what a cluster reads, what others need of it, and the formulas of that."""
+    nodes = sorted(match, key=lambda node: node.order)
+    inputs = _inputs(nodes)
+    outputs = [
+        value
+        for node in nodes
+        for value in node.outputs
+        if value.kept or any(reader not in nodes for reader in value.readers)
+    ]
+    return inputs, outputs, _texts(nodes, inputs, outputs)
+
+
+def _texts(nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value]) -> list[str]:
+    known = compose(nodes, {value: f"x{number}" for number, value in enumerate(inputs)})
+    return [known[value].text() for value in outputs]

@@ -1,0 +1,54 @@
+"""Checks of a whole net: blobs are made before they are read, declared outputs are made, operators are legal."""
+
+from __future__ import annotations
+
+from tazza.errors import NetError, TazzaError
+from tazza.operator import find_schema
+from tazza.proto import NetDef
+
+
+def check_net(net: NetDef) -> None:
+    """Check that blobs are made before they are read, and that declared outputs are made.
+
+    With an empty `external_input` the first check is off: scripts that build nets by hand leave it out.
+
+    Raises:
+        NetError: names the operator and the blob.
+    """
+    known = set(net.external_input)
+    for position, op in enumerate(net.op):
+        missing = [name for name in op.input if name not in known] if net.external_input else []
+        if missing:
+            raise NetError(
+                f"net {net.name!r}: operator {position} ({op.type}) reads {missing[0]!r}, "
+                "which no earlier operator makes and external_input does not list",
+                hint=_later_maker(net, position, missing[0]),
+            )
+        known.update(op.output)
+    absent = [name for name in net.external_output if name not in known]
+    if absent:
+        raise NetError(
+            f"net {net.name!r} declares the output {absent[0]!r}, which no operator makes",
+            hint="drop it from external_output",
+        )
+
+
+def check_operators(net: NetDef) -> None:
+    """Check every operator against its schema.
+
+    Raises:
+        TazzaError: the first that is not legal, with its place in the net.
+    """
+    for position, op in enumerate(net.op):
+        try:
+            find_schema(op.type).view(op)
+        except TazzaError as error:
+            error.add_context(f"in operator {position} ({op.type}) of net {net.name!r}")
+            raise
+
+
+def _later_maker(net: NetDef, position: int, name: str) -> str:
+    for later, op in enumerate(net.op):
+        if later >= position and name in op.output:
+            return f"operator {later} ({op.type}) makes it later: a cycle, or operators out of order"
+    return "add it to external_input and feed it"

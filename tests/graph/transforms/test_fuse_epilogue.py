@@ -1,0 +1,113 @@
+"""Epilogues of convolutions and products."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rewriting import Rewrite, check_rewrite
+
+DIMS = {"x": (2, 3, 5, 7), "w": (4, 3, 2, 3), "b": (4,), "s": (2, 4, 4, 5)}
+IN = "in: x, w, b, s"
+ARGS = "kernels=[2, 3]"
+CONV = f"y = Conv(x, w, b; {ARGS})"
+
+
+def fused(epilogue: str, operands: str = "", output: str = "z") -> str:
+    """Return the line of the fused convolution."""
+    count = operands.count(",")
+    return f'{output} = FusedConv(x, w, b{operands}; operands={count}, epilogue="{epilogue}", {ARGS})'
+
+
+CASES = [
+    Rewrite("Relu", f"{IN}\nout: z\n{CONV}\nz = Relu(y)", f"{IN}\nout: z\n{fused('relu(y)')}", DIMS),
+    Rewrite("in place", f"{IN}\nout: y\n{CONV}\ny = Relu(y)", f"{IN}\nout: y\n{fused('relu(y)', output='y')}", DIMS),
+    Rewrite(
+        "Sum and Relu",
+        f"{IN}\nout: z\n{CONV}\nt = Sum(y, s)\nz = Relu(t)",
+        f"{IN}\nout: z\n{fused('relu(y + s0)', ', s')}",
+        DIMS,
+    ),
+    Rewrite(
+        "Sum with the operand first, shapes unknown",
+        f"{IN}\nout: z\n{CONV}\nt = Sum(s, y)\nz = Relu(t)",
+        f"{IN}\nout: z\n{fused('relu(s0 + y)', ', s')}",
+        DIMS,
+        blind=True,
+    ),
+    Rewrite(
+        "the last of two that meet takes the Sum",
+        f"{IN}\nout: z\ny = Conv(x, w; {ARGS})\nq = Conv(x, w, b; {ARGS})\nz = Sum(y, q)",
+        f"{IN}\nout: z\ny = Conv(x, w; {ARGS})\n{fused('s0 + y', ', y')}",
+        DIMS,
+    ),
+    Rewrite(
+        "the last of two that meet is needed elsewhere: the first takes it",
+        f"{IN}\nout: z, q\ny = Conv(x, w, b; {ARGS})\nq = Conv(x, w; {ARGS})\nz = Sum(y, q)",
+        f"{IN}\nout: z, q\nq = Conv(x, w; {ARGS})\n{fused('y + s0', ', q')}",
+        DIMS,
+    ),
+    Rewrite(
+        "FC",
+        "in: x, w, b\nout: z\ny = FC(x, w, b)\nz = Relu(y)",
+        'in: x, w, b\nout: z\nz = FusedFC(x, w, b; operands=0, epilogue="relu(y)")',
+        {"x": (2, 3), "w": (5, 3), "b": (5,)},
+    ),
+    Rewrite(
+        "MatMul",
+        "in: x, w\nout: z\ny = MatMul(x, w; trans_b=1)\nz = Relu(y)",
+        'in: x, w\nout: z\nz = FusedMatMul(x, w; operands=0, epilogue="relu(y)", trans_b=1)',
+        {"x": (2, 3), "w": (5, 3)},
+    ),
+    Rewrite(
+        "training: the gradient of Relu reads its own result",
+        "in: x, w, b, dz\nout: dy, z\ny = FC(x, w, b)\nz = Relu(y)\ndy = ReluGradient(z, dz)",
+        'in: x, w, b, dz\nout: dy, z\nz = FusedFC(x, w, b; operands=0, epilogue="relu(y)")\ndy = ReluGradient(z, dz)',
+        {"x": (2, 3), "w": (5, 3), "b": (5,), "dz": (2, 5)},
+    ),
+    Rewrite(
+        "a gradient operator that needs what is between",
+        "in: x, w, b, dz\nout: dy, z\ny = FC(x, w, b)\nz = Relu(y)\ndy = ReluGradient(y, dz)",
+        None,
+        {"x": (2, 3), "w": (5, 3), "b": (5,), "dz": (2, 5)},
+    ),
+    Rewrite(
+        "device, engine and name are kept",
+        f"{IN}\nout: z\n{CONV} @cuda:1 engine=CUDNN name=first\nz = Relu(y) @cuda:1",
+        f"{IN}\nout: z\n{fused('relu(y)')} @cuda:1 engine=CUDNN name=first",
+    ),
+    Rewrite("other devices", f"{IN}\nout: z\n{CONV} @cuda:0\nz = Relu(y) @cuda:1"),
+    Rewrite("an output", f"{IN}\nout: z, y\n{CONV}\nz = Relu(y)", None, DIMS),
+    Rewrite("kept", f"{IN}\nout: z\n{CONV}\nz = Relu(y)", None, DIMS, keep="y"),
+    Rewrite("used elsewhere", f"{IN}\nout: z, q\n{CONV}\nz = Relu(y)\nq = Scale(y; scale=2.0)", None, DIMS),
+    Rewrite("no formula", f"{IN}\nout: z\n{CONV}\nz = Softmax(y)", None, DIMS),
+    Rewrite(
+        "the input is overwritten before the Relu",
+        f"{IN}, g\nout: z\n{CONV}\nx = Sum(x, g)\nz = Relu(y)",
+        None,
+        {**DIMS, "g": DIMS["x"]},
+    ),
+    Rewrite(
+        "the input is overwritten by a name that may change",
+        f"{IN}\nout: z, q\nt = Relu(x)\ny = Conv(t, w, b; {ARGS})\nt = Scale(x; scale=2.0)\nz = Relu(y)\nq = Relu(t)",
+        f"{IN}\nout: z, q\nt = Relu(x)\nt_v1 = Scale(x; scale=2.0)\n"
+        f'z = FusedConv(t, w, b; operands=0, epilogue="relu(y)", {ARGS})\nq = Relu(t_v1)',
+        DIMS,
+    ),
+    Rewrite(
+        "a parameter that is updated before the Relu",
+        f"{IN}, g\nout: z\n{CONV}\nw = Sum(w, g)\nz = Relu(y)",
+        None,
+        {**DIMS, "g": DIMS["w"]},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_fuse_epilogue(case: Rewrite) -> None:
+    check_rewrite("fuse_epilogue", case)
+
+
+def test_into_what_is_told() -> None:
+    made = check_rewrite("fuse_epilogue", CASES[2])
+    assert made.gone == {"y": "fused into FusedConv 'z'", "t": "fused into FusedConv 'z'"}
+    assert made.origins == (("Conv 'y'", "Sum 't'", "Relu 'z'"),)

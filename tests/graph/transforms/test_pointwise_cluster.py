@@ -1,0 +1,63 @@
+"""Clusters of pointwise operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rewriting import Rewrite, check_rewrite
+
+DIMS = {"x": (2, 3), "d": (2, 3)}
+IN = "in: x, d"
+
+CASES = [
+    Rewrite(
+        "a chain",
+        f"{IN}\nout: z\ny = Sum(x, d)\nz = Relu(y)",
+        f'{IN}\nout: z\nz = Pointwise(x, d; expressions=["relu(x0 + x1)"])',
+        DIMS,
+    ),
+    Rewrite(
+        "two results",
+        f"{IN}\nout: z, y\ny = Sum(x, d)\nz = Relu(y)",
+        f'{IN}\nout: z, y\ny, z = Pointwise(x, d; expressions=["x0 + x1", "relu(x0 + x1)"])',
+        DIMS,
+    ),
+    Rewrite(
+        "a diamond",
+        f"{IN}\nout: z\na = Relu(x)\nb = ReluGradient(a, d)\nz = Sum(a, b)",
+        f'{IN}\nout: z\nz = Pointwise(x, d; expressions=["relu(x0) + where(relu(x0) > 0.0, x1, 0.0)"])',
+        DIMS,
+    ),
+    Rewrite(
+        "training: gradients that meet",
+        f"{IN}, y\nout: z\ns = Sum(x, d)\nz = ReluGradient(y, s)",
+        f'{IN}, y\nout: z\nz = Pointwise(x, d, y; expressions=["where(x2 > 0.0, x0 + x1, 0.0)"])',
+        {**DIMS, "y": (2, 3)},
+    ),
+    Rewrite("shapes unknown", f"{IN}\nout: z\ny = Sum(x, d)\nz = Relu(y)", None, DIMS, blind=True),
+    Rewrite("one alone", f"{IN}\nout: z\nz = Relu(x)", None, DIMS),
+    Rewrite("other devices", f"{IN}\nout: z\ny = Sum(x, d) @cuda:0\nz = Relu(y) @cuda:1"),
+    Rewrite(
+        "a path that leaves and comes back",
+        f"{IN}\nout: z\ny = Relu(x)\np = Softmax(y)\nz = Sum(y, p)",
+        None,
+        DIMS,
+    ),
+    Rewrite(
+        "an input is overwritten in between",
+        f"{IN}\nout: z\ny = Relu(x)\nx = Softmax(d)\nz = Sum(y, d)",
+        None,
+        DIMS,
+    ),
+    Rewrite(
+        "a parameter is updated",
+        f"{IN}\nz = Relu(d)\nx = Sum(x, z)",
+        None,
+        DIMS,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_pointwise_cluster(case: Rewrite) -> None:
+    check_rewrite("pointwise_cluster", case)
