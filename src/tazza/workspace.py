@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DuplicateError, NotFoundError
 from tazza.nets import NetBase, create_net
@@ -107,8 +106,13 @@ class Workspace:
         """
         found = self.get_blob(name)
         if found is None:
-            raise NotFoundError(f"blob {name!r} does not exist", hint=f"blobs: {', '.join(self.blob_names()[:20])}")
+            raise NotFoundError(f"blob {name!r} does not exist", hint=self._why_missing(name))
         return found
+
+    def _why_missing(self, name: str) -> str:
+        reasons = (net.why_missing(name) for net in list(self._nets.values()))
+        found = next((reason for reason in reasons if reason is not None), None)
+        return f"blobs: {', '.join(self.blob_names()[:20])}" if found is None else found
 
     def local_blobs(self) -> list[str]:
         """Return the names of the blobs that this workspace itself holds, sorted."""
@@ -159,26 +163,7 @@ class Workspace:
             ArgumentError: a Python number or a list; make it an array, so that its dtype is said.
             DTypeError: a dtype that tensors do not have.
         """
-        if isinstance(value, (str, bytes)):
-            self.create_blob(name).set(value)
-        elif isinstance(value, TensorProto):
-            self._assign(name, tensor_proto_to_array(value))
-        elif isinstance(value, Tensor):
-            self._assign(name, value.plain())
-        elif _is_array(value):
-            self._assign(name, value)
-        else:
-            kind = type(value).__name__
-            raise ArgumentError(
-                f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto"
-            )
-
-    def _assign(self, name: str, array: NDArray[Any]) -> None:
-        blob = self.create_blob(name)
-        if isinstance(blob.value, Tensor):
-            blob.value.assign(array)
-        else:
-            blob.set(Tensor.from_numpy(array))
+        put(self.create_blob(name), feedable(name, value))
 
     def fetch(self, name: str) -> Any:
         """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes.
@@ -186,12 +171,7 @@ class Workspace:
         Raises:
             NotFoundError: no such blob.
         """
-        blob = self.blob(name)
-        if isinstance(blob.value, Tensor) and blob.value.allocated:
-            return np.array(blob.value.plain())
-        if isinstance(blob.value, (str, bytes)):
-            return blob.value.encode() if isinstance(blob.value, str) else blob.value
-        return blob.describe().encode()
+        return take(self.blob(name))
 
     def blob_bytes(self) -> dict[str, int]:
         """Return the bytes of memory behind each own blob that holds a tensor."""
@@ -305,6 +285,46 @@ class Workspace:
             net.close()
         if pool is not None:
             pool.shutdown()
+
+
+def feedable(name: str, value: Any) -> Any:
+    """Return what `put` takes: text, bytes, or an array.
+
+    Raises:
+        ArgumentError: a Python number, a list or another object.
+    """
+    if isinstance(value, (str, bytes)) or _is_array(value):
+        return value
+    if isinstance(value, TensorProto):
+        return tensor_proto_to_array(value)
+    if isinstance(value, Tensor):
+        return value.plain()
+    kind = type(value).__name__
+    raise ArgumentError(f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto")
+
+
+def put(blob: Blob, value: Any) -> None:
+    """Put text, bytes or a copy of an array into a blob; a tensor in it stays the same object.
+
+    Raises:
+        DTypeError: a dtype that tensors do not have.
+    """
+    if isinstance(value, (str, bytes)):
+        blob.set(value)
+    elif isinstance(blob.value, Tensor):
+        blob.value.assign(value)
+    else:
+        blob.set(Tensor.from_numpy(value))
+
+
+def take(blob: Blob) -> Any:
+    """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes."""
+    value = blob.value
+    if isinstance(value, Tensor) and value.allocated:
+        return np.array(value.plain())
+    if isinstance(value, (str, bytes)):
+        return value.encode() if isinstance(value, str) else value
+    return blob.describe().encode()
 
 
 def _is_array(value: Any) -> bool:

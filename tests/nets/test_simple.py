@@ -225,9 +225,12 @@ def test_a_hook_sees_every_operator(ws: Workspace) -> None:
 
 def test_explain_says_who_runs(ws: Workspace) -> None:
     net = ws.create_net(NetDef(name="n", op=[operator_def("Relu", ["x"], ["y"], engine="CUDNN")]))
-    assert net.explain()[0][1] == "not run yet"
+    assert net.explain().rows[0].engine == "not run yet"
     net.run()
-    assert net.explain()[0][1].startswith("not CUDNN: no such engine; ")
+    (row,) = net.explain().rows
+    assert (row.choices[0].engine, row.choices[0].reason) == ("CUDNN", "no such engine")
+    assert row.engine == row.choices[-1].engine
+    assert "Relu" in str(net.explain())
 
 
 def test_a_closed_net_does_not_run(ws: Workspace) -> None:

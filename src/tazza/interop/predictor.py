@@ -1,6 +1,8 @@
 """A model that was loaded: named inputs in, named outputs out.
 
-Constant state: the net, its workspace, the names. A predictor runs once at a time, under `_lock`; any thread may call.
+Constant state: the net, its workspace, the names. Any thread may call. Every call takes a *seat*: a net with inputs,
+outputs and intermediate memory of its own, over the parameters that all share. Seats are made when they are needed, up
+to the flag `predictor_seats`; whoever finds none waits.
 """
 
 from __future__ import annotations
@@ -18,12 +20,20 @@ from tazza.db import DBReader
 from tazza.errors import ArgumentError, DTypeError, NetError
 from tazza.interop.init_net import placeholders, run_init_net
 from tazza.interop.predictor_file import ROLES, PredictorFile
-from tazza.operator import find_schema
+from tazza.nets import NetBase, create_net
+from tazza.nets.plan import PlanNet
+from tazza.operator import find_argument, find_schema, make_argument
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
-from tazza.tensor import DataType, Tensor
-from tazza.workspace import Workspace
+from tazza.runtime.flags import flag
+from tazza.runtime.threads import thread_count
+from tazza.tensor import Blob, DataType, Tensor
+from tazza.workspace import Workspace, feedable, put, take
+
+SEATS = flag(
+    "predictor_seats", 0, "how many threads run one predictor at a time; 0: as many as the process has", minimum=0
+)
 
 Source = NetDef | str | os.PathLike[str]
 """A net, or the file that holds one."""
@@ -76,12 +86,25 @@ class Predictor(Closing):
             raise NetError(
                 f"net {predict_net.name!r} does not make the output {strange[0]!r}", hint="name a blob it writes"
             )
-        for name in self.inputs:
-            self.workspace.create_blob(name)
         self._dtypes = {name: _dtypes(predict_net, name) for name in self.inputs}
-        self._lock = threading.Lock()
+        self.definition = self._planned(predict_net)
         self._closed = False
-        self._net = self.workspace.create_net(predict_net)
+        self._seats = [_Seat(self, None)]
+        self._free = list(self._seats)
+        self._changed = threading.Condition()
+
+    def _planned(self, net: NetDef) -> NetDef:
+        """Return the net as it will run: compiled, unless its type says that it shall run otherwise."""
+        made = NetDef()
+        made.CopyFrom(net)
+        if made.type in ("", "simple"):
+            made.type = "plan"
+        if made.type == "plan":
+            del made.external_output[:]
+            made.external_output.extend(self.outputs)
+            if find_argument(made, "inputs") is None:
+                made.arg.append(make_argument("inputs", list(self.inputs)))
+        return made
 
     def __repr__(self) -> str:
         return f"Predictor({self.name!r}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
@@ -89,7 +112,12 @@ class Predictor(Closing):
     @property
     def name(self) -> str:
         """The name of the net."""
-        return self._net.name
+        return self.definition.name
+
+    @property
+    def net(self) -> NetBase:
+        """The net that runs, for observers and `explain`; other threads run clones of it."""
+        return self._seats[0].net
 
     def run(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Run the net once and return its outputs: fresh arrays.
@@ -113,13 +141,32 @@ class Predictor(Closing):
         given |= named
         self._check_names(given)
         arrays = {name: self._checked(name, value) for name, value in given.items()}
-        with self._lock:
-            if self._closed:
-                raise ArgumentError(f"{self!r} is closed", hint="load it again")
-            for name, array in arrays.items():
-                self.workspace.feed(name, array)
-            self._net.run()
-            return {name: self.workspace.fetch(name) for name in self.outputs}
+        seat = self._take_seat()
+        try:
+            return seat.run(arrays)
+        finally:
+            with self._changed:
+                self._free.append(seat)
+                self._changed.notify()
+
+    def _take_seat(self) -> _Seat:
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise ArgumentError(f"{self!r} is closed", hint="load it again")
+                if self._free:
+                    return self._free.pop()
+                if len(self._seats) < self._most_seats:
+                    self._seats.append(_Seat(self, self.net))
+                    return self._seats[-1]
+                self._changed.wait()
+
+    @property
+    def _most_seats(self) -> int:
+        """Nets of other types than `plan` keep blobs in the workspace, and can run only once at a time."""
+        if not isinstance(self.net, PlanNet):
+            return 1
+        return SEATS.value if SEATS.value > 0 else thread_count()
 
     def _check_names(self, given: Mapping[str, Any]) -> None:
         missing = [name for name in self.inputs if name not in given]
@@ -134,7 +181,7 @@ class Predictor(Closing):
     def _checked(self, name: str, value: Any) -> Any:
         """Return what can be fed: arrays and tensors of a type that the readers of the input take."""
         if isinstance(value, (Tensor, bytes, str)) or not hasattr(value, "__array__"):
-            return value
+            return feedable(name, value)
         array: NDArray[Any] = np.asarray(value)
         allowed = self._dtypes[name]
         if allowed is not None and DataType.of(array) not in allowed:
@@ -146,11 +193,54 @@ class Predictor(Closing):
         return array
 
     def close(self) -> None:
-        """End the net and drop the workspace; closing twice is allowed."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self.workspace.reset()
+        """End the nets and drop the workspace, once nobody runs any more; closing twice is allowed."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            while len(self._free) < len(self._seats):
+                self._changed.wait()
+            for seat in self._seats:
+                seat.net.close()
+            self.workspace.reset()
+            self._changed.notify_all()
+
+
+class _Seat:
+    """A net that one caller at a time runs: inputs and outputs of its own, everything else from the workspace."""
+
+    def __init__(self, predictor: Predictor, first: NetBase | None) -> None:
+        self._workspace = predictor.workspace
+        own = (*predictor.inputs, *predictor.outputs)
+        self._blobs = {name: Blob(name) for name in own}
+        self._outputs = predictor.outputs
+        self.net: NetBase
+        if isinstance(first, PlanNet):
+            self.net = first.clone(self)
+        else:
+            self.net = create_net(predictor.definition, self)
+
+    @property
+    def root(self) -> Path:
+        """The folder that relative paths count from."""
+        return self._workspace.root
+
+    def get_blob(self, name: str) -> Blob | None:
+        """Return a blob, or None."""
+        own = self._blobs.get(name)
+        return self._workspace.get_blob(name) if own is None else own
+
+    def create_blob(self, name: str) -> Blob:
+        """Return a blob, made empty where it is missing."""
+        own = self._blobs.get(name)
+        return self._workspace.create_blob(name) if own is None else own
+
+    def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the net on what `put` takes."""
+        for name, array in arrays.items():
+            put(self._blobs[name], array)
+        self.net.run()
+        return {name: take(self._blobs[name]) for name in self._outputs}
 
 
 def load(

@@ -157,9 +157,45 @@ def average_pool(
 
 
 @layer
+def lrn(
+    model: Model,
+    x: str,
+    name: str,
+    *,
+    size: int,
+    alpha: float,
+    beta: float,
+    bias: float | None = None,
+    **arguments: Any,
+) -> BlobReference:
+    """Add x / (bias + alpha / size * sum of x * x over `size` neighbouring channels) ^ beta."""
+    chosen: dict[str, Any] = {"size": size, "alpha": float(alpha), "beta": float(beta), "bias": bias, **arguments}
+    return model.net.add("LRN", x, [name, f"_{name}_scale"], **chosen)[0]
+
+
+@layer
 def relu(model: Model, x: str, name: str, **arguments: Any) -> BlobReference:
     """Add max(x, 0); may be in place."""
     return model.net.add("Relu", x, name, **arguments)
+
+
+@layer
+def clip(model: Model, x: str, name: str, min: float, max: float) -> BlobReference:
+    """Add x, but `min` where it is below, and `max` where it is above; may be in place. From 0 to 6 this is Relu6."""
+    return model.net.add("Clip", x, name, min=float(min), max=float(max))
+
+
+@layer
+def dropout(model: Model, x: str, name: str, *, ratio: float, is_test: bool, **arguments: Any) -> BlobReference:
+    """Add what puts a share `ratio` of the elements to 0 and divides the others by 1 - ratio; in a test a copy."""
+    chosen: dict[str, Any] = {"ratio": float(ratio), "is_test": int(is_test), **arguments}
+    return model.net.add("Dropout", x, [name, f"_{name}_mask"], **chosen)[0]
+
+
+@layer
+def concat(model: Model, xs: Sequence[str], name: str, *, axis: int | None = None, **arguments: Any) -> BlobReference:
+    """Add the blobs behind one another, along the channels or along `axis`."""
+    return model.net.add("Concat", list(xs), [name, f"_{name}_dims"], axis=axis, **arguments)[0]
 
 
 @layer
@@ -216,6 +252,18 @@ def stop_gradient(model: Model, x: str, name: str | None = None) -> BlobReferenc
 def copy(model: Model, x: str, name: str) -> BlobReference:
     """Add a copy."""
     return model.net.add("Copy", x, name)
+
+
+@layer
+def reshape(model: Model, x: str, name: str, shape: Sequence[int]) -> BlobReference:
+    """Add the same elements in another shape: 0 keeps an extent, one -1 takes what is left."""
+    return model.net.add("Reshape", x, [name, f"_{name}_old_shape"], shape=list(shape))[0]
+
+
+@layer
+def add(model: Model, a: str, b: str, name: str, **arguments: Any) -> BlobReference:
+    """Add a + b, where b may be broadcast."""
+    return model.net.add("Add", [a, b], name, **arguments)
 
 
 @layer

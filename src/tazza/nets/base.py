@@ -6,12 +6,17 @@ once.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import threading
 from collections.abc import Callable
-from typing import ClassVar
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, TypeVar
 
 from tazza.device import Event, merge
 from tazza.errors import NetError, TazzaError
+from tazza.nets.explanation import Explanation, operator_row
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
@@ -48,14 +53,10 @@ class NetBase(Observable):
         self._running = threading.Lock()
         self._closed = False
         try:
-            for position, op in enumerate(self.definition.op):
-                self.operators.append(self._operator(position, op, strict))
+            self._create(strict)
         except BaseException:
             self.close()
             raise
-        ignored = ignored_text(self.operators)
-        if ignored:
-            logger.warning("net %r: %s", self.name, ignored)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.operators)} operators)"
@@ -64,6 +65,14 @@ class NetBase(Observable):
     def name(self) -> str:
         """The net's name."""
         return self.definition.name
+
+    def _create(self, strict: bool) -> None:
+        """Make what `_run` needs; here an operator for each of the definition."""
+        for position, op in enumerate(self.definition.op):
+            self.operators.append(self._operator(position, op, strict))
+        ignored = ignored_text(self.operators)
+        if ignored:
+            logger.warning("net %r: %s", self.name, ignored)
 
     def _operator(self, position: int, definition: OperatorDef, strict: bool) -> Operator:
         return Operator(
@@ -116,13 +125,19 @@ class NetBase(Observable):
             event.finish()
         return event
 
-    def explain(self) -> list[tuple[Operator, str]]:
-        """Return for each operator which engine runs it, or the reasons why others do not; complete after a run."""
-        lines: list[tuple[Operator, str]] = []
-        for operator in self.operators:
-            text = "; ".join(c.engine if c.reason is None else f"not {c.engine}: {c.reason}" for c in operator.choices)
-            lines.append((operator, text if text else "not run yet"))
-        return lines
+    def explain(self, *, times: bool = False) -> Explanation:
+        """Return what runs: a row for each step, with the engine and why others were passed over; complete after a run.
+
+        Args:
+            times: run the steps once more and say how long each takes, where the net type can.
+        """
+        del times
+        return Explanation(tuple(operator_row(operator) for operator in self.operators))
+
+    def why_missing(self, name: str) -> str | None:
+        """Return why a blob of the definition is not in the workspace after a run, or None when it is no such blob."""
+        del name
+        return None
 
     def close(self) -> None:
         """End what the operators keep between runs; the net cannot run afterwards."""
@@ -175,12 +190,34 @@ def _later_maker(net: NetDef, position: int, name: str) -> str:
     return "add it to external_input and feed it"
 
 
-NETS: Registry[str, type[NetBase]] = Registry("net type")
+def _load_type(name: str) -> None:
+    """Import the module that is called like the type."""
+    if name in _modules():
+        importlib.import_module(f"tazza.nets.{name}")
 
 
-def net_type(name: str, *, help: str) -> Callable[[type[NetBase]], type[NetBase]]:
+@cache
+def _modules() -> frozenset[str]:
+    return frozenset(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)])) - {
+        "base",
+        "explanation",
+    }
+
+
+NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_modules)
+
+
+N = TypeVar("N", bound=NetBase)
+
+
+def net_type(name: str, *, help: str) -> Callable[[type[N]], type[N]]:
     """Return a decorator that registers a class of nets under a type name."""
-    return NETS.registering(name, help=help)
+
+    def register(made: type[N]) -> type[N]:
+        NETS.register(name, made, help=help)
+        return made
+
+    return register
 
 
 def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False) -> NetBase:

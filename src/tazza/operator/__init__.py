@@ -1,9 +1,11 @@
 """What an operator is: schema, registries, arguments, gradients, kernels, and the operator itself."""
 
 from tazza.operator.argument import REQUIRED, ArgSpec, arg, find_argument, stored_fields
+from tazza.operator.choice import Choice, Chosen, choose_kernel
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
+from tazza.operator.expression import Expression, formula, formulas_of
 from tazza.operator.gradient import (
     Gradient,
     GradientKind,
@@ -20,6 +22,7 @@ from tazza.operator.kernel import (
     KERNELS,
     Array,
     Call,
+    Chain,
     DynamicOutput,
     Kernel,
     LaidOut,
@@ -33,7 +36,7 @@ from tazza.operator.kernel import (
     launcher,
 )
 from tazza.operator.observable import Observable, Observer
-from tazza.operator.operator import BlobOwner, Choice, LocalBlobs, Operator, definition_hooks, ignored_text
+from tazza.operator.operator import BlobOwner, LocalBlobs, Operator, definition_hooks, ignored_text
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
@@ -58,11 +61,14 @@ __all__ = [
     "BlobSpec",
     "Call",
     "Candidate",
+    "Chain",
     "Choice",
+    "Chosen",
     "Cost",
     "Dims",
     "DynamicOutput",
     "Engine",
+    "Expression",
     "Gradient",
     "GradientKind",
     "GradientRequest",
@@ -83,6 +89,7 @@ __all__ = [
     "Unsupported",
     "arg",
     "blob",
+    "choose_kernel",
     "contiguous",
     "definition_hooks",
     "ends",
@@ -90,6 +97,8 @@ __all__ = [
     "find_argument",
     "find_schema",
     "forbidden",
+    "formula",
+    "formulas_of",
     "gradient_for_op",
     "gradient_name",
     "host_kernel",

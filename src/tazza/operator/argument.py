@@ -162,6 +162,6 @@ def stored_fields(argument: Argument) -> list[str]:
     return present + [field for field in PLURAL if len(getattr(argument, field)) > 0]
 
 
-def find_argument(definition: OperatorDef, name: str) -> Argument | None:
+def find_argument(definition: OperatorDef | NetDef, name: str) -> Argument | None:
     """Return the argument called `name`, or None; of several with that name the first counts, as in Caffe2."""
     return next((argument for argument in definition.arg if argument.name == name), None)

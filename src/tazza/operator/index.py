@@ -10,14 +10,22 @@ import functools
 import importlib
 import json
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from tazza.errors import UnavailableError
+from tazza.registry import Registry
 from tazza.runtime.flags import FLAG_SOURCES
 
 PATH = Path(__file__).with_name("index.json")
 FAMILIES, ENGINES = "tazza.ops", "tazza.engines"
+
+
+MAKERS: Registry[str, Callable[[str], None]] = Registry("maker of kernels for engine")
+"""Engine -> function that registers its kernel for an operator type if it can make one; filled with the engine.
+
+For engines whose kernels follow from what schemas say, so that no file names the operators."""
 
 
 class Index(TypedDict):
@@ -49,7 +57,7 @@ def load_engine(name: str) -> None:
 
 
 def load_kernel(key: tuple[str, str, str]) -> None:
-    """Import the module that registers a kernel: the family for `reference`, else the engine's file.
+    """Import the module that registers a kernel: the family for `reference`, else the engine's file; or have it made.
 
     Raises:
         UnavailableError: the file cannot be imported; the engine's own reason should have said so before.
@@ -60,6 +68,8 @@ def load_kernel(key: tuple[str, str, str]) -> None:
         return
     module = index()["kernels"].get(engine, {}).get(type)
     if module is None:
+        if engine in MAKERS:
+            MAKERS[engine](type)
         return
     try:
         importlib.import_module(module)

@@ -190,7 +190,7 @@ class Operator(Observable):
             hint = reasons if reasons else f"no engine is there for {self.place.kind}"
             raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=hint)
         first = self._kernel(passed[-1].engine)
-        self._state(first)
+        self.state(first)
         if first.host is not None and self._host is None:
             self._remember(passed)
             self._host, self._close_host = first.host(self)
@@ -207,7 +207,8 @@ class Operator(Observable):
     def _kernel(self, engine: str) -> Kernel:
         return find_kernel(self.op.type, self.place.kind, engine)
 
-    def _state(self, kernel: Kernel) -> Any:
+    def state(self, kernel: Kernel) -> Any:
+        """Return what the kernel keeps in the workspace for this operator, made on first use."""
         if kernel.open is None:
             return None
         if kernel.engine not in self._states:
@@ -421,7 +422,7 @@ class Operator(Observable):
         }
         launch = chosen.launch
         scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
-        call = launch.bind(Operands(letters, scratch, self.generator, context, self._state(chosen.kernel)))
+        call = launch.bind(Operands(letters, scratch, self.generator, context, self.state(chosen.kernel)))
         tensors = [self.inputs[self.op.input_slots.index(letter)].tensor() for letter in reads]
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
         return _Binding(call if not reorders else Chain((*reorders, call)), self._watch(), values, scratch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from tazza.operator.engine import rank_engines, why_unavailable
 from tazza.operator.kernel import Call, LaidOut, Launch, Operands, Unsupported
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
-from tazza.tensor import Allocation, Strided, Tensor, TensorSpec
+from tazza.tensor import Allocation, Layout, Storage, Strided, Tensor, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,20 @@ def reorder_launch(source: TensorSpec, target: TensorSpec, context: Context) -> 
     if isinstance(target.layout, Strided):
         return PlainCopy()
     raise UnsupportedError(f"no engine brings {source} into {target}")
+
+
+def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
+    """Bring the elements of a tensor into another layout, in memory of its own; those who share the old keep it.
+
+    Raises:
+        UnsupportedError: no engine knows both layouts.
+    """
+    if tensor.layout == layout:
+        return
+    other = Tensor.over(Storage(tensor.place, holder=tensor.storage.holder), 0, replace(tensor.spec, layout=layout))
+    other.reserve()
+    bind_reorder(tensor, other, context)()
+    tensor.share(other)
 
 
 def bind_reorder(source: Tensor, target: Tensor, context: Context) -> Call:

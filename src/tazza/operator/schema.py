@@ -24,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import ArgSpec, find_argument
 from tazza.operator.cost import Cost, streamed
+from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.pattern import Bindings, fill, match
 from tazza.operator.view import Known, OpView
@@ -134,6 +135,7 @@ class OpSchema:
         self.example = example
         self.module = module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
+        self.formulas: Formulas | None = None
         self._infer: Callable[..., Any] | None = None
         self._cost: Callable[..., Cost] | None = None
         self._validate: Callable[[OpView], None] | None = None

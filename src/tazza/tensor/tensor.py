@@ -222,6 +222,13 @@ class Tensor:
         )
         return view
 
+    @staticmethod
+    def over(storage: Storage, offset_bytes: int, spec: TensorSpec) -> Tensor:
+        """Return a tensor in memory that somebody else planned: it is neither counted as a sharer nor may it grow."""
+        tensor = Tensor((0,), spec.dtype, spec.place)
+        tensor.storage, tensor.offset_bytes, tensor.spec = storage, offset_bytes, spec
+        return tensor
+
     def _become_view(self, other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
         self.storage.remove_sharer(self)
         # An equal spec at another offset is another address: the identity has to change.

@@ -1,0 +1,1 @@
+"""Speed and memory of tazza beside other runtimes; `make bench` runs `benchmarks.bench`."""

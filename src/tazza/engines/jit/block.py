@@ -1,0 +1,142 @@
+"""The argument block of a compiled kernel: numbers and addresses, all int64, and the launch that fills it in."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from tazza.errors import TazzaError
+from tazza.operator import Call, NativeCall, Operands, OpSchema, Spec
+from tazza.tensor import ROW_MAJOR, DataType, Opaque, Strided, Tensor, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A blob of an operator: its letter, and the position among the blobs of that letter where it is variadic."""
+
+    letter: str
+    index: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What formulas call it: `X`, or `X0`, `X1` ... where it is variadic."""
+        return self.letter if self.index is None else f"{self.letter}{self.index}"
+
+    def of(self, operands: Operands) -> Tensor:
+        """Return the tensor."""
+        found = operands.tensors[self.letter]
+        return cast("Tensor", found if self.index is None else found[self.index])
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """An address within the scratch memory of a launch."""
+
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The address of a few bytes of our own."""
+
+    data: bytes
+
+
+Word: TypeAlias = int | Slot | Scratch | Constant
+Check: TypeAlias = Callable[[Operands], Any]
+"""Raises the error for what a kernel found wrong with its operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall(NativeCall):
+    """A native call whose errors come from looking at the operands again, in Python: they say the same everywhere."""
+
+    check: Callable[[], Any] | None = None
+
+    def error(self, status: int) -> TazzaError:  # pyright: ignore[reportIncompatibleMethodOverride] -- more kinds of errors
+        """Return what `check` raises."""
+        assert self.check is not None, "made with one"
+        try:
+            self.check()
+        except TazzaError as error:
+            return error
+        return super(CheckedCall, self).error(status)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLaunch:
+    """A compiled kernel, the words of its block, and how to tell what is wrong when it gives a status."""
+
+    address: int
+    words: tuple[Word, ...]
+    scratch_bytes: int = 0
+    check: Check | None = None
+
+    def bind(self, operands: Operands) -> Call:
+        """Write the block; it lives as long as the call."""
+        kept: list[Any] = [operands.scratch]
+        block = np.array([_value(word, operands, kept) for word in self.words], np.int64)
+        arguments, owner = (block.ctypes.data, 0, 0, 0), (block, kept)
+        check = self.check
+        if check is None:
+            return NativeCall(self.address, arguments, owner)
+        return CheckedCall(self.address, arguments, owner, check=lambda: check(operands))
+
+
+def _value(word: Word, operands: Operands, kept: list[Any]) -> int:
+    """Return what stands in the block for a word; what it points to is added to `kept`."""
+    if isinstance(word, int):
+        return word
+    if isinstance(word, Slot):
+        tensor = word.of(operands)
+        kept.append(tensor)
+        return tensor.address
+    if isinstance(word, Scratch):
+        assert operands.scratch is not None, "the launch said how much it needs"
+        return operands.scratch.address + word.offset
+    array = np.frombuffer(word.data, np.uint8).copy()
+    kept.append(array)
+    return array.ctypes.data
+
+
+def float_word(value: float) -> int:
+    """Return the word that holds the bits of a float64."""
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def slots_of(schema: OpSchema, letters: Sequence[str], *, outputs: bool) -> list[Slot]:
+    """Return the slot of each blob of an operator."""
+    declared = schema.outputs_by_letter if outputs else schema.inputs_by_letter
+    counts: dict[str, int] = {}
+    slots: list[Slot] = []
+    for letter in letters:
+        index = counts.get(letter, 0)
+        counts[letter] = index + 1
+        slots.append(Slot(letter, index if declared[letter].variadic else None))
+    return slots
+
+
+def accepts_rows(letter: str, spec: Spec) -> bool:
+    """Take row-major tensors only; others are reordered first."""
+    del letter
+    return not isinstance(spec, TensorSpec) or spec.layout == ROW_MAJOR
+
+
+def unpadded(spec: TensorSpec) -> bool:
+    """Whether a vendor's layout has as many elements as the tensor."""
+    return isinstance(spec.layout, Opaque) and spec.layout.nbytes == spec.nbytes
+
+
+def accepts_dense(letter: str, spec: Spec) -> bool:
+    """Take strided data, and vendor layouts without padding, which are as good as any order of the elements."""
+    del letter
+    return not isinstance(spec, TensorSpec) or isinstance(spec.layout, Strided) or unpadded(spec)
+
+
+def all_float32(*specs: Spec | None) -> bool:
+    """Whether all of them are float32 tensors; None are absent ones."""
+    return all(spec is None or (isinstance(spec, TensorSpec) and spec.dtype is DataType.FLOAT) for spec in specs)

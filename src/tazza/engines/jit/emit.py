@@ -1,0 +1,213 @@
+"""Writing LLVM IR: the lines of one function, and arithmetic on vectors of one element type.
+
+Values are the text by which IR names them, such as `%v12`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+
+class Lines:
+    """The lines of a function under construction, and the outside functions that they need."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.lines: list[str] = []
+        self.declared: dict[str, None] = {}
+        self.block = "entry"
+        self._count = 0
+
+    def fresh(self, stem: str = "v") -> str:
+        """Return a name that was not there before, without a sigil."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def let(self, text: str) -> str:
+        """Add an instruction and return its value."""
+        name = f"%{self.fresh()}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Add an instruction without value."""
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def declare(self, text: str) -> None:
+        """Need an outside function."""
+        self.declared[f"declare {text}"] = None
+
+    def text(self, signature: str, attributes: str = "") -> str:
+        """Return the function."""
+        return "\n".join((f"define {signature} {attributes} {{", *self.lines, "}"))
+
+    def load_word(self, block: str, index: int) -> str:
+        """Return word `index` of the int64 array at `block`."""
+        at = self.let(f"getelementptr i64, ptr {block}, i64 {index}")
+        return self.let(f"load i64, ptr {at}")
+
+    def load_pointer(self, block: str, index: int) -> str:
+        """Return word `index` of the array at `block`, an address."""
+        at = self.let(f"getelementptr i64, ptr {block}, i64 {index}")
+        return self.let(f"load ptr, ptr {at}")
+
+
+class Lanes:
+    """Arithmetic on vectors of `count` lanes of float32 or float64 (`bits`)."""
+
+    def __init__(self, lines: Lines, count: int, bits: int = 32) -> None:
+        """Write into `lines`."""
+        self.lines = lines
+        self.count = count
+        self.bits = bits
+        self.scalar = "float" if bits == 32 else "double"
+        self.type = f"<{count} x {self.scalar}>"
+        self.integer = f"<{count} x i{bits}>"
+        self.mask = f"<{count} x i1>"
+        self.short = f"v{count}f{bits}"
+
+    def constant(self, value: float) -> str:
+        """Return a vector of one value."""
+        # LLVM writes float constants of any width as the bits of a double.
+        rounded = struct.unpack("<f", struct.pack("<f", value))[0] if self.bits == 32 and abs(value) < 3.5e38 else value
+        return f"splat ({self.scalar} 0x{struct.pack('>d', rounded).hex().upper()})"
+
+    def whole(self, value: int) -> str:
+        """Return a vector of one integer, as wide as the floats."""
+        return f"splat (i{self.bits} {value})"
+
+    def _two(self, name: str, a: str, b: str) -> str:
+        return self.lines.let(f"{name} {self.type} {a}, {b}")
+
+    def add(self, a: str, b: str) -> str:
+        """A + b."""
+        return self._two("fadd", a, b)
+
+    def sub(self, a: str, b: str) -> str:
+        """A - b."""
+        return self._two("fsub", a, b)
+
+    def mul(self, a: str, b: str) -> str:
+        """A * b."""
+        return self._two("fmul", a, b)
+
+    def div(self, a: str, b: str) -> str:
+        """A / b."""
+        return self._two("fdiv", a, b)
+
+    def neg(self, a: str) -> str:
+        """-a."""
+        return self.lines.let(f"fneg {self.type} {a}")
+
+    def intrinsic(self, name: str, *operands: str) -> str:
+        """Call an intrinsic whose operands and result are such vectors."""
+        full = f"@llvm.{name}.{self.short}"
+        self.lines.declare(f"{self.type} {full}({', '.join([self.type] * len(operands))})")
+        return self.lines.let(f"call {self.type} {full}({', '.join(f'{self.type} {one}' for one in operands)})")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """A * b + c, rounded once where the processor can."""
+        return self.intrinsic("fmuladd", a, b, c)
+
+    def compare(self, predicate: str, a: str, b: str) -> str:
+        """Return the mask of `fcmp predicate`, such as olt (false for NaN) or une (true for NaN)."""
+        return self.lines.let(f"fcmp {predicate} {self.type} {a}, {b}")
+
+    def select(self, mask: str, yes: str, no: str) -> str:
+        """Yes where the mask is set, else no."""
+        return self.lines.let(f"select {self.mask} {mask}, {self.type} {yes}, {self.type} {no}")
+
+    def ceiling(self, a: str, most: float) -> str:
+        """min(a, most); NaN stays."""
+        limit = self.constant(most)
+        return self.select(self.compare("ogt", a, limit), limit, a)
+
+    def floor_at(self, a: str, least: float) -> str:
+        """max(a, least); NaN stays."""
+        limit = self.constant(least)
+        return self.select(self.compare("olt", a, limit), limit, a)
+
+    def bits_of(self, a: str) -> str:
+        """Return the bits as integers."""
+        return self.lines.let(f"bitcast {self.type} {a} to {self.integer}")
+
+    def of_bits(self, a: str) -> str:
+        """Return floats of these bits."""
+        return self.lines.let(f"bitcast {self.integer} {a} to {self.type}")
+
+    def int_op(self, name: str, a: str, b: str) -> str:
+        """An instruction on integers, such as add, shl, ashr, and."""
+        return self.lines.let(f"{name} {self.integer} {a}, {b}")
+
+    def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """c0 + c1 x + c2 x^2 + ... by Horner's rule."""
+        value = self.constant(coefficients[-1])
+        for one in reversed(coefficients[:-1]):
+            value = self.fma(value, x, self.constant(one))
+        return value
+
+    def copy_sign(self, size: str, sign: str) -> str:
+        """Size with the sign of `sign`."""
+        return self.intrinsic("copysign", size, sign)
+
+    def sum(self, a: str) -> str:
+        """Return the sum of all lanes as a scalar, in the fixed order of halves."""
+        value, count = a, self.count
+        while count > 1:
+            half = count // 2
+            kind = f"<{count} x {self.scalar}>"
+            low, high = (
+                self.lines.let(
+                    f"shufflevector {kind} {value}, {kind} poison, "
+                    f"<{half} x i32> <{', '.join(f'i32 {i + start}' for i in range(half))}>"
+                )
+                for start in (0, half)
+            )
+            value = self.lines.let(f"fadd <{half} x {self.scalar}> {low}, {high}")
+            count = half
+        return self.lines.let(f"extractelement <1 x {self.scalar}> {value}, i32 0")
+
+    def splat(self, scalar: str) -> str:
+        """Return a vector of one scalar value."""
+        first = self.lines.let(f"insertelement {self.type} poison, {self.scalar} {scalar}, i32 0")
+        return self.lines.let(
+            f"shufflevector {self.type} {first}, {self.type} poison, <{self.count} x i32> zeroinitializer"
+        )
+
+    def each(self, function: str, *operands: str) -> str:
+        """Call a function of libm, such as `powf`, lane by lane."""
+        arity = len(operands)
+        self.lines.declare(f"{self.scalar} @{function}({', '.join([self.scalar] * arity)})")
+        result = "poison"
+        for lane in range(self.count):
+            scalars = [self.lines.let(f"extractelement {self.type} {one}, i32 {lane}") for one in operands]
+            called = self.lines.let(
+                f"call {self.scalar} @{function}({', '.join(f'{self.scalar} {one}' for one in scalars)})"
+            )
+            result = self.lines.let(f"insertelement {self.type} {result}, {self.scalar} {called}, i32 {lane}")
+        return result
+
+    def reduce(self, a: str, intrinsic: str) -> str:
+        """Return all lanes joined by `maximumnum` or `minimumnum` (fmax, fmin) as a scalar."""
+        full = f"@llvm.vector.reduce.{intrinsic}.{self.short}"
+        self.lines.declare(f"{self.scalar} {full}({self.type})")
+        return self.lines.let(f"call {self.scalar} {full}({self.type} {a})")
+
+    def rare(self, mask: str, usual: str, function: str, *operands: str) -> str:
+        """Return `usual`, but where the mask is set what libm's `function` gives; costs a branch when none is."""
+        lines = self.lines
+        bits = lines.let(f"bitcast {self.mask} {mask} to i{self.count}")
+        some = lines.let(f"icmp ne i{self.count} {bits}, 0")
+        here, slow, join = lines.block, lines.fresh("rare"), lines.fresh("join")
+        lines.do(f"br i1 {some}, label %{slow}, label %{join}, !prof !0")
+        lines.label(slow)
+        fixed = self.select(mask, self.each(function, *operands), usual)
+        lines.do(f"br label %{join}")
+        lines.label(join)
+        return lines.let(f"phi {self.type} [ {usual}, %{here} ], [ {fixed}, %{slow} ]")

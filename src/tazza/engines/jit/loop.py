@@ -1,0 +1,268 @@
+"""Loops of compiled kernels: memory access for each element type, sweeps over a row, and the split among threads.
+
+A kernel is `int64_t f(int64_t *block)`; its block begins with the number of threads. With more than one, libgomp runs
+`work(block, i, n)` for thread i of n, else it is called once, for 0 of 1; then comes `finish(block)`, which gives the
+status. Every element is computed by the same instructions wherever the borders between threads fall.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.runtime.native_code import native_function, processor, source_digest
+from tazza.runtime.openmp import openmp_address
+from tazza.tensor import DataType
+
+KINDS = {
+    DataType.FLOAT: "float",
+    DataType.DOUBLE: "double",
+    DataType.FLOAT16: "half",
+    DataType.BFLOAT16: "i16",
+    DataType.BOOL: "i8",
+}
+"""Element types that kernels load and store, and their LLVM types."""
+
+THREAD_NS = 10_000
+"""What a thread must have to do at the least, in nanoseconds; waking one costs a few thousand."""
+BYTES_PER_NS, FLOPS_PER_NS = 12.0, 10.0
+"""What one thread gets through, roughly."""
+
+
+def threads_for(most: int, elements: int, flops: float, nbytes: float) -> int:
+    """Return how many threads, up to `most`, are worth while; flops and bytes are those of one element."""
+    work_ns = elements * max(nbytes / BYTES_PER_NS, flops / FLOPS_PER_NS)
+    return max(1, min(most, int(work_ns / THREAD_NS)))
+
+
+def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
+    """Return vectors as wide as the processor's."""
+    return Lanes(lines, processor().vector_bytes * 8 // bits, bits)
+
+
+def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer") -> str:
+    """Return lanes i, i + 1 ... of an array; lanes outside of `mask` are `default`."""
+    kind = KINDS[dtype]
+    lines, stored = v.lines, f"<{v.count} x {kind}>"
+    at = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+    if mask is None:
+        return _widen(v, dtype, lines.let(f"load {stored}, ptr {at}, align {dtype.itemsize}"))
+    short = f"v{v.count}{_short(kind)}"
+    lines.declare(f"{stored} @llvm.masked.load.{short}.p0(ptr, i32, {v.mask}, {stored})")
+    passed = default if stored == v.type else "zeroinitializer"
+    found = lines.let(
+        f"call {stored} @llvm.masked.load.{short}.p0(ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask}, {stored} {passed})"
+    )
+    wide = _widen(v, dtype, found)
+    return wide if passed == default else v.select(mask, wide, default)
+
+
+def load_one(v: Lanes, dtype: DataType, pointer: str) -> str:
+    """Return a vector that is full of the element at `pointer`."""
+    one = v.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize}")
+    kind, stored = KINDS[dtype], f"<{v.count} x {KINDS[dtype]}>"
+    first = v.lines.let(f"insertelement {stored} poison, {kind} {one}, i32 0")
+    full = v.lines.let(f"shufflevector {stored} {first}, {stored} poison, <{v.count} x i32> zeroinitializer")
+    return _widen(v, dtype, full)
+
+
+def store(v: Lanes, dtype: DataType, value: str, pointer: str, i: str, mask: str | None) -> None:
+    """Write lanes i, i + 1 ... of an array."""
+    kind = KINDS[dtype]
+    lines, stored = v.lines, f"<{v.count} x {kind}>"
+    narrow = _narrow(v, dtype, value)
+    at = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+    if mask is None:
+        lines.do(f"store {stored} {narrow}, ptr {at}, align {dtype.itemsize}")
+        return
+    short = f"v{v.count}{_short(kind)}"
+    lines.declare(f"void @llvm.masked.store.{short}.p0({stored}, ptr, i32, {v.mask})")
+    lines.do(
+        f"call void @llvm.masked.store.{short}.p0({stored} {narrow}, ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask})"
+    )
+
+
+def _short(kind: str) -> str:
+    return {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
+
+
+def _widen(v: Lanes, dtype: DataType, value: str) -> str:
+    stored = f"<{v.count} x {KINDS[dtype]}>"
+    if stored == v.type:
+        return value
+    if dtype is DataType.BFLOAT16:  # the upper half of a float32
+        half = v.lines.let(f"zext {stored} {value} to <{v.count} x i32>")
+        full = v.lines.let(f"shl <{v.count} x i32> {half}, splat (i32 16)")
+        return v.lines.let(f"bitcast <{v.count} x i32> {full} to {v.type}")
+    if dtype is DataType.BOOL:
+        return v.lines.let(f"uitofp {stored} {value} to {v.type}")
+    return v.lines.let(f"fpext {stored} {value} to {v.type}")
+
+
+def _narrow(v: Lanes, dtype: DataType, value: str) -> str:
+    stored = f"<{v.count} x {KINDS[dtype]}>"
+    if stored == v.type:
+        return value
+    lines = v.lines
+    if dtype is DataType.BOOL:
+        return lines.let(f"zext {v.mask} {v.compare('une', value, v.constant(0.0))} to {stored}")
+    if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
+        bits = v.bits_of(value)
+        odd = v.int_op("and", v.int_op("lshr", bits, v.whole(16)), v.whole(1))
+        rounded = v.int_op("add", v.int_op("add", bits, v.whole(0x7FFF)), odd)
+        quiet = v.int_op("or", bits, v.whole(0x400000))
+        kept = lines.let(
+            f"select {v.mask} {v.compare('uno', value, value)}, {v.integer} {quiet}, {v.integer} {rounded}"
+        )
+        return lines.let(f"trunc {v.integer} {v.int_op('lshr', kept, v.whole(16))} to {stored}")
+    return lines.let(f"fptrunc {v.type} {value} to {stored}")
+
+
+def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) -> None:
+    """Run `body(i)` for i from begin to end."""
+    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
+    before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    slot = len(lines.lines)
+    more = lines.let(f"icmp slt i64 {i}, {end}")
+    lines.do(f"br i1 {more}, label %{inside}, label %{done}")
+    lines.label(inside)
+    body(i)
+    lines.do(f"{following} = add i64 {i}, 1")
+    last = lines.block
+    lines.do(f"br label %{test}")
+    lines.lines.insert(slot, f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]")
+    lines.label(done)
+
+
+Write = Callable[[Lines], None]
+Body = Callable[[str, "str | None", Sequence[str]], Sequence[str]]
+"""body(i, mask, carried) -> carried: what to do with lanes i, i + 1 ..., all of them where the mask is None."""
+
+
+def sweep(v: Lanes, begin: str, end: str, body: Body, carried: Sequence[str] = ()) -> list[str]:
+    """Go over [begin, end) by whole vectors and a masked rest; returns the vectors that the body carries along."""
+    lines = v.lines
+    test, inside, rest, tail, done = (lines.fresh(stem) for stem in ("wide", "lanes", "rest", "tail", "done"))
+    before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
+    phis = [f"%{lines.fresh('carry')}" for _ in carried]
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    slot = len(lines.lines)
+    lines.do(f"{following} = add i64 {i}, {v.count}")
+    whole = lines.let(f"icmp sle i64 {following}, {end}")
+    lines.do(f"br i1 {whole}, label %{inside}, label %{rest}")
+    lines.label(inside)
+    after = body(i, None, phis)
+    last = lines.block
+    lines.do(f"br label %{test}")
+    entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
+    for phi, start, new in zip(phis, carried, after, strict=True):
+        entries.append(f"  {phi} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]")
+    lines.lines[slot:slot] = entries
+    lines.label(rest)
+    left = lines.let(f"sub i64 {end}, {i}")
+    some = lines.let(f"icmp sgt i64 {left}, 0")
+    lines.do(f"br i1 {some}, label %{tail}, label %{done}")
+    lines.label(tail)
+    numbers = f"<{', '.join(f'i32 {lane}' for lane in range(v.count))}>"
+    short = lines.let(f"trunc i64 {left} to i32")
+    first = lines.let(f"insertelement <{v.count} x i32> poison, i32 {short}, i32 0")
+    limit = lines.let(
+        f"shufflevector <{v.count} x i32> {first}, <{v.count} x i32> poison, <{v.count} x i32> zeroinitializer"
+    )
+    mask = lines.let(f"icmp slt <{v.count} x i32> {numbers}, {limit}")
+    ended = body(i, mask, phis)
+    last = lines.block
+    lines.do(f"br label %{done}")
+    lines.label(done)
+    return [
+        lines.let(f"phi {v.type} [ {phi}, %{rest} ], [ {new}, %{last} ]") for phi, new in zip(phis, ended, strict=True)
+    ]
+
+
+def share(lines: Lines, total: str, unit: int = 1) -> tuple[str, str]:
+    """Return begin and end of this thread's part of `total` things; borders lie at multiples of `unit`."""
+    blocks = total
+    if unit > 1:
+        blocks = lines.let(f"udiv i64 {lines.let(f'add i64 {total}, {unit - 1}')}, {unit}")
+    borders: list[str] = []
+    for who in ("%who", lines.let("add i64 %who, 1")):
+        border = lines.let(f"udiv i64 {lines.let(f'mul i64 {blocks}, {who}')}, %many")
+        if unit > 1:
+            lines.declare("i64 @llvm.smin.i64(i64, i64)")
+            wide = lines.let(f"mul i64 {border}, {unit}")
+            border = lines.let(f"call i64 @llvm.smin.i64(i64 {wide}, i64 {total})")
+        borders.append(border)
+    return borders[0], borders[1]
+
+
+def function_text(name: str, lines: Lines, finish: Lines) -> str:
+    """Return the module of a kernel: work over %block, %who and %many, then finish over %block."""
+    declared = dict.fromkeys((*lines.declared, *finish.declared))
+    ending = finish.text(f"internal i64 @{name}.finish(ptr noalias %block)", "nounwind")
+    work = lines.text(f"internal void @{name}.work(ptr noalias %block, i64 %who, i64 %many)", "nounwind")
+    return "\n".join((*declared, _ENTRY.format(name=name), work, ending, '!0 = !{!"branch_weights", i32 1, i32 1000}'))
+
+
+_ENTRY = """
+declare void @GOMP_parallel(ptr, ptr, i32, i32)
+declare i32 @omp_get_thread_num()
+declare i32 @omp_get_num_threads()
+
+define internal void @{name}.part(ptr %block) nounwind {{
+  %i = call i32 @omp_get_thread_num()
+  %n = call i32 @omp_get_num_threads()
+  %who = zext i32 %i to i64
+  %many = zext i32 %n to i64
+  call void @{name}.work(ptr %block, i64 %who, i64 %many)
+  ret void
+}}
+
+define i64 @{name}(ptr %block, i64 %b, i64 %c, i64 %d) nounwind {{
+  %threads = load i64, ptr %block
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %parallel, label %alone
+parallel:
+  %n = trunc i64 %threads to i32
+  call void @GOMP_parallel(ptr @{name}.part, ptr %block, i32 %n, i32 0)
+  br label %end
+alone:
+  call void @{name}.work(ptr %block, i64 0, i64 1)
+  br label %end
+end:
+  %status = call i64 @{name}.finish(ptr %block)
+  ret i64 %status
+}}
+"""
+
+
+@functools.cache
+def _sources() -> str:
+    return source_digest(*Path(__file__).parent.glob("*.py"))
+
+
+@functools.cache
+def _symbols() -> dict[str, int]:
+    return {name: openmp_address(name) for name in ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")}
+
+
+def compiled(description: str, work: Write, finish: Write | None = None) -> int:
+    """Return the address of the kernel whose parts `work` and `finish` write; `description` tells it apart."""
+
+    def build(name: str) -> str:
+        lines, ending = Lines(), Lines()
+        lines.label("entry")
+        work(lines)
+        lines.do("ret void")
+        ending.label("entry")
+        if finish is None:
+            ending.do("ret i64 0")
+        else:
+            finish(ending)
+        return function_text(name, lines, ending)
+
+    return native_function(description, build, symbols=_symbols(), sources=_sources())

@@ -1,0 +1,126 @@
+"""Pieces of kernels that work on a matrix row by row: N rows of D elements, row-major float32, rows shared by threads.
+
+The block of such a kernel begins with: threads, N, D, status. A row that finds something wrong puts its number, from
+1, into the status; `finish` gives it to the caller, who looks for what is wrong in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.loop import count_loop, lanes_of, load, share, store, sweep
+from tazza.engines.jit.vector import exp
+from tazza.tensor import DataType
+
+FLOAT = DataType.FLOAT
+THREADS, N, D, STATUS, FIRST = range(5)
+"""Words of the block; the kernel's own begin at FIRST."""
+EXP_FLOPS = 20
+
+
+def each_row(lines: Lines, body: Callable[[str], None]) -> None:
+    """Run `body(n)` for the rows of this thread."""
+    first, last = share(lines, lines.load_word("%block", N))
+    count_loop(lines, first, last, body)
+
+
+def element(lines: Lines, pointer: str, index: str, kind: str = "float") -> str:
+    """Return the address of an element."""
+    return lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
+
+
+def row_at(lines: Lines, pointer: str, n: str, width: str) -> str:
+    """Return the address of row n."""
+    return element(lines, pointer, lines.let(f"mul i64 {n}, {width}"))
+
+
+def when(lines: Lines, condition: str, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+    """Run one of two bodies."""
+    yes, no, join = lines.fresh("yes"), lines.fresh("no"), lines.fresh("join")
+    lines.do(f"br i1 {condition}, label %{yes}, label %{no}")
+    lines.label(yes)
+    body()
+    lines.do(f"br label %{join}")
+    lines.label(no)
+    if otherwise is not None:
+        otherwise()
+    lines.do(f"br label %{join}")
+    lines.label(join)
+
+
+def with_label(lines: Lines, labels: str, n: str, body: Callable[[str], None], missed: Callable[[], None]) -> None:
+    """Run `body(label)` for the label (int32) of row n, or `missed()` where it is no class."""
+    label = lines.let(f"load i32, ptr {element(lines, labels, n, 'i32')}")
+    wide = lines.let(f"sext i32 {label} to i64")
+    valid = lines.let(f"icmp ult i64 {wide}, {lines.load_word('%block', D)}")  # unsigned: -1 is too large
+    when(lines, valid, lambda: body(wide), missed)
+
+
+def report(lines: Lines, n: str) -> None:
+    """Put row n into the status."""
+    number = lines.let(f"add i64 {n}, 1")
+    lines.do(f"store i64 {number}, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+
+
+def finish_status(lines: Lines, body: Callable[[], None] | None = None) -> None:
+    """Run `body` if no row complained; return the status and reset it."""
+    at = element(lines, "%block", str(STATUS), "i64")
+    status = lines.let(f"load i64, ptr {at}")
+    lines.do(f"store i64 0, ptr {at}")
+    if body is not None:
+        when(lines, lines.let(f"icmp eq i64 {status}, 0"), body)
+    lines.do(f"ret i64 {status}")
+
+
+def softmax_row(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
+    """Write y = softmax(x); returns the maximum of x and the sum of exp(x - maximum), as vectors of one value."""
+    lowest = v.constant(-math.inf)
+
+    def largest(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        here = load(v, FLOAT, x, i, mask, lowest)
+        return (v.select(v.compare("ogt", here, carried[0]), here, carried[0]),)
+
+    top = v.splat(v.reduce(sweep(v, "0", width, largest, (lowest,))[0], "fmax"))
+
+    def exponentials(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        power = exp(v, v.sub(load(v, FLOAT, x, i, mask, lowest), top))
+        store(v, FLOAT, power, y, i, mask)
+        return (v.add(carried[0], power if mask is None else v.select(mask, power, v.constant(0.0))),)
+
+    total = v.splat(v.sum(sweep(v, "0", width, exponentials, (v.constant(0.0),))[0]))
+
+    def quotients(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        del carried
+        store(v, FLOAT, v.div(load(v, FLOAT, y, i, mask), total), y, i, mask)
+        return ()
+
+    sweep(v, "0", width, quotients)
+    return top, total
+
+
+def first_lane(v: Lanes, value: str) -> str:
+    """Return a vector's first lane."""
+    return v.lines.let(f"extractelement {v.type} {value}, i32 0")
+
+
+def sum_float64(lines: Lines, pointer: str, count: str, factors: str | None = None) -> str:
+    """Return the sum of float32 elements, times those of `factors` if given, added up in float64 in a fixed order."""
+    v = lanes_of(lines, 64)
+
+    def add(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        value = load(v, FLOAT, pointer, i, mask, v.constant(0.0))
+        if factors is not None:
+            value = v.mul(value, load(v, FLOAT, factors, i, mask, v.constant(0.0)))
+        return (v.add(carried[0], value),)
+
+    return v.sum(sweep(v, "0", count, add, (v.constant(0.0),))[0])
+
+
+def row_total(lines: Lines, weights: str | None) -> str:
+    """Return what the rows count together, as double: the sum of the weights, or N."""
+    count = lines.load_word("%block", N)
+    if weights is None:
+        return lines.let(f"uitofp i64 {count} to double")
+    return sum_float64(lines, weights, count)

@@ -1,0 +1,38 @@
+"""The engine `onednn`: kernels of oneDNN 3 through its C interface.
+
+Importing this package loads neither the library nor its declarations. How the files build on each other:
+
+    library      finds, checks and loads libdnnl.so.3; statuses, the engine, forks
+    descriptor   memory descriptors: tensor layouts to oneDNN's and back
+    primitive    attributes, primitive descriptors and primitives, and their cache
+    launch       primitives as launches of tazza: arguments, scratch memory, native calls
+    prepare      the decorator that all kernels share
+    conv ...     kernels, in files named like the operator family
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tazza.operator import engine
+from tazza.tensor import REORDERS, Tensor
+
+
+def _unavailable() -> str | None:
+    from tazza.engines.onednn.library import unavailable
+
+    return unavailable()
+
+
+ONEDNN = engine("onednn", "oneDNN 3: the vendor's kernels for x86-64", priority=20, unavailable=_unavailable)
+
+
+def _plain(tensor: Tensor) -> NDArray[Any]:
+    from tazza.engines.onednn.copy import plain_copy
+
+    return plain_copy(tensor)
+
+
+REORDERS.register("onednn", _plain, help="oneDNN's reorder to row-major")

@@ -1,0 +1,242 @@
+"""Convolution: Conv, Conv1D, Conv2D, Conv3D and their gradient operators.
+
+Letters as in `ops.conv`. oneDNN's extents are (N, C, in...), (G, M/G, C/G, k...) and (N, M, out...) in both orders; a
+blob in order NHWC is seen through a permutation of its axes.
+
+Layouts: channels-last is what activations have throughout. Where X comes blocked, or a blocked Y is wished for, and
+where channels-last has no good code, oneDNN chooses. W has whatever oneDNN wants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.prepare import Answer, onednn, wished
+from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
+from tazza.operator import LaidOut, OpView, Unsupported
+from tazza.ops.conv import CONV_GRADIENTS, CONVS, conv_window
+from tazza.ops.window import Window
+from tazza.tensor import Layout, Opaque, TensorSpec
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution as oneDNN takes it."""
+
+    window: Window
+    group: int
+    last: bool
+
+    @classmethod
+    def of(cls, op: OpView, X: TensorSpec, W: TensorSpec) -> Geometry:
+        """Return the geometry of a convolution of these inputs."""
+        window, _ = conv_window(op, X.shape, W.shape)
+        return cls(window, op.group, op.order.upper() == "NHWC")
+
+    @property
+    def obstacle(self) -> Unsupported | None:
+        """Why oneDNN does not take it."""
+        if min(self.window.head) < 0:
+            return Unsupported(f"pads {self.window.head} before the image: oneDNN cuts nothing off")
+        return None
+
+    @property
+    def numbers(self) -> tuple[tuple[int, ...], ...]:
+        """Strides, dilations (0 is dense), pads before and behind."""
+        window = self.window
+        return window.stride, tuple(step - 1 for step in window.dilation), window.head, window.tail
+
+    @property
+    def _to_first(self) -> tuple[int, ...]:
+        rank = self.window.rank + 2
+        return (0, rank - 1, *range(1, rank - 1)) if self.last else tuple(range(rank))
+
+    @property
+    def _to_blob(self) -> tuple[int, ...]:
+        rank = self.window.rank + 2
+        return (0, *range(2, rank), 1) if self.last else tuple(range(rank))
+
+    def image(self, spec: TensorSpec) -> Descriptor:
+        """Return the descriptor of X or Y as it lies, channels first."""
+        return Descriptor.of(spec).permute(self._to_first)
+
+    def filters(self, spec: TensorSpec) -> Descriptor:
+        """Return the descriptor of W as it lies: (M, C, k...), or (G, M/G, C/G, k...) with groups.
+
+        Raises:
+            Unimplemented: it lies in a form that cannot be seen so.
+        """
+        if isinstance(spec.layout, Opaque):
+            found = Descriptor.of(spec)
+            rank = self.window.rank + 2
+            axes = self._to_first if len(found.dims) == rank else (0, *(axis + 1 for axis in self._to_first))
+            return found.permute(axes)
+        return Descriptor.of(spec).permute(self._to_first).reshape(self.filter_dims(spec))
+
+    def filter_dims(self, spec: TensorSpec) -> tuple[int, ...]:
+        """Return (M, C, k...), or (G, M/G, C/G, k...) with groups."""
+        M, *rest = (spec.shape[axis] for axis in self._to_first)
+        return (M, *rest) if self.group == 1 else (self.group, M // self.group, *rest)
+
+    def image_layout(self, found: Descriptor) -> Layout:
+        """Return the layout of X or Y for its blob."""
+        return found.permute(self._to_blob).layout()
+
+    def filter_layout(self, found: Descriptor, spec: TensorSpec) -> Layout:
+        """Return the layout of W for its blob."""
+        if self.group == 1:
+            return found.permute(self._to_blob).layout()
+        axes = (0, *(axis + 1 for axis in self._to_blob))
+        # With the channels last, G and M/G are neighbours in both; so the blob's extents are a reshape of these.
+        return found.permute(axes).layout(spec.shape)
+
+    def requests(self, shown: TensorSpec, *others: TensorSpec) -> list[Descriptor]:
+        """Return the descriptors by which an image may be asked for, best first.
+
+        Channels-last, unless it or one of `others` is in oneDNN's hands already: then first whatever oneDNN likes.
+        """
+        dims = [shown.shape[axis] for axis in self._to_first]
+        both = [Descriptor.channels_last(dims, shown.dtype), Descriptor.any(dims, shown.dtype)]
+        return both[::-1] if any(isinstance(one.layout, Opaque) for one in (shown, *others)) else both
+
+
+def conv_flops(W: TensorSpec, Y: TensorSpec) -> int:
+    """Return 2 * N * M * P * C/G * K."""
+    return 2 * Y.size * math.prod(W.shape[1:])
+
+
+PostOps: TypeAlias = Callable[[Descriptor], tuple[PostOp, ...]]
+"""Post-ops for a destination that is asked for by this descriptor."""
+
+
+def no_post_ops(target: Descriptor) -> tuple[PostOp, ...]:
+    del target
+    return ()
+
+
+def describe_conv(
+    shape: Geometry, specs: dict[str, TensorSpec], follow: PostOps = no_post_ops, *, in_place: bool = False
+) -> PrimitiveDescriptor:
+    """Return the primitive descriptor of a forward convolution of X, W, maybe b, to Y, with post-ops.
+
+    With `in_place` Y must have the layout of its spec, else that is a wish.
+    """
+    X, W, Y = specs["X"], specs["W"], specs["Y"]
+    weights = Descriptor.any(shape.filter_dims(W), W.dtype)
+    bias = Descriptor.of(specs["b"]) if "b" in specs else None
+    pairs = list(zip(shape.requests(X, Y), shape.requests(Y, X), strict=True))
+    if in_place or wished(Y):
+        fixed = [(source, shape.image(Y)) for source, _ in pairs]
+        pairs = fixed if in_place else fixed + pairs
+
+    def ask(source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
+        return describe(
+            "convolution_forward",
+            "forward_inference",
+            "convolution_direct",
+            *(source, weights, bias, target),
+            *shape.numbers,
+            attributes=Attributes(follow(target), FPMATH.value),
+            flops=conv_flops(W, Y),
+        )
+
+    return first_fast(partial(ask, *pair) for pair in pairs)
+
+
+def conv_arguments(specs: dict[str, TensorSpec]) -> dict[str | int, Operand]:
+    """Return which letter is which argument."""
+    bias: dict[str | int, Operand] = {"bias": "b"} if "b" in specs else {}
+    return {"src": "X", "weights": "W", "dst": "Y", **bias}
+
+
+def conv_layouts(shape: Geometry, found: PrimitiveDescriptor, W: TensorSpec) -> dict[str, Layout]:
+    """Return the layouts of X, W and Y."""
+    return {
+        "X": shape.image_layout(found.argument("src")),
+        "W": shape.filter_layout(found.argument("weights"), W),
+        "Y": shape.image_layout(found.argument("dst")),
+    }
+
+
+@onednn(*CONVS, empty="zero")
+def conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y from X, W and b."""
+    shape = Geometry.of(op, specs["X"], specs["W"])
+    if shape.obstacle is not None:
+        return shape.obstacle
+    found = describe_conv(shape, specs)
+    return LaidOut(PrimitiveLaunch(found, conv_arguments(specs)), conv_layouts(shape, found, specs["W"]))
+
+
+@onednn(*CONV_GRADIENTS, empty="zero")
+def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """DW and db by one primitive; dX by another, which reads W in another layout than the forward operation."""
+    W = specs["W"]
+    shape = Geometry.of(op, specs["X"], W)
+    if shape.obstacle is not None:
+        return shape.obstacle
+    found = describe_conv_weights(shape, specs)
+    arguments: dict[str | int, Operand] = {"src": "X", "diff_dst": "dY", "diff_weights": "dW"}
+    if "db" in specs:
+        arguments["diff_bias"] = "db"
+    steps = [PrimitiveLaunch(found, arguments)]
+    layouts = {
+        "X": shape.image_layout(found.argument("src")),
+        "dY": shape.image_layout(found.argument("diff_dst")),
+        "dW": shape.filter_layout(found.argument("diff_weights"), W),
+    }
+    if "dX" in specs:
+        data = describe_conv_data(shape, specs, found.argument("diff_dst"))
+        steps.append(PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"}))
+        layouts["W"] = shape.filter_layout(data.argument("weights"), W)
+        layouts["dX"] = shape.image_layout(data.argument("diff_src"))
+    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+
+
+def describe_conv_weights(shape: Geometry, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
+    """Return the primitive descriptor that gives dW, in the layout wished for if it can, and db."""
+    X, W, dY, dW = (specs[letter] for letter in ("X", "W", "dY", "dW"))
+    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
+    if wished(dW):
+        filters.insert(0, shape.filters(dW))
+    bias = Descriptor.of(specs["db"]) if "db" in specs else None
+
+    def ask(weights: Descriptor, source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
+        return describe(
+            "convolution_backward_weights",
+            "convolution_direct",
+            *(source, weights, bias, target),
+            *shape.numbers,
+            None,
+            flops=conv_flops(W, dY),
+        )
+
+    pairs = list(zip(shape.requests(X, dY), shape.requests(dY, X), strict=True))
+    return first_fast(partial(ask, weights, *pair) for weights in filters for pair in pairs)
+
+
+def describe_conv_data(shape: Geometry, specs: dict[str, TensorSpec], target: Descriptor) -> PrimitiveDescriptor:
+    """Return the primitive descriptor that gives dX from dY, as `target` lies, and W, as it lies if that does."""
+    W, dX = specs["W"], specs["dX"]
+    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
+    if isinstance(W.layout, Opaque):
+        filters.insert(0, shape.filters(W))
+    images = ([shape.image(dX)] if wished(dX) else []) + shape.requests(dX, specs["dY"])
+
+    def ask(weights: Descriptor, source: Descriptor) -> PrimitiveDescriptor:
+        return describe(
+            "convolution_backward_data",
+            "convolution_direct",
+            *(source, weights, target),
+            *shape.numbers,
+            None,
+            flops=conv_flops(W, specs["dY"]),
+        )
+
+    return first_fast(partial(ask, weights, source) for weights in filters for source in images)

@@ -1,0 +1,300 @@
+"""Memory descriptors: what oneDNN knows of a tensor's extents, element type and layout.
+
+A descriptor is immutable and owned: its handle is freed with the object. Two are equal when oneDNN would read memory
+alike through both. Plain ones become `Strided` layouts of tazza; blocked ones `Opaque("onednn", descriptor, nbytes)`,
+so that the descriptor itself is what a blob carries.
+
+The extents of an opaque descriptor need not be those of the blob: a kernel may see axes split (groups) or in another
+order. It brings them back with `permute` before it answers, so that what holds is: the descriptor's extents in
+row-major order are the blob's elements in row-major order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Any, cast
+
+from tazza.engines.onednn.library import Unimplemented, check, constant, ffi, lib
+from tazza.operator.schema import Spec
+from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec, channels_last
+
+_TYPES = {
+    DataType.FLOAT: "f32",
+    DataType.BFLOAT16: "bf16",
+    DataType.FLOAT16: "f16",
+    DataType.INT32: "s32",
+    DataType.INT8: "s8",
+    DataType.UINT8: "u8",
+    DataType.DOUBLE: "f64",
+}
+MOST_AXES = 12
+
+
+@cache
+def type_number(dtype: DataType) -> int:
+    """Return oneDNN's number of an element type.
+
+    Raises:
+        Unimplemented: it has no such type.
+    """
+    name = _TYPES.get(dtype)
+    if name is None:
+        raise Unimplemented(f"oneDNN has no element type {dtype.label}")
+    return constant(f"dnnl_{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a descriptor says; `blocks` are (axis, extent) of the inner blocks, outermost first."""
+
+    dtype: int
+    dims: tuple[int, ...]
+    kind: int
+    strides: tuple[int, ...] = ()
+    padded: tuple[int, ...] = ()
+    offset: int = 0
+    blocks: tuple[tuple[int, int], ...] = ()
+    identity: int = 0
+
+
+class Descriptor:
+    """One owned `dnnl_memory_desc_t`."""
+
+    def __init__(self, handle: Any) -> None:
+        """Take over a handle."""
+        self.handle = ffi.gc(handle, lib.dnnl_memory_desc_destroy)
+
+    @staticmethod
+    def of(spec: Spec | Sequence[int], dtype: DataType = DataType.FLOAT, layout: Layout = ROW_MAJOR) -> Descriptor:
+        """Return the descriptor of a spec, or of extents, element type and layout.
+
+        Rank 0 becomes one axis of extent 1, which is how oneDNN sees a single number.
+
+        Raises:
+            Unimplemented: an element type, rank or layout that oneDNN does not have.
+        """
+        if isinstance(spec, TensorSpec):
+            return Descriptor.of(spec.shape, spec.dtype, spec.layout)
+        dims = Dim(cast("Sequence[int]", spec))
+        if isinstance(layout, Opaque):
+            if layout.engine != "onednn":
+                raise Unimplemented(f"oneDNN cannot read a layout of engine {layout.engine!r}")
+            return cast("Descriptor", layout.descriptor)
+        steps = cast("Strided", layout).steps(dims)
+        return _strided(tuple(dims), dtype, tuple(steps)) if len(dims) else _strided((1,), dtype, (1,))
+
+    @staticmethod
+    def any(dims: Sequence[int], dtype: DataType = DataType.FLOAT) -> Descriptor:
+        """Return a descriptor whose layout the primitive may choose."""
+        return _any(tuple(dims), dtype)
+
+    @staticmethod
+    def channels_last(dims: Sequence[int], dtype: DataType = DataType.FLOAT) -> Descriptor:
+        """Return the descriptor of (N, C, spatial ...) with dense channels.
+
+        Its strides say so even where extents of 1 make that the same as row-major, because oneDNN goes by the strides.
+        """
+        steps = Dim((dims[0], *dims[2:], dims[1])).strides()
+        return _strided(tuple(dims), dtype, (steps[0], steps[-1], *steps[1:-1]))
+
+    # -- content -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def content(self) -> Content:
+        """What the descriptor says, asked from the library once."""
+        rank = self._int("ndims_s32")
+        kind = self._int("format_kind")
+        dtype, dims = self._int("data_type"), self._extents("dims", rank)
+        if kind == constant("dnnl_format_kind_any"):
+            return Content(dtype, dims, kind)
+        if kind != constant("dnnl_blocked"):
+            return Content(dtype, dims, kind, identity=id(self))
+        count = self._int("inner_nblks_s32")
+        blocks = zip(self._extents("inner_idxs", count), self._extents("inner_blks", count), strict=True)
+        padded = self._extents("padded_dims", rank)
+        strides, offset = self._extents("strides", rank), self._long("submemory_offset_s64")
+        return Content(dtype, dims, kind, strides, padded, offset, tuple(blocks))
+
+    def _int(self, what: str) -> int:
+        found = ffi.new("int *")
+        check(lib.dnnl_memory_desc_query(self.handle, constant(f"dnnl_query_{what}"), found), f"query of {what}")
+        return found[0]
+
+    def _long(self, what: str) -> int:
+        found = ffi.new("int64_t *")
+        check(lib.dnnl_memory_desc_query(self.handle, constant(f"dnnl_query_{what}"), found), f"query of {what}")
+        return found[0]
+
+    def _extents(self, what: str, count: int) -> tuple[int, ...]:
+        found = ffi.new("int64_t **")
+        check(lib.dnnl_memory_desc_query(self.handle, constant(f"dnnl_query_{what}"), found), f"query of {what}")
+        return tuple(found[0][0:count]) if count else ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descriptor) and (self is other or self.content == other.content)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.content)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Descriptor({self})"
+
+    def __str__(self) -> str:
+        """Return type, extents and layout, axes as letters in order of memory: `float32[2, 16, 3, 5] aBcd16b`."""
+        dims = ", ".join(map(str, self.dims))
+        return f"{self.dtype.label}[{dims}] {self.tag}"
+
+    @property
+    def tag(self) -> str:
+        """The layout in oneDNN's letters: axes from the slowest to the fastest, capital where they have blocks."""
+        found = self.content
+        if found.kind != constant("dnnl_blocked"):
+            return "any" if found.kind == constant("dnnl_format_kind_any") else "opaque"
+        inner = {axis for axis, _ in found.blocks}
+        order = sorted(range(len(found.dims)), key=lambda axis: (-found.strides[axis], -found.padded[axis], axis))
+        outer = "".join(chr(ord("A" if axis in inner else "a") + axis) for axis in order)
+        return outer + "".join(f"{extent}{chr(ord('a') + axis)}" for axis, extent in found.blocks)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.content.dims
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type."""
+        return next(dtype for dtype in _TYPES if type_number(dtype) == self.content.dtype)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of the memory, padding of blocks included."""
+        return lib.dnnl_memory_desc_get_size(self.handle)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether strides tell everything: no blocks, no padding, no offset."""
+        found = self.content
+        return (
+            found.kind == constant("dnnl_blocked")
+            and not found.blocks
+            and found.offset == 0
+            and found.padded == found.dims
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to describe, as for an argument that a primitive does not have."""
+        return len(self.dims) == 0
+
+    # -- other descriptors ---------------------------------------------------------------------------------------------
+
+    def permute(self, axes: Sequence[int]) -> Descriptor:
+        """Return the descriptor of the same memory with axes in another order: its axis i is `axes[i]` of this."""
+        if tuple(axes) == tuple(range(len(axes))):
+            return self
+        if self.content.kind == constant("dnnl_format_kind_any"):
+            return Descriptor.any([self.dims[axis] for axis in axes], self.dtype)
+        where = [0] * len(axes)
+        for new, old in enumerate(axes):
+            where[old] = new
+        made = ffi.new("dnnl_memory_desc_t *")
+        check(lib.dnnl_memory_desc_permute_axes(made, self.handle, where), f"permute {self} by {tuple(axes)}")
+        return Descriptor(made[0])
+
+    def reshape(self, dims: Sequence[int]) -> Descriptor:
+        """Return the descriptor of the same memory with axes split or joined, in row-major order of the extents.
+
+        Raises:
+            Unimplemented: the layout does not allow it.
+        """
+        if tuple(dims) == self.dims:
+            return self
+        made = ffi.new("dnnl_memory_desc_t *")
+        status = lib.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims))
+        if status != 0:
+            raise Unimplemented(f"memory of {self} cannot be seen as {Dim(dims)}")
+        return Descriptor(made[0])
+
+    def layout(self, dims: Sequence[int] | None = None) -> Layout:
+        """Return the layout for a blob of extents `dims` (those of the descriptor by default).
+
+        Strides where they tell all; axes of extent 1 have those of row-major or channels-last when that fits.
+        """
+        shape = Dim(self.dims if dims is None else dims)
+        if self.is_plain:
+            try:
+                steps = self.reshape(shape).content.strides if len(shape) else ()
+            except Unimplemented:
+                return Opaque("onednn", self, self.nbytes)
+            return _canonical(shape, steps)
+        return Opaque("onednn", self, self.nbytes)
+
+
+def _canonical(shape: Dim, steps: tuple[int, ...]) -> Strided:
+    found = Strided.of(shape, steps)
+    if found != ROW_MAJOR and len(shape) > 2:
+        last = channels_last(shape)
+        same = zip(last.steps(shape), steps, shape, strict=True)
+        if all(mine == theirs or extent == 1 for mine, theirs, extent in same):
+            return last
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _strided(dims: tuple[int, ...], dtype: DataType, steps: tuple[int, ...]) -> Descriptor:
+    if len(dims) > MOST_AXES:
+        raise Unimplemented(f"oneDNN takes at most {MOST_AXES} axes, {Dim(dims)} has {len(dims)}")
+    made = ffi.new("dnnl_memory_desc_t *")
+    status = lib.dnnl_memory_desc_create_with_strides(made, len(dims), dims, type_number(dtype), steps)
+    check(status, f"dnnl_memory_desc_create_with_strides of {Dim(dims)}, strides {steps}")
+    return Descriptor(made[0])
+
+
+@lru_cache(maxsize=4096)
+def _any(dims: tuple[int, ...], dtype: DataType) -> Descriptor:
+    made = ffi.new("dnnl_memory_desc_t *")
+    tag = constant("dnnl_format_tag_any")
+    status = lib.dnnl_memory_desc_create_with_tag(made, len(dims), dims, type_number(dtype), tag)
+    check(status, f"dnnl_memory_desc_create_with_tag of {Dim(dims)}, any")
+    return Descriptor(made[0])
+
+
+def is_dense(dims: Dim, steps: Sequence[int]) -> bool:
+    """Whether strides put the elements side by side in some order of the axes, without gaps or sharing.
+
+    >>> is_dense(Dim((2, 3)), (1, 2)), is_dense(Dim((2, 3)), (6, 2))
+    (True, False)
+    """
+    expected = 1
+    for step, extent in sorted((step, extent) for step, extent in zip(steps, dims, strict=True) if extent != 1):
+        if step != expected:
+            return False
+        expected *= extent
+    return math.prod(dims) == expected
+
+
+def accepts_dense(letter: str, spec: Spec) -> bool:
+    """Take every dense order of axes, and the layouts of this engine: `accepts` of all kernels here."""
+    del letter
+    if not isinstance(spec, TensorSpec):
+        return False
+    if isinstance(spec.layout, Opaque):
+        return spec.layout.engine == "onednn"
+    return spec.size == 0 or is_dense(spec.shape, cast("Strided", spec.layout).steps(spec.shape))
+
+
+def accepts_strided(letter: str, spec: Spec) -> bool:
+    """Take every layout of this engine and all strides that do not repeat an element: `accepts` of reorders."""
+    if accepts_dense(letter, spec):
+        return True
+    if not isinstance(spec, TensorSpec) or not isinstance(spec.layout, Strided):
+        return False
+    pairs = zip(spec.layout.steps(spec.shape), spec.shape, strict=True)
+    return all(step > 0 or extent == 1 for step, extent in pairs)

@@ -1,0 +1,34 @@
+"""FusedConv: a convolution whose epilogue runs inside of the primitive, on what is still in the cache."""
+
+from __future__ import annotations
+
+from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_layouts, describe_conv
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.prepare import Answer, onednn
+from tazza.engines.onednn.primitive import PostOp
+from tazza.operator import LaidOut, OpView
+from tazza.ops.fused import FUSED_CONV, epilogue_of
+from tazza.tensor import TensorSpec
+
+
+@onednn(FUSED_CONV)
+def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = epilogue(conv(X, W, b), S ...)."""
+    shape = Geometry.of(op, specs["X"], specs["W"])
+    if shape.obstacle is not None:
+        return shape.obstacle
+    steps = translate_epilogue(epilogue_of(op))
+    overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
+
+    def follow(target: Descriptor) -> tuple[PostOp, ...]:
+        return post_ops(steps, target, overwritten)[0]
+
+    found = describe_conv(shape, specs, follow, in_place=overwritten is not None)
+    target = found.argument("dst")
+    _, operands = post_ops(steps, target, overwritten)
+    layouts = conv_layouts(shape, found, specs["W"])
+    if operands:
+        layouts["S"] = layouts["Y"]
+    return LaidOut(PrimitiveLaunch(found, conv_arguments(specs) | operands), layouts)

@@ -1,0 +1,185 @@
+"""Primitives as launches: which operand is which argument, scratch memory, and the native call.
+
+Operands of an argument: a letter; (letter, i) for the i-th blob of a variadic letter; `Part(name)`, scratch memory that
+steps of one sequence share; `Constant(value)`, memory with one value throughout. Sizes come from the primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, remember, status_name
+from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number
+from tazza.operator import Call, Chain, NativeCall, Operands
+from tazza.tensor import DataType, Tensor
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Scratch memory by name; it is as large as the largest argument that it is used for."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Float32 memory that holds one value throughout."""
+
+    value: float
+
+
+Operand: TypeAlias = "str | tuple[str, int] | Part | Constant"
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class PrimitiveLaunch:
+    """One primitive and its arguments by name ("src", "dst" ...; see `PrimitiveDescriptor.argument`)."""
+
+    primitive: PrimitiveDescriptor
+    arguments: Mapping[str | int, Operand]
+
+    def __post_init__(self) -> None:
+        """Generate the code now, not in the first run."""
+        _ = self.primitive.primitive
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory."""
+        return SequenceLaunch((self,)).scratch_bytes
+
+    @property
+    def implementation(self) -> str:
+        """What oneDNN calls the code."""
+        return self.primitive.implementation
+
+    def bind(self, operands: Operands) -> Call:
+        """Return the native call."""
+        return SequenceLaunch((self,)).bind(operands)
+
+
+@dataclass(frozen=True)
+class SequenceLaunch:
+    """Several primitives, one after the other, with parts of scratch memory between them."""
+
+    steps: tuple[PrimitiveLaunch, ...]
+    _offsets: dict[str, int] = field(init=False, repr=False, compare=False)
+    _work: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Lay out the scratch memory: parts side by side, then the scratchpad that the steps share."""
+        sizes: dict[str, int] = {}
+        for step in self.steps:
+            for name, operand in step.arguments.items():
+                if isinstance(operand, Part):
+                    needed = step.primitive.argument(name).nbytes
+                    sizes[operand.name] = max(sizes.get(operand.name, 0), needed)
+        offsets, end = dict[str, int](), 0
+        for name, nbytes in sizes.items():
+            offsets[name] = end
+            end += _aligned(nbytes)
+        object.__setattr__(self, "_offsets", offsets)
+        object.__setattr__(self, "_work", end)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory."""
+        return self._work + max((_aligned(step.primitive.scratch_bytes) for step in self.steps), default=0)
+
+    @property
+    def implementation(self) -> str:
+        """What oneDNN calls the code of the steps."""
+        return " + ".join(step.implementation for step in self.steps)
+
+    def bind(self, operands: Operands) -> Call:
+        """Return the native calls as one."""
+        stream = operands.context.resource("onednn stream", new_stream)
+        calls = tuple(self._bind(step, operands, stream) for step in self.steps)
+        return calls[0] if len(calls) == 1 else Chain(calls)
+
+    def _bind(self, step: PrimitiveLaunch, operands: Operands, stream: Any) -> Call:
+        base = 0 if operands.scratch is None else operands.scratch.address
+        bound = _Bound(step.primitive, stream)
+        for name, operand in step.arguments.items():
+            if isinstance(operand, Part):
+                bound.add(name, base + self._offsets[operand.name], operands.scratch)
+            elif isinstance(operand, Constant):
+                count = step.primitive.argument(name).nbytes // DataType.FLOAT.itemsize
+                values = np.full(count, operand.value, np.float32)
+                bound.add(name, values.ctypes.data, values)
+            else:
+                tensor = _tensor(operands, operand)
+                bound.add(name, tensor.address, tensor.storage)
+        if step.primitive.scratch_bytes:
+            bound.add("scratchpad", base + self._work, operands.scratch)
+        return bound.call()
+
+
+def _tensor(operands: Operands, operand: str | tuple[str, int]) -> Tensor:
+    if isinstance(operand, str):
+        return operands[operand]
+    return cast("tuple[Tensor, ...]", operands.tensors[operand[0]])[operand[1]]
+
+
+class _Bound:
+    """The argument block of one call: memory objects of oneDNN on addresses, and what they keep alive."""
+
+    def __init__(self, primitive: PrimitiveDescriptor, stream: Any) -> None:
+        self.descriptor = primitive
+        self.stream = stream
+        self.arguments: list[tuple[int, Any]] = []
+        self.kept: list[Any] = []
+        self.block: Any = None
+
+    def add(self, name: str | int, address: int, keep: Any) -> None:
+        """Append an argument; one that the primitive does not have is left out."""
+        found = self.descriptor.argument(name)
+        if found.is_empty:
+            return
+        made = ffi.new("dnnl_memory_t *")
+        pointer = ffi.cast("void *", address)
+        check(lib.dnnl_memory_create(made, found.handle, engine(), pointer), f"memory of argument {name}")
+        self.arguments.append((argument_number(name), ffi.gc(made[0], lib.dnnl_memory_destroy)))
+        self.kept.append(keep)
+
+    def call(self) -> NativeCall:
+        """Return the call; the block is complete now."""
+        self.block = ffi.new("dnnl_exec_arg_t[]", self.arguments)
+        remember(self)
+        handles = (self.descriptor.primitive, self.stream)
+        primitive, stream, block = (int(ffi.cast("intptr_t", one)) for one in (*handles, self.block))
+        address = int(ffi.cast("intptr_t", lib.dnnl_primitive_execute))
+        arguments = (primitive, stream, len(self.arguments), block)
+        return NativeCall(address, arguments, self, self.descriptor.threads, status_name)
+
+    def spoil(self) -> None:
+        """Give the arguments numbers that no primitive has, so that a call fails before it does anything."""
+        for i in range(len(self.arguments)):
+            self.block[i].arg = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroLaunch:
+    """Writes 0 to all elements of some outputs: what sums over nothing are, and nothing at all where they are empty."""
+
+    letters: tuple[str, ...]
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return a call that fills."""
+        arrays = [operands[letter].array for letter in self.letters]
+
+        def fill() -> None:
+            for array in arrays:
+                array.fill(0)
+
+        return fill

@@ -1,0 +1,236 @@
+"""The library oneDNN: found, checked and loaded on first use; statuses as errors; what a fork means for it.
+
+The package `onednn-cpu-gomp` brings `libdnnl.so.3`, which is looked up in that distribution's list of files. Another
+one is used only when the flag `onednn_library` names it. Either must be version 3.2 or a later 3, with OpenMP as its
+CPU runtime: a build on another runtime would start threads of its own beside those of all other engines.
+
+Constant state: `_state`, once loaded. Changing state: `_bound`, the argument blocks of live calls, and `_forked`. In a
+child that was forked after the library had been used, the threads of OpenMP are gone and a parallel region would wait
+for them for ever. So the child finds the engine unavailable, and calls that were bound before fail: their argument
+blocks are spoiled right after the fork, which oneDNN notices before it starts anything.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from tazza.errors import KernelError, UnavailableError
+from tazza.runtime.flags import flag
+from tazza.runtime.openmp import openmp_unavailable
+
+PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
+DISTRIBUTION = "onednn-cpu-gomp"
+FILE = "libdnnl.so.3"
+OLDEST = (3, 2)
+REMEDY = f"pip install {DISTRIBUTION} (Linux on x86-64)"
+FORKED = "this process was forked from one that had used oneDNN, whose threads do not survive that"
+FORK_REMEDY = "start processes with the method 'spawn'"
+
+
+class Unimplemented(KernelError):
+    """OneDNN has no implementation for what was asked; a kernel answers `Unsupported` to it."""
+
+
+class _Declarations:
+    """The cffi object with all declarations, imported on first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        from tazza.engines.onednn._declarations import ffi as declared
+
+        value = getattr(declared, name)
+        self.__dict__[name] = value
+        return value
+
+
+class _Functions:
+    """The functions of the library, which is loaded by the first one that is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = getattr(_load().functions, name)
+        except AttributeError:
+            raise Unimplemented(f"oneDNN {version_text()} has no function {name}") from None
+        self.__dict__[name] = value
+        return value
+
+
+ffi: Any = _Declarations()
+lib: Any = _Functions()
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    path: Path
+    functions: Any
+    version: tuple[int, int, int]
+
+
+_lock = threading.RLock()
+_state: dict[str, _State | str] = {}
+_engines: list[Any] = []
+_bound: weakref.WeakSet[Any] = weakref.WeakSet()
+_forked = False
+
+
+def _find() -> Path | str:
+    """Return the path of the library, or why there is none."""
+    if PATH.value:
+        named = Path(PATH.value)
+        return named if named.is_file() else f"flag onednn_library names {named}, which is no file"
+    import importlib.metadata
+
+    try:
+        files = importlib.metadata.files(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return f"the package {DISTRIBUTION} is not installed; {REMEDY}"
+    for file in () if files is None else files:
+        if file.name == FILE:
+            return Path(str(file.locate())).resolve()
+    return f"the package {DISTRIBUTION} has no file {FILE}; {REMEDY}"
+
+
+def _open(path: Path) -> _State | str:
+    """Return the loaded and checked library, or why it cannot be used."""
+    missing = openmp_unavailable()
+    if missing is not None:
+        return missing
+    try:
+        # Handles are freed late, when the interpreter takes its modules down; the code must still be there then.
+        functions = ffi.dlopen(str(path), os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
+    except ImportError as error:
+        return f"the package cffi cannot be imported ({error}); pip install cffi"
+    except OSError as error:
+        return f"{path} cannot be loaded ({error}); {REMEDY}"
+    try:
+        found = functions.dnnl_version()
+    except AttributeError:
+        return f"{path} is not oneDNN: it has no function dnnl_version"
+    version = (int(found.major), int(found.minor), int(found.patch))
+    if version[0] != OLDEST[0] or version[:2] < OLDEST:
+        return f"{path} is oneDNN {_dotted(version)}, needed is {_dotted(OLDEST)} or a later {OLDEST[0]}; {REMEDY}"
+    openmp = constant("DNNL_RUNTIME_OMP")
+    if found.cpu_runtime != openmp:
+        return f"{path} runs on CPU runtime {found.cpu_runtime}, needed is OpenMP ({openmp}); {REMEDY}"
+    return _State(path, functions, version)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def unavailable() -> str | None:
+    """Return why the engine cannot be used, with what would help, or None; loads the library."""
+    if _forked:
+        return f"{FORKED}; {FORK_REMEDY}"
+    named = PATH.value
+    with _lock:
+        if named not in _state:
+            path = _find()
+            _state[named] = path if isinstance(path, str) else _open(path)
+            for other in [key for key in _state if key != named and isinstance(_state[key], _State)]:
+                _state[named] = f"flag onednn_library was {other!r} when the library was loaded, now it is {named!r}"
+        found = _state[named]
+    return found if isinstance(found, str) else None
+
+
+def _load() -> _State:
+    reason = unavailable()
+    if reason is not None:
+        raise UnavailableError(f"engine 'onednn' is not available: {reason}")
+    return cast("_State", _state[PATH.value])
+
+
+def version() -> tuple[int, int, int]:
+    """Return major, minor and patch number of the loaded library."""
+    return _load().version
+
+
+def version_text() -> str:
+    """Return the version with dots."""
+    return _dotted(version())
+
+
+def library_path() -> Path:
+    """Return where the loaded library is."""
+    return _load().path
+
+
+@cache
+def constant(name: str) -> int:
+    """Return the number of a name of the header: `dnnl_relu` or `DNNL_ARG_SRC`.
+
+    Raises:
+        Unimplemented: the header that the declarations were made from has no such name.
+    """
+    try:
+        return ffi.integer_const(name)
+    except AttributeError:
+        raise Unimplemented(f"oneDNN's declarations have no constant {name}") from None
+
+
+def status_name(status: int) -> str:
+    """Return the name of a status of oneDNN in words."""
+    if _forked:
+        return f"{FORKED}; {FORK_REMEDY}"
+    names = cast("dict[int, str]", ffi.typeof("dnnl_status_t").elements)
+    return f"oneDNN: {names.get(status, str(status)).removeprefix('dnnl_').replace('_', ' ')}"
+
+
+def check(status: int, call: str) -> None:
+    """Raise what a status other than 0 means; `call` says what was done.
+
+    Raises:
+        Unimplemented: there is no implementation for these descriptors.
+        KernelError: any other failure.
+    """
+    if status == 0:
+        return
+    kind = Unimplemented if status == constant("dnnl_unimplemented") else KernelError
+    raise kind(f"{call}: {status_name(status)}")
+
+
+def engine() -> Any:
+    """Return the handle of the CPU engine: one for the process, and never destroyed."""
+    if _forked:
+        raise UnavailableError(FORKED, hint=FORK_REMEDY)
+    if not _engines:
+        with _lock:
+            if not _engines:
+                made = ffi.new("dnnl_engine_t *")
+                check(lib.dnnl_engine_create(made, constant("dnnl_cpu"), 0), "dnnl_engine_create")
+                # `primitive` has a cache of its own. With oneDNN's (3.2), a descriptor whose primitive is cached stands
+                # twice in the list of implementations, and so walking along the list never ends.
+                check(lib.dnnl_set_primitive_cache_capacity(0), "dnnl_set_primitive_cache_capacity")
+                _engines.append(made[0])
+    return _engines[0]
+
+
+def new_stream() -> Any:
+    """Return an in-order stream, which lives as long as the returned object."""
+    made = ffi.new("dnnl_stream_t *")
+    check(lib.dnnl_stream_create(made, engine(), constant("dnnl_stream_in_order")), "dnnl_stream_create")
+    return ffi.gc(made[0], lib.dnnl_stream_destroy)
+
+
+def remember(bound: Any) -> None:
+    """Let `bound.spoil()` be called in a forked child, as long as `bound` lives."""
+    _bound.add(bound)
+
+
+def _in_child() -> None:
+    global _forked
+    if not _engines:
+        return
+    _forked = True
+    for bound in list(_bound):
+        bound.spoil()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

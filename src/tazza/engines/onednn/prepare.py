@@ -1,0 +1,99 @@
+"""The decorator that all kernels of this engine share: guards first, so that a kernel only translates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TypeAlias
+
+from tazza.device import Context
+from tazza.engines.onednn.descriptor import accepts_dense
+from tazza.engines.onednn.launch import ZeroLaunch
+from tazza.engines.onednn.library import Unimplemented
+from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.tensor import ROW_MAJOR, Opaque, TensorSpec
+
+Answer: TypeAlias = "Launch | LaidOut | Unsupported"
+Translate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Answer]
+
+
+Accepts: TypeAlias = Callable[[str, Spec], bool]
+
+
+def onednn(
+    *schemas: OpSchema, empty: str = "refuse", accepts: Accepts = accepts_dense
+) -> Callable[[Translate], Translate]:
+    """Register `translate(op, specs) -> Launch | LaidOut | Unsupported` as the kernel of schemas.
+
+    `specs` maps letters of inputs and outputs to their specs; blobs of a variadic letter are `X0`, `X1` ...; letters of
+    absent optional blobs are missing. Without being asked, the kernel
+
+    - answers `Unsupported` where oneDNN has no implementation (`Unimplemented` was raised) or a blob holds no tensor,
+    - is shown the layouts of `accepts` only: the dense ones,
+    - never sees specs with 0 elements: with `empty="zero"` the outputs are filled with 0 where only first extents are 0
+      (sums over no images; outputs without elements need nothing), else another engine gets them.
+    """
+
+    def decorate(translate: Translate) -> Translate:
+        @wraps(translate)
+        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Answer:
+            del context
+            specs = name_specs(op, inputs, outputs)
+            if isinstance(specs, Unsupported):
+                return specs
+            hollow = {letter: spec for letter, spec in specs.items() if spec.size == 0}
+            if hollow:
+                return _hollow(op, specs, empty, hollow)
+            try:
+                return _checked(op, translate(op, specs), specs)
+            except Unimplemented as error:
+                return Unsupported(error.message)
+
+        for one in schemas:
+            launcher(one, engine="onednn", accepts=accepts)(_of_module(prepare, translate.__module__))
+        return translate
+
+    return decorate
+
+
+def _of_module(prepare: Callable[..., Answer], module: str) -> Callable[..., Answer]:
+    prepare.__module__ = module
+    return prepare
+
+
+def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, TensorSpec] | Unsupported:
+    """Return specs by letter, numbered where the letter is variadic; or that one is no tensor of known shape."""
+    named: dict[str, TensorSpec] = {}
+    letters = (*op.input_slots, *op.output_slots)
+    variadic = {one.name for one in (*op.schema.inputs, *op.schema.outputs) if one.variadic}
+    count: dict[str, int] = {}
+    for letter, spec in zip(letters, (*inputs, *outputs), strict=True):
+        if not isinstance(spec, TensorSpec) or not spec.known:
+            return Unsupported(f"{letter} is {spec}: not a tensor of known shape")
+        place = count.get(letter, 0)
+        count[letter] = place + 1
+        named[f"{letter}{place}" if letter in variadic else letter] = spec
+    return named
+
+
+def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer:
+    """Refuse an answer that would give an output which overwrites an input another layout than that input has."""
+    layouts = answer.layouts if isinstance(answer, LaidOut) else {}
+    for letter, name in zip(op.output_slots, op.definition.output, strict=True):
+        layout, spec = layouts.get(letter, ROW_MAJOR), specs.get(letter)
+        if name in op.definition.input and spec is not None and layout != spec.layout:
+            return Unsupported(f"{letter} = {name!r} overwrites an input ({spec}), oneDNN would write it as {layout}")
+    return answer
+
+
+def _hollow(op: OpView, specs: dict[str, TensorSpec], empty: str, hollow: dict[str, TensorSpec]) -> Answer:
+    opaque = [letter for letter, spec in specs.items() if isinstance(spec.layout, Opaque)]
+    if empty == "zero" and not opaque and all(0 not in spec.shape[1:] for spec in hollow.values()):
+        return ZeroLaunch(tuple(op.output_slots))
+    words = ", ".join(f"{letter} is {spec}" for letter, spec in hollow.items())
+    return Unsupported(f"{words}: without elements")
+
+
+def wished(spec: TensorSpec) -> bool:
+    """Whether the spec of an output has a layout that is wished for: anything but row-major."""
+    return spec.layout != ROW_MAJOR

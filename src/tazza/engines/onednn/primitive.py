@@ -1,0 +1,343 @@
+"""Attributes, primitive descriptors and primitives, and the cache of all that were made.
+
+`describe("convolution_forward", ...)` calls `dnnl_convolution_forward_primitive_desc_create` with the arguments in the
+header's order; engine and attributes are put in where the header wants them. Arguments are `Descriptor` (None: none),
+names of constants without `dnnl_` ("forward_training", "convolution_direct"), numbers, tuples of these, and a
+`PrimitiveDescriptor` as the forward hint.
+
+A primitive descriptor answers what was chosen (layouts, implementation, scratch memory); the primitive, whose code is
+generated, is made when a launch wants it. Both are made under the number of OpenMP threads that they will run with, so
+that number is part of the key. Primitives use scratch memory that the caller brings; so one may run in many threads.
+
+Changing state: `_cache`, under `_lock`; the oldest are dropped beyond `MOST`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, TypeAlias
+
+from tazza.engines.onednn.descriptor import Descriptor, type_number
+from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
+from tazza.runtime.flags import flag
+from tazza.runtime.openmp import openmp_threads, set_openmp_threads
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType
+
+MOST = flag("onednn_primitives", 2048, "primitives that are kept for the next operator that wants the same", minimum=1)
+SERIAL_US = flag("onednn_serial_us", 8.0, "launches estimated to take less (in microseconds) run on one thread")
+FPMATH = flag(
+    "fpmath", "", "let float32 kernels compute in this type where the processor has it", choices=("", "bf16", "f16")
+)
+FLOPS_PER_US = 50_000
+"""What one thread computes in a microsecond, for the estimate only."""
+BYTES_PER_US = 10_000
+"""What one thread reads and writes in a microsecond, for the estimate only."""
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Eltwise:
+    """Post-op y = f(y); `algorithm` such as "eltwise_relu" with its alpha and beta."""
+
+    algorithm: str
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    def append(self, ops: Any) -> None:
+        """Append to a chain of post-ops."""
+        status = lib.dnnl_post_ops_append_eltwise(ops, constant(f"dnnl_{self.algorithm}"), self.alpha, self.beta)
+        check(status, f"post-op {self.algorithm}")
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Post-op y = y + scale * (what the destination held)."""
+
+    scale: float = 1.0
+
+    def append(self, ops: Any) -> None:
+        """Append to a chain of post-ops."""
+        status = lib.dnnl_post_ops_append_sum(ops, self.scale, 0, constant("dnnl_data_type_undef"))
+        check(status, "post-op sum")
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Post-op y = f(y, s) with a tensor s that broadcasts; its argument is `post_op(i)`."""
+
+    algorithm: str
+    operand: Descriptor
+
+    def append(self, ops: Any) -> None:
+        """Append to a chain of post-ops."""
+        status = lib.dnnl_post_ops_append_binary(ops, constant(f"dnnl_{self.algorithm}"), self.operand.handle)
+        check(status, f"post-op {self.algorithm} with {self.operand}")
+
+
+PostOp: TypeAlias = Eltwise | Accumulate | Binary
+
+
+def post_op(position: int) -> int:
+    """Return the argument number of the tensor of a `Binary` at `position` among the post-ops."""
+    return constant("DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE") * (position + 1) + constant("DNNL_ARG_SRC_1")
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What modifies a primitive: post-ops in order, and the type float32 math may be done in ("" keeps float32)."""
+
+    post_ops: tuple[PostOp, ...] = ()
+    fpmath: str = ""
+
+    def create(self) -> Any:
+        """Return the owned attributes of oneDNN."""
+        made = ffi.new("dnnl_primitive_attr_t *")
+        check(lib.dnnl_primitive_attr_create(made), "dnnl_primitive_attr_create")
+        owned = ffi.gc(made[0], lib.dnnl_primitive_attr_destroy)
+        user = constant("dnnl_scratchpad_mode_user")
+        check(lib.dnnl_primitive_attr_set_scratchpad_mode(owned, user), "dnnl_primitive_attr_set_scratchpad_mode")
+        if self.fpmath:
+            mode = constant(f"dnnl_fpmath_mode_{self.fpmath}")
+            check(lib.dnnl_primitive_attr_set_fpmath_mode(owned, mode), "dnnl_primitive_attr_set_fpmath_mode")
+        if self.post_ops:
+            ops = ffi.new("dnnl_post_ops_t *")
+            check(lib.dnnl_post_ops_create(ops), "dnnl_post_ops_create")
+            chain = ffi.gc(ops[0], lib.dnnl_post_ops_destroy)
+            for one in self.post_ops:
+                one.append(chain)
+            check(lib.dnnl_primitive_attr_set_post_ops(owned, chain), "dnnl_primitive_attr_set_post_ops")
+        return owned
+
+
+def float_math() -> Attributes:
+    """Return the attributes that the flags ask for."""
+    return Attributes(fpmath=FPMATH.value)
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+def threads_for(flops: int, nbytes: int) -> int:
+    """Return the number of OpenMP threads that a launch of that size is worth: the one place where this is decided."""
+    estimate = max(flops / FLOPS_PER_US, nbytes / BYTES_PER_US)
+    return 1 if estimate < SERIAL_US.value else thread_count()
+
+
+@contextmanager
+def with_openmp_threads(count: int) -> Iterator[None]:
+    """Let this thread's parallel regions use `count` threads inside of the block."""
+    former = openmp_threads()
+    set_openmp_threads(count)
+    try:
+        yield
+    finally:
+        set_openmp_threads(former)
+
+
+# -- primitives --------------------------------------------------------------------------------------------------------
+
+Argument: TypeAlias = "Descriptor | PrimitiveDescriptor | str | int | float | tuple[Any, ...] | None"
+
+
+class PrimitiveDescriptor:
+    """What oneDNN will do for one operation on given descriptors: chosen layouts, implementation, scratch memory."""
+
+    def __init__(self, handle: Any, key: tuple[Any, ...], threads: int) -> None:
+        """Take over a handle that was made for `threads` threads; `key` is what it was made from and kept alive by."""
+        self.handle = ffi.gc(handle, lib.dnnl_primitive_desc_destroy)
+        self.key = key
+        self.threads = threads
+        self._arguments: dict[int, Descriptor] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrimitiveDescriptor) and (self is other or self.key == other.key)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"PrimitiveDescriptor({self.key[0]}, {self.implementation}, threads={self.threads})"
+
+    @cached_property
+    def implementation(self) -> str:
+        """The name that oneDNN gives the code it chose, such as `brgconv:avx512_core`."""
+        found = ffi.new("char **")
+        status = lib.dnnl_primitive_desc_query(self.handle, constant("dnnl_query_impl_info_str"), 0, found)
+        check(status, "query of impl_info_str")
+        return ffi.string(found[0]).decode()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether oneDNN fell back on an implementation that is there to be right, not fast."""
+        return self.implementation.startswith(("ref", "simple:any"))
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the code was generated for just this, rather than put together from matrix products."""
+        return not self.is_slow and "gemm" not in self.implementation
+
+    def argument(self, name: str | int) -> Descriptor:
+        """Return the descriptor of an argument, "src", "weights", "diff_src" ... or a number; maybe an empty one."""
+        number = argument_number(name)
+        if number not in self._arguments:
+            found = lib.dnnl_primitive_desc_query_md(self.handle, constant("dnnl_query_exec_arg_md"), number)
+            made = ffi.new("dnnl_memory_desc_t *")
+            if found == ffi.NULL:
+                check(lib.dnnl_memory_desc_create_with_tag(made, 0, [0], 0, 0), "empty descriptor")
+            else:
+                check(lib.dnnl_memory_desc_clone(made, found), "dnnl_memory_desc_clone")
+            self._arguments[number] = Descriptor(made[0])
+        return self._arguments[number]
+
+    @cached_property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory for one run."""
+        return self.argument("scratchpad").nbytes
+
+    @cached_property
+    def primitive(self) -> Any:
+        """The owned handle of the primitive, made on first use."""
+        with _lock, with_openmp_threads(self.threads):
+            made = ffi.new("dnnl_primitive_t *")
+            check(lib.dnnl_primitive_create(made, self.handle), f"dnnl_primitive_create of {self.key[0]}")
+            return ffi.gc(made[0], lib.dnnl_primitive_destroy)
+
+    def alternatives(self) -> Iterator[PrimitiveDescriptor]:
+        """Yield this and every further implementation that oneDNN has for the same request."""
+        operation, arguments, attributes, threads, first = self.key
+        skip = first
+        while True:
+            try:
+                yield _cached((operation, arguments, attributes, threads, skip))
+            except LookupError:
+                return
+            skip += 1
+
+
+@cache
+def argument_number(name: str | int) -> int:
+    """Return the number of an argument of a primitive: `DNNL_ARG_SRC` for "src"."""
+    return constant(f"DNNL_ARG_{name.upper()}") if isinstance(name, str) else name
+
+
+_cache: OrderedDict[tuple[Any, ...], PrimitiveDescriptor] = OrderedDict()
+_lock = threading.RLock()
+
+
+def describe(
+    operation: str, *arguments: Argument, attributes: Attributes | None = None, flops: int = 0, threads: int = 0
+) -> PrimitiveDescriptor:
+    """Return the primitive descriptor of an operation, made once for equal arguments.
+
+    Args:
+        operation: name of the header's `dnnl_<operation>_primitive_desc_create`.
+        arguments: see the module.
+        attributes: post-ops and the like; those that the flags ask for by default.
+        flops: how much it computes; with the bytes of the descriptors this decides how many threads it gets.
+        threads: give it this many threads instead.
+
+    Raises:
+        Unimplemented: oneDNN cannot do that.
+        KernelError: oneDNN takes the arguments for wrong.
+    """
+    attributes = float_math() if attributes is None else attributes
+    count = threads if threads else threads_for(flops, sum(_nbytes(one) for one in arguments))
+    return _cached((operation, arguments, attributes, count, 0))
+
+
+def first_fast(requests: Iterable[Callable[[], PrimitiveDescriptor]]) -> PrimitiveDescriptor:
+    """Return the first of several ways to ask that is answered by code made for this processor, else the best there is.
+
+    Raises:
+        Unimplemented: oneDNN has nothing but its reference code, which is thousands of times slower, or nothing at all.
+    """
+    found: list[PrimitiveDescriptor] = []
+    refusal = Unimplemented("oneDNN was asked in no way")
+    for request in requests:
+        try:
+            found.append(request())
+        except Unimplemented as error:
+            refusal = error
+            continue
+        if found[-1].is_best:
+            return found[-1]
+    fair = [one for one in found if not one.is_slow]
+    if fair:
+        return fair[0]
+    raise Unimplemented(f"oneDNN has only its reference code ({found[0].implementation})") if found else refusal
+
+
+def _nbytes(argument: Argument) -> int:
+    if isinstance(argument, Descriptor):
+        return math.prod(argument.dims) * argument.dtype.itemsize
+    if isinstance(argument, tuple):
+        return sum(_nbytes(one) for one in argument)
+    return 0
+
+
+def _cached(key: tuple[Any, ...]) -> PrimitiveDescriptor:
+    with _lock:
+        found = _cache.get(key)
+        if found is None:
+            found = _cache[key] = _create(key)
+            while len(_cache) > MOST.value:
+                _cache.popitem(last=False)
+        else:
+            _cache.move_to_end(key)
+        return found
+
+
+def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
+    operation, arguments, attributes, threads, skip = key
+    create = getattr(lib, f"dnnl_{operation}_primitive_desc_create")
+    given = [_convert(one) for one in arguments]
+    wanted = ffi.typeof(create).args[1:-1]
+    handle_of_engine = ffi.typeof("dnnl_engine_t")
+    # oneDNN's functions take the engine at various places; the header says where.
+    values = [engine() if kind is handle_of_engine else given.pop(0) for kind in wanted]
+    assert not given, f"{operation} takes {len(wanted)} arguments with the engine, {len(given)} are left over"
+    made = ffi.new("dnnl_primitive_desc_t *")
+    with with_openmp_threads(threads):
+        status = create(made, *values, attributes.create())
+        check(status, f"{operation} of {', '.join(str(one) for one in arguments if isinstance(one, Descriptor))}")
+        found = PrimitiveDescriptor(made[0], key, threads)
+        for _ in range(skip):
+            if lib.dnnl_primitive_desc_next_impl(found.handle) != 0:
+                raise LookupError(skip)
+    return found
+
+
+def _convert(value: Any) -> Any:
+    if value is None:
+        return ffi.NULL
+    if isinstance(value, str):
+        return constant(f"dnnl_{value}")
+    if isinstance(value, (Descriptor, PrimitiveDescriptor)):
+        return value.handle
+    if isinstance(value, DataType):
+        return type_number(value)
+    return [_convert(one) for one in value] if isinstance(value, tuple) else value
+
+
+def clear_primitives() -> None:
+    """Drop every cached primitive descriptor; launches that hold theirs keep them."""
+    with _lock:
+        _cache.clear()
+
+
+def at_least(major: int, minor: int) -> bool:
+    """Whether the loaded library is that version or a later one."""
+    return version()[:2] >= (major, minor)

@@ -1,0 +1,59 @@
+"""What a net does, for people: a row for each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tazza.operator import Choice, Operator
+from tazza.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step. `bytes_written` is the size of its outputs, `time_s` None when it was not timed.
+
+    `choices` are the engines that were asked, in turn, with the reasons of those that were passed over.
+    """
+
+    operator: str
+    outputs: str
+    fused_from: tuple[str, ...]
+    engine: str
+    implementation: str
+    layout: str
+    bytes_written: int
+    time_s: float | None
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Rows in the order in which they run; as text a table."""
+
+    rows: tuple[Row, ...]
+    arena_bytes: int = 0
+    unshared_bytes: int = 0
+
+    def __str__(self) -> str:
+        head = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us", "fused from")
+        lines = [head, *(_cells(row) for row in self.rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        table = "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+        if not self.arena_bytes:
+            return table
+        return f"{table}\narena {self.arena_bytes} bytes, {self.unshared_bytes} without sharing"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    time = "" if row.time_s is None else f"{row.time_s * 1e6:.0f}"
+    fused = ", ".join(row.fused_from) if len(row.fused_from) > 1 else ""
+    size = f"{row.bytes_written / 1024:.1f}"
+    return row.operator, row.outputs, row.engine, row.implementation, row.layout, size, time, fused
+
+
+def operator_row(operator: Operator) -> Row:
+    """Return the row of an operator that runs by itself."""
+    taken = next((choice.engine for choice in operator.choices if choice.reason is None), "not run yet")
+    written = sum(blob.value.nbytes for blob in operator.outputs if isinstance(blob.value, Tensor))
+    outputs = ", ".join(operator.definition.output)
+    return Row(operator.op.type, outputs, (), taken, "", "", written, None, operator.choices)

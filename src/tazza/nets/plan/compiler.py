@@ -1,0 +1,338 @@
+"""From operators and the specs of what they read to a `Program`: shapes, engines, layouts, memory.
+
+One pass in execution order resolves names to values, infers shapes, asks engines, and puts a reorder wherever a kernel
+reads another layout than the value has. Layouts are settled over the whole region by passes that are repeated with
+what the last one found out:
+
+- a blob that outlives the region and is no data (a weight) is *stored* in the layout of its first reader, and so is
+  what is updated together with it (momentum); its gradient is wished for in that layout;
+- when a kernel cannot work on a stored layout in place, that blob is stored row-major after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from tazza.device import Context
+from tazza.errors import SchemaError, TazzaError
+from tazza.graph.memory import Span, plan_memory
+from tazza.nets.plan.program import Program, Step, Value
+from tazza.operator import Array, Spec, choose_kernel, find_schema, rank_engines
+from tazza.operator.reorder import copy_view, reorder_launch
+from tazza.operator.schema import logical
+from tazza.proto import OperatorDef
+from tazza.tensor import ROW_MAJOR, Layout, Opaque, Tensor, TensorSpec
+
+MOST_PASSES = 8
+"""Passes over a region until its layouts are settled; each pins at least one blob, most regions need two."""
+
+
+class Unplannable(Exception):
+    """The operator at `position` of a region cannot be planned ahead: what follows depends on data."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        """Say which and why."""
+        super().__init__(reason)
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Operators that are compiled together.
+
+    Attributes:
+        ops: in execution order.
+        inputs: blobs that are read before they are written.
+        outputs: blobs whose last value is needed afterwards: declared outputs, parameters, what other parts read.
+        constants: inputs that change seldom, if ever (weights), so that copies of them may be kept.
+        origins: for each operator what it was made from, for messages.
+    """
+
+    ops: tuple[OperatorDef, ...]
+    inputs: tuple[str, ...]
+    outputs: frozenset[str]
+    constants: frozenset[str]
+    origins: tuple[tuple[str, ...], ...]
+
+
+class _Restart(Exception):
+    """Layouts of stored blobs have to change: compile again."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What one pass builds."""
+
+    region: Region
+    context: Context
+    read: Callable[[str], Array | None]
+    stored: dict[str, Layout]
+    pinned: set[str]
+    written: frozenset[str]
+    current: dict[str, Value] = field(default_factory=dict[str, Value])
+    copies: dict[tuple[Value, Layout], Value] = field(default_factory=dict[tuple[Value, Layout], Value])
+    steps: list[Step] = field(default_factory=list[Step])
+    derived: list[Value] = field(default_factory=list[Value])
+    wanted: dict[str, Layout] = field(default_factory=dict[str, Layout])
+    partners: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    wishes: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def compile_region(
+    region: Region,
+    specs: Mapping[str, TensorSpec],
+    movable: frozenset[str],
+    context: Context,
+    read: Callable[[str], Array | None],
+) -> Program:
+    """Compile a region for inputs of these specs.
+
+    Args:
+        region: what to compile.
+        specs: spec of each input, with the layout in which it lies.
+        movable: inputs whose stored layout the program may choose.
+        context: where it will run.
+        read: returns the value of an input where inference needs one; the caller makes it part of the signature.
+
+    Raises:
+        Unplannable: a shape depends on data that is not there before the region runs.
+        TazzaError: an operator does not fit what it reads.
+    """
+    written = frozenset(name for op in region.ops for name in op.output)
+    stored: dict[str, Layout] = {}
+    pinned: set[str] = set()
+    for _ in range(MOST_PASSES):
+        state = _State(region, context, read, stored, pinned, written)
+        state.wishes = _wishes(region)
+        for name in region.inputs:
+            spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
+            state.current[name] = Value(name, spec, blob=name)
+        inputs = dict(state.current)
+        try:
+            for position in range(len(region.ops)):
+                _located(state, position)
+            outputs = _finish(state)
+        except _Restart:
+            continue
+        settled = {
+            name: layout
+            for name, layout in _storage(state, specs).items()
+            if name in movable and name not in pinned and stored.get(name, specs[name].layout) != layout
+        }
+        if not settled:
+            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived))
+        stored.update(settled)
+    raise SchemaError(f"layouts were not settled after {MOST_PASSES} passes")
+
+
+def _located(state: _State, position: int) -> None:
+    """Add the operator at a position; errors say which it is."""
+    definition = state.region.ops[position]
+    try:
+        _add(state, position, definition)
+    except TazzaError as error:
+        origin = state.region.origins[position]
+        made = f", made from {', '.join(origin)}" if len(origin) > 1 else ""
+        error.add_context(
+            f"in operator {definition.type}({', '.join(definition.input)} -> {', '.join(definition.output)}){made}"
+        )
+        if definition.debug_info:
+            error.add_context(f"made at {definition.debug_info}")
+        raise
+
+
+def _add(state: _State, position: int, definition: OperatorDef) -> None:
+    schema = find_schema(definition.type)
+    op = schema.view(definition)
+    inputs = [state.current[name] for name in definition.input]
+    known = _known(state, definition, op.input_slots)
+    inferred = schema.infer_specs(op, [logical(value.spec) for value in inputs], known)
+    outputs: list[TensorSpec] = []
+    for letter, name, spec in zip(op.output_slots, definition.output, inferred.specs, strict=True):
+        if not isinstance(spec, TensorSpec) or not spec.known or schema.outputs_by_letter[letter].dynamic:
+            raise Unplannable(position, f"the size of {name!r} depends on data")
+        outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
+    ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
+    chosen = choose_kernel(op, ranking, state.context, [value.spec for value in inputs], outputs)
+    taken: list[Value] = []
+    for letter, value in zip(op.input_slots, inputs, strict=True):
+        layout = chosen.input_layout(letter, value.spec)
+        if value.blob is not None:
+            state.wanted.setdefault(value.blob, layout)
+        taken.append(_in_layout(state, value, layout))
+    results: list[Value] = []
+    for letter, name, spec in zip(op.output_slots, definition.output, outputs, strict=True):
+        results.append(_output(state, definition, name, spec, chosen.output_layout(letter), taken))
+    _note_update(state, definition, results)
+    cost = schema.infer_cost(op, [value.spec for value in taken], [value.spec for value in results])
+    key = definition.output[0] if definition.output else f"{definition.type} {position}"
+    state.steps.append(
+        Step(
+            op,
+            chosen.launch,
+            chosen.kernel.engine,
+            tuple(taken),
+            tuple(results),
+            chosen.kernel,
+            key,
+            chosen.choices,
+            cost,
+        )
+    )
+
+
+def _known(state: _State, definition: OperatorDef, slots: Sequence[str]) -> Callable[[str], Array | None]:
+    def known(letter: str) -> Array | None:
+        name = definition.input[slots.index(letter)]
+        value = state.current[name]
+        return state.read(name) if value.blob == name and not _rewritten(state, name) else None
+
+    return known
+
+
+def _rewritten(state: _State, name: str) -> bool:
+    return any(name in step.op.definition.output for step in state.steps)
+
+
+def _wish(state: _State, definition: OperatorDef, name: str, spec: TensorSpec) -> Layout:
+    """Return the layout that an output must have (in place) or should have (gradient of a stored weight)."""
+    if name in definition.input:
+        return state.current[name].spec.layout
+    if name in state.stored:
+        return state.stored[name]
+    partner = state.wishes.get(name)
+    if partner is not None and partner in state.stored and state.current[partner].spec.dims == spec.dims:
+        return state.stored[partner]
+    return ROW_MAJOR
+
+
+def _in_layout(state: _State, value: Value, layout: Layout) -> Value:
+    """Return the value in a layout: itself, a copy that exists, or a new one."""
+    if value.spec.layout == layout:
+        return value
+    found = state.copies.get((value, layout))
+    if found is not None:
+        return found
+    copy = Value(value.name, replace(value.spec, layout=layout))
+    state.copies[value, layout] = copy
+    blob = value.blob
+    if blob is not None and blob in state.region.constants and blob not in state.written:
+        copy.source = value
+        state.derived.append(copy)
+        return copy
+    launch = reorder_launch(value.spec, copy.spec, state.context)
+    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (copy,), None, value.name))
+    return copy
+
+
+def _output(
+    state: _State, definition: OperatorDef, name: str, spec: TensorSpec, layout: Layout, taken: Sequence[Value]
+) -> Value:
+    """Enter the value that a step writes under a name."""
+    if name in definition.input:
+        before = taken[list(definition.input).index(name)]
+        if before.root.blob != name and name in state.stored and name not in state.pinned:
+            state.pinned.add(name)
+            del state.stored[name]
+            raise _Restart
+        if layout != before.spec.layout and isinstance(before.spec.layout, Opaque):
+            raise SchemaError(f"{definition.type} does not write {name!r} in place in {before.spec.layout}")
+        value = Value(name, replace(spec, layout=before.spec.layout), owner=before)
+    else:
+        value = Value(name, replace(spec, layout=layout))
+    state.current[name] = value
+    return value
+
+
+def _finish(state: _State) -> dict[str, Value]:
+    """Give what is needed afterwards the memory of its blob; what lies elsewhere by then is copied there."""
+    outputs: dict[str, Value] = {}
+    for name in sorted(state.region.outputs & state.written):
+        value = state.current[name]
+        root = value.root
+        if root.blob == name:
+            outputs[name] = value
+        elif root.blob is None and root.source is None and name not in state.region.inputs:
+            root.blob = name
+            outputs[name] = value
+        else:
+            outputs[name] = _copied_home(state, name, value)
+    return outputs
+
+
+def _copied_home(state: _State, name: str, value: Value) -> Value:
+    """Copy a value into its blob: a name that was read at first and then got another value."""
+    target = Value(name, value.spec, blob=name)
+    launch = reorder_launch(value.spec, target.spec, state.context)
+    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
+    return target
+
+
+def _wishes(region: Region) -> dict[str, str]:
+    """Return gradient -> parameter for operators that update a blob in place: what they read should lie alike."""
+    partners: dict[str, str] = {}
+    for op in region.ops:
+        own = [name for name in op.output if name in op.input and name in region.inputs and name in region.outputs]
+        if own:
+            partners.update({name: own[-1] for name in op.input if name not in own})
+    return partners
+
+
+def _note_update(state: _State, definition: OperatorDef, results: Sequence[Value]) -> None:
+    own = tuple(value.name for value in results if value.root.blob == value.name and value.name in definition.input)
+    if len(own) > 1:
+        state.partners.append(own)
+
+
+def _storage(state: _State, specs: Mapping[str, TensorSpec]) -> dict[str, Layout]:
+    """Return the layout in which each blob should be stored: that of its first reader, together with its partners."""
+    layouts = dict(state.wanted)
+    for names in state.partners:
+        shaped = [name for name in names if specs[name].dims == specs[names[-1]].dims]
+        lead = next((layouts[name] for name in reversed(shaped) if layouts.get(name, ROW_MAJOR) != ROW_MAJOR), None)
+        if lead is not None:
+            layouts.update(dict.fromkeys(shaped, lead))
+    return layouts
+
+
+def _laid_out(program: Program) -> Program:
+    """Give every value of the arena, and every launch's scratch memory, its offset."""
+    first: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    for position, step in enumerate(program.steps):
+        for value in (*step.inputs, *step.outputs):
+            if value.home == "arena":
+                first.setdefault(value.root, position)
+                last[value.root] = position
+    roots = list(first)
+    sizes = {root: 0 for root in roots}
+    for step in program.steps:
+        for value in (*step.inputs, *step.outputs):
+            if value.root in sizes:
+                sizes[value.root] = max(sizes[value.root], value.nbytes)
+    scratch = [i for i, step in enumerate(program.steps) if step.launch.scratch_bytes]
+    spans = [Span(sizes[root], first[root], last[root]) for root in roots]
+    spans += [Span(program.steps[i].launch.scratch_bytes, i, i) for i in scratch]
+    program.arena = plan_memory(spans)
+    program.offsets = dict(zip(roots, program.arena.offsets, strict=False))
+    program.scratch_offsets = dict(zip(scratch, program.arena.offsets[len(roots) :], strict=True))
+    return program
+
+
+def input_spec(name: str, value: object) -> TensorSpec:
+    """Return the spec of a blob's value.
+
+    Raises:
+        TazzaError: it holds no tensor with data.
+    """
+    if not isinstance(value, Tensor) or (not value.allocated and value.size > 0):
+        held = "no value" if value is None else "no tensor with data"
+        raise TazzaError(f"blob {name!r} has {held}", hint="feed it, or run the operator that makes it first")
+    return value.spec
+
+
+def specs_text(inputs: Mapping[str, Spec]) -> str:
+    """Return specs as a line for people."""
+    return ", ".join(f"{name} {cast('TensorSpec', spec)}" for name, spec in inputs.items())

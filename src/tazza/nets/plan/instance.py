@@ -1,0 +1,299 @@
+"""A program bound to memory: an arena of its own, the blobs of a workspace, and a list of calls.
+
+Constant state: program, owner. Changing state: the binding (tensors, arena, calls, what was watched). Whoever runs an
+instance owns it for that time. Invariant: the calls hold while every blob that they were bound to has the same tensor,
+spec and memory; `stale` compares identities, `bind` does all anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tazza.device import Context, Generator
+from tazza.errors import KernelError, TazzaError
+from tazza.nets.plan.program import Program, Step, Value
+from tazza.operator import BlobOwner, Call, Chain, Kernel, NativeCall, Operands
+from tazza.operator.reorder import bind_reorder, relayout
+from tazza.operator.schema import gather
+from tazza.runtime.segment import Segment
+from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
+from tazza.tensor.allocation import allocator_of
+
+
+@dataclass(slots=True)
+class Derived:
+    """Copies of constant blobs in other layouts, shared by all instances of a program."""
+
+    tensors: dict[Value, Tensor] = field(default_factory=dict[Value, Tensor])
+    made_from: dict[Value, tuple[Storage, int]] = field(default_factory=dict[Value, "tuple[Storage, int]"])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class StepHost:
+    """What steps need of the net: generators and states that outlive a binding."""
+
+    def generator(self, step: Step) -> Generator:
+        """Return the random generator of a step's operator."""
+        raise NotImplementedError
+
+    def state(self, step: Step, kernel: Kernel) -> Any:
+        """Return what a kernel keeps for a step's operator."""
+        raise NotImplementedError
+
+
+_Part = tuple[Callable[[], Any], Segment | None, tuple[int, ...]]
+"""What runs, the segment that it is (None: a Python call), and the number of the step of each row."""
+
+
+class Instance:
+    """A program that can run."""
+
+    def __init__(
+        self,
+        program: Program,
+        derived: Derived,
+        owner: BlobOwner,
+        host: StepHost,
+        context: Context,
+        values_read: tuple[str, ...] = (),
+    ) -> None:
+        """Keep what `bind` needs; nothing is allocated yet. `values_read`: inputs that shapes were inferred from."""
+        self.program = program
+        self.values_read = values_read
+        self.context = context
+        self._owner = owner
+        self._host = host
+        self._derived = derived
+        self._arena: Allocation | None = None
+        self._parts: list[_Part] = []
+        self._calls: list[Callable[[], Any]] = []
+        self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
+        self._constants: list[tuple[Value, Tensor]] = []
+        self._bound: dict[Value, Tensor] = {}
+        self._values: list[tuple[Tensor, int]] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arena."""
+        return self.program.arena.nbytes
+
+    def stale(self) -> bool:
+        """Whether `bind` has to run before the next run."""
+        if not self._calls and self.program.steps:
+            return True
+        for blob, tensor, spec, storage, generation in self._watched:
+            if (
+                blob.value is not tensor
+                or tensor.spec is not spec
+                or tensor.storage is not storage
+                or storage.generation != generation
+            ):
+                return True
+        return bool(self._values) and self.outdated()
+
+    def outdated(self) -> bool:
+        """Whether a value that shapes were inferred from was written since."""
+        return any(tensor.storage.version != version for tensor, version in self._values)
+
+    # -- binding -------------------------------------------------------------------------------------------------------
+
+    def bind(self) -> None:
+        """Bind every launch to addresses.
+
+        Raises:
+            OutOfMemoryError: the arena does not fit.
+        """
+        self._bound.clear()
+        self._watched.clear()
+        for name, value in self.program.inputs.items():
+            self._bind_input(name, value)
+        for name, value in self.program.outputs.items():
+            self._bind_output(name, value)
+        self._bind_derived()
+        named = {name: self._bound[value] for name, value in self.program.inputs.items()}
+        self._values = [(named[name], named[name].storage.version) for name in self.values_read]
+        arena = self.program.arena
+        if self._arena is None and arena.nbytes:
+            self._arena = allocator_of(CPUPlace()).allocate(arena.nbytes, "arena of a plan")
+        storage = Storage(allocation=self._arena)
+        calls: list[tuple[int, Call]] = []
+        for position, step in enumerate(self.program.steps):
+            scratch = None
+            if step.launch.scratch_bytes:
+                scratch = self._slice(self.program.scratch_offsets[position], step.launch.scratch_bytes)
+            tensors = self._tensors(step, storage)
+            calls.append((position, step.launch.bind(self._operands(step, tensors, scratch))))
+        self._parts = list(_grouped(calls))
+        self._calls = [part[0] for part in self._parts]
+
+    def _bind_input(self, name: str, value: Value) -> None:
+        blob = self._owner.get_blob(name)
+        assert blob is not None, "the net looked for it"
+        tensor = blob.tensor()
+        relayout(tensor, value.spec.layout, self.context)
+        self._watch(blob, tensor)
+        self._bound[value] = tensor
+
+    def _bind_output(self, name: str, value: Value) -> None:
+        blob = self._owner.create_blob(name)
+        if name not in self.program.inputs:
+            if not isinstance(blob.value, Tensor):
+                blob.reset()
+            tensor = blob.tensor()
+            tensor.resize_to(value.spec)
+            tensor.reserve()
+            self._watch(blob, tensor)
+        self._bound[value.root] = blob.tensor()
+
+    def _watch(self, blob: Blob, tensor: Tensor) -> None:
+        self._watched.append((blob, tensor, tensor.spec, tensor.storage, tensor.storage.generation))
+
+    def _bind_derived(self) -> None:
+        self._constants.clear()
+        with self._derived.lock:
+            for value in self.program.derived:
+                tensor = self._derived.tensors.get(value)
+                if tensor is None:
+                    tensor = Tensor.over(Storage(value.spec.place, holder=value.name), 0, value.spec)
+                    tensor.reserve()
+                    self._derived.tensors[value] = tensor
+                assert value.source is not None, "derived values have a source"
+                self._bound[value] = tensor
+                self._constants.append((value, self._bound[value.source]))
+
+    def _slice(self, offset: int, nbytes: int) -> Allocation:
+        assert self._arena is not None, "scratch memory is part of the arena"
+        return Allocation.adopt(self._arena.buffer[offset : offset + nbytes])
+
+    def _tensors(self, step: Step, storage: Storage) -> list[Tensor]:
+        found: list[Tensor] = []
+        for value in (*step.inputs, *step.outputs):
+            tensor = self._bound.get(value)
+            if tensor is None:
+                root = value.root
+                if root.home == "arena":
+                    tensor = Tensor.over(storage, self.program.offsets[root], value.spec)
+                else:
+                    base = self._bound[root]
+                    tensor = (
+                        base if base.spec == value.spec else Tensor.over(base.storage, base.offset_bytes, value.spec)
+                    )
+                self._bound[value] = tensor
+            found.append(tensor)
+        return found
+
+    def _operands(self, step: Step, tensors: Sequence[Tensor], scratch: Allocation | None) -> Operands:
+        count = len(step.inputs)
+        schema = step.op.schema
+        letters: Mapping[str, Any] = {
+            **gather(schema.inputs, step.op.input_slots, tensors[:count]),
+            **gather(schema.outputs, step.op.output_slots, tensors[count:]),
+        }
+        state = None if step.kernel is None or step.kernel.open is None else self._host.state(step, step.kernel)
+        return Operands(letters, scratch, lambda: self._host.generator(step), self.context, state)
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run all steps once.
+
+        Raises:
+            TazzaError: names the operator.
+        """
+        if self._constants:
+            self._refresh()
+        done = 0
+        try:
+            for call in self._calls:
+                result = call()
+                if result is not None and self._parts[done][1] is not None and result[0]:
+                    raise self._failed(done, result)
+                done += 1
+        except TazzaError as error:
+            self._locate(error, done)
+            raise
+        except Exception as error:
+            wrapped = KernelError(f"{type(error).__name__}: {error}")
+            self._locate(wrapped, done)
+            raise wrapped from error
+        finally:
+            for value in self.program.outputs.values():
+                self._bound[value.root].storage.version += 1
+
+    def _refresh(self) -> None:
+        """Copy constants that were written since into the layouts that kernels read."""
+        made_from = self._derived.made_from
+        for value, source in self._constants:
+            storage = source.storage
+            made = made_from.get(value)
+            if made is None or made[0] is not storage or made[1] != storage.version or storage.escaped:
+                with self._derived.lock:
+                    bind_reorder(source, self._derived.tensors[value], self.context)()
+                    made_from[value] = (storage, storage.version)
+
+    def _failed(self, part: int, result: tuple[int, int]) -> TazzaError:
+        _, segment, positions = self._parts[part]
+        assert segment is not None, "only segments answer"
+        call = segment.rows[result[0] - 1]
+        assert isinstance(call, NativeCall), "segments are made of native calls"
+        error = call.error(result[1])
+        error.add_context(f"in operator {self._name(positions[result[0] - 1])}")
+        return error
+
+    def _locate(self, error: TazzaError, part: int) -> None:
+        if part < len(self._parts) and self._parts[part][1] is None:
+            error.add_context(f"in operator {self._name(self._parts[part][2][0])}")
+
+    def _name(self, position: int) -> str:
+        definition = self.program.steps[position].op.definition
+        return f"{definition.type}({', '.join(definition.input)} -> {', '.join(definition.output)})"
+
+    def step_seconds(self) -> list[float]:
+        """Run once and return the seconds that each step took."""
+        import time
+
+        seconds = [0.0] * len(self.program.steps)
+        self._refresh()
+        for call, segment, positions in self._parts:
+            if segment is None:
+                start = time.perf_counter()
+                call()
+                seconds[positions[0]] += time.perf_counter() - start
+            else:
+                _, rows = segment.run_timed()
+                for position, row in zip(positions, rows, strict=True):
+                    seconds[position] += float(row)
+        return seconds
+
+
+def _grouped(calls: Iterable[tuple[int, Call]]) -> Iterable[_Part]:
+    """Join native calls in a row to segments."""
+    rows: list[NativeCall] = []
+    positions: list[int] = []
+    for position, call in _flat(calls):
+        if isinstance(call, NativeCall):
+            rows.append(call)
+            positions.append(position)
+            continue
+        if rows:
+            yield _segment(rows, positions)
+            rows, positions = [], []
+        yield (call, None, (position,))
+    if rows:
+        yield _segment(rows, positions)
+
+
+def _segment(rows: Sequence[NativeCall], positions: Sequence[int]) -> _Part:
+    made = Segment(rows)
+    return made.run, made, tuple(positions)
+
+
+def _flat(calls: Iterable[tuple[int, Call]]) -> Iterable[tuple[int, Call]]:
+    for position, call in calls:
+        if isinstance(call, Chain):
+            yield from _flat((position, inner) for inner in call.calls)
+        else:
+            yield position, call

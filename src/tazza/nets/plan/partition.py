@@ -1,0 +1,127 @@
+"""Which operators of a net are compiled together, and which run one by one.
+
+An operator runs by itself (it is *loose*) when its kernel works on blobs and the workspace, when a blob of it holds no
+tensor, when the size of an output depends on data, or when it stands on another device. A loose operator ends a region,
+unless it can run before all of it: it reads and writes nothing that the region's operators write, and writes nothing
+that they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from tazza.device import place_of
+from tazza.nets.plan.compiler import Region
+from tazza.operator import find_schema, rank_engines, why_unavailable
+from tazza.operator.choice import find_kernel
+from tazza.proto import OperatorDef
+
+Part = Region | int
+"""A region, or the position of a loose operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A net in parts, in the order in which they run."""
+
+    parts: tuple[Part, ...]
+    crossing: frozenset[str]
+
+
+def why_loose(definition: OperatorDef) -> str | None:
+    """Return why an operator runs by itself, or None."""
+    schema = find_schema(definition.type)
+    place = place_of(definition.device_option)
+    if place.kind != "cpu":
+        return f"it runs on {place}"
+    op = schema.view(definition)
+    used = [schema.inputs_by_letter[letter] for letter in op.input_slots]
+    made = [schema.outputs_by_letter[letter] for letter in op.output_slots]
+    if any(blob.type_name is not None for blob in (*used, *made)):
+        return "a blob of it holds no tensor"
+    if any(blob.dynamic for blob in made):
+        return "the size of its output depends on data"
+    for candidate in rank_engines(definition.type, place.kind, definition.engine):
+        if why_unavailable(definition.type, place.kind, candidate.engine) is None:
+            if find_kernel(definition.type, place.kind, candidate.engine).host is not None:
+                return "its kernel works on the workspace"
+            break
+    return None
+
+
+def partition(
+    ops: Sequence[OperatorDef],
+    *,
+    survivors: Collection[str],
+    constants: Collection[str],
+    loose: Callable[[int, OperatorDef], bool],
+    origins: Sequence[tuple[str, ...]],
+) -> Parts:
+    """Cut a net into regions and loose operators.
+
+    Args:
+        ops: in execution order.
+        survivors: blobs whose last value is needed after the run.
+        constants: external inputs that change seldom.
+        loose: whether the operator at a position runs by itself.
+        origins: for each operator what it was made from.
+    """
+    groups: list[list[int] | int] = []
+    region: list[int] = []
+    start = 0
+    for position, op in enumerate(ops):
+        if not loose(position, op):
+            region.append(position)
+            continue
+        if any(_conflict(ops[other], op) for other in region):
+            groups.append(region)
+            region = []
+            groups.append(position)
+            start = len(groups)
+        else:
+            groups.insert(start, position)
+            start += 1
+    if region:
+        groups.append(region)
+    return _regions(ops, groups, frozenset(survivors), frozenset(constants), origins)
+
+
+def _conflict(first: OperatorDef, second: OperatorDef) -> bool:
+    """Whether two operators have to stay in order."""
+    written = set(first.output)
+    return bool(written & {*second.input, *second.output}) or bool(set(first.input) & set(second.output))
+
+
+def _regions(
+    ops: Sequence[OperatorDef],
+    groups: Sequence[list[int] | int],
+    survivors: frozenset[str],
+    constants: frozenset[str],
+    origins: Sequence[tuple[str, ...]],
+) -> Parts:
+    members = [[group] if isinstance(group, int) else group for group in groups]
+    reads = [_reads_first([ops[i] for i in group]) for group in members]
+    parts: list[Part] = []
+    crossing: set[str] = set()
+    needed: set[str] = set(survivors)
+    for group, inputs in reversed(list(zip(groups, reads, strict=True))):
+        if isinstance(group, int):
+            parts.append(group)
+        else:
+            own = tuple(ops[i] for i in group)
+            outputs = frozenset(name for op in own for name in op.output) & needed
+            crossing |= outputs
+            parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), tuple(origins[i] for i in group)))
+        needed |= set(inputs)
+    return Parts(tuple(reversed(parts)), frozenset(crossing))
+
+
+def _reads_first(ops: Sequence[OperatorDef]) -> tuple[str, ...]:
+    """Return the blobs that operators read before they write them, in order."""
+    written: set[str] = set()
+    found: dict[str, None] = {}
+    for op in ops:
+        found.update(dict.fromkeys(name for name in op.input if name not in written))
+        written.update(op.output)
+    return tuple(found)

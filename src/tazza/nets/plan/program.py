@@ -1,0 +1,88 @@
+"""What a compiled region is: values with a home, and steps with launches. It holds no address and is shared.
+
+A *value* is one tensor that steps write or read; names and versions are resolved already. Its home is one of
+
+    blob     the blob of that name: inputs of the region, parameters, declared outputs, what other parts read
+    derived  memory of the program: the same elements as a constant blob, in the layout that a kernel reads
+    arena    a place in the arena of each instance
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tazza.graph.memory import Arena
+from tazza.operator import Cost, Launch, OpView
+from tazza.operator.choice import Choice, Kernel
+from tazza.tensor import Layout, TensorSpec
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """One tensor; `owner` is the value whose memory it uses (itself, unless it was written in place)."""
+
+    name: str
+    spec: TensorSpec
+    blob: str | None = None
+    source: Value | None = None
+    owner: Value | None = None
+
+    @property
+    def root(self) -> Value:
+        """The value whose memory this one uses."""
+        value = self
+        while value.owner is not None:
+            value = value.owner
+        return value
+
+    @property
+    def home(self) -> str:
+        """`blob`, `derived` or `arena`."""
+        root = self.root
+        if root.blob is not None:
+            return "blob"
+        return "arena" if root.source is None else "derived"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes, padding included."""
+        return self.spec.layout.span_bytes(self.spec.shape, self.spec.dtype.itemsize)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One launch on values; `key` tells random generators and states of operators apart."""
+
+    op: OpView
+    launch: Launch
+    engine: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    kernel: Kernel | None
+    key: str
+    choices: tuple[Choice, ...] = ()
+    cost: Cost | None = None
+
+    @property
+    def is_reorder(self) -> bool:
+        """Whether the plan itself added it, to bring a value into another layout."""
+        return self.kernel is None
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """A region compiled for one signature.
+
+    `stored` says in which layout the program wants blobs that outlive it; `derived` are copies of constants, which are
+    made anew when their source was written.
+    """
+
+    steps: list[Step]
+    inputs: dict[str, Value]
+    outputs: dict[str, Value]
+    stored: Mapping[str, Layout]
+    derived: list[Value]
+    arena: Arena = field(default_factory=lambda: Arena((), 0, 0))
+    offsets: dict[Value, int] = field(default_factory=dict[Value, int])
+    scratch_offsets: dict[int, int] = field(default_factory=dict[int, int])

@@ -1,0 +1,201 @@
+"""Machine code of our own: LLVM IR to the address of a function, with a cache of compiled objects on disk.
+
+    address = native_function("scale 1", lambda name: f"define i64 @{name}(i64 %a, ...) ...")
+
+The description tells functions apart; the IR is only built when neither this process nor the cache has the function.
+LLVM comes with the package llvmlite; no compiler is needed. An entry of the cache is named by the digest of the
+description, of the sources that wrote the IR, of the processor and of the versions, and holds a checksum: what does
+not match is compiled again.
+
+Changing state: `_addresses` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tazza.errors import FileError, UnavailableError
+from tazza.runtime.files import write_bytes_atomically
+from tazza.runtime.flags import flag
+
+CACHE_DIR = flag("cache_dir", "", "folder of compiled kernels; empty: tazza in XDG_CACHE_HOME, which is ~/.cache")
+CACHE_VERSION = 1
+MAGIC = b"tazza object\n"
+
+Build = Callable[[str], str]
+"""Gets the name that the function must have, returns the text of an LLVM module with it."""
+
+logger = logging.getLogger(__name__)
+
+_LOCK = threading.RLock()
+_addresses: dict[str, int] = {}
+
+
+@functools.cache
+def unavailable() -> str | None:
+    """Return why nothing can be compiled in this process, or None."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return "the package llvmlite is missing; pip install llvmlite"
+    if sys.byteorder != "little":
+        return "compiled kernels need a little-endian processor"
+    return None
+
+
+@dataclass(frozen=True)
+class Processor:
+    """The processor of this machine in LLVM's words."""
+
+    name: str
+    features: str
+
+    @functools.cached_property
+    def vector_bytes(self) -> int:
+        """How wide its vectors are: 64, 32 or 16."""
+        has = set(self.features.split(","))
+        return 64 if "+avx512f" in has else 32 if "+avx2" in has else 16
+
+    def has(self, feature: str) -> bool:
+        """Whether it has a feature, by LLVM's name."""
+        return f"+{feature}" in self.features.split(",")
+
+
+@functools.cache
+def processor() -> Processor:
+    """Return this machine's processor.
+
+    Raises:
+        UnavailableError: llvmlite is missing.
+    """
+    llvm = _llvm()
+    return Processor(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+def native_function(
+    description: str, build: Build, *, symbols: Mapping[str, int] | None = None, sources: str = ""
+) -> int:
+    """Return the address of a function, compiled now, before, or by an earlier process.
+
+    Args:
+        description: what the function does, complete: equal descriptions are one function.
+        build: makes the IR when it is needed.
+        symbols: addresses of outside functions that the IR declares; those of libc and libm are known.
+        sources: digest of the code behind `build` (`source_digest`), so that a change of it makes new entries.
+
+    Raises:
+        UnavailableError: llvmlite is missing.
+    """
+    key = f"{description}\n{sources}"
+    found = _addresses.get(key)
+    if found is None:
+        with _LOCK:
+            found = _addresses.get(key)
+            if found is None:
+                found = _addresses[key] = _load(key, build, {} if symbols is None else symbols)
+    return found
+
+
+def source_digest(*files: str | os.PathLike[str]) -> str:
+    """Return a digest of the content of source files."""
+    digest = hashlib.sha256()
+    for file in sorted(map(os.fspath, files)):
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels; it may not exist yet."""
+    if CACHE_DIR.value:
+        return Path(CACHE_DIR.value).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(base if base else "~/.cache").expanduser() / "tazza"
+
+
+def _llvm() -> Any:
+    reason = unavailable()
+    if reason is not None:
+        raise UnavailableError(f"no kernel can be compiled: {reason}")
+    # llvmlite has no type stubs; everything of it stays behind this function.
+    llvm = importlib.import_module("llvmlite.binding")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def _machine() -> Any:
+    llvm, host = _llvm(), processor()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=host.name, features=host.features, opt=3, jit=True)
+
+
+@functools.cache
+def _engine() -> Any:
+    llvm = _llvm()
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+
+
+def _load(key: str, build: Build, symbols: Mapping[str, int]) -> int:
+    llvm, host = _llvm(), processor()
+    version = importlib.import_module("llvmlite").__version__
+    told = "\n".join((key, host.name, host.features, version, str(CACHE_VERSION), sys.platform))
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    name = f"tazza_{digest[:32]}"
+    path = cache_folder() / f"{digest}.o"
+    code = _read(path)
+    if code is None:
+        code = _compile(build(name))
+        _write(path, code)
+    for symbol, address in symbols.items():
+        llvm.add_symbol(symbol, address)
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return int(engine.get_function_address(name))
+
+
+def _compile(text: str) -> bytes:
+    llvm = _llvm()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = _machine()
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = False  # kernels are written in vectors
+    llvm.create_pass_builder(machine, options).getModulePassManager().run(
+        module, llvm.create_pass_builder(machine, options)
+    )
+    return bytes(machine.emit_object(module))
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the object of a cache file, or None when there is none that is whole."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        logger.warning("compiled kernel %s cannot be read (%s) and is compiled again", path, error.strerror)
+        return None
+    head = len(MAGIC) + 32
+    if data.startswith(MAGIC) and hashlib.sha256(data[head:]).digest() == data[len(MAGIC) : head]:
+        return data[head:]
+    logger.warning("compiled kernel %s is damaged and is compiled again", path)
+    return None
+
+
+def _write(path: Path, code: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_bytes_atomically(path, MAGIC + hashlib.sha256(code).digest() + code)
+    except (OSError, FileError) as error:
+        logger.info("compiled kernel is not kept: %s", error)

@@ -1,0 +1,223 @@
+"""Segments: native calls in a row as one call without the GIL, over a table.
+
+    row, status = Segment(calls).run()        # (0, 0) is success, else the number of the row that failed, from 1
+
+A row of the table is (function, a, b, c, d, threads), all int64; a function is `int64_t f(int64_t a, b, c, d)` whose
+low 32 bits are a status. The loop is a few lines of LLVM IR, compiled once and cached on disk. Where nothing can be
+compiled, the same table is run row by row from Python.
+
+A segment is immutable but for its table of times; it may be run by several threads at once when its rows may, except
+by `run_timed`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.runtime.native_code import native_function, unavailable
+from tazza.runtime.openmp import openmp_address, openmp_unavailable
+
+STATUS = 0xFFFFFFFF
+_FUNCTION = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)
+_HEADER_WORDS = 5
+_LOOP = """
+declare i32 @clock_gettime(i32, ptr)
+
+define void @{name}.note(ptr %to) {{
+  %spec = alloca {{ i64, i64 }}
+  %done = call i32 @clock_gettime(i32 1, ptr %spec)
+  %seconds = load i64, ptr %spec
+  %rest_at = getelementptr i64, ptr %spec, i64 1
+  %rest = load i64, ptr %rest_at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  store i64 %now, ptr %to
+  ret void
+}}
+
+define i64 @{name}(ptr %head) {{
+entry:
+  %table = load ptr, ptr %head
+  %count_at = getelementptr i64, ptr %head, i64 1
+  %count = load i64, ptr %count_at
+  %get_at = getelementptr i64, ptr %head, i64 2
+  %get = load ptr, ptr %get_at
+  %set_at = getelementptr i64, ptr %head, i64 3
+  %set = load ptr, ptr %set_at
+  %times_at = getelementptr i64, ptr %head, i64 4
+  %times = load ptr, ptr %times_at
+  %timed = icmp ne ptr %times, null
+  %free = icmp eq ptr %set, null
+  br i1 %free, label %begin, label %ask
+ask:
+  %asked = call i32 %get()
+  br label %begin
+begin:
+  %before = phi i32 [ 0, %entry ], [ %asked, %ask ]
+  br i1 %timed, label %note_first, label %test
+note_first:
+  call void @{name}.note(ptr %times)
+  br label %test
+test:
+  %i = phi i64 [ 0, %begin ], [ 0, %note_first ], [ %next, %after ]
+  %now = phi i32 [ %before, %begin ], [ %before, %note_first ], [ %threads, %after ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %row, label %done
+row:
+  %at = getelementptr [6 x i64], ptr %table, i64 %i
+  %f = load ptr, ptr %at
+  %a_at = getelementptr i64, ptr %at, i64 1
+  %a = load i64, ptr %a_at
+  %b_at = getelementptr i64, ptr %at, i64 2
+  %b = load i64, ptr %b_at
+  %c_at = getelementptr i64, ptr %at, i64 3
+  %c = load i64, ptr %c_at
+  %d_at = getelementptr i64, ptr %at, i64 4
+  %d = load i64, ptr %d_at
+  %t_at = getelementptr i64, ptr %at, i64 5
+  %t64 = load i64, ptr %t_at
+  %t = trunc i64 %t64 to i32
+  %any = icmp eq i32 %t, 0
+  %wanted = select i1 %any, i32 %now, i32 %t
+  %same = icmp eq i32 %wanted, %now
+  %skip = or i1 %same, %free
+  br i1 %skip, label %call, label %switch
+switch:
+  call void %set(i32 %wanted)
+  br label %call
+call:
+  %threads = phi i32 [ %now, %row ], [ %wanted, %switch ]
+  %result = call i64 %f(i64 %a, i64 %b, i64 %c, i64 %d)
+  %next = add i64 %i, 1
+  br i1 %timed, label %note, label %judge
+note:
+  %slot = getelementptr i64, ptr %times, i64 %next
+  call void @{name}.note(ptr %slot)
+  br label %judge
+judge:
+  %status = and i64 %result, 4294967295
+  %good = icmp eq i64 %status, 0
+  br i1 %good, label %after, label %failed
+after:
+  br label %test
+failed:
+  %high = shl i64 %next, 32
+  %both = or i64 %high, %status
+  br label %done
+done:
+  %answer = phi i64 [ 0, %test ], [ %both, %failed ]
+  %last = phi i32 [ %now, %test ], [ %threads, %failed ]
+  %kept = icmp eq i32 %last, %before
+  br i1 %kept, label %leave, label %restore
+restore:
+  call void %set(i32 %before)
+  br label %leave
+leave:
+  ret i64 %answer
+}}
+"""
+
+
+class Row(Protocol):
+    """What a segment needs of a call: see `tazza.operator.NativeCall`."""
+
+    @property
+    def address(self) -> int:
+        """The function."""
+        ...
+
+    @property
+    def arguments(self) -> tuple[int, int, int, int]:
+        """What it is called with."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """The OpenMP thread count to call it under; 0 leaves the present one."""
+        ...
+
+
+class Segment:
+    """Several native calls as one."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        """Make the table; the rows, and so whatever owns their memory, are kept alive."""
+        self.rows = tuple(rows)
+        self.table: NDArray[np.int64] = np.array(
+            [(row.address, *row.arguments, row.threads) for row in self.rows], np.int64
+        ).reshape(len(self.rows), 6)
+        get, set_ = _openmp() if any(row.threads for row in self.rows) else (0, 0)
+        self._header = np.array([self.table.ctypes.data, len(self.rows), get, set_, 0], np.int64)
+        self._times = np.zeros(len(self.rows) + 1, np.int64)
+        self._timed_header = self._header.copy()
+        self._timed_header[_HEADER_WORDS - 1] = self._times.ctypes.data
+        self._call = _loop()
+        self._at = ctypes.c_void_p(self._header.ctypes.data)
+
+    def run(self) -> tuple[int, int]:
+        """Run all rows without the GIL; returns (0, 0), or the number of the row that failed, from 1, and its status.
+
+        The OpenMP thread count of the calling thread is afterwards what it was.
+        """
+        result = self._call(self._at)
+        return (0, 0) if result == 0 else (result >> 32, result & STATUS)
+
+    def run_timed(self) -> tuple[tuple[int, int], NDArray[np.float64]]:
+        """Run as `run` does; returns its answer, and the seconds that each row took (0 for rows that did not run)."""
+        self._times[:] = 0
+        result = self._call(ctypes.c_void_p(self._timed_header.ctypes.data))
+        stamps = np.maximum.accumulate(self._times)
+        return (result >> 32, result & STATUS), np.diff(stamps) * 1e-9
+
+
+def _openmp() -> tuple[int, int]:
+    if openmp_unavailable() is not None:
+        return 0, 0  # nothing here could follow a thread count
+    return openmp_address("omp_get_max_threads"), openmp_address("omp_set_num_threads")
+
+
+_loops: dict[bool, Callable[[Any], int]] = {}
+
+
+def _loop() -> Callable[[Any], int]:
+    compiled = unavailable() is None
+    if compiled not in _loops:
+        if compiled:
+            address = native_function(f"segment loop{_LOOP}", lambda name: _LOOP.format(name=name))
+            _loops[compiled] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+        else:
+            _loops[compiled] = _run_rows
+    return _loops[compiled]
+
+
+def _run_rows(head: ctypes.c_void_p) -> int:
+    """Do what the compiled loop does, from Python."""
+    import time
+
+    address, count, get, set_, times = (ctypes.c_int64 * _HEADER_WORDS).from_address(int(head.value or 0))
+    rows = (ctypes.c_int64 * (6 * count)).from_address(address)
+    stamps = (ctypes.c_int64 * (count + 1)).from_address(times) if times else None
+    setter = ctypes.CFUNCTYPE(None, ctypes.c_int32)(set_) if set_ else None
+    before = now = ctypes.CFUNCTYPE(ctypes.c_int32)(get)() if set_ else 0
+    answer = 0
+    if stamps is not None:
+        stamps[0] = time.monotonic_ns()
+    for i in range(count):
+        function, a, b, c, d, threads = rows[6 * i : 6 * i + 6]
+        if setter is not None and threads not in (0, now):
+            setter(threads)
+            now = threads
+        status = _FUNCTION(function)(a, b, c, d) & STATUS
+        if stamps is not None:
+            stamps[i + 1] = time.monotonic_ns()
+        if status:
+            answer = (i + 1) << 32 | status
+            break
+    if setter is not None and now != before:
+        setter(before)
+    return answer
