@@ -5,6 +5,7 @@ Settings: `net_type` (`plan` by default) and `flags`, words of a command line. b
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ class _Tazza:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.type = str(job.settings.get("net_type", "plan"))
-        flags = ["--fpmath=bf16"] if job.precision == BFLOAT16 else []
-        parse([*flags, *job.settings.get("flags", [])])
+        if job.precision == BFLOAT16:
+            os.environ["TAZZA_FPMATH"] = "bf16"  # the flag belongs to an engine, which is not loaded yet
+        parse(list(job.settings.get("flags", [])))
 
     def note(self) -> str:
         """Return version and net type."""

@@ -21,8 +21,10 @@ from tazza.errors import (
     UnknownOperatorError,
 )
 from tazza.interop import Predictor, load
+from tazza.models.zoo import CLASSIFIERS
 from tazza.proto import NetDef
 from tazza.proto.message import parse_text
+from tazza.workspace import Workspace
 
 INIT = """
 name: "init"
@@ -157,3 +159,17 @@ def test_a_small_file_cannot_ask_for_more_memory_than_there_is() -> None:
 def test_an_init_net_alone_is_no_model() -> None:
     with pytest.raises(ArgumentError, match="predicts nothing"):
         load(net(INIT))
+
+
+def test_many_threads_get_the_bits_that_one_gets() -> None:
+    """Sixteen threads share one predictor; each call has memory of its own."""
+    model = CLASSIFIERS["lenet"].inference()
+    workspace = Workspace()
+    workspace.run_net_once(model.init_net.proto)
+    images = [np.random.default_rng(i).standard_normal((1 + i % 3, 1, 28, 28)).astype(np.float32) for i in range(16)]
+    with Predictor(model.net.proto, workspace, inputs=["data"]) as predictor:
+        alone = [predictor.run(data=image)["softmax"] for image in images]
+        with ThreadPoolExecutor(16) as pool:
+            together = list(pool.map(lambda i: predictor.run(data=images[i % 16])["softmax"], range(64)))
+    for i, found in enumerate(together):
+        np.testing.assert_array_equal(found, alone[i % 16])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from tazza.errors import SchemaError, ShapeError
 from tazza.operator import operator_def, run_op
 from tests.check import Case, check_op, on_all_engines, run
 
+
 def value(*shape: int, dtype: str = "float32", start: float = 0.25) -> NDArray[Any]:
     """Return different numbers of both signs."""
-    return (np.sin(np.arange(np.prod(shape, dtype=int)) + start) * 2).astype(dtype).reshape(shape)
+    return (2 * np.sin(np.arange(math.prod(shape)) + start)).astype(dtype).reshape(shape)
 
 
 A, B = value(2, 3, 5, 7), value(2, 3, 5, 7, start=1)

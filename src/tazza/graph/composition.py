@@ -68,7 +68,8 @@ def broadcasts_plainly(node: Node) -> bool:
     if any(spec is None or tuple(spec.shape) != shape for spec in made):
         return False
     return all(
-        _bare(tuple(aligned.get(name, tuple(spec.shape)))) == _bare(tuple(spec.shape)) and _fits(tuple(spec.shape), shape)
+        _bare(tuple(aligned.get(name, tuple(spec.shape)))) == _bare(tuple(spec.shape))
+        and _fits(tuple(spec.shape), shape)
         for name, spec in named.items()
     )
 

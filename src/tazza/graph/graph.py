@@ -28,7 +28,7 @@ from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
 from tazza.operator import KERNELS, OpView, Spec, find_schema, make_argument
 from tazza.proto import DeviceOption, NetDef, OperatorDef
-from tazza.tensor import TensorSpec, TypeSpec
+from tazza.tensor import TensorSpec
 
 Order = tuple[int, ...]
 """Place of a node: what replaces the node at (3,) stands at (3, 0), (3, 1) ..., before (4,)."""
@@ -157,6 +157,7 @@ class Graph:
         self.externals: dict[str, Value] = {}
         self.names: set[str] = {*definition.external_input, *definition.external_output}
         self.reasons: dict[Value, tuple[str, Value | None]] = {}
+        self.equals: dict[Value, Value] = {}
         self._nodes: list[Node] = []
         self._pure: dict[str, bool] = {}
 
@@ -232,6 +233,12 @@ class Graph:
             and not (value.lasting or value.pinned)
             and all(reader.order <= node.order for reader in value.readers)
         )
+
+    def present(self, value: Value) -> Value:
+        """Return the value that stands for `value` by now: itself, or an equal one that it was merged with."""
+        while value in self.equals:
+            value = self.equals[value]
+        return value
 
     def reason(self, value: Value) -> str:
         """Return why a value is no longer there."""
@@ -315,7 +322,9 @@ class Graph:
     def can_merge(self, old: Value, new: Value) -> bool:
         """Whether `old`, whose maker would go, may give way to `new`, which is equal; see `merge`."""
         if not old.pinned:
-            return all(self.available(new, reader.order) for reader in old.readers)
+            return all(
+                self.available(new, reader.order) and not overwrites(reader.outputs, [new]) for reader in old.readers
+            )
         maker = new.producer
         return (
             maker is not None
@@ -332,6 +341,7 @@ class Graph:
         """
         if not old.pinned:
             self.redirect(old, new)
+            self.equals[old] = new
             self.explain(old, "the same as", new)
             return
         maker = new.producer
@@ -339,6 +349,7 @@ class Graph:
         maker.outputs = tuple(old if value is new else value for value in maker.outputs)
         old.producer = maker
         self.redirect(new, old)
+        self.equals[new] = old
         self.explain(new, "the same as", old)
 
     def explain(self, value: Value, text: str, into: Value | None = None) -> None:
@@ -358,7 +369,9 @@ class Graph:
         """Set what values are at the start: kept, pinned, lasting, constant."""
         listed = set(self.definition.external_input)
         self.last = {name: values[name, version] for name, version in last.items()}
-        self.externals = {name: value for (name, version), value in values.items() if not version and not value.producer}
+        self.externals = {
+            name: value for (name, version), value in values.items() if not version and not value.producer
+        }
         outputs = {*self.definition.external_output, *self.context.keep} & self.last.keys()
         written = {n for n, v in self.last.items() if v.producer and (n in listed or n in self.externals)}
         leaves = set[str]()
@@ -492,9 +505,10 @@ def _nested_names(op: OperatorDef) -> set[str]:
     return names
 
 
-def known_tensor(value: Value) -> bool:
-    """Whether a value is, as far as known, a tensor."""
-    return not isinstance(value.spec, TypeSpec)
+def overwrites(outputs: Iterable[Value], inputs: Iterable[Value]) -> bool:
+    """Whether a node with these would write an output under the fixed name of an input, which asks for in-place."""
+    read = {value.name for value in inputs if value.pinned}
+    return any(value.pinned and value.name in read for value in outputs)
 
 
 def broken(graph: Graph) -> NetError | None:

@@ -88,9 +88,10 @@ def _names(text: str, line: str) -> list[str]:
 def _arguments(text: str, line: str) -> dict[str, Any]:
     try:
         call = ast.parse(f"f({text.strip()})", mode="eval").body
-        assert isinstance(call, ast.Call)
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError("each needs a name")
         return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    except (SyntaxError, ValueError, AssertionError) as error:
+    except (SyntaxError, ValueError) as error:
         raise FormatError(f"the arguments of {line!r} cannot be read: {error}", hint="name=literal, ...") from None
 
 

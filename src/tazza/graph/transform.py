@@ -35,7 +35,17 @@ from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.registry import Registry
 
-__all__ = ["TRANSFORMS", "Graph", "Matching", "PassContext", "Rewritten", "Transform", "apply_all", "order", "transform"]
+__all__ = [
+    "TRANSFORMS",
+    "Graph",
+    "Matching",
+    "PassContext",
+    "Rewritten",
+    "Transform",
+    "apply_all",
+    "order",
+    "transform",
+]
 
 PACKAGE = "tazza.graph.transforms"
 
@@ -205,7 +215,7 @@ def result(graph: Graph, counts: Mapping[str, int]) -> Rewritten:
         gone={
             name: graph.reason(value)
             for name, value in graph.last.items()
-            if value.producer is not None and written.get(name) is not value
+            if value.producer is not None and written.get(name) is not graph.present(value)
         },
         specs={name: spec for name, spec in specs.items() if name not in unclear},
         counts=counts,

@@ -13,6 +13,7 @@ from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
 from tazza.operator.native import native_kernel
 from tazza.operator.schema import Spec, logical
 from tazza.operator.view import OpView
+from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 
@@ -44,6 +45,20 @@ class Chosen:
     def output_layout(self, letter: str) -> Layout:
         """Return the layout in which the launch writes an output."""
         return self.layouts.get(letter, ROW_MAJOR)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way in which a kernel may run; `name` tells the same way in another process, for the same specs."""
+
+    name: str
+    answer: LaidOut
+
+
+VARIANTS: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec], Sequence[Spec]], list[Variant]]] = Registry(
+    "variants of kernel (operator, device, engine)"
+)
+"""What else a kernel could answer, for who searches the fastest; filled by engines beside their kernels."""
 
 
 def find_kernel(type: str, device: str, engine: str) -> Kernel:

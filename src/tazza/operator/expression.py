@@ -46,29 +46,29 @@ class Function:
 
 
 def _erf(x: Any) -> Any:
-    x = np.asarray(x)
-    return np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)).astype(x.dtype)
+    values = np.asarray(x)
+    return np.vectorize(math.erf, otypes=[np.float64])(values).astype(values.dtype)
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Array) -> Array:
     small = np.exp(-np.abs(x))  # at most 1: nothing overflows
-    return np.where(np.asarray(x) >= 0, 1 / (1 + small), small / (1 + small))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
-def _rsqrt(x: Any) -> Any:
+def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
-def _relu(x: Any) -> Any:
+def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
 
 
-def _cube(x: Any) -> Any:
+def _cube(x: Array) -> Array:
     return x * x * x
 
 
-def _where(condition: Any, yes: Any, no: Any) -> Any:
-    return np.where(np.asarray(condition) != 0, yes, no)
+def _where(condition: Any, yes: Array, no: Array) -> Array:
+    return np.where(np.asarray(condition, bool), yes, no)
 
 
 FUNCTIONS = {
@@ -240,7 +240,7 @@ class Expression:
         missing = [name for name in self.names if name not in values]
         if missing:
             raise ArgumentError(f"expression {self.text()!r}: no value for {', '.join(missing)}")
-        arrays = [value for name in self.names if isinstance(value := values[name], (np.ndarray, np.generic))]
+        arrays: list[Any] = [value for name in self.names if hasattr(value := values[name], "dtype")]
         dtype = np.result_type(*arrays) if arrays else np.dtype(np.float64)
         done: dict[Node, Any] = {}
         for node in self.nodes():

@@ -47,6 +47,7 @@ CONV_ARGS = (
     arg("group", int, 1, minimum=1, doc="channels fall into this many groups that do not see each other"),
     arg("shared_buffer", int, 0, doc="share the column buffer with all operators of the workspace that ask for it"),
     arg("float16_compute", int, 0, doc="for float16 blobs: accumulate in float16; no effect on float32"),
+    arg("exhaustive_search", int, 0, doc="a compiled net times every implementation and layout, and takes the fastest"),
     arg("global_pooling", int, 0, choices=(0,), doc="only pooling has it; anything but 0 is refused"),
 )
 

@@ -42,9 +42,9 @@ SPATIAL_BN_RELU = schema(
 
 
 def _one_batch(op: OpView) -> None:
-    spatial_bn_gradient_validate(op)
     if op.num_batches > 1:
         raise op.error(SchemaError, f"num_batches = {op.num_batches}, it takes 1", "use SpatialBN and Relu")
+    spatial_bn_gradient_validate(op)
 
 
 SPATIAL_BN_RELU.validate(_one_batch)

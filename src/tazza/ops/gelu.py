@@ -38,7 +38,7 @@ def gelu_gradient(g: GradientRequest) -> list[OperatorDef]:
 
 
 @kernel(GELU)
-def gelu(X: Array, Y: Array) -> None:
+def gelu(op: OpView, X: Array, Y: Array) -> None:
     np.multiply(X, _share_below(op, X), out=Y)
 
 
@@ -61,7 +61,7 @@ GELU_GRADIENT.cost(formula_cost)
 
 
 @kernel(GELU_GRADIENT)
-def gelu_gradient_kernel(dY: Array, X: Array, dX: Array) -> None:
+def gelu_gradient_kernel(op: OpView, dY: Array, X: Array, dX: Array) -> None:
     np.multiply(dY, _share_below(op, X) + X * _density(op, X), out=dX)
 
 

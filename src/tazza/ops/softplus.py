@@ -49,13 +49,13 @@ SOFTPLUS_GRADIENT = schema(
     array([0., 3.], dtype=float32)
     """,
 )
-formula(SOFTPLUS_GRADIENT, dX="-dY * expm1(-Y)")
+formula(SOFTPLUS_GRADIENT, dX="dY * -expm1(-Y)")
 SOFTPLUS_GRADIENT.cost(formula_cost)
 
 
 @kernel(SOFTPLUS_GRADIENT)
 def softplus_gradient_kernel(Y: Array, dY: Array, dX: Array) -> None:
-    np.multiply(-dY, np.expm1(-Y), out=dX)
+    np.multiply(dY, -np.expm1(-Y), out=dX)
 
 
 SOFTSIGN = schema(

@@ -35,9 +35,7 @@ CASES = [
         DIMS,
     ),
     Rewrite("what is between is an output", f"{IN}\nout: y, z\n{BN}\nz = Relu(y)", None, DIMS),
-    Rewrite(
-        "it does not train", f"{IN}\nout: z\ny = SpatialBN(x, s, i, m, v; is_test=1)\nz = Relu(y)", None, DIMS
-    ),
+    Rewrite("it does not train", f"{IN}\nout: z\ny = SpatialBN(x, s, i, m, v; is_test=1)\nz = Relu(y)", None, DIMS),
     Rewrite("other devices", f"{IN}\nout: z\n{BN} @cuda:0\nz = Relu(y) @cuda:1"),
     Rewrite(
         "the gradient of another Relu",

@@ -15,6 +15,8 @@ from tazza.operator import Spec
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
 
+SLOW = ("googlenet", "mobilenet_v2")
+"""Nets whose training step takes more than half a second, however small."""
 LEARNED = (ParameterKind.WEIGHT, ParameterKind.BIAS)
 
 PUBLISHED = {
@@ -100,7 +102,9 @@ def test_a_tiny_one_predicts(name: str) -> None:
     assert {o: tuple(ws.fetch(o).shape) for o in shapes if o in ws.local_blobs()} == shapes
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in TINY]
+)
 def test_a_tiny_one_trains(name: str) -> None:
     options = TINY[name]
     model = CLASSIFIERS[name].training(**options)

@@ -6,7 +6,7 @@ Values are the text by which IR names them, such as `%v12`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class Lines:
@@ -158,7 +158,21 @@ class Lanes:
 
     def sum(self, a: str) -> str:
         """Return the sum of all lanes as a scalar, in the fixed order of halves."""
-        value, count = a, self.count
+        return self._halved(a, lambda kind, low, high: self.lines.let(f"fadd {kind} {low}, {high}"))
+
+    def largest(self, a: str) -> str:
+        """Return the largest lane as a scalar; which one it is among NaN is not told."""
+
+        def join(kind: str, low: str, high: str) -> str:
+            above = self.lines.let(f"fcmp ogt {kind} {low}, {high}")
+            mask = kind.replace(self.scalar, "i1")
+            return self.lines.let(f"select {mask} {above}, {kind} {low}, {kind} {high}")
+
+        return self._halved(a, join)
+
+    def _halved(self, value: str, join: Callable[[str, str, str], str]) -> str:
+        """Join one half of the lanes with the other until one is left."""
+        count = self.count
         while count > 1:
             half = count // 2
             kind = f"<{count} x {self.scalar}>"
@@ -169,7 +183,7 @@ class Lanes:
                 )
                 for start in (0, half)
             )
-            value = self.lines.let(f"fadd <{half} x {self.scalar}> {low}, {high}")
+            value = join(f"<{half} x {self.scalar}>", low, high)
             count = half
         return self.lines.let(f"extractelement <1 x {self.scalar}> {value}, i32 0")
 
@@ -192,12 +206,6 @@ class Lanes:
             )
             result = self.lines.let(f"insertelement {self.type} {result}, {self.scalar} {called}, i32 {lane}")
         return result
-
-    def reduce(self, a: str, intrinsic: str) -> str:
-        """Return all lanes joined by `maximumnum` or `minimumnum` (fmax, fmin) as a scalar."""
-        full = f"@llvm.vector.reduce.{intrinsic}.{self.short}"
-        self.lines.declare(f"{self.scalar} {full}({self.type})")
-        return self.lines.let(f"call {self.scalar} {full}({self.type} {a})")
 
     def rare(self, mask: str, usual: str, function: str, *operands: str) -> str:
         """Return `usual`, but where the mask is set what libm's `function` gives; costs a branch when none is."""

@@ -52,9 +52,8 @@ def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, defa
     short = f"v{v.count}{_short(kind)}"
     lines.declare(f"{stored} @llvm.masked.load.{short}.p0(ptr, i32, {v.mask}, {stored})")
     passed = default if stored == v.type else "zeroinitializer"
-    found = lines.let(
-        f"call {stored} @llvm.masked.load.{short}.p0(ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask}, {stored} {passed})"
-    )
+    operands = f"ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask}, {stored} {passed}"
+    found = lines.let(f"call {stored} @llvm.masked.load.{short}.p0({operands})")
     wide = _widen(v, dtype, found)
     return wide if passed == default else v.select(mask, wide, default)
 
@@ -138,6 +137,16 @@ def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) 
     lines.label(done)
 
 
+def lanes_below(v: Lanes, count: str) -> str:
+    """Return the mask of the first `count` lanes; any int64 that is not larger than 2^31."""
+    numbers = f"<{', '.join(f'i32 {lane}' for lane in range(v.count))}>"
+    short = v.lines.let(f"trunc i64 {count} to i32")
+    kind = f"<{v.count} x i32>"
+    first = v.lines.let(f"insertelement {kind} poison, i32 {short}, i32 0")
+    limit = v.lines.let(f"shufflevector {kind} {first}, {kind} poison, <{v.count} x i32> zeroinitializer")
+    return v.lines.let(f"icmp slt {kind} {numbers}, {limit}")
+
+
 Write = Callable[[Lines], None]
 Body = Callable[[str, "str | None", Sequence[str]], Sequence[str]]
 """body(i, mask, carried) -> carried: what to do with lanes i, i + 1 ..., all of them where the mask is None."""
@@ -168,13 +177,7 @@ def sweep(v: Lanes, begin: str, end: str, body: Body, carried: Sequence[str] = (
     some = lines.let(f"icmp sgt i64 {left}, 0")
     lines.do(f"br i1 {some}, label %{tail}, label %{done}")
     lines.label(tail)
-    numbers = f"<{', '.join(f'i32 {lane}' for lane in range(v.count))}>"
-    short = lines.let(f"trunc i64 {left} to i32")
-    first = lines.let(f"insertelement <{v.count} x i32> poison, i32 {short}, i32 0")
-    limit = lines.let(
-        f"shufflevector <{v.count} x i32> {first}, <{v.count} x i32> poison, <{v.count} x i32> zeroinitializer"
-    )
-    mask = lines.let(f"icmp slt <{v.count} x i32> {numbers}, {limit}")
+    mask = lanes_below(v, left)
     ended = body(i, mask, phis)
     last = lines.block
     lines.do(f"br label %{done}")

@@ -54,7 +54,7 @@ MOST_AXES = 5
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One input or output: name in formulas, name of the blob, place among the operands, spec, dims for broadcasting."""
+    """One input or output: name in formulas, name of the blob, its slot, spec, and dims for broadcasting."""
 
     name: str
     blob: str
@@ -184,7 +184,7 @@ def dense(spec: TensorSpec) -> bool:
 
 
 def _steps(operand: Operand, dims: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
-    """Return the distance between neighbours along each dimension of the output, in elements; 0 where it is repeated."""
+    """Return the distance in elements between neighbours along each dimension of the output; 0 where it is repeated."""
     if not isinstance(layout, Strided):
         return (1,)
     shape = operand.spec.shape

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import count_loop, lanes_of, load, share, store, sweep
+from tazza.engines.jit.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
 from tazza.engines.jit.vector import exp
 from tazza.tensor import DataType
 
@@ -75,14 +75,45 @@ def finish_status(lines: Lines, body: Callable[[], None] | None = None) -> None:
 
 
 def softmax_row(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
-    """Write y = softmax(x); returns the maximum of x and the sum of exp(x - maximum), as vectors of one value."""
+    """Write y = softmax(x); returns the maximum of x and the sum of exp(x - maximum), as vectors of one value.
+
+    A row that fits into one vector stays in registers.
+    """
+    lines = v.lines
+    short, long, join = lines.fresh("short"), lines.fresh("long"), lines.fresh("join")
+    lines.do(f"br i1 {lines.let(f'icmp sle i64 {width}, {v.count}')}, label %{short}, label %{long}")
+    lines.label(short)
+    one_top, one_total = _softmax_vector(v, x, y, width)
+    one_end = lines.block
+    lines.do(f"br label %{join}")
+    lines.label(long)
+    top, total = _softmax_vectors(v, x, y, width)
+    end = lines.block
+    lines.do(f"br label %{join}")
+    lines.label(join)
+    pairs = ((one_top, top), (one_total, total))
+    found = [lines.let(f"phi {v.type} [ {one}, %{one_end} ], [ {many}, %{end} ]") for one, many in pairs]
+    return found[0], found[1]
+
+
+def _softmax_vector(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
+    mask, lowest = lanes_below(v, width), v.constant(-math.inf)
+    here = load(v, FLOAT, x, "0", mask, lowest)
+    top = v.splat(v.largest(here))
+    power = v.select(mask, exp(v, v.sub(here, top)), v.constant(0.0))
+    total = v.splat(v.sum(power))
+    store(v, FLOAT, v.div(power, total), y, "0", mask)
+    return top, total
+
+
+def _softmax_vectors(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     lowest = v.constant(-math.inf)
 
     def largest(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         here = load(v, FLOAT, x, i, mask, lowest)
         return (v.select(v.compare("ogt", here, carried[0]), here, carried[0]),)
 
-    top = v.splat(v.reduce(sweep(v, "0", width, largest, (lowest,))[0], "fmax"))
+    top = v.splat(v.largest(sweep(v, "0", width, largest, (lowest,))[0]))
 
     def exponentials(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         power = exp(v, v.sub(load(v, FLOAT, x, i, mask, lowest), top))

@@ -87,7 +87,7 @@ def _reduced_exp(v: Lanes, x: str) -> tuple[str, str]:
 
 
 def exp(v: Lanes, x: str) -> str:
-    """2^n * exp(r), the power in two halves, for denormal results and for n = 128."""
+    """Multiply 1 + q by 2^n in two halves, for denormal results and for n = 128."""
     q, n = _reduced_exp(v, v.floor_at(v.ceiling(x, 89.0), -104.0))
     half = v.int_op("ashr", n, v.whole(1))
     rest = v.int_op("sub", n, half)
@@ -131,7 +131,7 @@ def _log_parts(v: Lanes, x: str) -> tuple[str, str, str]:
 
 
 def log(v: Lanes, x: str) -> str:
-    """E ln(2) + log(1 + f)."""
+    """The sum of e ln(2) and log1p of f."""
     f, e, rest = _log_parts(v, x)
     value = v.fma(e, v.constant(LN2_LOW), rest)
     value = v.fma(e, v.constant(LN2_HIGH), v.add(value, f))

@@ -19,6 +19,7 @@ from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
+from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv import CONV_GRADIENTS, CONVS, conv_window
 from tazza.ops.window import Window
@@ -96,14 +97,16 @@ class Geometry:
         # With the channels last, G and M/G are neighbours in both; so the blob's extents are a reshape of these.
         return found.permute(axes).layout(spec.shape)
 
-    def requests(self, shown: TensorSpec, *others: TensorSpec) -> list[Descriptor]:
+    def requests(self, shown: TensorSpec, *others: TensorSpec) -> dict[str, Descriptor]:
         """Return the descriptors by which an image may be asked for, best first.
 
         Channels-last, unless it or one of `others` is in oneDNN's hands already: then first whatever oneDNN likes.
         """
         dims = [shown.shape[axis] for axis in self._to_first]
-        both = [Descriptor.channels_last(dims, shown.dtype), Descriptor.any(dims, shown.dtype)]
-        return both[::-1] if any(isinstance(one.layout, Opaque) for one in (shown, *others)) else both
+        last, free = Descriptor.channels_last(dims, shown.dtype), Descriptor.any(dims, shown.dtype)
+        if any(isinstance(one.layout, Opaque) for one in (shown, *others)):
+            return {"free": free, "channels-last": last}
+        return {"channels-last": last, "free": free}
 
 
 def conv_flops(W: TensorSpec, Y: TensorSpec) -> int:
@@ -120,20 +123,16 @@ def no_post_ops(target: Descriptor) -> tuple[PostOp, ...]:
     return ()
 
 
-def describe_conv(
+def conv_ways(
     shape: Geometry, specs: dict[str, TensorSpec], follow: PostOps = no_post_ops, *, in_place: bool = False
-) -> PrimitiveDescriptor:
-    """Return the primitive descriptor of a forward convolution of X, W, maybe b, to Y, with post-ops.
+) -> dict[str, Callable[[], PrimitiveDescriptor]]:
+    """Return the ways to ask for Y from X, W and maybe b, with post-ops; those by the layout of Y's spec come first.
 
-    With `in_place` Y must have the layout of its spec, else that is a wish.
+    With `in_place` Y must have that layout, else it is a wish.
     """
     X, W, Y = specs["X"], specs["W"], specs["Y"]
     weights = Descriptor.any(shape.filter_dims(W), W.dtype)
     bias = Descriptor.of(specs["b"]) if "b" in specs else None
-    pairs = list(zip(shape.requests(X, Y), shape.requests(Y, X), strict=True))
-    if in_place or wished(Y):
-        fixed = [(source, shape.image(Y)) for source, _ in pairs]
-        pairs = fixed if in_place else fixed + pairs
 
     def ask(source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
         return describe(
@@ -146,7 +145,12 @@ def describe_conv(
             flops=conv_flops(W, Y),
         )
 
-    return first_fast(partial(ask, *pair) for pair in pairs)
+    sources, targets = shape.requests(X, Y), shape.requests(Y, X)
+    ways = {name: partial(ask, sources[name], targets[name]) for name in sources}
+    if not in_place and not wished(Y):
+        return ways
+    fixed = {f"{name}, Y as wished": partial(ask, source, shape.image(Y)) for name, source in sources.items()}
+    return fixed if in_place else fixed | ways
 
 
 def conv_arguments(specs: dict[str, TensorSpec]) -> dict[str | int, Operand]:
@@ -164,14 +168,22 @@ def conv_layouts(shape: Geometry, found: PrimitiveDescriptor, W: TensorSpec) -> 
     }
 
 
-@onednn(*CONVS, empty="zero")
-def conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y from X, W and b."""
+@searched(*CONVS)
+def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
     shape = Geometry.of(op, specs["X"], specs["W"])
     if shape.obstacle is not None:
         return shape.obstacle
-    found = describe_conv(shape, specs)
-    return LaidOut(PrimitiveLaunch(found, conv_arguments(specs)), conv_layouts(shape, found, specs["W"]))
+
+    def answer(found: PrimitiveDescriptor) -> LaidOut:
+        return LaidOut(PrimitiveLaunch(found, conv_arguments(specs)), conv_layouts(shape, found, specs["W"]))
+
+    return Requests(conv_ways(shape, specs), answer)
+
+
+@onednn(*CONVS, empty="zero")
+def conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y from X, W and b."""
+    return best(conv_requests(op, specs))
 
 
 @onednn(*CONV_GRADIENTS, empty="zero")
@@ -217,7 +229,7 @@ def describe_conv_weights(shape: Geometry, specs: dict[str, TensorSpec]) -> Prim
             flops=conv_flops(W, dY),
         )
 
-    pairs = list(zip(shape.requests(X, dY), shape.requests(dY, X), strict=True))
+    pairs = list(zip(shape.requests(X, dY).values(), shape.requests(dY, X).values(), strict=True))
     return first_fast(partial(ask, weights, *pair) for weights in filters for pair in pairs)
 
 
@@ -227,7 +239,7 @@ def describe_conv_data(shape: Geometry, specs: dict[str, TensorSpec], target: De
     filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
     if isinstance(W.layout, Opaque):
         filters.insert(0, shape.filters(W))
-    images = ([shape.image(dX)] if wished(dX) else []) + shape.requests(dX, specs["dY"])
+    images = ([shape.image(dX)] if wished(dX) else []) + list(shape.requests(dX, specs["dY"]).values())
 
     def ask(weights: Descriptor, source: Descriptor) -> PrimitiveDescriptor:
         return describe(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_layouts, describe_conv
+from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_layouts, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import PostOp
-from tazza.operator import LaidOut, OpView
+from tazza.engines.onednn.primitive import PostOp, PrimitiveDescriptor
+from tazza.engines.onednn.search import Requests, best, searched
+from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.tensor import TensorSpec
 
 
-@onednn(FUSED_CONV)
-def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = epilogue(conv(X, W, b), S ...)."""
+@searched(FUSED_CONV)
+def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
     shape = Geometry.of(op, specs["X"], specs["W"])
     if shape.obstacle is not None:
         return shape.obstacle
@@ -25,10 +25,17 @@ def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     def follow(target: Descriptor) -> tuple[PostOp, ...]:
         return post_ops(steps, target, overwritten)[0]
 
-    found = describe_conv(shape, specs, follow, in_place=overwritten is not None)
-    target = found.argument("dst")
-    _, operands = post_ops(steps, target, overwritten)
-    layouts = conv_layouts(shape, found, specs["W"])
-    if operands:
-        layouts["S"] = layouts["Y"]
-    return LaidOut(PrimitiveLaunch(found, conv_arguments(specs) | operands), layouts)
+    def answer(found: PrimitiveDescriptor) -> LaidOut:
+        operands = post_ops(steps, found.argument("dst"), overwritten)[1]
+        layouts = conv_layouts(shape, found, specs["W"])
+        if operands:
+            layouts["S"] = layouts["Y"]
+        return LaidOut(PrimitiveLaunch(found, conv_arguments(specs) | operands), layouts)
+
+    return Requests(conv_ways(shape, specs, follow, in_place=overwritten is not None), answer)
+
+
+@onednn(FUSED_CONV)
+def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = epilogue(conv(X, W, b), S ...)."""
+    return best(fused_conv_requests(op, specs))

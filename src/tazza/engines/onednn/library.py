@@ -54,7 +54,7 @@ class _Functions:
     def __getattr__(self, name: str) -> Any:
         try:
             value = getattr(_load().functions, name)
-        except AttributeError:
+        except (AttributeError, ffi.error):
             raise Unimplemented(f"oneDNN {version_text()} has no function {name}") from None
         self.__dict__[name] = value
         return value
@@ -78,7 +78,7 @@ _bound: weakref.WeakSet[Any] = weakref.WeakSet()
 _forked = False
 
 
-def _find() -> Path | str:
+def find_library() -> Path | str:
     """Return the path of the library, or why there is none."""
     if PATH.value:
         named = Path(PATH.value)
@@ -95,7 +95,7 @@ def _find() -> Path | str:
     return f"the package {DISTRIBUTION} has no file {FILE}; {REMEDY}"
 
 
-def _open(path: Path) -> _State | str:
+def open_library(path: Path) -> _State | str:
     """Return the loaded and checked library, or why it cannot be used."""
     missing = openmp_unavailable()
     if missing is not None:
@@ -109,7 +109,7 @@ def _open(path: Path) -> _State | str:
         return f"{path} cannot be loaded ({error}); {REMEDY}"
     try:
         found = functions.dnnl_version()
-    except AttributeError:
+    except (AttributeError, ffi.error):
         return f"{path} is not oneDNN: it has no function dnnl_version"
     version = (int(found.major), int(found.minor), int(found.patch))
     if version[0] != OLDEST[0] or version[:2] < OLDEST:
@@ -131,10 +131,14 @@ def unavailable() -> str | None:
     named = PATH.value
     with _lock:
         if named not in _state:
-            path = _find()
-            _state[named] = path if isinstance(path, str) else _open(path)
-            for other in [key for key in _state if key != named and isinstance(_state[key], _State)]:
-                _state[named] = f"flag onednn_library was {other!r} when the library was loaded, now it is {named!r}"
+            loaded = [key for key, state in _state.items() if isinstance(state, _State)]
+            path = find_library()
+            if isinstance(path, str):
+                _state[named] = path
+            elif loaded:
+                _state[named] = f"{loaded[0] if loaded[0] else DISTRIBUTION} is loaded already, so flag onednn_library comes too late"
+            else:
+                _state[named] = open_library(path)
         found = _state[named]
     return found if isinstance(found, str) else None
 

@@ -67,8 +67,11 @@ def average_pool_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         return numbers
     order = Order.of(op, X)
 
+    # The hint says nothing about layouts.
+    plain = order.see(TensorSpec(X.shape, X.dtype))
+    forward = describe("pooling_forward", "forward_training", _algorithm(op), plain, order.any(dY), *numbers)
+
     def backward(source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
-        forward = describe("pooling_forward", "forward_training", _algorithm(op), source, target, *numbers)
         return describe("pooling_backward", _algorithm(op), source, target, *numbers, forward)
 
     if wished(dX):

@@ -59,9 +59,7 @@ def _shortened(graph: Graph, node: Node, count: int) -> bool:
     except TazzaError:
         return False  # these outputs come all or none
     graph.remove(node)
-    graph.add(
-        node.type, node.inputs, node.outputs[:count], like=node, order=(*node.order, 0), origins=node.origins
-    )
+    graph.add(node.type, node.inputs, node.outputs[:count], like=node, order=(*node.order, 0), origins=node.origins)
     for value in node.outputs[count:]:
         graph.explain(value, "removed: nothing reads it")
     return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.graph.graph import Graph, Node, Value
+from tazza.graph.graph import Graph, Node, Order, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import OpView
 
@@ -31,7 +31,9 @@ class FoldBatchNorm(Transform):
         """A layer with constant weights, then normalizations, each the only reader of the one before."""
         if not partial:
             weights = node.inputs[1:]
-            return node.type in LAYERS and node.pure and all(w.constant for w in weights) and _axis(node.view) is not None
+            return (
+                node.type in LAYERS and node.pure and all(w.constant for w in weights) and _axis(node.view) is not None
+            )
         layer, last = partial[0], partial[-1]
         return (
             last.outputs[0].only_reader is node
@@ -41,9 +43,9 @@ class FoldBatchNorm(Transform):
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """At least one normalization."""
+        """At least one normalization, and a result that has not the fixed name of the input."""
         del graph
-        return len(match) > 1
+        return len(match) > 1 and not overwrites(match[-1].outputs, match[0].inputs)
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the operators that compute the new weights, and the layer with those, in place of the last one."""
@@ -65,13 +67,16 @@ class FoldBatchNorm(Transform):
             graph.explain(node.outputs[0], "folded into", result)
 
 
-def _folded(graph: Graph, layer: Node, node: Node, weights: tuple[Value, Value | None], order: tuple[int, ...]) -> tuple[Value, Value]:
+def _folded(
+    graph: Graph, layer: Node, node: Node, weights: tuple[Value, Value | None], order: Order
+) -> tuple[Value, Value]:
+    """Add the operator that folds `node` into W and b, and return what it makes."""
     W, b = weights
     type, letters, arguments = FOLDS[node.type]
     parameters = [value for value in map(node.input, letters) if value is not None]
     new_W = graph.fresh(W, f"{layer.inputs[1].name}_folded")
-    bias_like = parameters[0] if b is None else b
-    new_b = graph.fresh(bias_like, f"{layer.outputs[0].name}_bias_folded" if b is None else f"{b.name}_folded")
+    first = layer.inputs[2].name if len(layer.inputs) > 2 else f"{layer.outputs[0].name}_bias"
+    new_b = graph.fresh(parameters[0] if b is None else b, f"{first}_folded")
     graph.add(
         type,
         [W, *([] if b is None else [b]), *parameters],

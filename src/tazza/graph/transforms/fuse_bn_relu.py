@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.graph.graph import Graph, Node, Value
+from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 
 FORWARD, BACKWARD = "SpatialBNRelu", "SpatialBNReluGradient"
@@ -32,9 +32,9 @@ class FuseBNRelu(Transform):
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """Both are there."""
+        """Both are there, and no result has the fixed name of an input."""
         del graph
-        return len(match) == 2
+        return len(match) == 2 and not overwrites(match[1].outputs, (*match[0].inputs, *match[1].inputs))
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the fused operator in place of the second."""

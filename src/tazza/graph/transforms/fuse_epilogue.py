@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.graph.composition import LONGEST, compose, formulas
-from tazza.graph.graph import Graph, Node, Value
+from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.ops.fused import FUSED
 
@@ -42,8 +42,11 @@ class FuseEpilogue(Transform):
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """There is an epilogue, and its text is short enough."""
-        return len(match) > 1 and len(_epilogue(graph, match)[0]) <= LONGEST
+        """There is an epilogue, its text is short enough, and the result has not the fixed name of an input."""
+        if len(match) < 2:
+            return False
+        text, operands = _epilogue(graph, match)
+        return len(text) <= LONGEST and not overwrites(match[-1].outputs, (*match[0].inputs, *operands))
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the fused operator in place of the last node."""

@@ -19,7 +19,7 @@ from tazza.device import Context
 from tazza.errors import SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import Program, Step, Value
-from tazza.operator import Array, Spec, choose_kernel, find_schema, rank_engines
+from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
@@ -27,6 +27,10 @@ from tazza.tensor import ROW_MAJOR, Layout, Opaque, Tensor, TensorSpec
 
 MOST_PASSES = 8
 """Passes over a region until its layouts are settled; each pins at least one blob, most regions need two."""
+
+
+Chooser = Callable[[OpView, Sequence[Candidate], Context, Sequence[Spec], Sequence[Spec]], Chosen]
+"""Takes an operator, its ranking, a context, specs of inputs and wished specs of outputs; see `choose_kernel`."""
 
 
 class Unplannable(Exception):
@@ -68,6 +72,7 @@ class _State:
     region: Region
     context: Context
     read: Callable[[str], Array | None]
+    choose: Chooser
     stored: dict[str, Layout]
     pinned: set[str]
     written: frozenset[str]
@@ -86,6 +91,7 @@ def compile_region(
     movable: frozenset[str],
     context: Context,
     read: Callable[[str], Array | None],
+    choose: Chooser = choose_kernel,
 ) -> Program:
     """Compile a region for inputs of these specs.
 
@@ -95,6 +101,7 @@ def compile_region(
         movable: inputs whose stored layout the program may choose.
         context: where it will run.
         read: returns the value of an input where inference needs one; the caller makes it part of the signature.
+        choose: chooses the kernel of an operator.
 
     Raises:
         Unplannable: a shape depends on data that is not there before the region runs.
@@ -104,7 +111,7 @@ def compile_region(
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     for _ in range(MOST_PASSES):
-        state = _State(region, context, read, stored, pinned, written)
+        state = _State(region, context, read, choose, stored, pinned, written)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
@@ -155,7 +162,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
             raise Unplannable(position, f"the size of {name!r} depends on data")
         outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
-    chosen = choose_kernel(op, ranking, state.context, [value.spec for value in inputs], outputs)
+    chosen = state.choose(op, ranking, state.context, [value.spec for value in inputs], outputs)
     taken: list[Value] = []
     for letter, value in zip(op.input_slots, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)

@@ -96,7 +96,9 @@ class Instance:
 
     def outdated(self) -> bool:
         """Whether a value that shapes were inferred from was written since."""
-        return any(tensor.storage.version != version for tensor, version in self._values)
+        return any(
+            tensor.storage.version != version or tensor.storage.escaped for tensor, version in self._values
+        )
 
     # -- binding -------------------------------------------------------------------------------------------------------
 

@@ -25,11 +25,12 @@ from tazza.errors import NotFoundError, TazzaError
 from tazza.graph.transform import PassContext, Rewritten, apply_all
 from tazza.nets.base import NetBase, net_type, with_device_of
 from tazza.nets.explanation import Explanation
-from tazza.nets.plan.compiler import Region, Unplannable, compile_region, input_spec
+from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import explain_net
 from tazza.nets.plan.instance import Derived, Instance, StepHost
 from tazza.nets.plan.partition import Part, partition, why_loose
 from tazza.nets.plan.program import Program, Step
+from tazza.nets.plan.search import compile_fastest
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_argument, find_schema
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag
@@ -75,6 +76,7 @@ class _Rewrite:
 
     result: Rewritten
     parts: tuple[Part, ...]
+    crossing: frozenset[str]
     constants: frozenset[str]
     public: frozenset[str]
     computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
@@ -210,7 +212,7 @@ class PlanNet(NetBase, StepHost):
             origins=result.origins,
         )
         public = survivors | frozenset(self._read_first())
-        return _Rewrite(result, found.parts, kept, public - computed, loose=loose)
+        return _Rewrite(result, found.parts, found.crossing, kept, public - computed, loose=loose)
 
     def _adopt(self, rewrite: _Rewrite) -> None:
         self._close_loose()
@@ -219,6 +221,8 @@ class PlanNet(NetBase, StepHost):
         self._last.clear()
         self._compute(rewrite)
         self._blobs = _Blobs(self.workspace, rewrite.public, rewrite.computed)
+        for name in rewrite.crossing:
+            self._blobs.create_blob(name)
         for part in rewrite.parts:
             if isinstance(part, int):
                 self._loose[part] = Operator(
@@ -257,7 +261,9 @@ class PlanNet(NetBase, StepHost):
         name, storage, version = entry
         blob = self.workspace.get_blob(name)
         value = None if blob is None else blob.value
-        return isinstance(value, Tensor) and value.storage is storage and storage.version == version
+        if not isinstance(value, Tensor) or value.storage is not storage:
+            return False
+        return storage.version == version and not storage.escaped
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -359,7 +365,7 @@ class PlanNet(NetBase, StepHost):
             if found is None:
                 # What another program stores in its own way already stays there.
                 free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-                program = compile_region(region, specs, free, CPUContext(), read)
+                program = compile_fastest(region, specs, free, CPUContext(), read)
                 found = rewrite.programs[key] = program, Derived()
             return Instance(*found, self._blobs, self, CPUContext(), tuple(reads))
 

@@ -1,0 +1,99 @@
+"""Variants of one operator: every layout and implementation that may be the fastest, for a plan to time.
+
+    for variant in variants(op, inputs, outputs): time(variant.answer)
+    ...
+    chosen = find_variant(op, inputs, outputs, name)      in another process, from a stored name
+
+Kernels that have a choice register a `Requests` function: it returns the ways to ask oneDNN by name, best first, and
+what makes an answer of what oneDNN found. The kernel itself takes the first fast one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.prepare import Answer, name_specs
+from tazza.engines.onednn.primitive import PrimitiveDescriptor, first_fast
+from tazza.operator import KERNELS, LaidOut, OpSchema, OpView, Spec, Unsupported
+from tazza.registry import Registry
+from tazza.tensor import TensorSpec
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Ways to ask for a primitive, by name and best first, and what turns a found one into the kernel's answer."""
+
+    ways: Mapping[str, Callable[[], PrimitiveDescriptor]]
+    answer: Callable[[PrimitiveDescriptor], LaidOut]
+
+    def best(self) -> LaidOut:
+        """Return the answer for the first way that finds fast code.
+
+        Raises:
+            Unimplemented: none does.
+        """
+        return self.answer(first_fast(self.ways.values()))
+
+
+Ask: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Requests | Unsupported]
+
+SEARCHED: Registry[str, Ask] = Registry("operator with variants on onednn")
+
+
+def searched(*schemas: OpSchema) -> Callable[[Ask], Ask]:
+    """Register what asks for the primitives of schemas."""
+
+    def decorate(ask: Ask) -> Ask:
+        for one in schemas:
+            SEARCHED.register(one.type, ask, help=f"{ask.__module__}.{ask.__qualname__}")
+        return ask
+
+    return decorate
+
+
+def best(requests: Requests | Unsupported) -> Answer:
+    """Return what a kernel answers: the first fast way, or why there is none."""
+    return requests if isinstance(requests, Unsupported) else requests.best()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run an operator; `name` tells the same way in another process, for the same specs and library."""
+
+    name: str
+    answer: LaidOut
+
+
+def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+    """Return all variants of an operator for these specs, reference code left out; none where there is no choice."""
+    _ = KERNELS.get((op.type, "cpu", "onednn"))  # imports the file that registers the kernel and its requests
+    ask = SEARCHED.get(op.type)
+    specs = name_specs(op, inputs, outputs)
+    if ask is None or isinstance(specs, Unsupported) or any(spec.size == 0 for spec in specs.values()):
+        return []
+    requests = ask(op, specs)
+    if isinstance(requests, Unsupported):
+        return []
+    found: dict[tuple[Any, ...], Variant] = {}
+    for way, request in requests.ways.items():
+        for one in _implementations(request):
+            answer = requests.answer(one)
+            # Another way to ask often leads to the same code on the same layouts.
+            key = (one.implementation, *sorted(answer.layouts.items(), key=lambda item: item[0]))
+            found.setdefault(key, Variant(f"{way} {one.implementation}", answer))
+    return list(found.values())
+
+
+def _implementations(request: Callable[[], PrimitiveDescriptor]) -> list[PrimitiveDescriptor]:
+    try:
+        return [one for one in request().alternatives() if not one.is_slow]
+    except Unimplemented:
+        return []
+
+
+def find_variant(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], name: str) -> Variant | None:
+    """Return the variant of that name, or None when this library and processor do not have it."""
+    return next((one for one in variants(op, inputs, outputs) if one.name == name), None)

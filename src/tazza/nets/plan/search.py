@@ -1,0 +1,206 @@
+"""Exhaustive search: every implementation and layout of an operator is timed, the fastest is taken.
+
+It is asked for by the argument `exhaustive_search` of an operator, or for all by the flag of that name. Results are
+kept on disk under the processor, the engine, the number of threads, the operator and the specs of its blobs, so that a
+second process does not search again.
+
+An operator is judged with what its choice costs around it: a variant that wants its input in another layout pays for
+that reorder. In the end the program of the fastest variants is taken only if its operators and reorders together beat
+those of the program that was compiled without search: what is best for one operator may be bad for the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, cast
+
+from tazza.device import Context
+from tazza.errors import FileError, UnsupportedError
+from tazza.nets.plan.compiler import Region, compile_region
+from tazza.nets.plan.program import Program
+from tazza.operator import Array, Candidate, Chosen, Launch, Operands, OpView, Spec, choose_kernel
+from tazza.operator.choice import VARIANTS, Variant
+from tazza.operator.reorder import bind_reorder
+from tazza.operator.schema import gather
+from tazza.runtime.files import write_bytes_atomically
+from tazza.runtime.flags import flag
+from tazza.runtime.log import logger
+from tazza.runtime.native_code import cache_folder, processor
+from tazza.runtime.threads import thread_count
+from tazza.tensor import Storage, Tensor, TensorSpec
+
+EXHAUSTIVE = flag("exhaustive_search", False, "planned nets time every variant of operators that have some")
+ROUNDS = 5
+"""Runs of a variant; the fastest counts."""
+
+_lock = threading.Lock()
+
+
+def compile_fastest(
+    region: Region,
+    specs: Mapping[str, TensorSpec],
+    movable: frozenset[str],
+    context: Context,
+    read: Callable[[str], Array | None],
+) -> Program:
+    """Compile a region, after a search where one is asked for; see `compile_region`."""
+    plain = compile_region(region, specs, movable, context, read)
+    if not any(_asks(step.op) for step in plain.steps):
+        return plain
+    search = _Search(context)
+    found = compile_region(region, specs, movable, context, read, search.choose)
+    search.save()
+    return min((plain, found), key=search.seconds)
+
+
+def _asks(op: OpView) -> bool:
+    return EXHAUSTIVE.value or bool(op.arguments.get("exhaustive_search", 0))
+
+
+class _Search:
+    """Chooses the fastest variants and knows what launches take."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._seconds: dict[int, float] = {}
+        self._launches: list[Launch] = []  # keeps what `_seconds` counts by identity
+        self._found: dict[str, str] = {}
+
+    def choose(
+        self,
+        op: OpView,
+        ranking: Sequence[Candidate],
+        context: Context,
+        inputs: Sequence[Spec],
+        outputs: Sequence[Spec],
+    ) -> Chosen:
+        """Return the fastest variant of the kernel that would be chosen, or that kernel where it has none."""
+        chosen = choose_kernel(op, ranking, context, inputs, outputs)
+        look = VARIANTS.get((op.type, context.place.kind, chosen.kernel.engine)) if _asks(op) else None
+        if look is None:
+            return chosen
+        found = look(op, inputs, outputs)
+        if not found:
+            return chosen
+        key = _key(op, chosen, inputs, outputs)
+        name = self._found.get(key, stored().get(key))
+        best = next((variant for variant in found if variant.name == name), None)
+        if best is None:
+            best = min(found, key=lambda variant: self._total(op, variant, inputs, outputs))
+        self._found[key] = best.name
+        return replace(chosen, launch=best.answer.launch, layouts=dict(best.answer.layouts))
+
+    def save(self) -> None:
+        """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
+        with _lock:
+            everything = {**_read(), **self._found}
+            try:
+                write_bytes_atomically(_path(), json.dumps(everything, indent=0, sort_keys=True).encode())
+            except FileError as error:
+                logger.warning("results of the search are not kept: %s", error)
+            stored().update(everything)
+
+    def seconds(self, program: Program) -> float:
+        """Return what a program's searched operators and its reorders take together."""
+        total = 0.0
+        for step in program.steps:
+            specs = [value.spec for value in (*step.inputs, *step.outputs)]
+            if step.is_reorder or _asks(step.op):
+                total += self._time(step.op, step.launch, specs)
+        return total
+
+    def _total(self, op: OpView, variant: Variant, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
+        specs = self._in_layouts(op, variant, inputs, outputs)
+        total = self._time(op, variant.answer.launch, specs)
+        first, wanted = inputs[0], specs[0]
+        if isinstance(first, TensorSpec) and first.layout != wanted.layout:
+            total += self._reorder_seconds(first, wanted)
+        return total
+
+    @staticmethod
+    def _in_layouts(
+        op: OpView, variant: Variant, inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> list[TensorSpec]:
+        layouts = variant.answer.layouts
+        plain = TensorSpec((0,), cast("TensorSpec", inputs[0]).dtype).layout
+        specs = [
+            replace(cast("TensorSpec", spec), layout=layouts.get(letter, cast("TensorSpec", spec).layout))
+            for letter, spec in zip(op.input_slots, inputs, strict=True)
+        ]
+        return specs + [
+            replace(cast("TensorSpec", spec), layout=layouts.get(letter, plain))
+            for letter, spec in zip(op.output_slots, outputs, strict=True)
+        ]
+
+    def _time(self, op: OpView, launch: Launch, specs: Sequence[TensorSpec]) -> float:
+        known = self._seconds.get(id(launch))
+        if known is not None:
+            return known
+        tensors = [_filled(spec) for spec in specs]
+        count = len(op.input_slots)
+        letters: dict[str, Any] = {
+            **gather(op.schema.inputs, op.input_slots, tensors[:count]),
+            **gather(op.schema.outputs, op.output_slots, tensors[count:]),
+        }
+        scratch = self._context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
+        call = launch.bind(Operands(letters, scratch, _no_generator, self._context))
+        self._launches.append(launch)
+        self._seconds[id(launch)] = _fastest(call)
+        return self._seconds[id(launch)]
+
+    def _reorder_seconds(self, source: TensorSpec, target: TensorSpec) -> float:
+        return _fastest(bind_reorder(_filled(source), _filled(target), self._context))
+
+
+def _filled(spec: TensorSpec) -> Tensor:
+    """Return a tensor of zeros."""
+    tensor = Tensor.over(Storage(spec.place, holder="search"), 0, spec)
+    tensor.reserve()
+    assert tensor.storage.allocation is not None, "just reserved"
+    tensor.storage.allocation.buffer[...] = 0
+    return tensor
+
+
+def _fastest(call: Callable[[], Any]) -> float:
+    best = float("inf")
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _no_generator() -> Any:
+    raise UnsupportedError("operators that draw random numbers have no variants")
+
+
+def _key(op: OpView, chosen: Chosen, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
+    arguments = sorted((name, repr(value)) for name, value in op.arguments.items())
+    parts = (processor(), chosen.kernel.engine, thread_count(), op.type, op.input_slots, arguments, inputs, outputs)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _path() -> Any:
+    return cache_folder() / "search.json"
+
+
+@cache
+def stored() -> dict[str, str]:
+    """Return the results that were on disk when the process first asked, and all since."""
+    return _read()
+
+
+def _read() -> dict[str, str]:
+    try:
+        found: Any = json.loads(_path().read_text())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {k: v for k, v in cast("dict[Any, Any]", found).items() if isinstance(k, str) and isinstance(v, str)}

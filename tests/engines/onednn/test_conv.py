@@ -1,0 +1,145 @@
+"""Convolutions on oneDNN: layouts that are asked for and honoured, and what is left to other engines."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tazza.device import current_context
+from tazza.engines.onednn.library import unavailable
+from tazza.operator import KERNELS, Array, LaidOut, Spec, Unsupported, find_schema, operator_def
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Layout, Opaque, TensorSpec, channels_last
+from tests.check import Case, assert_close, run
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+IMAGE, FILTERS, RESULT = (2, 20, 9, 11), (30, 20, 3, 3), (2, 30, 9, 11)
+
+
+def spec(dims: tuple[int, ...], layout: Layout = ROW_MAJOR) -> TensorSpec:
+    return TensorSpec(dims, DataType.FLOAT, layout=layout)
+
+
+def ask(type: str, inputs: list[Spec], outputs: list[Spec], **args: Any) -> LaidOut | Unsupported:
+    """Return the answer of the engine for a 3x3 convolution."""
+    names = [f"in{i}" for i in range(len(inputs))], [f"out{i}" for i in range(len(outputs))]
+    op = find_schema(type).view(operator_def(type, *names, **{"kernel": 3, "pad": 1, **args}))
+    prepare = KERNELS[type, "cpu", "onednn"].prepare
+    assert prepare is not None
+    return cast("LaidOut | Unsupported", prepare(op, current_context(CPUPlace()), inputs, outputs))
+
+
+def answer(type: str, inputs: list[Spec], outputs: list[Spec], **args: Any) -> LaidOut:
+    found = ask(type, inputs, outputs, **args)
+    assert isinstance(found, LaidOut), found
+    return found
+
+
+def test_channels_last_throughout() -> None:
+    found = answer("Conv", [spec(IMAGE), spec(FILTERS)], [spec(RESULT)])
+    assert found.layouts["X"] == channels_last(IMAGE)
+    assert found.layouts["Y"] == channels_last(RESULT)
+    assert isinstance(found.layouts["W"], Opaque)
+
+
+def test_order_nhwc_is_channels_last_as_it_lies() -> None:
+    shapes = [(2, 9, 11, 20), (30, 3, 3, 20)]
+    found = answer("Conv", [spec(dims) for dims in shapes], [spec((2, 9, 11, 30))], order="NHWC")
+    assert (found.layouts["X"], found.layouts["Y"]) == (ROW_MAJOR, ROW_MAJOR)
+
+
+def test_gradient_keeps_channels_last() -> None:
+    inputs: list[Spec] = [spec(IMAGE), spec(FILTERS), spec(RESULT)]
+    found = answer("ConvGradient", inputs, [spec(FILTERS), spec((30,)), spec(IMAGE)])
+    assert found.layouts["dX"] == channels_last(IMAGE)
+    assert found.layouts["dY"] == channels_last(RESULT)
+    assert found.launch.scratch_bytes > 0
+
+
+def test_wished_layout_of_dW_is_honoured() -> None:
+    inputs: list[Spec] = [spec(IMAGE), spec(FILTERS), spec(RESULT)]
+    first = answer("ConvGradient", inputs, [spec(FILTERS), spec((30,))], no_gradient_to_input=1)
+    wish = first.layouts["dW"]
+    assert isinstance(wish, Opaque)
+    again = answer("ConvGradient", inputs, [spec(FILTERS, wish), spec((30,))], no_gradient_to_input=1)
+    assert again.layouts["dW"] == wish
+
+
+def test_blocked_input_lets_onednn_choose() -> None:
+    from tazza.engines.onednn.search import variants
+
+    op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, pad=1))
+    made = variants(op, [spec(IMAGE), spec(FILTERS)], [spec(RESULT)])
+    assert len(made) > 2
+    assert made[0].name.startswith("channels-last ")
+    blocked = next(one for one in made if isinstance(one.answer.layouts["Y"], Opaque)).answer.layouts["Y"]
+    wide = (40, 30, 3, 3)
+    found = answer("Conv", [spec(RESULT, blocked), spec(wide)], [spec((2, 40, 9, 11))])
+    assert "X" in found.layouts
+
+
+def test_stored_name_finds_the_variant() -> None:
+    from tazza.engines.onednn.search import find_variant, variants
+
+    op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, pad=1))
+    specs: tuple[list[Spec], list[Spec]] = [spec(IMAGE), spec(FILTERS)], [spec(RESULT)]
+    made = variants(op, *specs)
+    assert len({one.name for one in made}) == len(made)
+    again = find_variant(op, *specs, made[-1].name)
+    assert again is not None
+    assert again.answer.layouts == made[-1].answer.layouts
+    assert find_variant(op, *specs, "no such variant") is None
+    assert variants(find_schema("Copy").view(operator_def("Copy", ["X"], ["Y"])), [spec((2,))], [spec((2,))]) == []
+
+
+def test_pads_that_cut_off_are_left_to_others() -> None:
+    found = ask("Conv", [spec(IMAGE), spec(FILTERS)], [spec((2, 30, 5, 7))], pad=None, pads=[-1, -1, -1, -1])
+    assert isinstance(found, Unsupported)
+    assert "cuts nothing off" in found.reason
+
+
+def test_no_images() -> None:
+    X, W = np.zeros((0, 20, 9, 11), np.float32), np.ones(FILTERS, np.float32)
+    (Y,), _ = run(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, pad=1), [X, W], "onednn")
+    assert Y.shape == (0, 30, 9, 11)
+    gradient = operator_def("ConvGradient", ["X", "W", "dY"], ["dW", "db", "dX"], kernel=3, pad=1)
+    (dW, db, dX), _ = run(gradient, [X, W, Y], "onednn")
+    assert not dW.any()
+    assert not db.any()
+    assert dX.shape == X.shape
+
+
+RANDOM = np.random.default_rng(0)
+
+
+def values(*dims: int) -> Array:
+    return RANDOM.standard_normal(dims).astype(np.float32)
+
+
+CASES = [
+    Case("Conv", [values(3, 1, 8, 9), values(5, 1, 3, 2)], None, {"kernels": [3, 2]}, id="one channel"),
+    Case("Conv", [values(2, 34, 5, 7), values(34, 1, 3, 3)], None, {"kernel": 3, "group": 34}, id="depthwise"),
+    Case("Conv", [values(2, 6, 9, 11), values(8, 3, 3, 3)], None, {"kernel": 3, "group": 2, "dilation": 2}, id="group"),
+    Case(
+        "Conv", [values(2, 9, 11, 6), values(8, 3, 3, 3)], None, {"kernel": 3, "group": 2, "order": "NHWC"}, id="NHWC"
+    ),
+    Case("Conv", [values(2, 6, 13), values(7, 6, 4)], None, {"kernels": [4], "strides": [3], "pads": [2, 1]}, id="1D"),
+    Case("Conv", [values(2, 3, 5, 6, 7), values(4, 3, 2, 3, 2)], None, {"kernels": [2, 3, 2]}, id="3D"),
+]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES])
+def test_forward_and_gradient_agree_with_the_reference(case: Case) -> None:
+    definition = case.definition()
+    (Y,), _ = run(definition, case.arrays(), "onednn")
+    (wanted,), _ = run(definition, case.arrays(), "reference")
+    assert_close(Y, wanted, 20)
+    letters = ["X", "W", "dY"], ["dW", "db", "dX"]
+    gradient = operator_def("ConvGradient", *letters, **case.args)
+    inputs = [*case.arrays(), values(*Y.shape)]
+    got, _ = run(gradient, inputs, "onednn")
+    expected, _ = run(gradient, inputs, "reference")
+    for one, other in zip(got, expected, strict=True):
+        assert_close(one, other, 50)

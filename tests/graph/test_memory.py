@@ -1,0 +1,42 @@
+"""Offsets of an arena."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tazza.graph.memory import ALIGNMENT, Span, plan_memory
+
+SPANS = st.lists(
+    st.builds(
+        lambda nbytes, first, length: Span(nbytes, first, first + length),
+        st.integers(0, 5000),
+        st.integers(0, 12),
+        st.integers(0, 6),
+    ),
+    max_size=24,
+)
+
+
+@given(SPANS)
+def test_living_spans_never_overlap(spans: list[Span]) -> None:
+    arena = plan_memory(spans)
+    for i, one in enumerate(spans):
+        start = arena.offsets[i]
+        assert start % ALIGNMENT == 0
+        assert start + one.nbytes <= arena.nbytes
+        for j, other in enumerate(spans[:i]):
+            alive_together = one.first <= other.last and other.first <= one.last
+            apart = start + one.nbytes <= arena.offsets[j] or arena.offsets[j] + other.nbytes <= start
+            assert apart or not alive_together
+
+
+@given(SPANS)
+def test_an_arena_takes_at_least_what_lives_at_once_and_at_most_everything(spans: list[Span]) -> None:
+    arena = plan_memory(spans)
+    at_once = [sum(s.nbytes for s in spans if s.first <= step <= s.last) for step in range(20)]
+    assert max(at_once) <= arena.nbytes <= arena.unshared_bytes
+
+
+def test_a_chain_needs_two_places() -> None:
+    arena = plan_memory([Span(1000, i, i + 1) for i in range(10)])
+    assert arena.nbytes == 2 * 1024
+    assert arena.unshared_bytes == 10 * 1024
