@@ -36,6 +36,8 @@ class Machine:
     copy_gbytes: float = 0.0
     """10^9 bytes a second that a large copy reads and writes, both counted."""
     processor: str = ""
+    bfloat16: bool = True
+    """Whether the processor computes in bfloat16 itself; False only where the system says so."""
 
 
 def best_rate(run: Callable[[], object], work: float, seconds: float = SECONDS) -> float:
@@ -74,7 +76,8 @@ def measure(threads: int) -> Machine:
         torch = import_module("torch")
         pair = torch.from_numpy(target), torch.from_numpy(source)
         copies.append(best_rate(lambda: pair[0].copy_(pair[1]), copied))
-    return Machine(threads, {name: max(found) for name, found in rates.items() if found}, max(copies), processor())
+    best = {name: max(found) for name, found in rates.items() if found}
+    return Machine(threads, best, max(copies), processor_fact("model name"), has_bfloat16(processor_fact("flags")))
 
 
 def _tazza_product(a: Any, b: Any) -> Callable[[], object]:
@@ -89,13 +92,22 @@ def _tazza_product(a: Any, b: Any) -> Callable[[], object]:
     return ws.create_net(NetDef(name="product", op=[operator_def("MatMul", ["a", "b"], ["y"])])).run
 
 
-def processor() -> str:
-    """Return the name of the processor, where the system tells it."""
+def processor_fact(name: str) -> str:
+    """Return what the system tells of the first processor under a name; empty where it tells nothing."""
     file = Path("/proc/cpuinfo")
     if not file.exists():
         return ""
     lines = file.read_text(encoding="ascii", errors="replace").splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")
+
+
+def has_bfloat16(flags: str) -> bool:
+    """Whether a processor with these flags computes in bfloat16; nothing known counts as yes.
+
+    >>> has_bfloat16("sse avx512f"), has_bfloat16("avx512f avx512_bf16"), has_bfloat16("")
+    (False, True, True)
+    """
+    return not flags or any(flag in ("avx512_bf16", "amx_bf16", "avx_ne_convert") for flag in flags.split())
 
 
 def measured_by(pythons: Iterable[str], threads: int, folder: Path) -> Machine:
@@ -123,7 +135,8 @@ def best_of(machines: Iterable[Machine]) -> Machine:
     every = list(machines)
     names = dict.fromkeys(name for each in every for name in each.gemm_gflops)
     rates = {name: max(each.gemm_gflops.get(name, 0.0) for each in every) for name in names}
-    return Machine(every[0].threads, rates, max(each.copy_gbytes for each in every), every[0].processor)
+    copy_gbytes = max(each.copy_gbytes for each in every)
+    return Machine(every[0].threads, rates, copy_gbytes, every[0].processor, every[0].bfloat16)
 
 
 def main() -> None:

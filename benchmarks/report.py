@@ -109,10 +109,11 @@ def summary_table(races: Sequence[Race]) -> Table:
 
 def machine_line(machine: Machine) -> str:
     """Return what the machine can do, in one line."""
+    emulated = "" if machine.bfloat16 else " (which this processor only emulates)"
     single, half = machine.gemm_gflops.get(FLOAT32), machine.gemm_gflops.get(BFLOAT16)
     return (
         f"{machine.processor}, {machine.threads} threads: GEMM {shown(single, 0)} GFLOP/s in float32, "
-        f"{shown(half, 0)} in bfloat16; copy {machine.copy_gbytes:.1f} GB/s read and written"
+        f"{shown(half, 0)} in bfloat16{emulated}; copy {machine.copy_gbytes:.1f} GB/s read and written"
     )
 
 

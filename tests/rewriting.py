@@ -1,4 +1,4 @@
-"""The harness of transform tests: a `Rewrite` is a net before and after as text; `check_rewrite` asserts what must hold."""
+"""The harness of transform tests: a `Rewrite` is a net before and after, `check_rewrite` asserts what must hold."""
 
 from __future__ import annotations
 

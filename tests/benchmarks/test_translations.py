@@ -16,6 +16,9 @@ from benchmarks.prepare import prepare
 from tests.models.zoo.test_zoo_sizes import TINY
 
 BATCH = 3
+TIED = ("googlenet",)
+"""Nets in which pooling meets equal values behind another pooling. Caffe2 gives the gradient to all of them, torch to
+the first, so that they train differently."""
 SIMPLE = {"net_type": "simple"}
 
 
@@ -62,7 +65,7 @@ def test_torch_predicts_the_same(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", [name for name in TINY if name not in TIED])
 def test_torch_trains_the_same(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     session: Any = import_module("benchmarks.contenders.torch_session")

@@ -57,7 +57,8 @@ def test_what_survives() -> None:
 
 def test_constants_are_not_written_and_follow_from_constants() -> None:
     net = parse_net(
-        "in: x, w, u\nout: z\na = Relu(w)\nb = Sum(a, x)\nf = ConstantFill(; shape=[2])\nr = GaussianFill(; shape=[2])\n"
+        "in: x, w, u\nout: z\na = Relu(w)\nb = Sum(a, x)\nf = ConstantFill(; shape=[2])\n"
+        "r = GaussianFill(; shape=[2])\n"
         "c = Relu(u)\nu = Sum(u, b)\nz = Relu(w)"
     )
     graph = Graph.of(net, PassContext(constants={"w", "u"}))

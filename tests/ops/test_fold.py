@@ -32,6 +32,13 @@ def batch_norm(axis: int, group: int, epsilon: float) -> Any:
     return function
 
 
+def affine(W: Array, *others: Array) -> tuple[Array, Array]:
+    """Return the fold of AffineChannel along the first axis."""
+    scale, bias = others[-2:]
+    before = others[0] if len(others) == 3 else np.zeros_like(scale)
+    return by_channel(W, scale, 0, 1), scale * before + bias
+
+
 def by_channel(W: Array, slope: Array, axis: int, group: int) -> Array:
     """Multiply what belongs to output channel m by its slope."""
     folded, M = W.astype(np.float64), len(slope)
@@ -72,13 +79,13 @@ CASES = [
     Case(
         "FoldAffineChannel",
         [values(5, 3, 2), values(5) * 2, *vectors(5)[:2]],
-        lambda W, b, scale, bias: (W * scale[:, None, None], scale * b + bias),
+        affine,
         outputs=2,
     ),
     Case(
         "FoldAffineChannel",
         [values(5, 3), *vectors(5)[:2]],
-        lambda W, scale, bias: (W * scale[:, None], bias),
+        affine,
         outputs=2,
         id="no b",
     ),

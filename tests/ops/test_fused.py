@@ -1,4 +1,4 @@
-"""FusedConv, FusedFC, FusedMatMul: the layer by itself, then the formula by hand."""
+"""FusedConv, FusedConvTranspose, FusedFC, FusedMatMul: the layer by itself, then the formula by hand."""
 
 from __future__ import annotations
 
@@ -28,11 +28,18 @@ S = values(2, 5, 5, 5)
 def plain_conv(X: Array, W: Array, b: Array | float = 0.0) -> Array:
     """Return a 2-D convolution as a sum over kernel places."""
     height, width = X.shape[2] - W.shape[2] + 1, X.shape[3] - W.shape[3] + 1
-    Y = np.zeros((X.shape[0], W.shape[0], height, width))
+    total = np.zeros((X.shape[0], W.shape[0], height, width))
     for i in range(W.shape[2]):
         for j in range(W.shape[3]):
-            Y += np.einsum("nchw,mc->nmhw", X[:, :, i : i + height, j : j + width].astype(np.float64), W[:, :, i, j])
-    return Y + np.reshape(b, (-1, 1, 1))
+            total += np.einsum(
+                "nchw,mc->nmhw", X[:, :, i : i + height, j : j + width].astype(np.float64), W[:, :, i, j]
+            )
+    return total + np.reshape(b, (-1, 1, 1))
+
+
+def spread(X: Array, W: Array) -> Array:
+    """Return a 1-D transposed convolution whose windows touch, but do not overlap."""
+    return np.einsum("ncp,cmk->nmpk", X, W).reshape(X.shape[0], W.shape[1], -1)
 
 
 KERNEL = {"kernels": [3, 2]}
@@ -40,16 +47,16 @@ CASES = [
     Case(
         "FusedConv",
         [X, W, B],
-        lambda X, W, b: np.maximum(plain_conv(X, W, b), 0),
+        np.maximum(plain_conv(X, W, B), 0),
         {**KERNEL, "epilogue": "relu(y)"},
         batched=(0,),
         id="relu",
     ),
-    Case("FusedConv", [X, W], plain_conv, KERNEL, id="no epilogue"),
+    Case("FusedConv", [X, W], plain_conv(X, W), KERNEL, id="no epilogue"),
     Case(
         "FusedConv",
         [X, W, B, S],
-        lambda X, W, b, s: np.maximum(plain_conv(X, W, b) + s, 0),
+        np.maximum(plain_conv(X, W, B) + S, 0),
         {**KERNEL, "epilogue": "max(y + s0, 0)", "operands": 1},
         batched=(0, 3),
         id="sum and relu",
@@ -57,14 +64,14 @@ CASES = [
     Case(
         "FusedConv",
         [X, W, S],
-        lambda X, W, s: np.maximum(s + plain_conv(X, W), 0),
+        np.maximum(S + plain_conv(X, W), 0),
         {**KERNEL, "epilogue": "relu(s0 + y)", "operands": 1},
         id="sum and relu without bias",
     ),
     Case(
         "FusedConv",
         [X, W, S, 2 * S],
-        lambda X, W, s, t: np.tanh(plain_conv(X, W)) * s - t,
+        np.tanh(plain_conv(X, W)) * S - 2 * S,
         {**KERNEL, "epilogue": "tanh(y) * s0 - s1", "operands": 2},
         id="two operands",
     ),
@@ -76,9 +83,17 @@ CASES = [
         id="NHWC",
     ),
     Case(
+        "FusedConvTranspose",
+        [values(2, 3, 4), values(3, 5, 2), values(5), values(2, 5, 8)],
+        np.maximum(spread(values(2, 3, 4), values(3, 5, 2)) + values(5)[:, None] + values(2, 5, 8), 0),
+        {"kernels": [2], "strides": [2], "epilogue": "relu(y + s0)", "operands": 1},
+        batched=(0, 3),
+        id="sum and relu",
+    ),
+    Case(
         "FusedFC",
         [values(2, 3), values(5, 3), values(5), values(2, 5)],
-        lambda X, W, b, s: np.maximum(X @ W.T + b + s, 0),
+        np.maximum(values(2, 3) @ values(5, 3).T + values(5) + values(2, 5), 0),
         {"epilogue": "relu(y + s0)", "operands": 1},
         batched=(0, 3),
         id="sum and relu",
@@ -86,21 +101,21 @@ CASES = [
     Case(
         "FusedFC",
         [values(2, 3), values(5, 3), values(5)],
-        lambda X, W, b: 1 / (1 + np.exp(-(X @ W.T + b))),
+        1 / (1 + np.exp(-(values(2, 3) @ values(5, 3).T + values(5)))),
         {"epilogue": "sigmoid(y)"},
         id="sigmoid",
     ),
     Case(
         "FusedMatMul",
         [values(2, 3), values(5, 3)],
-        lambda A, B: np.maximum(A @ B.T, 0),
+        np.maximum(values(2, 3) @ values(5, 3).T, 0),
         {"trans_b": 1, "epilogue": "relu(y)"},
         id="relu",
     ),
     Case(
         "FusedMatMul",
         [values(2, 3), values(3, 5), values(2, 5)],
-        lambda A, B, s: A @ B * s,
+        values(2, 3) @ values(3, 5) * values(2, 5),
         {"epilogue": "y * s0", "operands": 1},
         id="product",
     ),
@@ -118,6 +133,7 @@ REFUSED: list[tuple[str, list[Array], dict[str, Any], type[TazzaError], str]] = 
     ("FusedConv", [X, W, B, S, S], {"operands": 1}, SchemaError, "leave 4 for X, W, b"),
     ("FusedConv", [X, W, S[1:]], {"operands": 1}, ShapeError, r"s0 has the shape \(1, 5, 5, 5\), Y has"),
     ("FusedConv", [X, W], {"epilogue": "import os"}, ArgumentError, "cannot be read"),
+    ("FusedConvTranspose", [X, W], {"kernel": 2, "pad": -1}, ArgumentError, "cannot be negative"),
     ("FusedFC", [values(2, 3), values(5, 3), values(5), values(5)], {"operands": 1}, ShapeError, "s0 has the shape"),
 ]
 

@@ -70,7 +70,7 @@ def test_gradient(case: Case, engine: str) -> None:
 
 def test_refused() -> None:
     X, V = values(4, 3, 5), vectors(3)
-    with pytest.raises(SchemaError, match="1 outputs|takes 5|does not take"):
+    with pytest.raises(SchemaError, match="5 inputs with 1 outputs"):
         run_op("SpatialBNRelu", X, *V, outputs=1)
     with pytest.raises(ArgumentError, match="'is_test' = 1"):
         run_op("SpatialBNRelu", X, *V, outputs=5, is_test=1)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from tazza.graph.graph import Node, Value
 from tazza.operator import Expression, formulas_of
-from tazza.tensor import TensorSpec
 
 LONGEST = 4000
 """Letters of the longest text that a composition may have: what is used twice stands there twice."""
 
 
 def formula_names(node: Node) -> list[str]:
-    """Return for each input the name that it has in the node's formulas: its letter, numbered where that is variadic."""
+    """Return for each input its name in the node's formulas: its letter, numbered where that is variadic."""
     counts: dict[str, int] = {}
     names: list[str] = []
     for letter in node.view.input_slots:
@@ -55,22 +54,25 @@ def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Ex
     return known
 
 
-def broadcasts_plainly(node: Node) -> bool:
-    """Whether all shapes are known, and the inputs broadcast against the outputs as NumPy does it, by their own dims."""
-    specs = [value.tensor for value in node.inputs]
-    made = [value.tensor for value in node.outputs]
+def broadcast_dims(node: Node) -> dict[str, tuple[int, ...]]:
+    """Return for each name in the formulas of a node the dims by which it broadcasts; all shapes must be known."""
+    specs = {name: value.tensor for name, value in zip(formula_names(node), node.inputs, strict=True)}
+    named = {name: spec for name, spec in specs.items() if spec is not None}
     rule = node.view.schema.formulas
-    if rule is None or None in specs or None in made or not made:
+    aligned = {} if rule is None or rule.align is None else dict(rule.align(node.view, named))
+    return {name: tuple(aligned.get(name, tuple(spec.shape))) for name, spec in named.items()}
+
+
+def broadcasts_plainly(node: Node) -> bool:
+    """Whether all shapes are known, and inputs broadcast against the outputs as NumPy does it, by their own dims."""
+    specs = [value.tensor for value in node.inputs]
+    shapes = {None if value.tensor is None else tuple(value.tensor.shape) for value in node.outputs}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if None in specs or shape is None:
         return False
-    named: dict[str, TensorSpec] = {n: s for n, s in zip(formula_names(node), specs, strict=True) if s is not None}
-    aligned = {} if rule.align is None else rule.align(node.view, named)
-    shape = tuple(made[0].shape) if made[0] is not None else ()
-    if any(spec is None or tuple(spec.shape) != shape for spec in made):
-        return False
+    own = {name: tuple(spec.shape) for name, spec in zip(formula_names(node), specs, strict=True) if spec is not None}
     return all(
-        _bare(tuple(aligned.get(name, tuple(spec.shape)))) == _bare(tuple(spec.shape))
-        and _fits(tuple(spec.shape), shape)
-        for name, spec in named.items()
+        _bare(dims) == _bare(own[name]) and _fits(own[name], shape) for name, dims in broadcast_dims(node).items()
     )
 
 

@@ -7,9 +7,9 @@ identity than itself, a rewrite cannot be led astray by a name that is written a
 (`graph.naming`): a value gets its old name wherever that is free while the value lives, and a new one elsewhere.
 
 Some names are fixed (`pinned`): external inputs, what must survive, both ends of a forced in-place pair, outputs of
-operators that work on blobs and not on tensors alone, and blobs that nested nets mention. Where two pinned values share a name,
-the older one is gone as soon as the younger is written; `available` is the question that a rewrite must ask before it
-lets a node read a value later than it did.
+operators that work on blobs and not on tensors alone, and blobs that nested nets mention. Where two pinned values share
+a name, the older one is gone as soon as the younger is written; `available` is the question that a rewrite must ask
+before it lets a node read a value later than it did.
 
 Changing state: everything; a graph belongs to one thread. Invariants: `value.producer` is active, None (from outside)
 or the value is neither read nor kept; `value.readers` are active nodes, each once; inputs stand before their readers
@@ -216,7 +216,7 @@ class Graph:
         )
 
     def movable(self, node: Node, to: Order, among: Collection[Node] = ()) -> bool:
-        """Whether `node` may run at `to`, later than it does: inputs are there still, no reader but `among` is before."""
+        """Whether `node` may run at `to`, later than now: inputs are there still, no reader but `among` is before."""
         return (
             node.pure
             and all(self.available(value, to, node) for value in node.inputs)

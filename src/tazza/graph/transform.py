@@ -164,7 +164,7 @@ def order() -> list[str]:
     """
     sorter = graphlib.TopologicalSorter({name: sorted(TRANSFORMS[name].after) for name in TRANSFORMS})
     for name in {earlier for one in TRANSFORMS for earlier in TRANSFORMS[one].after}:
-        TRANSFORMS[name]  # noqa: B018 -- an unknown one is told here
+        TRANSFORMS[name]
     return list(sorter.static_order())
 
 

@@ -33,11 +33,11 @@ from tazza.operator.engine import rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, Chain, Kernel, Operands, value_key
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
-from tazza.operator.reorder import bind_reorder, refreshing
+from tazza.operator.reorder import bind_reorder, refreshing, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.log import logger
-from tazza.tensor import Allocation, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, Allocation, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
 KEPT = 8
 """Signatures of which an operator keeps the launch, and contexts for which it keeps the binding."""
@@ -314,7 +314,7 @@ class Operator(Observable):
             if len(self._launches) > KEPT:
                 self._launches.popitem(last=False)
         self._launches.move_to_end(key)
-        if self._make_overwritten_plain(chosen):
+        if self._settle_overwritten(context, chosen):
             return self._prepare(context)
         self._size_outputs(outputs, chosen)
         binding = self._bind(context, chosen, reads)
@@ -333,18 +333,25 @@ class Operator(Observable):
             for spec, blob in zip(specs, self.outputs, strict=True)
         )
 
-    def _make_overwritten_plain(self, chosen: Chosen) -> bool:
-        """Make plain what would be overwritten in an opaque layout by a launch that does not write it; tell whether."""
+    def _settle_overwritten(self, context: Context, chosen: Chosen) -> bool:
+        """Bring what is overwritten into the layout that the launch writes; tell whether anything changed."""
         overwritten = {id(blob) for blob in self.inputs}
-        changed = False
-        for letter, blob in zip(self.op.output_slots, self.outputs, strict=True):
-            if id(blob) in overwritten and isinstance(blob.value, Tensor):
-                layout = blob.value.layout
-                # A kernel on arrays writes through strides; one with layouts of its own has to name them.
-                if chosen.output_layout(letter) != layout and (isinstance(layout, Opaque) or chosen.layouts):
-                    blob.value.assign(blob.value.plain().copy())
-                    changed = True
-        return changed
+        pairs = [
+            (blob.value, chosen.output_layout(letter))
+            for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
+            if id(blob) in overwritten and isinstance(blob.value, Tensor)
+        ]
+        # A kernel on arrays writes through strides; one with layouts of its own has to name them.
+        wrong = [
+            (tensor, layout)
+            for tensor, layout in pairs
+            if tensor.layout != layout and (isinstance(tensor.layout, Opaque) or chosen.layouts)
+        ]
+        if any(tensor.storage.escaped for tensor, _ in wrong):  # a view that was handed out stays a view
+            wrong = [(tensor, ROW_MAJOR) for tensor, _ in pairs if isinstance(tensor.layout, Opaque)]
+        for tensor, layout in wrong:
+            relayout(tensor, layout, context)
+        return bool(wrong)
 
     def _input_spec(self, letter: str, blob: Blob) -> Spec:
         value = blob.value

@@ -136,7 +136,6 @@ def _fold(op: OpView, given: tuple[Array, Array | None], slope: Array, shift: Ar
 def _channels(op: OpView, W: TensorSpec) -> int | None:
     rank = W.rank
     op.require(-rank <= op.axis < rank, f"axis = {op.axis} is not an axis of W, which has {rank} dimensions")
-    extent = W.dims[op.axis] if W.dims is not None else None
-    if extent is None or op.axis % rank == 0:
-        return extent
-    return extent * op.group
+    axis, group = int(op.axis), int(op.group)
+    extent = W.dims[axis] if W.dims is not None else None
+    return extent if extent is None or axis % rank == 0 else extent * group

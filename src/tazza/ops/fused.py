@@ -1,4 +1,4 @@
-"""Layers with an epilogue: FusedConv, FusedFC, FusedMatMul. Graph rewriting makes them.
+"""Layers with an epilogue: FusedConv, FusedConvTranspose, FusedFC, FusedMatMul. Graph rewriting makes them.
 
 With `base` what the layer of that name gives for the same inputs and arguments,
 
@@ -32,6 +32,13 @@ from tazza.operator import (
 )
 from tazza.ops.axis import shapes_agree
 from tazza.ops.conv import CONV, CONVS, conv, conv_cost, conv_infer
+from tazza.ops.conv_transpose import (
+    CONV_TRANSPOSE,
+    conv_transpose,
+    conv_transpose_cost,
+    conv_transpose_infer,
+    conv_transpose_validate,
+)
 from tazza.ops.fc import FC, fc, fc_cost, fc_infer
 from tazza.ops.matmul import MATMUL, matmul, matmul_cost, matmul_infer
 from tazza.tensor import TensorSpec
@@ -47,8 +54,15 @@ def epilogue_of(op: OpView) -> Expression:
     return Expression.parse(op.epilogue)
 
 
-def _declare(type: str, base: OpSchema, *, example: str, bases: Sequence[OpSchema] = ()) -> OpSchema:
-    """Declare the operator that is `base` with an epilogue; it stands for all `bases`, which differ by name only."""
+def _declare(
+    type: str,
+    base: OpSchema,
+    *,
+    example: str,
+    bases: Sequence[OpSchema] = (),
+    validate: Callable[[OpView], None] | None = None,
+) -> OpSchema:
+    """Declare the operator that is `base`, with its `validate`, and an epilogue; `bases` differ by name only."""
     inputs = [_without_pattern(spec) for spec in base.inputs]
     made = schema(
         type,
@@ -67,7 +81,13 @@ def _declare(type: str, base: OpSchema, *, example: str, bases: Sequence[OpSchem
         example=example,
     )
     made.name_inputs(_slots_for([spec.name for spec in inputs], sum(not spec.optional for spec in inputs)))
-    made.validate(_validate)
+
+    def check(op: OpView) -> None:
+        if validate is not None:
+            validate(op)
+        _check_names(op)
+
+    made.validate(check)
     for one in bases if bases else (base,):
         FUSED[one.type] = type
     return made
@@ -91,7 +111,7 @@ def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tu
     return slots
 
 
-def _validate(op: OpView) -> None:
+def _check_names(op: OpView) -> None:
     known = {"y", *(f"s{number}" for number in range(op.operands))}
     strange = [name for name in epilogue_of(op).names if name not in known]
     if strange:
@@ -150,6 +170,38 @@ def fused_conv_cost(
 def fused_conv(op: OpView, X: Array, W: Array, b: Array | None, S: tuple[Array, ...], Y: Array) -> None:
     y = np.empty_like(Y)
     conv(op, X, W, b, y)
+    apply_epilogue(op, y, S, Y)
+
+
+FUSED_CONV_TRANSPOSE = _declare(
+    "FusedConvTranspose",
+    CONV_TRANSPOSE,
+    validate=conv_transpose_validate,
+    example="""
+    >>> run("FusedConvTranspose", [[[[1.0, 2.0]]]], [[[[3.0, 4.0]]]], kernels=[1, 2], epilogue="max(y, 5)")
+    array([[[[ 5., 10.,  8.]]]], dtype=float32)
+    """,
+)
+
+
+@FUSED_CONV_TRANSPOSE.infer
+def fused_conv_transpose_infer(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, S: tuple[TensorSpec, ...]
+) -> TensorSpec:
+    return _require_operands(op, conv_transpose_infer(op, X, W, b), S)
+
+
+@FUSED_CONV_TRANSPOSE.cost
+def fused_conv_transpose_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, S: tuple[TensorSpec, ...], Y: TensorSpec
+) -> Cost:
+    return _add_epilogue(op, conv_transpose_cost(op, X, W, b, Y), S, Y)
+
+
+@kernel(FUSED_CONV_TRANSPOSE)
+def fused_conv_transpose(op: OpView, X: Array, W: Array, b: Array | None, S: tuple[Array, ...], Y: Array) -> None:
+    y = np.empty_like(Y)
+    conv_transpose(op, X, W, b, y)
     apply_epilogue(op, y, S, Y)
 
 

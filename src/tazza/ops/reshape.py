@@ -6,6 +6,7 @@ X has the shape S, Y another shape with as many elements, in the same (row-major
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -232,7 +233,7 @@ def squeeze_infer(op: OpView, X: TensorSpec) -> TensorSpec:
     op.require(
         max(op.dims) < len(X.dims), f"dims = {op.dims}, X has {len(X.dims)} dimensions {show_dims(X.dims)} to drop from"
     )
-    for axis in op.dims:
+    for axis in cast("list[int]", op.dims):
         op.require(agree(X.dims[axis], 1), f"axis {axis} of X {show_dims(X.dims)} has the size {X.dims[axis]}, not 1")
     return TensorSpec(tuple(size for axis, size in enumerate(X.dims) if axis not in op.dims), X.dtype)
 

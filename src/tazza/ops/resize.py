@@ -11,6 +11,7 @@ arguments. Sizes and places are computed in float32, as in Caffe2, so that they 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -114,6 +115,12 @@ def resize_gradient_cost(flops: int) -> Callable[..., Cost]:
     return cost
 
 
+def add_at(images: Array, rows: Array, columns: Array, values: Array) -> None:
+    """Add values (N, C, h, w) to images (N, C, H, W) at rows (h, 1) and columns (w); a place may come up often."""
+    places: Any = (slice(None), slice(None), rows, columns)
+    np.add.at(images, places, values)
+
+
 def nearest(count: int, extent: int, scale: np.float32) -> Array:
     """Return the place among `extent` elements that each of `count` takes."""
     places = (np.arange(count, dtype=np.float32) / scale).astype(np.int64)
@@ -133,7 +140,7 @@ def resize_nearest_gradient(op: OpView, dY: Array, scales: Array | None, dX: Arr
     dx, dy = channels_first(order_of(op), dX), channels_first(order_of(op), dY)
     rows, columns = nearest(dy.shape[2], dx.shape[2], sh), nearest(dy.shape[3], dx.shape[3], sw)
     dx[...] = 0
-    np.add.at(dx, (slice(None), slice(None), rows[:, None], columns), dy)
+    add_at(dx, rows[:, None], columns, dy)
 
 
 def between(count: int, extent: int) -> list[tuple[Array, Array]]:
@@ -157,14 +164,14 @@ def corners(image: Sequence[int], resized: Sequence[int]) -> list[tuple[Array, A
 def upsample_bilinear(X: Array, Y: Array) -> None:
     Y[...] = 0
     for rows, columns, weights in corners(X.shape[2:], Y.shape[2:]):
-        Y += X[:, :, rows, columns] * weights.astype(X.dtype)
+        np.add(Y, X[:, :, rows, columns] * weights.astype(X.dtype), out=Y)
 
 
 def upsample_bilinear_gradient(dY: Array, dX: Array) -> None:
     """Every element of dY is added to the four that its element of Y was made of, by their weights."""
     dX[...] = 0
     for rows, columns, weights in corners(dX.shape[2:], dY.shape[2:]):
-        np.add.at(dX, (slice(None), slice(None), rows, columns), dY * weights.astype(dY.dtype))
+        add_at(dX, rows, columns, dY * weights.astype(dY.dtype))
 
 
 def _complete(declared: OpSchema, infers: Callable[..., TensorSpec], costs: Callable[..., Cost]) -> None:

@@ -25,7 +25,8 @@ def spec(dims: tuple[int, ...], layout: Layout = ROW_MAJOR) -> TensorSpec:
 def ask(type: str, inputs: list[Spec], outputs: list[Spec], **args: Any) -> LaidOut | Unsupported:
     """Return the answer of the engine for a 3x3 convolution."""
     names = [f"in{i}" for i in range(len(inputs))], [f"out{i}" for i in range(len(outputs))]
-    op = find_schema(type).view(operator_def(type, *names, **{"kernel": 3, "pad": 1, **args}))
+    window: dict[str, Any] = {"kernel": 3, "pad": 1, **args}
+    op = find_schema(type).view(operator_def(type, *names, **window))
     prepare = KERNELS[type, "cpu", "onednn"].prepare
     assert prepare is not None
     return cast("LaidOut | Unsupported", prepare(op, current_context(CPUPlace()), inputs, outputs))

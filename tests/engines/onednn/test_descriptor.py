@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tazza.device import current_context
+from tazza.engines.onednn.descriptor import Descriptor, accepts_dense, accepts_strided
 from tazza.engines.onednn.library import Unimplemented, unavailable
+from tazza.engines.onednn.primitive import describe
 from tazza.operator.reorder import bind_reorder
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Dim, Layout, Opaque, Strided, Tensor, TensorSpec, channels_last
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
-if unavailable() is None:
-    from tazza.engines.onednn.descriptor import Descriptor, accepts_dense, accepts_strided
-    from tazza.engines.onednn.primitive import describe
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=5).map(tuple)
 

@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 
 from tazza.device import CPUContext, Generator
+from tazza.engines.onednn import primitive
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.launch import Constant, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented, unavailable
+from tazza.engines.onednn.primitive import (
+    Accumulate,
+    Attributes,
+    Binary,
+    Eltwise,
+    PrimitiveDescriptor,
+    describe,
+    first_fast,
+    post_op,
+)
 from tazza.errors import KernelError
 from tazza.operator import Chain, NativeCall, Operands
 from tazza.runtime.openmp import openmp_threads
@@ -18,21 +31,6 @@ from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import Allocation, CPUPlace, Tensor, allocator_of
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
-
-if unavailable() is None:
-    from tazza.engines.onednn import primitive
-    from tazza.engines.onednn.descriptor import Descriptor
-    from tazza.engines.onednn.launch import Constant, Part, PrimitiveLaunch, SequenceLaunch
-    from tazza.engines.onednn.primitive import (
-        Accumulate,
-        Attributes,
-        Binary,
-        Eltwise,
-        PrimitiveDescriptor,
-        describe,
-        first_fast,
-        post_op,
-    )
 
 
 def eltwise(dims: tuple[int, ...] = (3, 5), name: str = "eltwise_relu", **more: Any) -> PrimitiveDescriptor:

@@ -126,15 +126,10 @@ def accepts_rows(letter: str, spec: Spec) -> bool:
     return not isinstance(spec, TensorSpec) or spec.layout == ROW_MAJOR
 
 
-def unpadded(spec: TensorSpec) -> bool:
-    """Whether a vendor's layout has as many elements as the tensor."""
-    return isinstance(spec.layout, Opaque) and spec.layout.nbytes == spec.nbytes
-
-
 def accepts_dense(letter: str, spec: Spec) -> bool:
-    """Take strided data, and vendor layouts without padding, which are as good as any order of the elements."""
+    """Take strided data, and any vendor layout, which without padding is as good as any order of the elements."""
     del letter
-    return not isinstance(spec, TensorSpec) or isinstance(spec.layout, Strided) or unpadded(spec)
+    return not isinstance(spec, TensorSpec) or isinstance(spec.layout, (Strided, Opaque))
 
 
 def all_float32(*specs: Spec | None) -> bool:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
+
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, accepts_dense, slots_of, unpadded
+from tazza.engines.jit.block import BlockLaunch, Slot, Word, accepts_dense, slots_of
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import (
     KINDS,
@@ -116,10 +118,10 @@ def _plan(
             )
     if any(operand.dims != dims for operand in written):
         return Unsupported("its outputs differ in shape")
-    chosen, layouts = _layouts(read, written)
+    chosen, layouts = _layouts(expressions, read, written)
     laid = [_steps(operand, dims, layouts.get(operand.slot.letter, operand.spec.layout)) for operand in read]
     laid += [_steps(operand, dims, chosen) for operand in written]
-    size = written[0].spec.size
+    size = chosen.nbytes // written[0].spec.dtype.itemsize if isinstance(chosen, Opaque) else written[0].spec.size
     axes = [(size, tuple(steps[-1] for steps in laid))] if isinstance(chosen, Opaque) else _merged(dims, laid)
     if len(axes) > MOST_AXES:
         return Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
@@ -134,14 +136,19 @@ def _broadcasts(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     return extra >= 0 and all(mine in (1, theirs) for mine, theirs in zip(dims, wanted[extra:], strict=True))
 
 
-def _layouts(read: list[Operand], written: list[Operand]) -> tuple[Layout, dict[str, Layout]]:
+def _layouts(
+    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand]
+) -> tuple[Layout, dict[str, Layout]]:
     """Return the layout of all outputs, and wishes for inputs that lie otherwise."""
     dims = written[0].dims
     full = [operand for operand in read if operand.dims == dims and tuple(operand.spec.shape) == dims]
     others = [operand for operand in read if operand not in full]
     chosen = _chosen_layout(full, written)
     scalars = all(operand.spec.size == 1 for operand in others)
-    if isinstance(chosen, Opaque) and not (scalars and all(operand.spec.layout == chosen for operand in full)):
+    if isinstance(chosen, Opaque) and not scalars:
+        chosen = ROW_MAJOR
+    padded = isinstance(chosen, Opaque) and chosen.nbytes != written[0].spec.nbytes
+    if padded and not _keeps_zero(expressions, {operand.name for operand in full}):
         chosen = ROW_MAJOR
     wishes: dict[str, Layout] = {
         operand.slot.letter: ROW_MAJOR for operand in others if operand.spec.layout != ROW_MAJOR
@@ -156,9 +163,19 @@ def _layouts(read: list[Operand], written: list[Operand]) -> tuple[Layout, dict[
     return chosen, wishes
 
 
+def _keeps_zero(expressions: Mapping[str, Expression], full: set[str]) -> bool:
+    """Whether zeros stay zeros: kernels count on zeros in the padding of a vendor's layout."""
+    with np.errstate(all="ignore"):
+        values = [
+            expression.evaluate({name: np.float32(0 if name in full else 1) for name in expression.names})
+            for expression in expressions.values()
+        ]
+    return all(np.all(value == 0) for value in values)
+
+
 def _chosen_layout(full: list[Operand], written: list[Operand]) -> Layout:
     overwritten = {operand.blob for operand in written}
-    for operand in full:
+    for operand in reversed(full):  # of several, the last is what outlives a net: the parameter of an update
         if operand.blob in overwritten and dense(operand.spec):
             return operand.spec.layout
     wish = written[0].spec.layout
@@ -171,7 +188,7 @@ def _chosen_layout(full: list[Operand], written: list[Operand]) -> Layout:
 def dense(spec: TensorSpec) -> bool:
     """Whether the elements lie without gaps, each once, in whatever order."""
     if not isinstance(spec.layout, Strided):
-        return unpadded(spec)
+        return True
     expected = 1
     steps = spec.layout.steps(spec.shape)
     for step, extent in sorted(zip(steps, spec.shape, strict=True)):

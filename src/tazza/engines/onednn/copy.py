@@ -35,7 +35,7 @@ def reorder(source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
     return describe("reorder", source, target, attributes=Attributes())
 
 
-@onednn(COPY, accepts=accepts_strided)
+@onednn(COPY, empty="zero", accepts=accepts_strided)
 def copy(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X in the layout that is wished for."""
     del op

@@ -7,14 +7,23 @@ oneDNN has, of one part with y in it, and of constants or one of the s. What is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.launch import Operand
+from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
-from tazza.engines.onednn.primitive import Accumulate, Binary, Eltwise, PostOp, post_op
+from tazza.engines.onednn.primitive import (
+    Accumulate,
+    Attributes,
+    Binary,
+    Eltwise,
+    PostOp,
+    PrimitiveDescriptor,
+    describe,
+    post_op,
+)
 from tazza.operator import Expression
 from tazza.operator.expression import Node
 
@@ -28,6 +37,8 @@ class WithOperand:
     algorithm: str
     position: int
 
+
+KEPT = Part("overwritten operand")
 
 Step: TypeAlias = Eltwise | WithOperand
 Match: TypeAlias = "tuple[Node, tuple[Step, ...]] | None"
@@ -210,29 +221,55 @@ _RULES: tuple[Callable[[Node], Match], ...] = (_function, _with_constant, _with_
 def post_ops(
     steps: tuple[Step, ...], target: Descriptor, overwritten: int | None = None, letter: str = "S"
 ) -> tuple[tuple[PostOp, ...], dict[str | int, Operand]]:
-    """Return the post-ops, and the arguments that they need.
+    """Return the post-ops, and the arguments that they need; `epilogue_launch` makes a launch of both.
 
     Args:
         steps: from `translate_epilogue`.
         target: the descriptor by which the destination is asked for; operands are asked for by the same.
-        overwritten: which s the destination overwrites; it is then added to what is there.
+        overwritten: which s the destination overwrites. Where it is added, the primitive adds to what is there; for
+            any other use a copy is kept (`KEPT`), since primitives may write the destination before they end.
         letter: the variadic letter of the operands.
-
-    Raises:
-        Unimplemented: the operand that is overwritten is not simply added, once.
     """
     made, arguments = list[PostOp](), dict[str | int, Operand]()
     for position, step in enumerate(steps):
         if isinstance(step, Eltwise):
             made.append(step)
-        elif step.position == overwritten:
-            if step.algorithm != "binary_add" or any(isinstance(one, Accumulate) for one in made):
-                raise Unimplemented(f"the output overwrites s{overwritten}, which is not simply added, once")
+        elif step.position == overwritten and _is_added_once(steps, step):
             made.append(Accumulate())
         else:
             made.append(Binary(step.algorithm, target))
-            arguments[post_op(position)] = (letter, step.position)
+            arguments[post_op(position)] = KEPT if step.position == overwritten else (letter, step.position)
     return tuple(made), arguments
+
+
+def _is_added_once(steps: tuple[Step, ...], step: WithOperand) -> bool:
+    uses = [one for one in steps if isinstance(one, WithOperand) and one.position == step.position]
+    return len(uses) == 1 and step.algorithm == "binary_add"
+
+
+def epilogue_launch(
+    found: PrimitiveDescriptor,
+    arguments: Mapping[str | int, Operand],
+    steps: tuple[Step, ...],
+    overwritten: int | None = None,
+    letter: str = "S",
+) -> PrimitiveLaunch | SequenceLaunch:
+    """Return the launch of a primitive that was described with the post-ops of these steps.
+
+    Args:
+        found: the primitive.
+        arguments: its own arguments, without those of the post-ops.
+        steps: as for `post_ops`, like what follows.
+        overwritten: which s the destination overwrites; its descriptor is then that of the destination.
+        letter: the variadic letter of the operands.
+    """
+    target = found.argument("dst")
+    operands = post_ops(steps, target, overwritten, letter)[1]
+    main = PrimitiveLaunch(found, {**arguments, **operands})
+    if overwritten is None or KEPT not in operands.values():
+        return main
+    copy = describe("reorder", target, target, attributes=Attributes())
+    return SequenceLaunch((PrimitiveLaunch(copy, {"src": (letter, overwritten), "dst": KEPT}), main))
 
 
 def overwritten_operand(inputs: tuple[str, ...], output: str, operands: int) -> int | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_layouts, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
-from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import PostOp, PrimitiveDescriptor
 from tazza.engines.onednn.search import Requests, best, searched
@@ -26,16 +25,15 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
         return post_ops(steps, target, overwritten)[0]
 
     def answer(found: PrimitiveDescriptor) -> LaidOut:
-        operands = post_ops(steps, found.argument("dst"), overwritten)[1]
         layouts = conv_layouts(shape, found, specs["W"])
-        if operands:
+        if op.operands:
             layouts["S"] = layouts["Y"]
-        return LaidOut(PrimitiveLaunch(found, conv_arguments(specs) | operands), layouts)
+        return LaidOut(epilogue_launch(found, conv_arguments(specs), steps, overwritten), layouts)
 
     return Requests(conv_ways(shape, specs, follow, in_place=overwritten is not None), answer)
 
 
-@onednn(FUSED_CONV)
+@onednn(FUSED_CONV, empty="zero")
 def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv(X, W, b), S ...)."""
     return best(fused_conv_requests(op, specs))

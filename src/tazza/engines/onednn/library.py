@@ -41,6 +41,8 @@ class _Declarations:
     """The cffi object with all declarations, imported on first use."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         from tazza.engines.onednn._declarations import ffi as declared
 
         value = getattr(declared, name)
@@ -52,6 +54,8 @@ class _Functions:
     """The functions of the library, which is loaded by the first one that is asked for."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # whoever looks at the object does not ask for the library
         try:
             value = getattr(_load().functions, name)
         except (AttributeError, ffi.error):

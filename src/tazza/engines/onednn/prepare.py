@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ from tazza.engines.onednn.descriptor import accepts_dense
 from tazza.engines.onednn.launch import ZeroLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, launcher
-from tazza.tensor import ROW_MAJOR, Opaque, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 
 Answer: TypeAlias = "Launch | LaidOut | Unsupported"
 Translate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Answer]
@@ -78,7 +78,7 @@ def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> d
 
 def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer:
     """Refuse an answer that would give an output which overwrites an input another layout than that input has."""
-    layouts = answer.layouts if isinstance(answer, LaidOut) else {}
+    layouts: Mapping[str, Layout] = answer.layouts if isinstance(answer, LaidOut) else {}
     for letter, name in zip(op.output_slots, op.definition.output, strict=True):
         layout, spec = layouts.get(letter, ROW_MAJOR), specs.get(letter)
         if name in op.definition.input and spec is not None and layout != spec.layout:

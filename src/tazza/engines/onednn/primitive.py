@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from tazza.engines.onednn.descriptor import Descriptor, type_number
 from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
@@ -133,7 +133,7 @@ def threads_for(flops: int, nbytes: int) -> int:
 
 
 @contextmanager
-def with_openmp_threads(count: int) -> Iterator[None]:
+def with_openmp_threads(count: int) -> Generator[None]:
     """Let this thread's parallel regions use `count` threads inside of the block."""
     former = openmp_threads()
     set_openmp_threads(count)
@@ -329,7 +329,7 @@ def _convert(value: Any) -> Any:
         return value.handle
     if isinstance(value, DataType):
         return type_number(value)
-    return [_convert(one) for one in value] if isinstance(value, tuple) else value
+    return [_convert(one) for one in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
 
 
 def clear_primitives() -> None:

@@ -17,9 +17,14 @@ class ConstantFold(Transform):
     """
 
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
-        """One node, all of whose outputs are constant."""
+        """One node, all of whose outputs are constant, behind such nodes only."""
         del graph
-        return not partial and len(node.outputs) > 0 and all(value.constant for value in node.outputs)
+        return (
+            not partial
+            and len(node.outputs) > 0
+            and all(value.constant for value in node.outputs)
+            and all(value.producer is None or value.producer.hoisted for value in node.inputs)
+        )
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Mark it."""

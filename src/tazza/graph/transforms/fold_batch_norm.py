@@ -22,7 +22,7 @@ FOLDS = {
 @transform(
     "fold_batch_norm",
     help="fold SpatialBN in test mode, and AffineChannel, into the convolution or FC before",
-    after=("reorder_elimination",),
+    after=("fuse_bias",),
 )
 class FoldBatchNorm(Transform):
     """Only constant parameters, and only where nobody else sees what the layer gave before the normalization."""
@@ -50,14 +50,14 @@ class FoldBatchNorm(Transform):
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the operators that compute the new weights, and the layer with those, in place of the last one."""
         layer, *others = match
-        last, W, b = others[-1], layer.inputs[1], layer.inputs[2] if len(layer.inputs) > 2 else None
+        last, weights = others[-1], list(layer.inputs[1:])
         result = last.outputs[0]
         graph.remove(*match)
         for number, node in enumerate(others):
-            W, b = _folded(graph, layer, node, (W, b), (*last.order, number))
+            weights = _folded(graph, layer, node, weights, (*last.order, number))
         graph.add(
             layer.type,
-            [layer.inputs[0], W, b],
+            [layer.inputs[0], *weights],
             [result],
             like=layer,
             order=(*last.order, len(others)),
@@ -67,20 +67,19 @@ class FoldBatchNorm(Transform):
             graph.explain(node.outputs[0], "folded into", result)
 
 
-def _folded(
-    graph: Graph, layer: Node, node: Node, weights: tuple[Value, Value | None], order: Order
-) -> tuple[Value, Value]:
-    """Add the operator that folds `node` into W and b, and return what it makes."""
-    W, b = weights
+def _folded(graph: Graph, layer: Node, node: Node, weights: list[Value], order: Order) -> list[Value]:
+    """Add the operator that folds `node` into the weights W and maybe b, and return the new W and b."""
     type, letters, arguments = FOLDS[node.type]
     parameters = [value for value in map(node.input, letters) if value is not None]
-    new_W = graph.fresh(W, f"{layer.inputs[1].name}_folded")
     first = layer.inputs[2].name if len(layer.inputs) > 2 else f"{layer.outputs[0].name}_bias"
-    new_b = graph.fresh(parameters[0] if b is None else b, f"{first}_folded")
+    made = [
+        graph.fresh(weights[0], f"{layer.inputs[1].name}_folded"),
+        graph.fresh(parameters[0], f"{first}_folded"),
+    ]
     graph.add(
         type,
-        [W, *([] if b is None else [b]), *parameters],
-        [new_W, new_b],
+        [*weights, *parameters],
+        made,
         like=node,
         order=order,
         origins=node.origins,
@@ -89,7 +88,7 @@ def _folded(
         group=_group(layer.view),
         **{name: node.view.arguments[name] for name in arguments},
     )
-    return new_W, new_b
+    return made
 
 
 def _folds(layer: Node, node: Node) -> bool:
