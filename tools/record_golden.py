@@ -320,6 +320,132 @@ def products() -> list[tuple[str, list[Call]]]:
     return [("MatMul", [*plain, like, row]), ("BatchMatMul", [*several, *vectors])]
 
 
+def elementwise() -> list[tuple[str, list[Call]]]:
+    """Comparisons, logic, and functions of one tensor, where no other recording has more than one element."""
+    x, whole, truth = signed(3, 5), np.arange(15).reshape(3, 5) % 4, np.arange(15).reshape(3, 5) % 3 > 0
+    under: dict[str, Any] = {"broadcast": 1, "axis": 0}
+    dense: dict[str, Any] = {"Y": x, "dY": signed(3, 5, seed=1)}
+    pairs = [Call({"A": a, "B": a[::-1].copy()}, ["C"], {}) for a in (x, whole, truth)]
+    logic = [*pairs[2:], Call({"A": truth, "B": truth[:, 0].copy()}, ["C"], under)]
+    by_n: list[dict[str, Any]] = [{}, {"n": 0.5}]
+    by_alpha: list[dict[str, Any]] = [{}, {"alpha": 0.5}]
+    by_speed: list[dict[str, Any]] = [{}, {"fast_gelu": 1}]
+    return [
+        ("NE", [*pairs, Call({"A": x, "B": x[:, 0].copy()}, ["C"], under)]),
+        ("Or", logic),
+        ("Xor", logic),
+        ("ReluN", [Call({"X": x * 5}, ["Y"], args) for args in by_n]),
+        ("ReluNGradient", [Call(dense, ["dX"], args) for args in by_n]),
+        ("Elu", [Call({"X": x}, ["Y"], args) for args in by_alpha]),
+        ("EluGradient", [Call(dense, ["dX"], args) for args in by_alpha]),
+        ("Gelu", [Call({"X": x}, ["Y"], args) for args in by_speed]),
+        ("GeluGradient", [Call({"dY": dense["dY"], "X": x}, ["dX"], args) for args in by_speed]),
+        ("SeluGradient", [Call(dense, ["dX"], args) for args in ({}, {"alpha": 0.5, "scale": 1.5})]),
+        *((type, [Call({"X": x}, ["Y"], {})]) for type in ("Sinh", "Cosh")),
+        *((f"{type}Gradient", [Call({"dY": dense["dY"], "X": x}, ["dX"], {})]) for type in ("Sinh", "Cosh")),
+    ]
+
+
+def shapes() -> list[tuple[str, list[Call]]]:
+    """Operators that move elements: those without recordings elsewhere, and boxes cut out of a tensor."""
+    x, y, i = signed(2, 5, 3), signed(2, 4, 3), np.arange(12).reshape(3, 4)
+    text, sizes = np.array([[b"a", b"longer"]], object), np.array([3, 2], np.int32)
+    starts, ends = np.array([0, 1], np.int32), np.array([-1, 3], np.int32)
+    both, last = ["Y", "split_info"], {**NHWC, "add_axis": 0}
+    boxes = [([0, 1], [-1, -1]), ([1], [2]), ([-3, 0], [-2, 9])]
+    return [
+        ("DepthConcat", [Call({"A": x, "B": y}, both, {}), Call({"A": LAST, "B": LAST + 1}, both, last)]),
+        ("DepthSplit", [Call({"X": x, "sizes": sizes}, ["A", "B"], {}), Call({"X": LAST}, ["A", "B"], NHWC)]),
+        ("FlattenToVec", [Call({"X": value}, ["Y"], {}) for value in (x, i, text, x[:0])]),
+        (
+            "SliceGradient",
+            [
+                *(Call({"X": x, "dY": cut(x, *box)}, ["dX"], dict(zip(("starts", "ends"), box))) for box in boxes),
+                Call({"X": i, "starts": starts, "ends": ends, "dY": i[:, 1:3].copy()}, ["dX"], {}),
+            ],
+        ),
+    ]
+
+
+def cut(x: Any, starts: list[int], ends: list[int]) -> Any:
+    """Return what Slice cuts out of x: numbers below 0 count from behind the last element."""
+    pairs = zip(starts, ends, x.shape)
+    return x[tuple(slice(*(n if n >= 0 else n + 1 + extent for n in (a, b))) for a, b, extent in pairs)].copy()
+
+
+def reductions() -> list[tuple[str, list[Call]]]:
+    """Reductions over axes, of numbers of which several are the largest or smallest, and their gradients."""
+    x = np.round(signed(2, 3, 5) * 2) + np.float32(0.5)
+    arguments: list[dict[str, Any]] = [{}, {"axes": [1]}, {"axes": [-1, 0], "keepdims": 0}]
+    slopes = [signed(1, 1, 1), signed(2, 1, 5), signed(3)]
+    found: list[tuple[str, list[Call]]] = []
+    for name, function in REDUCTIONS.items():
+        of_x = [function(x, None, True), function(x, 1, True), function(x, (0, 2), False)]
+        calls = [Call({"dY": dy, "X": x, "Y": y}, ["dX"], a) for a, dy, y in zip(arguments, slopes, of_x)]
+        found.append((f"Reduce{name}", [Call({"X": x}, ["Y"], args) for args in arguments]))
+        found.append((f"Reduce{name}Gradient", calls))
+    numbers_of = [Call({"X": x}, ["Y"], args) for args in ({}, {"average": 1})]
+    return [*found, ("SumElements", numbers_of), ("SumSqrElements", numbers_of)]
+
+
+REDUCTIONS: dict[str, Any] = {
+    "Sum": lambda x, axis, keep: x.sum(axis, keepdims=keep),
+    "Mean": lambda x, axis, keep: x.mean(axis, keepdims=keep),
+    "Max": lambda x, axis, keep: x.max(axis, keepdims=keep),
+    "Min": lambda x, axis, keep: x.min(axis, keepdims=keep),
+    "L1": lambda x, axis, keep: np.abs(x).sum(axis, keepdims=keep),
+    "L2": lambda x, axis, keep: np.sqrt((x * x).sum(axis, keepdims=keep)),
+}
+"""Name -> the reduction, of float32 in float32."""
+
+
+def transposed_convolutions() -> list[tuple[str, list[Call]]]:
+    """Transposed convolutions in both orders, with pads, `adj` and groups, and their gradients."""
+    step = {"kernels": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "adjs": [1, 0], "group": 2}
+    alone = {"kernel": 2}
+    x, w, b = signed(2, 4, 3, 5), signed(4, 3, 3, 2), signed(6)
+    last = {"X": np.moveaxis(x, 1, -1).copy(), "W": np.moveaxis(w, 1, -1).copy(), "b": b}
+    small = {"X": x, "W": signed(4, 3, 2, 2)}
+    dy = signed(2, 6, 7, 13)
+    back, back_last = {"X": x, "W": w, "dY": dy}, {"X": last["X"], "W": last["W"], "dY": np.moveaxis(dy, 1, -1).copy()}
+    all_three = ["dW", "db", "dX"]
+    return [
+        (
+            "ConvTranspose",
+            [
+                Call({"X": x, "W": w, "b": b}, ["Y"], step),
+                Call(last, ["Y"], {**step, **NHWC}),
+                Call(small, ["Y"], alone),
+                Call(small, ["Y"], {**alone, "stride": 2, "adj": 1, "no_gradient_to_input": 1}),
+                Call(small, ["Y"], {**alone, "stride": 2, "legacy_pad": 2}),
+            ],
+        ),
+        (
+            "ConvTransposeGradient",
+            [
+                Call(back, all_three, step),
+                Call(back_last, all_three, {**step, **NHWC}),
+                Call({**small, "dY": signed(2, 3, 4, 6)}, ["dW", "dX"], {**alone, "no_bias": 1}),
+                Call({**small, "dY": signed(2, 3, 4, 6)}, ["dW"], {"no_bias": 1, **alone, "no_gradient_to_input": 1}),
+            ],
+        ),
+    ]
+
+
+def resizes() -> list[tuple[str, list[Call]]]:
+    """Images in another size, by arguments and by an input, and their gradients."""
+    scales = np.array([1.5, 2.25], np.float32)
+    one = {"height_scale": 2.5, "width_scale": 0.75}
+    found: list[tuple[str, list[Call]]] = []
+    for name in ("ResizeNearest", "UpsampleBilinear"):
+        more = [({"X": LAST, "scales": scales}, dict(NHWC), (2, 4, 11, 6))] if name == "ResizeNearest" else []
+        cases = [({"X": IMAGE}, one, (2, 6, 7, 3)), ({"X": IMAGE, "scales": scales}, {}, (2, 6, 4, 11)), *more]
+        found.append((name, [Call(inputs, ["Y"], args) for inputs, args, _ in cases]))
+        back = [Call({"dY": signed(*shape), **inputs}, ["dX"], args) for inputs, args, shape in cases]
+        found.append((f"{name}Gradient", back))
+    return found
+
+
 GROUPS = (
     copies,
     counters,
@@ -330,6 +456,11 @@ GROUPS = (
     normalizations,
     dropouts,
     products,
+    elementwise,
+    shapes,
+    reductions,
+    transposed_convolutions,
+    resizes,
 )
 """All cases, by what they are about."""
 

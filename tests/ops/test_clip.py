@@ -22,7 +22,7 @@ CASES = [
     Case("ClipGradient", [X, DY], DY, batched=(0, 1)),
     Case(
         "ClipGradient",
-        [np.float32([[-1, 0.25, 2], [2, -0.5, -1]]), DY],
+        [np.array([[-1, 0.25, 2], [2, -0.5, -1]], "f"), DY],
         np.array([[0, 10.25, 0], [0, 9.5, 0]]),
         {"min": -1.0, "max": 2.0},
         id="both",

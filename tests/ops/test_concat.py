@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
-from tazza.graph import backward_pass
 from tazza.operator import find_schema, operator_def, run_op
 from tazza.tensor import DataType, TensorSpec
 from tests.check import Case, check_op, on_all_engines
@@ -78,8 +77,8 @@ def test_concat(case: Case, engine: str) -> None:
 
 
 REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
-    ([A, B], {"axis": 0}, ShapeError, r"X1 has the shape \(2, 7, 5, 4\), X0 has .*only the extents of axis 0"),
-    ([A, B], {"add_axis": 1}, ShapeError, r"X1 has the shape .*all must have one shape"),
+    ([A, B], {"axis": 0}, ShapeError, r"X1 has the shape \(2, 7, 5, 4\), X0 has \(2, 3, 5, 4\)"),
+    ([A, B], {"add_axis": 1}, ShapeError, r"X1 has the shape \(2, 7, 5, 4\), X0 has"),
     ([A, A[..., None]], {}, ShapeError, r"X1 has the shape \(2, 3, 5, 4, 1\), X0 has"),
     ([A, A], {"axis": 4}, ShapeError, "axis = 4 is not an axis of Y, which has 4 dimensions"),
     ([A, A], {"axis": -6, "add_axis": 1}, ShapeError, "axis = -6 is not an axis of Y, which has 5 dimensions"),
@@ -96,15 +95,6 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
 def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op("Concat", *inputs, **args)
-
-
-def test_a_blob_that_is_joined_with_itself_gets_both_gradients() -> None:
-    emitted, gradients = backward_pass([operator_def("Concat", ["x", "x"], ["y", "i"], axis=0)], {"y": "y_grad"})
-    assert [(op.type, list(op.input), list(op.output)) for op in emitted] == [
-        ("Split", ["y_grad", "i"], ["x_grad", "_x_grad_autosplit_0"]),
-        ("Sum", ["x_grad", "_x_grad_autosplit_0"], ["x_grad"]),
-    ]
-    assert gradients["x"] == "x_grad"
 
 
 def test_unknown_dimensions() -> None:

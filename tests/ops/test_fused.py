@@ -71,8 +71,8 @@ CASES = [
     Case(
         "FusedConv",
         [X, W, S, 2 * S],
-        np.tanh(plain_conv(X, W)) * S - 2 * S,
-        {**KERNEL, "epilogue": "tanh(y) * s0 - s1", "operands": 2},
+        np.tanh(plain_conv(X, W) + S) * 2 * S,
+        {**KERNEL, "epilogue": "tanh(y + s0) * s1", "operands": 2},
         id="two operands",
     ),
     Case(

@@ -19,14 +19,14 @@ in `order`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tazza.device import merge
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
-from tazza.operator import KERNELS, OpView, Spec, find_schema, make_argument
+from tazza.operator import KERNELS, Expression, OpView, Spec, find_schema, make_argument
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -45,11 +45,14 @@ class PassContext:
         keep: blobs whose last value must survive, beside external outputs and external inputs that the net writes.
             When there is neither an output nor one of these, what nobody reads survives.
         specs: specs of external inputs.
+        takes_epilogue: whether some engine computes a fused operator type with this epilogue well; without it all
+            epilogues are thought to be.
     """
 
     constants: Collection[str] = frozenset()
     keep: Collection[str] = frozenset()
     specs: Mapping[str, Spec] = field(default_factory=dict[str, Spec])
+    takes_epilogue: Callable[[str, Expression], bool] | None = None
 
 
 class Value:

@@ -20,6 +20,7 @@ from tazza.nets.explanation import Explanation, operator_row
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
+from tazza.runtime.flags import FLAG_SOURCES
 from tazza.runtime.log import logger
 
 DEFAULT_TYPE = "simple"
@@ -206,6 +207,14 @@ def _modules() -> frozenset[str]:
 
 NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_modules)
 
+
+def _load_types(_: str) -> None:
+    """Import every net type, for the flags that they declare."""
+    for name in _modules():
+        importlib.import_module(f"tazza.nets.{name}")
+
+
+FLAG_SOURCES.register("nets", _load_types, help="flags that net types declare")
 
 N = TypeVar("N", bound=NetBase)
 

@@ -6,6 +6,7 @@ that it is up to date. Nobody edits it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -89,7 +90,16 @@ def load_all(_: str = "") -> None:
         importlib.import_module(module)
 
 
+def load_engines(_: str = "") -> None:
+    """Import every file with kernels that can be imported here, for the flags that they declare."""
+    kernels = (module for modules_of in index()["kernels"].values() for module in modules_of.values())
+    for module in dict.fromkeys((*index()["engines"].values(), *kernels)):
+        with contextlib.suppress(ImportError):  # a library that is missing makes an engine unavailable, no more
+            importlib.import_module(module)
+
+
 FLAG_SOURCES.register("operators", load_all, help="flags that operator families declare")
+FLAG_SOURCES.register("engines", load_engines, help="flags that engines declare")
 
 
 def generate() -> Index:

@@ -38,6 +38,17 @@ SPATIAL_BN_RELU = schema(
     arity=lambda inputs, outputs: outputs == 5,
     no_gradient=NO_GRADIENT,
     source="Ioffe, Szegedy 2015, arXiv 1502.03167",
+    example="""
+    >>> X, one = np.array([[1.0], [3.0]], "f"), np.ones(1, "f")
+    >>> from tazza.workspace import Workspace
+    >>> from tazza.operator import operator_def
+    >>> ws = Workspace()
+    >>> for name, value in zip("xsbmv", [X, one, 0 * one, 0 * one, one]): ws.feed(name, value)
+    >>> ws.run_operator(operator_def("SpatialBNRelu", list("xsbmv"), ["y", "m", "v", "sm", "si"]))
+    >>> ws.fetch("y").round(3)
+    array([[0.],
+           [1.]], dtype=float32)
+    """,
 )
 
 

@@ -77,7 +77,7 @@ def reshape_infer(op: OpView, X: TensorSpec, new_shape: TensorSpec | None) -> tu
         return TensorSpec(reshaped(op, X.dims, op.shape), X.dtype), old_shape
     if new_shape.dims is not None:
         relation = f"new_shape has the shape {show_dims(new_shape.dims)}, it must be a list of sizes"
-        op.require(len(new_shape.dims) == 1 and new_shape.dims[0] != 0, relation)
+        op.require(len(new_shape.dims) == 1, relation)
     value = op.known("new_shape")
     if value is not None:
         return TensorSpec(reshaped(op, X.dims, value.tolist()), X.dtype), old_shape

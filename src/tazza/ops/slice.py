@@ -49,8 +49,10 @@ def slice_validate(op: OpView) -> None:
         raise op.error(ArgumentError, f"{len(op.starts)} starts {op.starts} for {len(op.ends)} ends {op.ends}")
 
 
-def box(op: OpView, dims: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> tuple[builtins.slice, ...]:
-    """Return for each axis of X what is taken of it.
+def box(
+    op: OpView, dims: Sequence[int | None], starts: Sequence[int], ends: Sequence[int]
+) -> tuple[builtins.slice, ...]:
+    """Return for each axis of X what is taken of it; the whole of an axis whose extent is unknown has no end.
 
     Raises:
         ShapeError: more numbers than axes, a number far below 0, or an end before its start.
@@ -59,7 +61,7 @@ def box(op: OpView, dims: Sequence[int], starts: Sequence[int], ends: Sequence[i
     op.require(len(starts) <= len(dims), relation)
     taken: list[builtins.slice] = []
     for axis, extent in enumerate(dims):
-        if axis >= len(starts):
+        if axis >= len(starts) or extent is None:
             taken.append(builtins.slice(0, extent))
             continue
         start, end = (_place(op, axis, extent, number) for number in (starts[axis], ends[axis]))
@@ -94,10 +96,10 @@ def sliced(op: OpView, X: TensorSpec, first: TensorSpec | None, behind: TensorSp
     numbers = given_box(op)
     if X.dims is None:
         return TensorSpec(None, X.dtype)
-    extents = [extent for extent in X.dims if extent is not None]
-    if numbers is None or len(extents) < len(X.dims):
+    if numbers is None:
         return TensorSpec((None,) * len(X.dims), X.dtype)
-    return TensorSpec(tuple(part.stop - part.start for part in box(op, extents, *numbers)), X.dtype)
+    taken = box(op, X.dims, *numbers)
+    return TensorSpec(tuple(None if part.stop is None else part.stop - part.start for part in taken), X.dtype)
 
 
 SLICE = schema(

@@ -10,6 +10,7 @@ import pytest
 from tazza.device import current_context
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import KERNELS, Array, LaidOut, Spec, Unsupported, find_schema, operator_def
+from tazza.operator.choice import VARIANTS, Variant
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Layout, Opaque, TensorSpec, channels_last
 from tests.check import Case, assert_close, run
 
@@ -68,11 +69,13 @@ def test_wished_layout_of_dW_is_honoured() -> None:
     assert again.layouts["dW"] == wish
 
 
-def test_blocked_input_lets_onednn_choose() -> None:
-    from tazza.engines.onednn.search import variants
-
+def variants(*specs: list[Spec]) -> list[Variant]:
     op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, pad=1))
-    made = variants(op, [spec(IMAGE), spec(FILTERS)], [spec(RESULT)])
+    return VARIANTS["Conv", "cpu", "onednn"](op, *specs)
+
+
+def test_blocked_input_lets_onednn_choose() -> None:
+    made = variants([spec(IMAGE), spec(FILTERS)], [spec(RESULT)])
     assert len(made) > 2
     assert made[0].name.startswith("channels-last ")
     blocked = next(one for one in made if isinstance(one.answer.layouts["Y"], Opaque)).answer.layouts["Y"]
@@ -81,18 +84,11 @@ def test_blocked_input_lets_onednn_choose() -> None:
     assert "X" in found.layouts
 
 
-def test_stored_name_finds_the_variant() -> None:
-    from tazza.engines.onednn.search import find_variant, variants
-
-    op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, pad=1))
+def test_names_of_variants_tell_them_apart() -> None:
     specs: tuple[list[Spec], list[Spec]] = [spec(IMAGE), spec(FILTERS)], [spec(RESULT)]
-    made = variants(op, *specs)
+    made, again = variants(*specs), variants(*specs)
     assert len({one.name for one in made}) == len(made)
-    again = find_variant(op, *specs, made[-1].name)
-    assert again is not None
-    assert again.answer.layouts == made[-1].answer.layouts
-    assert find_variant(op, *specs, "no such variant") is None
-    assert variants(find_schema("Copy").view(operator_def("Copy", ["X"], ["Y"])), [spec((2,))], [spec((2,))]) == []
+    assert [(one.name, one.answer.layouts) for one in made] == [(one.name, one.answer.layouts) for one in again]
 
 
 def test_pads_that_cut_off_are_left_to_others() -> None:

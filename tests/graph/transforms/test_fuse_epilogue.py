@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tazza.graph.text import parse_net, print_net
+from tazza.graph.transform import TRANSFORMS, PassContext
 from tests.rewriting import Rewrite, check_rewrite
 
 DIMS = {"x": (2, 3, 5, 7), "w": (4, 3, 2, 3), "b": (4,), "s": (2, 4, 4, 5)}
@@ -111,3 +113,14 @@ def test_into_what_is_told() -> None:
     made = check_rewrite("fuse_epilogue", CASES[2])
     assert made.gone == {"y": "fused into FusedConv 'z'", "t": "fused into FusedConv 'z'"}
     assert made.origins == (("Conv 'y'", "Sum 't'", "Relu 'z'"),)
+
+
+def test_a_chain_ends_where_no_engine_takes_it() -> None:
+    net = parse_net(f"{IN}\nout: z\n{CONV}\nt = Relu(y)\nu = Tanh(t)\nz = Relu(u)")
+    context = PassContext(takes_epilogue=lambda type, epilogue: "tanh" not in epilogue.text() or type == "FusedFC")
+    made = TRANSFORMS["fuse_epilogue"]().apply(net, context)
+    assert print_net(made.net).splitlines()[2:] == [
+        fused("relu(y)", output="t").replace('"', "'"),
+        "u = Tanh(t)",
+        "z = Relu(u)",
+    ]

@@ -5,32 +5,51 @@ from __future__ import annotations
 from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_layouts, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import PostOp, PrimitiveDescriptor
+from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.fused import FUSED_CONV, epilogue_of
-from tazza.tensor import TensorSpec
+from tazza.tensor import Layout, TensorSpec
+
+RESULT = Part("result")
 
 
 @searched(FUSED_CONV)
 def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
+    """Return the ways to ask; where Y overwrites an S in a layout that nothing fast writes, also to write elsewhere."""
     shape = Geometry.of(op, specs["X"], specs["W"])
     if shape.obstacle is not None:
         return shape.obstacle
     steps = translate_epilogue(epilogue_of(op))
     overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
 
+    def layouts(found: PrimitiveDescriptor) -> dict[str, Layout]:
+        made = conv_layouts(shape, found, specs["W"])
+        return made | ({"S": made["Y"]} if op.operands else {})
+
+    def direct(found: PrimitiveDescriptor) -> LaidOut:
+        return LaidOut(epilogue_launch(found, conv_arguments(specs), steps, overwritten), layouts(found))
+
+    def detour(found: PrimitiveDescriptor) -> LaidOut:
+        main = PrimitiveLaunch(
+            found, {**conv_arguments(specs), "dst": RESULT, **post_ops(steps, found.argument("dst"))[1]}
+        )
+        back = describe("reorder", found.argument("dst"), shape.image(specs["Y"]), attributes=Attributes())
+        copied = PrimitiveLaunch(back, {"src": RESULT, "dst": "Y"})
+        return LaidOut(SequenceLaunch((main, copied)), layouts(found) | {"Y": specs["Y"].layout})
+
     def follow(target: Descriptor) -> tuple[PostOp, ...]:
         return post_ops(steps, target, overwritten)[0]
 
-    def answer(found: PrimitiveDescriptor) -> LaidOut:
-        layouts = conv_layouts(shape, found, specs["W"])
-        if op.operands:
-            layouts["S"] = layouts["Y"]
-        return LaidOut(epilogue_launch(found, conv_arguments(specs), steps, overwritten), layouts)
+    def follow_elsewhere(target: Descriptor) -> tuple[PostOp, ...]:
+        return post_ops(steps, target)[0]
 
-    return Requests(conv_ways(shape, specs, follow, in_place=overwritten is not None), answer)
+    if overwritten is None:
+        return Requests(conv_ways(shape, specs, follow), direct)
+    elsewhere = Requests(conv_ways(shape, specs, follow_elsewhere), detour)
+    return Requests(conv_ways(shape, specs, follow, in_place=True), direct, elsewhere)
 
 
 @onednn(FUSED_CONV, empty="zero")

@@ -140,7 +140,8 @@ def unavailable() -> str | None:
             if isinstance(path, str):
                 _state[named] = path
             elif loaded:
-                _state[named] = f"{loaded[0] if loaded[0] else DISTRIBUTION} is loaded already, so flag onednn_library comes too late"
+                first = loaded[0] if loaded[0] else DISTRIBUTION
+                _state[named] = f"{first} is loaded already, so flag onednn_library comes too late"
             else:
                 _state[named] = open_library(path)
         found = _state[named]

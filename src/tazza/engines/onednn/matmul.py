@@ -13,14 +13,15 @@ from typing import cast
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
-from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import FPMATH, Attributes, Eltwise, PostOp, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.fused import FUSED_MATMUL, epilogue_of
 from tazza.ops.matmul import BATCH_MATMUL, MATMUL
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
+
 
 @dataclass(frozen=True)
 class Side:
@@ -98,53 +99,14 @@ def fused_matmul(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(A B, S ...)."""
     steps = translate_epilogue(epilogue_of(op))
     overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
-    try:
-        return _fused(op, specs, steps, overwritten)
-    except Unimplemented:
-        if overwritten is None:
-            raise
-        return _fused_in_two(op, specs, steps, overwritten)
 
-
-def _fused(op: OpView, specs: dict[str, TensorSpec], steps: tuple[Step, ...], overwritten: int | None) -> LaidOut:
-    found, layouts = _product_then(op, specs, steps, overwritten)
-    operands = post_ops(steps, found.argument("dst"), overwritten)[1]
-    launch = PrimitiveLaunch(found, {"src": "A", "weights": "B", "dst": "Y", **operands})
-    return LaidOut(launch, layouts | ({"S": ROW_MAJOR} if op.operands else {}))
-
-
-def _fused_in_two(op: OpView, specs: dict[str, TensorSpec], steps: tuple[Step, ...], overwritten: int) -> LaidOut:
-    """Return what computes in scratch memory up to the step with the operand that Y overwrites, the rest in Y.
-
-    Raises:
-        Unimplemented: that operand is used twice, or divides.
-    """
-    places = [i for i, step in enumerate(steps) if isinstance(step, WithOperand) and step.position == overwritten]
-    meeting = steps[places[0]].algorithm if len(places) == 1 else ""
-    turned: tuple[Step, ...] = ()
-    if meeting == "binary_sub":
-        turned = (Eltwise("eltwise_linear", -1.0, 0.0),)  # y - s = -(s - y)
-    elif meeting not in ("binary_add", "binary_mul", "binary_max", "binary_min"):
-        raise Unimplemented(f"the output overwrites s{overwritten}, which is used in another way than once with y")
-    before, behind = steps[: places[0]], turned + steps[places[0] + 1 :]
-    found, layouts = _product_then(op, specs, before, None)
-    target = found.argument("dst")
-    product = PrimitiveLaunch(
-        found, {"src": "A", "weights": "B", "dst": Part("y"), **post_ops(before, target, overwritten)[1]}
-    )
-    following, operands = post_ops(behind, target, overwritten)
-    rest = describe("binary", meeting, target, target, target, attributes=Attributes(following))
-    arguments: dict[str | int, Operand] = {"src_0": ("S", overwritten), "src_1": Part("y"), "dst": "Y", **operands}
-    return LaidOut(SequenceLaunch((product, PrimitiveLaunch(rest, arguments))), layouts | {"S": ROW_MAJOR})
-
-
-def _product_then(
-    op: OpView, specs: dict[str, TensorSpec], steps: tuple[Step, ...], overwritten: int | None
-) -> tuple[PrimitiveDescriptor, dict[str, Layout]]:
     def follow(target: Descriptor) -> tuple[PostOp, ...]:
         return post_ops(steps, target, overwritten)[0]
 
-    return _describe_product(_matrix(op, "a", specs["A"]), _matrix(op, "b", specs["B"]), specs["Y"], follow)
+    sides = _matrix(op, "a", specs["A"]), _matrix(op, "b", specs["B"])
+    found, layouts = _describe_product(*sides, specs["Y"], follow)
+    launch = epilogue_launch(found, {"src": "A", "weights": "B", "dst": "Y"}, steps, overwritten)
+    return LaidOut(launch, layouts | ({"S": ROW_MAJOR} if op.operands else {}))
 
 
 @onednn(BATCH_MATMUL, empty="zero")

@@ -1,8 +1,6 @@
 """Variants of one operator: every layout and implementation that may be the fastest, for a plan to time.
 
-    for variant in variants(op, inputs, outputs): time(variant.answer)
-    ...
-    chosen = find_variant(op, inputs, outputs, name)      in another process, from a stored name
+They stand in `tazza.operator.choice.VARIANTS`; names are the same in another process.
 
 Kernels that have a choice register a `Requests` function: it returns the ways to ask oneDNN by name, best first, and
 what makes an answer of what oneDNN found. The kernel itself takes the first fast one.
@@ -12,22 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, name_specs
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, first_fast
-from tazza.operator import KERNELS, LaidOut, OpSchema, OpView, Spec, Unsupported
-from tazza.registry import Registry
+from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
+from tazza.operator.choice import VARIANTS, Variant
 from tazza.tensor import TensorSpec
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Ways to ask for a primitive, by name and best first, and what turns a found one into the kernel's answer."""
+    """Ways to ask for a primitive, by name and best first, and what turns a found one into the kernel's answer.
+
+    `otherwise` has more ways, with an answer of another form; a kernel tries them where these find no fast code.
+    """
 
     ways: Mapping[str, Callable[[], PrimitiveDescriptor]]
     answer: Callable[[PrimitiveDescriptor], LaidOut]
+    otherwise: Requests | None = None
 
     def best(self) -> LaidOut:
         """Return the answer for the first way that finds fast code.
@@ -35,12 +38,15 @@ class Requests:
         Raises:
             Unimplemented: none does.
         """
-        return self.answer(first_fast(self.ways.values()))
+        try:
+            return self.answer(first_fast(self.ways.values()))
+        except Unimplemented:
+            if self.otherwise is None:
+                raise
+            return self.otherwise.best()
 
 
 Ask: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Requests | Unsupported]
-
-SEARCHED: Registry[str, Ask] = Registry("operator with variants on onednn")
 
 
 def searched(*schemas: OpSchema) -> Callable[[Ask], Ask]:
@@ -48,7 +54,7 @@ def searched(*schemas: OpSchema) -> Callable[[Ask], Ask]:
 
     def decorate(ask: Ask) -> Ask:
         for one in schemas:
-            SEARCHED.register(one.type, ask, help=f"{ask.__module__}.{ask.__qualname__}")
+            VARIANTS.register((one.type, "cpu", "onednn"), partial(_variants, ask), help=ask.__qualname__)
         return ask
 
     return decorate
@@ -59,20 +65,10 @@ def best(requests: Requests | Unsupported) -> Answer:
     return requests if isinstance(requests, Unsupported) else requests.best()
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way to run an operator; `name` tells the same way in another process, for the same specs and library."""
-
-    name: str
-    answer: LaidOut
-
-
-def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+def _variants(ask: Ask, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return all variants of an operator for these specs, reference code left out; none where there is no choice."""
-    _ = KERNELS.get((op.type, "cpu", "onednn"))  # imports the file that registers the kernel and its requests
-    ask = SEARCHED.get(op.type)
     specs = name_specs(op, inputs, outputs)
-    if ask is None or isinstance(specs, Unsupported) or any(spec.size == 0 for spec in specs.values()):
+    if isinstance(specs, Unsupported) or any(spec.size == 0 for spec in specs.values()):
         return []
     requests = ask(op, specs)
     if isinstance(requests, Unsupported):
@@ -92,8 +88,3 @@ def _implementations(request: Callable[[], PrimitiveDescriptor]) -> list[Primiti
         return [one for one in request().alternatives() if not one.is_slow]
     except Unimplemented:
         return []
-
-
-def find_variant(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], name: str) -> Variant | None:
-    """Return the variant of that name, or None when this library and processor do not have it."""
-    return next((one for one in variants(op, inputs, outputs) if one.name == name), None)

@@ -71,7 +71,8 @@ def _folded(graph: Graph, layer: Node, node: Node, weights: list[Value], order: 
     """Add the operator that folds `node` into the weights W and maybe b, and return the new W and b."""
     type, letters, arguments = FOLDS[node.type]
     parameters = [value for value in map(node.input, letters) if value is not None]
-    first = layer.inputs[2].name if len(layer.inputs) > 2 else f"{layer.outputs[0].name}_bias"
+    biases = layer.inputs[2:]
+    first = biases[0].name if biases else f"{layer.outputs[0].name}_bias"
     made = [
         graph.fresh(weights[0], f"{layer.inputs[1].name}_folded"),
         graph.fresh(parameters[0], f"{first}_folded"),

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from tazza.graph.composition import LONGEST, compose, formulas
 from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
+from tazza.operator import Expression
 from tazza.ops.fused import FUSED
 
 
@@ -39,19 +40,20 @@ class FuseEpilogue(Transform):
             and all(value is tail or _operand(node, value) for value in node.inputs)
             and not any(_takes_it_later(layer, node, value) for value in node.inputs)
             and graph.movable(layer, node.order, [*partial, node])
+            and _taken(graph, [*partial, node])
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
         """There is an epilogue, its text is short enough, and the result has not the fixed name of an input."""
         if len(match) < 2:
             return False
-        text, operands = _epilogue(graph, match)
-        return len(text) <= LONGEST and not overwrites(match[-1].outputs, (*match[0].inputs, *operands))
+        expression, operands = _epilogue(graph, match)
+        return len(expression.text()) <= LONGEST and not overwrites(match[-1].outputs, (*match[0].inputs, *operands))
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the fused operator in place of the last node."""
         layer, result = match[0], match[-1].outputs[0]
-        text, operands = _epilogue(graph, match)
+        expression, operands = _epilogue(graph, match)
         graph.remove(*match)
         graph.add(
             FUSED[layer.type],
@@ -61,7 +63,7 @@ class FuseEpilogue(Transform):
             order=(*match[-1].order, 0),
             origins=[origin for node in match for origin in node.origins],
             operands=len(operands),
-            epilogue=text,
+            epilogue=expression.text(),
         )
         for node in match[:-1]:
             graph.explain(node.outputs[0], "fused into", result)
@@ -87,11 +89,16 @@ def _takes_it_later(layer: Node, node: Node, value: Value) -> bool:
     )
 
 
-def _epilogue(graph: Graph, match: Sequence[Node]) -> tuple[str, list[Value]]:
+def _taken(graph: Graph, match: Sequence[Node]) -> bool:
+    judge = graph.context.takes_epilogue
+    return judge is None or judge(FUSED[match[0].type], _epilogue(graph, match)[0])
+
+
+def _epilogue(graph: Graph, match: Sequence[Node]) -> tuple[Expression, list[Value]]:
     """Return the formula over y, s0, s1 ... and the operands; one whose memory Y may take comes first."""
     layer, *others = match
     inner = {node.outputs[0] for node in match}
     operands = list(dict.fromkeys(value for node in others for value in node.inputs if value not in inner))
     operands.sort(key=lambda value: not graph.dies_at(value, others[-1]))
     names = {value: f"s{number}" for number, value in enumerate(operands)} | {layer.outputs[0]: "y"}
-    return compose(others, names)[others[-1].outputs[0]].text(), operands
+    return compose(others, names)[others[-1].outputs[0]], operands

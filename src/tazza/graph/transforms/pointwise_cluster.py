@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tazza.graph.composition import LONGEST, broadcasts_plainly, compose, formulas
 from tazza.graph.graph import Graph, Node, Value
@@ -22,6 +23,10 @@ class PointwiseCluster(Transform):
     So whoever reads from the cluster must run after that node: then no path leaves the cluster and comes back.
     """
 
+    def __init__(self) -> None:
+        """Start without a cluster."""
+        self._made = _Cluster([], [], [])
+
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """Pointwise float32 nodes of one device and result shape."""
         if not _may_join(graph, node):
@@ -40,29 +45,36 @@ class PointwiseCluster(Transform):
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
         """At least two nodes, and texts that are short enough."""
-        del graph
-        return len(match) > 1 and all(len(text) <= LONGEST for text in _cluster(match)[2])
+        if len(match) < 2:
+            return False
+        self._made = _cluster(graph, sorted(match, key=lambda node: node.order))
+        return all(len(text) <= LONGEST for text in self._made.texts)
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put one Pointwise in place of the last node."""
-        nodes = sorted(match, key=lambda node: node.order)
-        inputs, outputs, _ = _cluster(nodes)
-        # The first input is the one whose memory the result may take.
-        inputs.sort(key=lambda value: not (graph.dies_at(value, nodes[-1]) and value.spec == outputs[0].spec))
-        texts = _texts(nodes, inputs, outputs)
+        nodes, cluster = sorted(match, key=lambda node: node.order), self._made
         graph.remove(*nodes)
         made = graph.add(
             "Pointwise",
-            inputs,
-            outputs,
+            cluster.inputs,
+            cluster.outputs,
             like=nodes[-1],
             order=(*nodes[-1].order, 0),
             origins=[origin for node in nodes for origin in node.origins],
             copy_arguments=False,
-            expressions=texts,
+            expressions=cluster.texts,
         )
-        for value in (value for node in nodes for value in node.outputs if value not in outputs):
+        for value in (value for node in nodes for value in node.outputs if value not in cluster.outputs):
             graph.explain(value, "fused into", made.outputs[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """What a cluster reads, what others need of it, and the formulas of that."""
+
+    inputs: list[Value]
+    outputs: list[Value]
+    texts: list[str]
 
 
 def _may_join(graph: Graph, node: Node) -> bool:
@@ -87,19 +99,15 @@ def _inputs(nodes: Sequence[Node]) -> list[Value]:
     return list(dict.fromkeys(value for node in nodes for value in node.inputs if value not in made))
 
 
-def _cluster(match: Sequence[Node]) -> tuple[list[Value], list[Value], list[str]]:
-    """Return what a cluster reads, what others need of it, and the formulas of that."""
-    nodes = sorted(match, key=lambda node: node.order)
-    inputs = _inputs(nodes)
+def _cluster(graph: Graph, nodes: Sequence[Node]) -> _Cluster:
     outputs = [
         value
         for node in nodes
         for value in node.outputs
         if value.kept or any(reader not in nodes for reader in value.readers)
     ]
-    return inputs, outputs, _texts(nodes, inputs, outputs)
-
-
-def _texts(nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value]) -> list[str]:
+    inputs, result = _inputs(nodes), nodes[0].outputs[0].spec
+    # The first input is the one whose memory a result may take.
+    inputs.sort(key=lambda value: not (graph.dies_at(value, nodes[-1]) and value.spec == result))
     known = compose(nodes, {value: f"x{number}" for number, value in enumerate(inputs)})
-    return [known[value].text() for value in outputs]
+    return _Cluster(inputs, outputs, [known[value].text() for value in outputs])
