@@ -360,7 +360,7 @@ def shapes() -> list[tuple[str, list[Call]]]:
         (
             "SliceGradient",
             [
-                *(Call({"X": x, "dY": cut(x, *box)}, ["dX"], dict(zip(("starts", "ends"), box))) for box in boxes),
+                *(Call({"X": x, "dY": cut(x, *box)}, ["dX"], {"starts": box[0], "ends": box[1]}) for box in boxes),
                 Call({"X": i, "starts": starts, "ends": ends, "dY": i[:, 1:3].copy()}, ["dX"], {}),
             ],
         ),
@@ -369,34 +369,41 @@ def shapes() -> list[tuple[str, list[Call]]]:
 
 def cut(x: Any, starts: list[int], ends: list[int]) -> Any:
     """Return what Slice cuts out of x: numbers below 0 count from behind the last element."""
-    pairs = zip(starts, ends, x.shape)
-    return x[tuple(slice(*(n if n >= 0 else n + 1 + extent for n in (a, b))) for a, b, extent in pairs)].copy()
+
+    def place(axis: int, number: int) -> int:
+        return number if number >= 0 else number + 1 + int(x.shape[axis])
+
+    return x[tuple(slice(place(i, start), place(i, ends[i])) for i, start in enumerate(starts))].copy()
 
 
 def reductions() -> list[tuple[str, list[Call]]]:
     """Reductions over axes, of numbers of which several are the largest or smallest, and their gradients."""
-    x = np.round(signed(2, 3, 5) * 2) + np.float32(0.5)
+    x = halves(2, 3, 5)
     arguments: list[dict[str, Any]] = [{}, {"axes": [1]}, {"axes": [-1, 0], "keepdims": 0}]
     slopes = [signed(1, 1, 1), signed(2, 1, 5), signed(3)]
+    reduced: list[Any] = [(None, True), (1, True), ((0, 2), False)]
     found: list[tuple[str, list[Call]]] = []
-    for name, function in REDUCTIONS.items():
-        of_x = [function(x, None, True), function(x, 1, True), function(x, (0, 2), False)]
-        calls = [Call({"dY": dy, "X": x, "Y": y}, ["dX"], a) for a, dy, y in zip(arguments, slopes, of_x)]
+    for name in ("Sum", "Mean", "Max", "Min", "L1", "L2"):
+        of_x = [reduction(name, x, *where) for where in reduced]
+        back: list[dict[str, Any]] = [{"dY": slopes[i], "X": x, "Y": y} for i, y in enumerate(of_x)]
         found.append((f"Reduce{name}", [Call({"X": x}, ["Y"], args) for args in arguments]))
-        found.append((f"Reduce{name}Gradient", calls))
-    numbers_of = [Call({"X": x}, ["Y"], args) for args in ({}, {"average": 1})]
-    return [*found, ("SumElements", numbers_of), ("SumSqrElements", numbers_of)]
+        found.append((f"Reduce{name}Gradient", [Call(back[i], ["dX"], args) for i, args in enumerate(arguments)]))
+    sums = [Call({"X": x}, ["Y"], args) for args in ({}, {"average": 1})]
+    return [*found, ("SumElements", sums), ("SumSqrElements", sums)]
 
 
-REDUCTIONS: dict[str, Any] = {
-    "Sum": lambda x, axis, keep: x.sum(axis, keepdims=keep),
-    "Mean": lambda x, axis, keep: x.mean(axis, keepdims=keep),
-    "Max": lambda x, axis, keep: x.max(axis, keepdims=keep),
-    "Min": lambda x, axis, keep: x.min(axis, keepdims=keep),
-    "L1": lambda x, axis, keep: np.abs(x).sum(axis, keepdims=keep),
-    "L2": lambda x, axis, keep: np.sqrt((x * x).sum(axis, keepdims=keep)),
-}
-"""Name -> the reduction, of float32 in float32."""
+def halves(*shape: int) -> Any:
+    """Return few different float32 numbers, none of them 0."""
+    return (signed(*shape) * 2).round() + np.float32(0.5)
+
+
+def reduction(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return the reduction of x in float32."""
+    if name == "L1":
+        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    if name == "L2":
+        return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+    return getattr(x, name.lower())(axis=axis, keepdims=keepdims)
 
 
 def transposed_convolutions() -> list[tuple[str, list[Call]]]:
@@ -439,7 +446,8 @@ def resizes() -> list[tuple[str, list[Call]]]:
     found: list[tuple[str, list[Call]]] = []
     for name in ("ResizeNearest", "UpsampleBilinear"):
         more = [({"X": LAST, "scales": scales}, dict(NHWC), (2, 4, 11, 6))] if name == "ResizeNearest" else []
-        cases = [({"X": IMAGE}, one, (2, 6, 7, 3)), ({"X": IMAGE, "scales": scales}, {}, (2, 6, 4, 11)), *more]
+        both: Any = {"X": IMAGE, "scales": scales}
+        cases: list[Any] = [({"X": IMAGE}, one, (2, 6, 7, 3)), (both, {}, (2, 6, 4, 11)), *more]
         found.append((name, [Call(inputs, ["Y"], args) for inputs, args, _ in cases]))
         back = [Call({"dY": signed(*shape), **inputs}, ["dX"], args) for inputs, args, shape in cases]
         found.append((f"{name}Gradient", back))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tazza.models.model import Model
 from tazza.models.optimizer import sgd
 from tazza.models.training import seed_operators
 from tazza.models.zoo import CLASSIFIERS
-from tazza.operator import Spec
+from tazza.operator import Array, Spec
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
 
@@ -38,6 +38,18 @@ def specs_of(model: Model, shape: tuple[int, ...]) -> dict[str, Spec]:
     return found
 
 
+def spread(before: Workspace, after: Workspace, name: str, random: np.random.Generator) -> None:
+    """Move each number of a float32 blob a little, and give both workspaces the same."""
+    value = before.fetch(name)
+    if not isinstance(value, np.ndarray):
+        return
+    array = cast("Array", value)
+    if array.dtype == np.float32:
+        array = array + np.abs(random.standard_normal(array.shape).astype(np.float32)) / 50
+        before.feed(name, array)
+        after.feed(name, array)
+
+
 def run_both(model: Model, made: Rewritten, shape: tuple[int, ...]) -> tuple[Workspace, Workspace]:
     """Run the net before and after twice, from the same parameters, which are spread a little."""
     random = np.random.default_rng(0)
@@ -45,11 +57,7 @@ def run_both(model: Model, made: Rewritten, shape: tuple[int, ...]) -> tuple[Wor
     for workspace in (before, after):
         workspace.run_net_once(model.init_net.proto)
     for name in before.blob_names():
-        value = before.fetch(name)
-        if isinstance(value, np.ndarray) and value.dtype == np.float32:
-            value = value + np.abs(random.standard_normal(value.shape).astype(np.float32)) / 50
-            before.feed(name, value)
-            after.feed(name, value)
+        spread(before, after, name, random)
     data = random.standard_normal(shape).astype(np.float32)
     label = random.integers(0, 5, BATCH).astype(np.int32)
     for workspace in (before, after):

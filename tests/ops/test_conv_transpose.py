@@ -41,8 +41,7 @@ def spread(
             one = X[(slice(None), c, *place)].astype(np.float64).reshape(-1, *[1] * D)
             Y[(slice(None), c // (C // group) * of_group + m, *where)] += one * W[c, m]
         inner = tuple(slice(h, n - t) for h, n, t in zip(around[:D], sizes, around[D:], strict=True))
-        Y = Y[(..., *inner)]
-        return Y if b is None else Y + b.reshape(-1, *[1] * D)
+        return Y[(..., *inner)] + (0 if b is None else b.reshape(-1, *[1] * D))
 
     return function
 
@@ -136,7 +135,7 @@ def test_it_is_what_a_convolution_does_backward() -> None:
     """The dX of one with the same arguments; W (M, C/G, k...) there is W (C, M/G, k...) here."""
     args: dict[str, Any] = {"kernels": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "group": 2}
     X, W, dY = values(2, 4, 7, 5), values(6, 2, 3, 2), values(2, 6, 4, 5)
-    dX = run_op("ConvGradient", X, W, dY, no_bias=1, outputs=2, **args)[1]
+    dX = run_op("ConvGradient", X, W, dY, no_bias=1, outputs=2, engine="reference", **args)[1]
     assert_close(run_op("ConvTranspose", dY, W, **args), dX)
 
 

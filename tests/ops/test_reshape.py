@@ -38,7 +38,11 @@ def shaped(*shape: int) -> Any:
 
 def reshaped(*shape: int, of: type = np.int64) -> Any:
     """Return the same with the old shape as a second output."""
-    return lambda X, *_: [shaped(*shape)(X), np.array(X.shape, of)]
+
+    def function(X: Array, *_: Array) -> list[Array]:
+        return [shaped(*shape)(X), np.array(X.shape, of)]
+
+    return function
 
 
 X = values(2, 3, 4)
@@ -171,14 +175,21 @@ def test_unknown_dimensions() -> None:
     found = reshape.infer_specs(by_input, [partly, TensorSpec((2,), DataType.INT64)])
     assert (_dims(found.specs), found.reads) == ([(None, None), (3,)], {"new_shape"})
     assert _dims(reshape.infer_specs(by_input, [partly, TensorSpec(None, DataType.INT64)]).specs) == [None, (3,)]
-    for type, args, wanted in (
+
+
+@pytest.mark.parametrize(
+    ("type", "args", "wanted"),
+    [
         ("Flatten", {}, (2, None)),
         ("FlattenToVec", {}, (None,)),
         ("ExpandDims", {"dims": [1]}, (2, 1, None, 4)),
-    ):
-        schema = find_schema(type)
-        op = schema.view(operator_def(type, ["x"], ["y"], **args))
-        assert _dims(schema.infer_specs(op, [partly]).specs) == [wanted]
+        ("Squeeze", {"dims": [1]}, (2, 4)),
+    ],
+)
+def test_unknown_sizes(type: str, args: dict[str, Any], wanted: tuple[int | None, ...]) -> None:
+    schema = find_schema(type)
+    op = schema.view(operator_def(type, ["x"], ["y"], **args))
+    assert _dims(schema.infer_specs(op, [TensorSpec((2, None, 4), DataType.FLOAT)]).specs) == [wanted]
 
 
 def _dims(specs: Any) -> list[Any]:

@@ -27,9 +27,10 @@ def taken(*ranges: range) -> Any:
     """Return a function that takes these numbers along the first axes."""
 
     def function(X: Array, *_: Array) -> Array:
+        rest = X
         for axis, numbers in enumerate(ranges):
-            X = X.take(list(numbers), axis)
-        return X
+            rest = rest.take(list(numbers), axis)
+        return rest
 
     return function
 

@@ -35,7 +35,11 @@ def cut(axis: int, *extents: int) -> Any:
 
 def unstacked(axis: int, count: int) -> Any:
     """Return a function that gives one part for each element along an axis, without that axis."""
-    return lambda X, *_: [X.take(i, axis) for i in range(count)]
+
+    def function(X: Array, *_: Array) -> list[Array]:
+        return [X.take(i, axis) for i in range(count)]
+
+    return function
 
 
 X = values(2, 6, 5, 4)

@@ -9,6 +9,7 @@ from typing import cast
 from tazza.device import Context
 from tazza.errors import UnsupportedError
 from tazza.operator.engine import Candidate, why_unavailable
+from tazza.operator.index import load_kernel
 from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
 from tazza.operator.native import native_kernel
 from tazza.operator.schema import Spec, logical
@@ -56,7 +57,7 @@ class Variant:
 
 
 VARIANTS: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec], Sequence[Spec]], list[Variant]]] = Registry(
-    "variants of kernel (operator, device, engine)"
+    "variants of kernel (operator, device, engine)", loader=load_kernel
 )
 """What else a kernel could answer, for who searches the fastest; filled by engines beside their kernels."""
 

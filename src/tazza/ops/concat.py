@@ -125,7 +125,7 @@ def _declare(type: str) -> OpSchema:
         type,
         """Y = X0, X1 ... one behind the other along `axis`; split_info = their extents along it.
 
-        The extents of all other axes are equal. With `add_axis` all have one shape, and are stacked along a new one.""",
+        The extents of all other axes are equal. With `add_axis` all have one shape and are stacked along a new one.""",
         inputs=[blob("X", variadic=True, doc="any element type, one for all")],
         outputs=[blob("Y", "X"), blob("split_info", DataType.INT32, host=True, doc="A0, A1 ...; 1s with add_axis")],
         args=[*JOIN_ARGS, arg("split", list[int], [], doc="no effect; the gradient of Split brings it")],

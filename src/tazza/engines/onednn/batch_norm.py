@@ -101,13 +101,13 @@ def _blend(
     return PrimitiveLaunch(found, {number: first, number + 1: second, "dst": target})
 
 
-@onednn(SPATIAL_BN_GRADIENT)
+@onednn(SPATIAL_BN_GRADIENT, empty="zero")
 def spatial_bn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """dX, dscale and dbias from X, dY and the pair that the forward operator took."""
     return _gradient(op, specs, ("dX", "dY"))
 
 
-@onednn(SPATIAL_BN_RELU_GRADIENT)
+@onednn(SPATIAL_BN_RELU_GRADIENT, empty="zero")
 def spatial_bn_relu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """The same for dY where Y > 0, else 0, which is put into dX and overwritten there."""
     return _gradient(op, specs, ("dX", "dX"))

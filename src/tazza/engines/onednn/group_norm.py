@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
@@ -23,7 +24,7 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.group_norm import GROUP_NORM, GROUP_NORM_GRADIENT
-from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor import ROW_MAJOR, TensorSpec
 
 STANDARD: dict[str | int, Operand] = {"mean": Constant(0.0), "variance": Constant(1.0)}
 """Statistics with which batch normalization changes nothing but scale and shift."""
@@ -31,20 +32,41 @@ STANDARD: dict[str | int, Operand] = {"mean": Constant(0.0), "variance": Constan
 
 @dataclass(frozen=True)
 class Groups:
-    """A batch of images, dense with the channels first, and the rows that its groups are."""
+    """A batch of images as it lies, the same dense with the channels first, and the rows that its groups are then."""
 
+    shown: Descriptor
     image: Descriptor
     rows: Descriptor
-    layout: Layout
-    """That of the blobs; not row-major with order NHWC."""
 
     @classmethod
-    def of(cls, op: OpView, X: TensorSpec, group: int) -> Groups:
-        """Return the groups of a blob X that is to lie so."""
-        order = Order.of(op, X)
-        N, C, *spatial = order.see(TensorSpec(X.shape, X.dtype)).dims
-        image = Descriptor.of((N, C, *spatial), X.dtype)
-        return cls(image, Descriptor.of((N * group, X.size // (N * group)), X.dtype), order.layout(image))
+    def of(cls, op: OpView, X: TensorSpec, group: int | None = None) -> Groups:
+        """Return the groups of a blob X; each channel is one by default."""
+        shown = Order.of(op, X).see(X)
+        N, C, *spatial = shown.dims
+        count = N * (C if group is None else group)
+        return cls(shown, Descriptor.of((N, C, *spatial), X.dtype), Descriptor.of((count, X.size // count), X.dtype))
+
+    @property
+    def direct(self) -> bool:
+        """Whether the blobs can be used as they lie; else the steps work in scratch memory, between reorders."""
+        return self.shown.layout() == self.image.layout()
+
+    def inside(self, letter: str) -> Operand:
+        """Return the place of a blob whose channels come first."""
+        return letter if self.direct else Part(f"{letter} in rows")
+
+    def enter(self, *letters: str) -> tuple[PrimitiveLaunch, ...]:
+        """Return the steps that bring blobs inside."""
+        found = None if self.direct else reorder(self.shown, self.image)
+        return (
+            () if found is None else tuple(PrimitiveLaunch(found, {"src": x, "dst": self.inside(x)}) for x in letters)
+        )
+
+    def leave(self, letter: str) -> tuple[PrimitiveLaunch, ...]:
+        """Return the steps that bring a blob back to how it is to lie."""
+        if self.direct:
+            return ()
+        return (PrimitiveLaunch(reorder(self.image, self.shown), {"src": self.inside(letter), "dst": letter}),)
 
     @property
     def statistics(self) -> Descriptor:
@@ -52,11 +74,12 @@ class Groups:
         return per_row(self.rows)
 
     def affine(self, scale: str, shift: str) -> PrimitiveLaunch:
-        """Return what computes Y = scale * Y + shift by channel, in place."""
+        """Return what computes Y = scale * Y + shift by channel, in place and inside."""
+        y = self.inside("Y")
         flags = affine_flags() | constant("dnnl_use_global_stats")
         operation = "batch_normalization_forward"
         found = describe(operation, "forward_inference", self.image, self.image, 0.0, flags)
-        return PrimitiveLaunch(found, {**STANDARD, "src": "Y", "dst": "Y", "scale": scale, "shift": shift})
+        return PrimitiveLaunch(found, {**STANDARD, "src": y, "dst": y, "scale": scale, "shift": shift})
 
     def affine_backward(self, arguments: dict[str | int, Operand]) -> PrimitiveLaunch:
         """Return the gradient of that: diff_src = scale * diff_dst, and the sums diff_scale and diff_shift."""
@@ -73,9 +96,12 @@ def normalize_groups(
     """Return the steps from X to Y, mean and inv_std; a `Part` stands for one that is not asked for."""
     found = describe_rows(groups.rows, training=True, epsilon=epsilon, flags=0)
     one = groups.statistics
+    images: dict[str | int, Operand] = {"src": groups.inside("X"), "dst": groups.inside("Y")}
     return (
-        PrimitiveLaunch(found, {"src": "X", "dst": "Y", "mean": mean, "variance": inv_std}),
+        *groups.enter("X"),
+        PrimitiveLaunch(found, {**images, "mean": mean, "variance": inv_std}),
         groups.affine(scale, shift),
+        *groups.leave("Y"),
         *inverse_roots(one, epsilon, inv_std),
     )
 
@@ -90,24 +116,34 @@ def inverse_roots(one: Descriptor, epsilon: float, variance: Operand) -> tuple[P
     )
 
 
-def normalize_groups_backward(groups: Groups, scale: str, dscale: str, dshift: str) -> tuple[PrimitiveLaunch, ...]:
+def normalize_groups_backward(
+    groups: Groups, scale: str, dscale: str, dshift: str, *, epsilon: float | None = None
+) -> tuple[PrimitiveLaunch, ...]:
     """Return the steps from X, dY, mean and inv_std to dX and the gradients of scale and shift.
 
-    Z is kept in the memory of dX until the last step.
+    With `epsilon` there are no mean and inv_std: they are computed again. Z is kept in the memory of dX until the last
+    step.
     """
-    known = constant("dnnl_use_global_stats")
-    given: dict[str | int, Operand] = {"src": "X", "mean": "mean", "variance": VARIANCE}
-    dz = Part("dZ")
+    again, dz = epsilon is not None, Part("dZ")
+    added = 0.0 if epsilon is None else epsilon
+    dx = groups.inside("dX")
+    given: dict[str | int, Operand] = {
+        "src": groups.inside("X"),
+        "mean": Part("mean") if again else "mean",
+        "variance": VARIANCE,
+    }
     affine: dict[str | int, Operand] = {"scale": scale, "diff_scale": dscale, "diff_shift": dshift}
-    return (
-        pointwise("eltwise_pow", 1.0, -2.0, groups.statistics, "inv_std", VARIANCE),
-        PrimitiveLaunch(describe_rows(groups.rows, training=False, epsilon=0.0, flags=known), {**given, "dst": "dX"}),
-        groups.affine_backward({"src": "dX", "diff_dst": "dY", "diff_src": dz, **affine}),
-        PrimitiveLaunch(
-            describe_rows_backward(groups.rows, parameters=False, flags=0),
-            {**given, "diff_dst": dz, "diff_src": "dX"},
-        ),
+    flags = 0 if again else constant("dnnl_use_global_stats")
+    forward = describe_rows(groups.rows, training=again, epsilon=added, flags=flags)
+    backward = describe_rows_backward(groups.rows, parameters=False, flags=0, epsilon=added)
+    steps = (
+        *groups.enter("X", "dY"),
+        PrimitiveLaunch(forward, {**given, "dst": dx}),
+        groups.affine_backward({"src": dx, "diff_dst": groups.inside("dY"), "diff_src": dz, **affine}),
+        PrimitiveLaunch(backward, {**given, "diff_dst": dz, "diff_src": dx}),
+        *groups.leave("dX"),
     )
+    return steps if again else (pointwise("eltwise_pow", 1.0, -2.0, groups.statistics, "inv_std", VARIANCE), *steps)
 
 
 @onednn(GROUP_NORM, empty="zero")
@@ -116,7 +152,7 @@ def group_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     groups = Groups.of(op, specs["X"], op.group)
     given = ("mean", "inv_std") if "inv_std" in specs else (Part("mean"), VARIANCE)
     steps = normalize_groups(groups, op.epsilon, "gamma", "beta", *given)
-    layouts = {"gamma": ROW_MAJOR, "beta": ROW_MAJOR, "X": groups.layout, "Y": groups.layout}
+    layouts = {"gamma": ROW_MAJOR, "beta": ROW_MAJOR, "Y": specs["X"].layout}
     return LaidOut(SequenceLaunch(steps), layouts)
 
 
@@ -126,4 +162,4 @@ def group_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     groups = Groups.of(op, specs["X"], op.group)
     steps = normalize_groups_backward(groups, "gamma", "dgamma", "dbeta")
     vectors = dict.fromkeys(("gamma", "mean", "inv_std"), ROW_MAJOR)
-    return LaidOut(SequenceLaunch(steps), vectors | dict.fromkeys(("X", "dY", "dX"), groups.layout))
+    return LaidOut(SequenceLaunch(steps), vectors | dict.fromkeys(("dY", "dX"), specs["X"].layout))

@@ -50,16 +50,18 @@ def describe_rows(rows: Descriptor, *, training: bool, epsilon: float, flags: in
     return found
 
 
-def describe_rows_backward(rows: Descriptor, *, parameters: bool, flags: int) -> PrimitiveDescriptor:
-    """Return the primitive descriptor of the gradient, with those of scale and shift if asked for; epsilon is 0.
+def describe_rows_backward(
+    rows: Descriptor, *, parameters: bool, flags: int, epsilon: float = 0.0
+) -> PrimitiveDescriptor:
+    """Return the primitive descriptor of the gradient, with those of scale and shift if asked for.
 
     Raises:
         Unimplemented: oneDNN has nothing but its reference code.
     """
     kind = "backward" if parameters else "backward_data"
-    forward = describe_rows(rows, training=True, epsilon=0.0, flags=flags)
+    forward = describe_rows(rows, training=True, epsilon=epsilon, flags=flags)
     operation = "layer_normalization_backward"
-    found = describe(operation, kind, rows, rows, rows, statistics(rows), 0.0, flags, forward)
+    found = describe(operation, kind, rows, rows, rows, statistics(rows), epsilon, flags, forward)
     if found.is_slow:
         raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
     return found

@@ -11,6 +11,7 @@ what the last one found out:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -25,8 +26,8 @@ from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Tensor, TensorSpec
 
-MOST_PASSES = 8
-"""Passes over a region until its layouts are settled; each pins at least one blob, most regions need two."""
+MOST_CHANGES = 3
+"""How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""
 
 
 Chooser = Callable[[OpView, Sequence[Candidate], Context, Sequence[Spec], Sequence[Spec]], Chosen]
@@ -110,7 +111,8 @@ def compile_region(
     written = frozenset(name for op in region.ops for name in op.output)
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
-    for _ in range(MOST_PASSES):
+    changes: Counter[str] = Counter()
+    while True:
         state = _State(region, context, read, choose, stored, pinned, written)
         state.wishes = _wishes(region)
         for name in region.inputs:
@@ -127,11 +129,12 @@ def compile_region(
             name: layout
             for name, layout in _storage(state, specs).items()
             if name in movable and name not in pinned and stored.get(name, specs[name].layout) != layout
+            if changes[name] < MOST_CHANGES
         }
         if not settled:
             return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived))
         stored.update(settled)
-    raise SchemaError(f"layouts were not settled after {MOST_PASSES} passes")
+        changes.update(settled.keys())
 
 
 def _located(state: _State, position: int) -> None:

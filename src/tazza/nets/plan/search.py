@@ -27,7 +27,7 @@ from tazza.nets.plan.program import Program
 from tazza.operator import Array, Candidate, Chosen, Launch, Operands, OpView, Spec, choose_kernel
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.reorder import bind_reorder
-from tazza.operator.schema import gather
+from tazza.operator.schema import gather, logical
 from tazza.runtime.files import write_bytes_atomically
 from tazza.runtime.flags import flag
 from tazza.runtime.log import logger
@@ -88,7 +88,7 @@ class _Search:
         found = look(op, inputs, outputs)
         if not found:
             return chosen
-        key = _key(op, chosen, inputs, outputs)
+        key = _key(op, chosen, _judged(op, found, inputs), outputs)
         name = self._found.get(key, stored().get(key))
         best = next((variant for variant in found if variant.name == name), None)
         if best is None:
@@ -180,7 +180,17 @@ def _no_generator() -> Any:
     raise UnsupportedError("operators that draw random numbers have no variants")
 
 
-def _key(op: OpView, chosen: Chosen, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
+def _judged(op: OpView, found: Sequence[Variant], inputs: Sequence[Spec]) -> list[Spec | None]:
+    """Return the inputs as far as they matter: weights lie as a variant wants them, whatever they are now."""
+    wanted = {letter for variant in found for letter in variant.answer.layouts}
+    data = op.input_slots[0]
+    return [
+        logical(spec) if letter in wanted and letter != data else spec
+        for letter, spec in zip(op.input_slots, inputs, strict=True)
+    ]
+
+
+def _key(op: OpView, chosen: Chosen, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> str:
     arguments = sorted((name, repr(value)) for name, value in op.arguments.items())
     parts = (processor(), chosen.kernel.engine, thread_count(), op.type, op.input_slots, arguments, inputs, outputs)
     return hashlib.sha256(repr(parts).encode()).hexdigest()

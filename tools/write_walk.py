@@ -1,0 +1,59 @@
+"""Run the sessions in docs/walk, and write what they print into them: `python tools/write_walk.py`.
+
+The blocks marked `pycon` of all chapters, in the order of the chapters, are one session. A line `>>> source` is run, and
+the lines below it become what it printed. `tests/docs/test_walk.py` runs the same blocks and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import traceback
+from pathlib import Path
+from typing import Any
+
+WALK = Path(__file__).parent.parent / "docs" / "walk"
+BLOCK = re.compile(r"(?<=```pycon\n).*?(?=```)", re.DOTALL)
+
+
+def chapters() -> list[Path]:
+    """Return the chapters in order."""
+    return sorted(WALK.glob("[0-9]-*.md"))
+
+
+def rewrite(text: str, names: dict[str, Any]) -> str:
+    """Return the text of a chapter with what its blocks print; they run in `names`."""
+    return BLOCK.sub(lambda found: _rerun(found[0], names), text)
+
+
+def _rerun(block: str, names: dict[str, Any]) -> str:
+    lines: list[str] = []
+    for example in doctest.DocTestParser().get_examples(block):
+        first, *others = example.source.splitlines()
+        lines += [f">>> {first}", *(f"... {line}" if line else "..." for line in others)]
+        lines += _printed(example.source, names).splitlines()
+    return "\n".join([*lines, ""])
+
+
+def _printed(source: str, names: dict[str, Any]) -> str:
+    """Return what the interpreter would print, in the form that doctest compares with."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        try:
+            exec(compile(source, "<walk>", "single"), names)
+        except Exception as error:
+            return "Traceback (most recent call last):\n    ...\n" + "".join(traceback.format_exception_only(error))
+    return re.sub(r"(?m)^$(?!\Z)", "<BLANKLINE>", output.getvalue())
+
+
+def main() -> None:
+    """Rewrite all chapters."""
+    names: dict[str, Any] = {"__name__": "__walk__"}
+    for path in chapters():
+        path.write_text(rewrite(path.read_text(encoding="utf-8"), names), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
