@@ -1,8 +1,8 @@
 """One arena for values that live one after the other: offsets, so that no two living values overlap.
 
 The largest value is placed first, each at the lowest offset where nothing that lives at the same time lies: greedy by
-size, which for nets comes within a few percent of the lower bound, the largest sum of what lives at one time (Pisarchyk,
-Lee 2020, arXiv 2001.03288, section 5).
+size, which for nets comes within a few percent of the lower bound, the largest sum of what lives at one time
+(Pisarchyk, Lee 2020, arXiv 2001.03288, section 5).
 """
 
 from __future__ import annotations

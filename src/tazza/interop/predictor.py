@@ -28,12 +28,15 @@ from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor import ROW_MAJOR, Blob, DataType, Tensor
 from tazza.workspace import Workspace, feedable, put, take
 
 SEATS = flag(
     "predictor_seats", 0, "how many threads run one predictor at a time; 0: as many as the process has", minimum=0
 )
+
+_RECHECK_S = 0.05
+"""Who waits for a seat looks again after this time: a seat may come back just before its waiting is noticed."""
 
 Source = NetDef | str | os.PathLike[str]
 """A net, or the file that holds one."""
@@ -89,9 +92,11 @@ class Predictor(Closing):
         self._dtypes = {name: _dtypes(predict_net, name) for name in self.inputs}
         self.definition = self._planned(predict_net)
         self._closed = False
+        self._names = frozenset(self.inputs)
         self._seats = [_Seat(self, None)]
         self._free = list(self._seats)
         self._changed = threading.Condition()
+        self._waiting = 0
 
     def _planned(self, net: NetDef) -> NetDef:
         """Return the net as it will run: compiled, unless its type says that it shall run otherwise."""
@@ -131,35 +136,46 @@ class Predictor(Closing):
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
-        if values is not None and not isinstance(cast("object", values), Mapping):
-            kind = type(values).__name__
-            raise ArgumentError(f"{self!r} takes inputs by name, not a {kind}", hint=f"run({self.inputs[0]}=...)")
-        given = dict(values) if values is not None else {}
-        twice = sorted(given.keys() & named.keys())
-        if twice:
-            raise ArgumentError(f"input {twice[0]!r} is given twice", hint="pass it in the mapping or by name")
-        given |= named
-        self._check_names(given)
-        arrays = {name: self._checked(name, value) for name, value in given.items()}
+        given = named if values is None else self._merged(values, named)
+        if given.keys() != self._names:
+            self._check_names(given)
         seat = self._take_seat()
         try:
-            return seat.run(arrays)
+            return seat.run(given)
         finally:
-            with self._changed:
-                self._free.append(seat)
-                self._changed.notify()
+            self._free.append(seat)
+            if self._waiting:
+                with self._changed:
+                    self._changed.notify_all()
+
+    def _merged(self, values: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(cast("object", values), Mapping):
+            kind = type(values).__name__
+            raise ArgumentError(f"{self!r} takes inputs by name, not a {kind}", hint=f"run({self.inputs[0]}=...)")
+        twice = sorted(values.keys() & named.keys())
+        if twice:
+            raise ArgumentError(f"input {twice[0]!r} is given twice", hint="pass it in the mapping or by name")
+        return {**values, **named}
 
     def _take_seat(self) -> _Seat:
+        try:
+            return self._free.pop()  # one step for the interpreter, so no lock
+        except IndexError:
+            pass
         with self._changed:
-            while True:
-                if self._closed:
-                    raise ArgumentError(f"{self!r} is closed", hint="load it again")
-                if self._free:
-                    return self._free.pop()
-                if len(self._seats) < self._most_seats:
-                    self._seats.append(_Seat(self, self.net))
-                    return self._seats[-1]
-                self._changed.wait()
+            self._waiting += 1
+            try:
+                while True:
+                    if self._closed:
+                        raise ArgumentError(f"{self!r} is closed", hint="load it again")
+                    if self._free:
+                        return self._free.pop()
+                    if len(self._seats) < self._most_seats:
+                        self._seats.append(_Seat(self, self.net))
+                        return self._seats[-1]
+                    self._changed.wait(_RECHECK_S)
+            finally:
+                self._waiting -= 1
 
     @property
     def _most_seats(self) -> int:
@@ -178,7 +194,7 @@ class Predictor(Closing):
                 f"predictor {self.name!r} {' and '.join(parts)}", hint=f"inputs: {', '.join(self.inputs)}"
             )
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def checked(self, name: str, value: Any) -> Any:
         """Return what can be fed: arrays and tensors of a type that the readers of the input take."""
         if isinstance(value, (Tensor, bytes, str)) or not hasattr(value, "__array__"):
             return feedable(name, value)
@@ -198,9 +214,14 @@ class Predictor(Closing):
             if self._closed:
                 return
             self._closed = True
-            while len(self._free) < len(self._seats):
-                self._changed.wait()
-            for seat in self._seats:
+            self._waiting += 1
+            taken: list[_Seat] = []
+            while len(taken) < len(self._seats):
+                while self._free:
+                    taken.append(self._free.pop())
+                if len(taken) < len(self._seats):
+                    self._changed.wait(_RECHECK_S)
+            for seat in taken:
                 seat.net.close()
             self.workspace.reset()
             self._changed.notify_all()
@@ -210,6 +231,7 @@ class _Seat:
     """A net that one caller at a time runs: inputs and outputs of its own, everything else from the workspace."""
 
     def __init__(self, predictor: Predictor, first: NetBase | None) -> None:
+        self._predictor = predictor
         self._workspace = predictor.workspace
         own = (*predictor.inputs, *predictor.outputs)
         self._blobs = {name: Blob(name) for name in own}
@@ -235,10 +257,18 @@ class _Seat:
         own = self._blobs.get(name)
         return self._workspace.create_blob(name) if own is None else own
 
-    def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the net on what `put` takes."""
-        for name, array in arrays.items():
-            put(self._blobs[name], array)
+    def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the net on inputs by name."""
+        for name, value in given.items():
+            blob = self._blobs[name]
+            tensor = blob.value
+            if type(value) is np.ndarray and isinstance(tensor, Tensor) and tensor.layout is ROW_MAJOR:
+                array = tensor.array
+                if array.shape == value.shape and array.dtype == value.dtype and array.dtype != np.object_:
+                    np.copyto(array, value)
+                    tensor.storage.version += 1
+                    continue
+            put(blob, self._predictor.checked(name, value))
         self.net.run()
         return {name: take(self._blobs[name]) for name in self._outputs}
 

@@ -16,6 +16,7 @@ from typing import ClassVar, TypeVar
 
 from tazza.device import Event, merge
 from tazza.errors import NetError, TazzaError
+from tazza.graph.verify import check_net
 from tazza.nets.explanation import Explanation, operator_row
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
@@ -156,39 +157,6 @@ def with_device_of(net: NetDef, definition: OperatorDef) -> OperatorDef:
     own = definition.device_option if definition.HasField("device_option") else DeviceOption()
     merged.device_option.CopyFrom(merge(net.device_option, own))
     return merged
-
-
-def check_net(net: NetDef) -> None:
-    """Check that blobs are made before they are read, and that declared outputs are made.
-
-    With an empty `external_input` the first check is off: scripts that build nets by hand leave it out.
-
-    Raises:
-        NetError: names the operator and the blob.
-    """
-    known = set(net.external_input)
-    for position, op in enumerate(net.op):
-        missing = [name for name in op.input if name not in known] if net.external_input else []
-        if missing:
-            raise NetError(
-                f"net {net.name!r}: operator {position} ({op.type}) reads {missing[0]!r}, "
-                "which no earlier operator makes and external_input does not list",
-                hint=_later_maker(net, position, missing[0]),
-            )
-        known.update(op.output)
-    absent = [name for name in net.external_output if name not in known]
-    if absent:
-        raise NetError(
-            f"net {net.name!r} declares the output {absent[0]!r}, which no operator makes",
-            hint="drop it from external_output",
-        )
-
-
-def _later_maker(net: NetDef, position: int, name: str) -> str:
-    for later, op in enumerate(net.op):
-        if later >= position and name in op.output:
-            return f"operator {later} ({op.type}) makes it later: a cycle, or operators out of order"
-    return "add it to external_input and feed it"
 
 
 def _load_type(name: str) -> None:

@@ -8,7 +8,8 @@ from typing import cast
 
 from tazza.device import Context
 from tazza.errors import UnsupportedError
-from tazza.operator.engine import Candidate, why_unavailable
+from tazza.operator.engine import Candidate, rank_engines, why_unavailable
+from tazza.operator.expression import Expression
 from tazza.operator.index import load_kernel
 from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
 from tazza.operator.native import native_kernel
@@ -60,6 +61,22 @@ VARIANTS: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec], Seque
     "variants of kernel (operator, device, engine)", loader=load_kernel
 )
 """What else a kernel could answer, for who searches the fastest; filled by engines beside their kernels."""
+
+
+EPILOGUES: Registry[tuple[str, str, str], Callable[[Expression], bool]] = Registry(
+    "judge of epilogues of kernel (operator, device, engine)", loader=load_kernel
+)
+"""Whether a kernel of a fused operator takes an epilogue, for who thinks of fusing; filled by engines as well."""
+
+
+def takes_epilogue(type: str, epilogue: Expression, device: str = "cpu") -> bool:
+    """Whether some engine that is available here computes a fused operator with this epilogue."""
+    for candidate in rank_engines(type, device, ""):
+        if why_unavailable(type, device, candidate.engine) is None:
+            judge = EPILOGUES.get((type, device, candidate.engine))
+            if judge is not None and judge(epilogue):
+                return True
+    return False
 
 
 def find_kernel(type: str, device: str, engine: str) -> Kernel:

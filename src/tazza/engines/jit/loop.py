@@ -137,6 +137,29 @@ def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) 
     lines.label(done)
 
 
+def fold_loop(v: Lanes, begin: str, end: str, start: str, body: Callable[[str, str], str]) -> str:
+    """Return the vector that `value = body(i, value)` makes of `start` for i from begin to end, which is a few turns."""
+    lines = v.lines
+    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
+    before, i, value = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('fold')}"
+    following = f"%{lines.fresh('next')}"
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    slot = len(lines.lines)
+    lines.do(f"br i1 {lines.let(f'icmp slt i64 {i}, {end}')}, label %{inside}, label %{done}")
+    lines.label(inside)
+    new = body(i, value)
+    lines.do(f"{following} = add i64 {i}, 1")
+    last = lines.block
+    lines.do(f"br label %{test}, !llvm.loop !1")
+    lines.lines[slot:slot] = [
+        f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]",
+        f"  {value} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]",
+    ]
+    lines.label(done)
+    return value
+
+
 def lanes_below(v: Lanes, count: str) -> str:
     """Return the mask of the first `count` lanes; any int64 that is not larger than 2^31."""
     numbers = f"<{', '.join(f'i32 {lane}' for lane in range(v.count))}>"
@@ -208,7 +231,7 @@ def function_text(name: str, lines: Lines, finish: Lines) -> str:
     declared = dict.fromkeys((*lines.declared, *finish.declared))
     ending = finish.text(f"internal i64 @{name}.finish(ptr noalias %block)", "nounwind")
     work = lines.text(f"internal void @{name}.work(ptr noalias %block, i64 %who, i64 %many)", "nounwind")
-    return "\n".join((*declared, _ENTRY.format(name=name), work, ending, '!0 = !{!"branch_weights", i32 1, i32 1000}'))
+    return "\n".join((*declared, _ENTRY.format(name=name), work, ending, _METADATA))
 
 
 _ENTRY = """
@@ -241,6 +264,12 @@ end:
   ret i64 %status
 }}
 """
+
+_METADATA = """
+!0 = !{!"branch_weights", i32 1, i32 1000}
+!1 = distinct !{!1, !{!"llvm.loop.unroll.disable"}}
+"""
+"""0: what is rare; 1: a loop of so few turns that unrolling it only costs."""
 
 
 @functools.cache

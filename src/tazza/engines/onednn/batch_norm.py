@@ -62,7 +62,8 @@ def spatial_bn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and in training the running and the saved pair."""
     X = specs["X"]
     order = Order.of(op, X)
-    layout = _shared_layout(X, specs["Y"])
+    in_place = op.definition.output[0] in op.definition.input
+    layout = specs["Y"].layout if in_place else _shared_layout(X, specs["Y"])
     x = order.see(X, layout)
     obstacle = _obstacle(op, x)
     if obstacle is not None:
@@ -117,7 +118,8 @@ def _gradient(op: OpView, specs: dict[str, TensorSpec], gradients: tuple[str, st
     """Return the answer; `gradients` are the blobs that the normalization writes its gradient to and reads it from."""
     X = specs["X"]
     order = Order.of(op, X)
-    layout = _shared_layout(X, specs["dY"], specs["dX"])
+    in_place = op.definition.output[0] in op.definition.input
+    layout = specs["dX"].layout if in_place else _shared_layout(X, specs["dY"], specs["dX"])
     x = order.see(X, layout)
     obstacle = _obstacle(op, x)
     if obstacle is not None:

@@ -1,14 +1,14 @@
 """Local response normalization across channels: LRN and its gradient, in any layout that oneDNN knows.
 
 Letters as in `ops.lrn`. oneDNN's formula is the same, alpha / size and all, for windows of odd size. It does not give
-scale; where that is asked for it is the mean of X * X over windows along the channels, times alpha, plus bias.
+scale, which is got back from what it did to |X|.
 """
 
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
-from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Constant, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
@@ -16,7 +16,10 @@ from tazza.ops.lrn import LRN, LRN_GRADIENT
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 KIND = "lrn_across_channels"
-SQUARES = Part("squares")
+TINY = 1e-18
+"""Its square is nothing beside bias."""
+LEAST_BETA = 0.25
+"""Below, too few digits of scale are left in Y."""
 
 
 def _numbers(op: OpView) -> tuple[int, float, float, float]:
@@ -45,12 +48,13 @@ def lrn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     order = Order.of(op, X)
     layout = next((one.layout for one in (X, specs["Y"]) if wished(one)), ROW_MAJOR)
     found, layout = _laid_out(op, order, X, layout)
-    steps = [PrimitiveLaunch(found, {"src": "X", "dst": "Y"})]
-    layouts = {"X": layout, "Y": layout}
-    if "scale" in specs:
-        steps += _scale(op, order.see(X, layout))
-        layouts["scale"] = layout
-    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+    launch = PrimitiveLaunch(found, {"src": "X", "dst": "Y"})
+    if "scale" not in specs:
+        return LaidOut(launch, {"X": layout, "Y": layout})
+    if op.beta < LEAST_BETA or op.bias < TINY:
+        return Unsupported(f"beta = {op.beta} and bias = {op.bias}: oneDNN gives no scale, nor can it be had from Y")
+    steps = (launch, *_scale(op, order.see(X, layout), found))
+    return LaidOut(SequenceLaunch(steps), dict.fromkeys(("X", "Y", "scale"), layout))
 
 
 def _laid_out(op: OpView, order: Order, X: TensorSpec, layout: Layout) -> tuple[PrimitiveDescriptor, Layout]:
@@ -62,25 +66,20 @@ def _laid_out(op: OpView, order: Order, X: TensorSpec, layout: Layout) -> tuple[
     return found, layout
 
 
-def _scale(op: OpView, x: Descriptor) -> list[PrimitiveLaunch]:
-    """Return the launches for scale: X * X into scratch memory, and its mean over windows of channels."""
-    square = describe("eltwise_forward", "forward_inference", "eltwise_square", x, x, 0.0, 0.0)
-    N, C, H, W = x.dims
-    n, half = op.size, op.size // 2
-    # A window of n x 1 x 1 over one channel of (C, H, W).
-    image = x.reshape((N, 1, C, H, W))
-    mean = describe(
-        "pooling_forward",
-        "forward_inference",
-        "pooling_avg_include_padding",
-        *(image, image),
-        *((1, 1, 1), (n, 1, 1), (0, 0, 0), (half, 0, 0), (half, 0, 0)),
-        attributes=Attributes((Eltwise("eltwise_linear", float(op.alpha), float(op.bias)),)),
+def _scale(op: OpView, x: Descriptor, forward: PrimitiveDescriptor) -> tuple[PrimitiveLaunch, ...]:
+    """Return the launches for scale: with Z = max(|X|, TINY), which has the same, it is (Z / LRN(Z)) ^ (1 / beta)."""
+    size, normalized = Part("size"), Part("normalized")
+    absolute = describe("eltwise_forward", "forward_inference", "eltwise_abs", x, x, 0.0, 0.0)
+    number = Descriptor.of((1,) * len(x.dims), x.dtype)
+    bounded = describe("binary", "binary_max", x, number, x)
+    root = (Eltwise("eltwise_log"), Eltwise("eltwise_linear", 1.0 / op.beta, 0.0), Eltwise("eltwise_exp"))
+    ratio = describe("binary", "binary_div", x, x, x, attributes=Attributes(root))
+    return (
+        PrimitiveLaunch(absolute, {"src": "X", "dst": size}),
+        PrimitiveLaunch(bounded, {"src_0": size, "src_1": Constant(TINY), "dst": size}),
+        PrimitiveLaunch(forward, {"src": size, "dst": normalized}),
+        PrimitiveLaunch(ratio, {"src_0": size, "src_1": normalized, "dst": "scale"}),
     )
-    return [
-        PrimitiveLaunch(square, {"src": "X", "dst": SQUARES}),
-        PrimitiveLaunch(mean, {"src": SQUARES, "dst": "scale"}),
-    ]
 
 
 @onednn(LRN_GRADIENT, empty="zero")
@@ -90,15 +89,22 @@ def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     even = _even(op)
     if even is not None:
         return even
+    if op.size == 1:
+        return Unsupported("size = 1: oneDNN's code generator crashes on the gradient of windows of one channel")
     order = Order.of(op, X)
     layout = next((specs[letter].layout for letter in ("X", "dY", "dX") if wished(specs[letter])), ROW_MAJOR)
-    layout = _laid_out(op, order, X, layout)[1]
-    x = order.see(X, layout)
-    forward = _forward(op, "forward_training", x)
-    found = describe("lrn_backward", KIND, x, x, x, *_numbers(op), forward, flops=2 * _flops(op, x))
+    forward, found = _backward(op, order.see(X, layout))
+    if found.is_slow:
+        layout = order.dense_channels(X.shape)
+        forward, found = _backward(op, order.see(X, layout))
     workspace = Part("workspace")
     steps = [PrimitiveLaunch(found, {"src": "X", "diff_dst": "dY", "diff_src": "dX", "workspace": workspace})]
     if not found.argument("workspace").is_empty:
         again = PrimitiveLaunch(forward, {"src": "X", "dst": Part("Y"), "workspace": workspace})
         steps.insert(0, again)
     return LaidOut(SequenceLaunch(tuple(steps)), dict.fromkeys(("X", "dY", "dX"), layout))
+
+
+def _backward(op: OpView, x: Descriptor) -> tuple[PrimitiveDescriptor, PrimitiveDescriptor]:
+    forward = _forward(op, "forward_training", x)
+    return forward, describe("lrn_backward", KIND, x, x, x, *_numbers(op), forward, flops=2 * _flops(op, x))

@@ -11,6 +11,8 @@ from tazza.engines.onednn.descriptor import accepts_dense
 from tazza.engines.onednn.launch import ZeroLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator.choice import EPILOGUES
+from tazza.operator.expression import Expression
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 
 Answer: TypeAlias = "Launch | LaidOut | Unsupported"
@@ -51,9 +53,21 @@ def onednn(
 
         for one in schemas:
             launcher(one, engine="onednn", accepts=accepts)(_of_module(prepare, translate.__module__))
+            if "epilogue" in one.args:
+                EPILOGUES.register((one.type, "cpu", "onednn"), _takes, help="what post-ops can compute")
         return translate
 
     return decorate
+
+
+def _takes(epilogue: Expression) -> bool:
+    from tazza.engines.onednn.epilogue import translate_epilogue  # which stands on this module's floor
+
+    try:
+        translate_epilogue(epilogue)
+    except Unimplemented:
+        return False
+    return True
 
 
 def _of_module(prepare: Callable[..., Answer], module: str) -> Callable[..., Answer]:

@@ -24,7 +24,8 @@ def sum_(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         return Unsupported(f"Y is {Y.dtype.label}: oneDNN sums floats of 4 and 2 bytes")
     # What Y lies over is read first: oneDNN may overwrite its first source only.
     order = sorted(range(len(names)), key=lambda i: names[i] != op.definition.output[0])
-    layout = shared_layout([specs[f"X{i}"] for i in range(len(names))])
+    in_place = op.definition.output[0] in names
+    layout = Y.layout if in_place else shared_layout([specs[f"X{i}"] for i in range(len(names))])
     one = Descriptor.of(Y.shape, Y.dtype, layout)
     if len(names) == 2:
         found = describe("binary", "binary_add", one, one, one)

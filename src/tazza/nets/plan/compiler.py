@@ -53,6 +53,7 @@ class Region:
         outputs: blobs whose last value is needed afterwards: declared outputs, parameters, what other parts read.
         constants: inputs that change seldom, if ever (weights), so that copies of them may be kept.
         origins: for each operator what it was made from, for messages.
+        positions: for each operator where it stands in the net.
     """
 
     ops: tuple[OperatorDef, ...]
@@ -60,6 +61,7 @@ class Region:
     outputs: frozenset[str]
     constants: frozenset[str]
     origins: tuple[tuple[str, ...], ...]
+    positions: tuple[int, ...]
 
 
 class _Restart(Exception):

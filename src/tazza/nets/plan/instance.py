@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.plan.program import Program, Step, Value
@@ -70,6 +72,8 @@ class Instance:
         self._arena: Allocation | None = None
         self._parts: list[_Part] = []
         self._calls: list[Callable[[], Any]] = []
+        self._silent = True
+        self._written: list[Storage] = []
         self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
         self._constants: list[tuple[Value, Tensor]] = []
         self._bound: dict[Value, Tensor] = {}
@@ -130,6 +134,8 @@ class Instance:
             calls.append((position, step.launch.bind(self._operands(step, tensors, scratch))))
         self._parts = list(_grouped(calls))
         self._calls = [part[0] for part in self._parts]
+        self._silent = all(part[1] is not None for part in self._parts)
+        self._written = [self._bound[value.root].storage for value in self.program.outputs.values()]
 
     def _bind_input(self, name: str, value: Value) -> None:
         blob = self._owner.get_blob(name)
@@ -207,6 +213,13 @@ class Instance:
         """
         if self._constants:
             self._refresh()
+        if self._silent:
+            self._run_calls()
+        else:
+            with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
+                self._run_calls()
+
+    def _run_calls(self) -> None:
         done = 0
         try:
             for call in self._calls:
@@ -222,8 +235,8 @@ class Instance:
             self._locate(wrapped, done)
             raise wrapped from error
         finally:
-            for value in self.program.outputs.values():
-                self._bound[value.root].storage.version += 1
+            for storage in self._written:
+                storage.version += 1
 
     def _refresh(self) -> None:
         """Copy constants that were written since into the layouts that kernels read."""

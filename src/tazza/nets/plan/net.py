@@ -32,6 +32,7 @@ from tazza.nets.plan.partition import Part, partition, why_loose
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.search import compile_fastest
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_argument, find_schema
+from tazza.operator.choice import takes_epilogue
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag
 from tazza.runtime.log import logger
@@ -57,6 +58,13 @@ class _Blobs:
     def root(self) -> Path:
         """The folder that relative paths count from."""
         return self._workspace.root
+
+    def adopt(self, other: _Blobs) -> None:
+        """Take over the values of the own blobs of another."""
+        for name, blob in other._own.items():
+            mine = self._own.setdefault(name, blob)
+            if mine is not blob and mine.is_empty and not blob.is_empty:
+                mine.set(blob.value)
 
     def get_blob(self, name: str) -> Blob | None:
         """Return a blob, or None."""
@@ -181,12 +189,13 @@ class PlanNet(NetBase, StepHost):
                 found.add(name)
         return frozenset(found)
 
-    def _rewrite(self) -> None:
+    def _rewrite(self) -> _Rewrite:
         """Apply all passes and cut the net into parts; a clone takes what the first one made."""
         with self._shared.lock:
             if self._shared.rewrite is None:
                 self._shared.rewrite = self._rewritten(set())
             self._adopt(self._shared.rewrite)
+            return self._shared.rewrite
 
     def _rewritten(self, loose: set[str]) -> _Rewrite:
         net = NetDef()
@@ -201,7 +210,8 @@ class PlanNet(NetBase, StepHost):
             if blob.value.allocated
         }
         known = {name: TensorSpec(spec.dims, spec.dtype) for name, spec in specs.items() if name in constants}
-        result = apply_all(net, PassContext(constants=constants, keep=survivors, specs=known))
+        context = PassContext(constants=constants, keep=survivors, specs=known, takes_epilogue=takes_epilogue)
+        result = apply_all(net, context)
         computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
         kept = constants | computed
         found = partition(
@@ -268,27 +278,32 @@ class PlanNet(NetBase, StepHost):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        rewrite = self._shared.rewrite
-        if rewrite is not self._made_for:
-            self._rewrite()
-            rewrite = self._made_for
-        assert rewrite is not None, "made with the net"
+        rewrite = self._made_for
+        if rewrite is None or rewrite is not self._shared.rewrite:
+            rewrite = self._rewrite()
         if rewrite.computed_from and not all(map(self._unchanged, rewrite.computed_from)):
             rewrite = self._recompute(rewrite)
-        with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
-            for number, part in enumerate(rewrite.parts):
-                try:
-                    if isinstance(part, int):
+        self._run_parts(rewrite, frozenset())
+
+    def _run_parts(self, rewrite: _Rewrite, done: frozenset[int]) -> None:
+        """Run all parts but those whose operators, by position, are done."""
+        for number, part in enumerate(rewrite.parts):
+            if done and done.issuperset(_positions(part)):
+                continue
+            try:
+                if isinstance(part, int):
+                    with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
                         self._loose[part].run()
-                    else:
-                        self._ready(number, part).run()
-                except Unplannable as found:
-                    self._loosen(rewrite, part, found.position)
-                    return self._run()
-                except TazzaError as error:
-                    error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")
-                    raise
-        return None
+                else:
+                    self._ready(number, part).run()
+            except Unplannable as found:
+                assert isinstance(part, Region), "only regions are compiled"
+                ran = done.union(*map(_positions, rewrite.parts[:number]))
+                self._run_parts(self._loosen(rewrite, part, found.position), ran)
+                return
+            except TazzaError as error:
+                error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")
+                raise
 
     def _recompute(self, rewrite: _Rewrite) -> _Rewrite:
         """Compute the prelude anew, or, when its inputs change again and again, take them for data."""
@@ -300,18 +315,18 @@ class PlanNet(NetBase, StepHost):
             if varying:
                 self._shared.variable |= varying
                 self._shared.rewrite = None
-                self._rewrite()
-                assert self._made_for is not None, "just made"
-                return self._made_for
+                return self._rewrite()
             self._compute(rewrite)
             return rewrite
 
-    def _loosen(self, rewrite: _Rewrite, part: Part, position: int) -> None:
+    def _loosen(self, rewrite: _Rewrite, region: Region, position: int) -> _Rewrite:
         """Let an operator whose shapes cannot be known ahead run by itself from now on."""
-        assert isinstance(part, Region), "only regions are compiled"
         with self._shared.lock:
-            self._shared.rewrite = self._rewritten(rewrite.loose | {_key(part.ops[position])})
-        self._rewrite()
+            self._shared.rewrite = self._rewritten(rewrite.loose | {_key(region.ops[position])})
+            before = self._blobs
+            made = self._rewrite()
+            self._blobs.adopt(before)  # what ran already is not run again
+            return made
 
     def _ready(self, number: int, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""
@@ -440,6 +455,11 @@ class PlanNet(NetBase, StepHost):
             operator.close()
         self._loose.clear()
         self._stateful.clear()
+
+
+def _positions(part: Part) -> tuple[int, ...]:
+    """Return the positions of the operators of a part."""
+    return (part,) if isinstance(part, int) else part.positions
 
 
 def _key(op: OperatorDef) -> str:

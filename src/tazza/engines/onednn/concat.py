@@ -1,0 +1,91 @@
+"""Concat and DepthConcat: parts are taken as they lie, Y lies like most of them.
+
+split_info follows from the shapes alone, and is copied into its blob by a reorder of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tazza.engines.onednn.copy import reorder
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.library import constant
+from tazza.engines.onednn.prepare import Answer, onednn
+from tazza.engines.onednn.primitive import Attributes, describe
+from tazza.operator import Call, Chain, LaidOut, Operands, OpView
+from tazza.ops.concat import CONCAT, DEPTH_CONCAT, join_axis
+from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Strided, Tensor, TensorSpec, channels_last
+
+
+@dataclass(frozen=True)
+class ConcatLaunch:
+    """The join, and then the numbers of split_info."""
+
+    join: PrimitiveLaunch
+    numbers: PrimitiveLaunch
+    extents: tuple[int, ...]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory."""
+        return max(self.join.scratch_bytes, self.numbers.scratch_bytes)
+
+    @property
+    def implementation(self) -> str:
+        """What oneDNN calls the code of the join."""
+        return self.join.implementation
+
+    def bind(self, operands: Operands) -> Call:
+        """Return both native calls as one."""
+        extents = Tensor.from_numpy(np.array(self.extents, np.int32))
+        tensors = {"X": extents, "Y": operands["split_info"]}
+        return Chain((self.join.bind(operands), self.numbers.bind(replace(operands, tensors=tensors))))
+
+
+@onednn(CONCAT, DEPTH_CONCAT)
+def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = X0, X1 ... along the axis."""
+    Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_slots))]
+    axis = join_axis(op, "Y", len(Y.shape))
+    layout = _joined_layout(op, Y, parts)
+    sources = tuple(_source(op, axis, spec) for spec in parts)
+    found = describe(
+        "concat", Descriptor.of(Y.shape, Y.dtype, layout), len(parts), axis, sources, attributes=Attributes()
+    )
+    first = constant("DNNL_ARG_MULTIPLE_SRC")
+    join = PrimitiveLaunch(found, {first + i: ("X", i) for i in range(len(parts))} | {"dst": "Y"})
+    numbers = Descriptor.of((len(parts),), DataType.INT32)
+    copy = PrimitiveLaunch(reorder(numbers, numbers), {"src": "X", "dst": "Y"})
+    layouts: dict[str, Layout] = {"X": ROW_MAJOR, "Y": layout} if op.add_axis else {"Y": layout}
+    return LaidOut(ConcatLaunch(join, copy, tuple(source.dims[axis] for source in sources)), layouts)
+
+
+def _source(op: OpView, axis: int, spec: TensorSpec) -> Descriptor:
+    """Return the descriptor of a part; with `add_axis` it is read row-major, and gets the axis."""
+    if not op.add_axis:
+        return Descriptor.of(spec)
+    return Descriptor.of((*spec.shape[:axis], 1, *spec.shape[axis:]), spec.dtype)
+
+
+def _joined_layout(op: OpView, Y: TensorSpec, parts: Sequence[TensorSpec]) -> Layout:
+    """Return the order of axes in memory that most parts have, for the whole."""
+    if op.add_axis:
+        return ROW_MAJOR
+    order = Counter(axes_in_memory(part) for part in parts).most_common(1)[0][0]
+    if len(Y.shape) > 2 and order == (0, *range(2, len(Y.shape)), 1):
+        return channels_last(Y.shape)
+    return ROW_MAJOR
+
+
+def axes_in_memory(spec: TensorSpec) -> tuple[int, ...]:
+    """Return the axes from the slowest to the fastest in memory; those of an opaque layout as if row-major."""
+    axes = tuple(range(len(spec.shape)))
+    if not isinstance(spec.layout, Strided):
+        return axes
+    steps = spec.layout.steps(Dim(spec.shape))
+    return tuple(sorted(axes, key=lambda axis: (-steps[axis], axis)))
