@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import enum
+import gc
 import importlib
 import inspect
 import re
@@ -27,13 +29,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+import tazza.proto
 from tazza.graph.text import parse_net
 from tazza.operator import Operator, why_unavailable
+from tazza.proto import Argument, DeviceOption, OperatorDef
 from tazza.workspace import Workspace
 
 FOLDER = Path(__file__).parent.parent / "docs" / "walk"
 CHARACTER, LINE, MARGIN = 6.1, 15, 12
 """Width and height of a character of 10 pixels, and the space around things, in pixels."""
+MESSAGES = (Argument, DeviceOption, OperatorDef)
+"""Those of the stored format that are shown: what an OperatorDef is made of."""
 LONGEST = 58
 """Characters of a row; what is longer is cut."""
 COLORS = {
@@ -75,7 +81,7 @@ class ClassPicture:
     roots: tuple[str, ...]
 
 
-def held_by(cls: type) -> list[Held]:
+def held_by(cls: Any) -> list[Held]:
     """Return what the instances of a class hold.
 
     >>> held_by(Held)
@@ -84,50 +90,65 @@ def held_by(cls: type) -> list[Held]:
     descriptor: Any = getattr(cls, "DESCRIPTOR", None)
     if descriptor is not None:
         return [Held(one.name, one.message_type.name if one.message_type else "") for one in descriptor.fields]
+    if isinstance(cls, enum.EnumMeta):
+        return [Held(name, str(one.value)) for name, one in cls.__members__.items()]
     if dataclasses.is_dataclass(cls):
-        return [Held(one.name, str(one.type).strip("\"'")) for one in dataclasses.fields(cls)]
-    if getattr(cls, "_is_protocol", False):
-        return list(_members(cls))
-    return list(_assigned(cls))
+        found = [Held(one.name, str(one.type).strip("\"'")) for one in dataclasses.fields(cls)]
+    else:
+        found = list(_assigned(cls))
+    return found if found else list(_members(cls))
 
 
 def _members(cls: type) -> Iterator[Held]:
+    """Yield properties and methods: of a protocol, and of a base that holds nothing."""
     for name, member in vars(cls).items():
         function = member.fget if isinstance(member, property) else member
-        if name.startswith("_") or not inspect.isfunction(function):
-            continue
-        returned = str(function.__annotations__.get("return", ""))
-        yield Held(name if isinstance(member, property) else f"{name}()", returned)
+        if not name.startswith("_") and inspect.isfunction(function):
+            returned = str(function.__annotations__.get("return", ""))
+            yield Held(name if isinstance(member, property) else f"{name}()", returned)
 
 
 def _assigned(cls: type) -> Iterator[Held]:
-    """Yield what `__init__` and what it calls of the class put into `self`, in the order of the source."""
-    functions = [node for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls)))) if _is_maker(node)]
-    seen: set[str] = set()
-    for function in functions:
-        assert isinstance(function, ast.FunctionDef), "by _is_maker"
+    """Yield what `__init__` and `_create` put into `self`, in the order of the source."""
+    names = vars(sys.modules[cls.__module__])
+    known: dict[str, str] = {}
+    for function in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls)))):
+        if not isinstance(function, ast.FunctionDef) or function.name not in ("__init__", "_create"):
+            continue
         parameters = {one.arg: one.annotation for one in (*function.args.args, *function.args.kwonlyargs)}
         for node in ast.walk(function):
             target = node.target if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [None])[0]
-            if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != "self" or target.attr in seen:
-                continue
-            seen.add(target.attr)
-            yield Held(target.attr, _annotation(node, parameters))
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr not in known:
+                known[target.attr] = _annotation(node, parameters, names, known)
+    declared = inspect.get_annotations(cls)
+    yield from (Held(name, known[name] if known[name] else str(declared.get(name, ""))) for name in known)
 
 
-def _is_maker(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name in ("__init__", "_create")
-
-
-def _annotation(node: ast.AST, parameters: Mapping[str, ast.expr | None]) -> str:
+def _annotation(
+    node: ast.AST, parameters: Mapping[str, ast.expr | None], names: Mapping[str, Any], known: Mapping[str, str]
+) -> str:
+    """Return the annotation of an assignment, of the parameter that is assigned, or of what the called one returns."""
     if isinstance(node, ast.AnnAssign):
         return ast.unparse(node.annotation)
     value = getattr(node, "value", None)
-    if isinstance(value, ast.Name) and parameters.get(value.id) is not None:
-        return ast.unparse(parameters[value.id] or value)
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id[0].isupper():
-        return value.func.id
-    return ""
+    if isinstance(value, ast.Name):
+        annotation = parameters.get(value.id)
+        return "" if annotation is None else ast.unparse(annotation)
+    called = value.func if isinstance(value, ast.Call) else None
+    found: Any = names.get(called.id) if isinstance(called, ast.Name) else None
+    if isinstance(called, ast.Attribute):  # self.<field>.<method>(...)
+        owner = known.get(ast.unparse(called.value).removeprefix("self."), "")
+        found = getattr(_class_named(owner), called.attr, None)
+    if found is None and isinstance(value, ast.Call) and value.args:  # tuple(<parameter>)
+        annotation = parameters.get(ast.unparse(value.args[0]))
+        return "" if annotation is None else ast.unparse(annotation)
+    return found.__name__ if inspect.isclass(found) else str(getattr(found, "__annotations__", {}).get("return", ""))
+
+
+def _class_named(name: str) -> type | None:
+    """Return the class of the package that has a name, of those that are loaded."""
+    modules = [module for key, module in sorted(sys.modules.items()) if key.startswith("tazza.operator")]
+    return next((found for module in modules if inspect.isclass(found := vars(module).get(name))), None)
 
 
 def reachable(picture: ClassPicture) -> dict[str, tuple[type, int]]:
@@ -135,21 +156,27 @@ def reachable(picture: ClassPicture) -> dict[str, tuple[type, int]]:
     known: dict[str, type] = {}
     for module in map(importlib.import_module, picture.modules):
         for name, value in vars(module).items():
-            if inspect.isclass(value) and (value.__module__ == module.__name__ or hasattr(value, "DESCRIPTOR")):
+            if inspect.isclass(value) and (
+                value.__module__ == module.__name__ or (module is tazza.proto and value in MESSAGES)
+            ):
                 known[name] = value
     found: dict[str, tuple[type, int]] = {}
     now, distance = list(picture.roots), 0
     while now:
         found |= {name: (known[name], distance) for name in now}
-        words = [word for name in now for one in held_by(known[name]) for word in _words(one)]
+        words = [word for name in now for one in held_by(known[name]) for word in _words(known[name], one)]
         bases = [base.__name__ for name in now for base in known[name].__bases__]
         now = [name for name in dict.fromkeys((*words, *bases)) if name in known and name not in found]
         distance += 1
     return found
 
 
-def _words(one: Held) -> list[str]:
-    return re.findall(r"\w+", one.annotation)
+def _words(cls: type, one: Held) -> list[str]:
+    """Return the names in an annotation, and those in the aliases that it uses."""
+    words = re.findall(r"\w+", one.annotation)
+    named = [vars(sys.modules[cls.__module__]).get(word) for word in words]
+    aliases = [str(value) for value in named if value is not None and not inspect.isclass(value)]
+    return [*words, *(word for alias in aliases for word in re.findall(r"\w+", alias))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +193,11 @@ def class_edges(classes: Mapping[str, tuple[type, int]]) -> list[Edge]:
     edges: list[Edge] = []
     for name, (cls, _) in classes.items():
         for one in held_by(cls):
-            edges += [Edge(name, one.name, word) for word in dict.fromkeys(_words(one)) if word in classes]
+            edges += [Edge(name, one.name, word) for word in dict.fromkeys(_words(cls, one)) if word in classes]
         for other, (kind, _) in classes.items():
             members = {one.name.removesuffix("()") for one in _members(kind)}
             fits = getattr(kind, "_is_protocol", False) and members <= set(dir(cls))
-            if other != name and (kind in cls.__mro__ or (fits and members)):
+            if other != name and (kind in cls.__mro__ or fits):
                 edges.append(Edge(name, None, other))
     return edges
 
@@ -237,12 +264,15 @@ def traced(picture: RunPicture) -> dict[str, list[tuple[Message, int]]]:
     found: dict[str, list[tuple[Message, int]]] = {}
     for title, act in picture.phases().items():
         trace = Trace(frozenset(picture.modules))
-        before = sys.getprofile()
+        before, collecting = sys.getprofile(), gc.isenabled()
+        gc.disable()  # what others left behind must not be cleaned away in the picture
         sys.setprofile(trace)
         try:
             act()
         finally:
             sys.setprofile(before)
+            if collecting:
+                gc.enable()
         found[title] = list(trace.messages.items())
     return found
 
@@ -265,23 +295,24 @@ class Canvas:
         element.text = text
         self._parts.append(element)
 
-    def _reach(self, x: float, y: float) -> None:
+    def reach(self, x: float, y: float) -> None:
+        """Be at least so large."""
         self._width, self._height = max(self._width, x + MARGIN), max(self._height, y + MARGIN)
 
     def text(self, x: float, y: float, text: str, **style: object) -> None:
         """Write a line; x and y are its left end on the base line."""
         self._add("text", text, x=x, y=y, **style)
-        self._reach(x + CHARACTER * len(text), y)
+        self.reach(x + CHARACTER * len(text), y)
 
     def box(self, x: float, y: float, size: tuple[float, float], fill: str, stroke: str = "#666666") -> None:
         """Draw a rectangle."""
         self._add("rect", x=x, y=y, width=size[0], height=size[1], fill=fill, stroke=stroke)
-        self._reach(x + size[0], y + size[1])
+        self.reach(x + size[0], y + size[1])
 
     def line(self, path: str, name: str = "", *, dashed: bool = False, color: str = "#444444") -> None:
         """Draw a curve; with a name it is an arrow."""
-        style: dict[str, object] = {"stroke_dasharray": "4 3"} if dashed else {}
-        arrow: dict[str, object] = {"id": name, "marker_end": "url(#tip)"} if name else {}
+        style: dict[str, Any] = {"stroke_dasharray": "4 3"} if dashed else {}
+        arrow: dict[str, Any] = {"data_edge": name, "marker_end": "url(#tip)"} if name else {}
         self._add("path", d=path, fill="none", stroke=color, **style, **arrow)
 
     def svg(self) -> str:
@@ -368,6 +399,7 @@ def _draw_edge(canvas: Canvas, edge: Edge, boxes: Mapping[str, Box]) -> None:
     else:
         end = target.x + target.width
         far = max(start, end) + 40
+        canvas.reach(far - 10, goal)
         path = f"M{start:.0f} {y:.0f}C{far:.0f} {y:.0f} {far:.0f} {goal:.0f} {end:.0f} {goal:.0f}"
     canvas.line(path, name, dashed=edge.row is None)
 
@@ -391,7 +423,12 @@ def draw_run(picture: RunPicture) -> str:
     for module, x in places.items():
         canvas.line(f"M{x:.0f} {MARGIN + 2 * LINE}V{y:.0f}", color="#bbbbbb")
         width = step - 10
-        canvas.box(x - width / 2, MARGIN, (width, 1.6 * LINE), COLORS.get(module.split(".")[-2:][0], "#eeeeee"))
+        canvas.box(
+            x - width / 2,
+            MARGIN,
+            (width, 1.6 * LINE),
+            COLORS.get(module.split(".")[1] if module != YOU else YOU, "#eeeeee"),
+        )
         canvas.text(x - CHARACTER * len(_short(module)) / 2, MARGIN + LINE, _short(module))
     number = 0
     for at, text, message, count in drawn:
@@ -404,7 +441,9 @@ def draw_run(picture: RunPicture) -> str:
         name = f"{number} {_short(message.caller)} -> {_short(message.callee)}.{text}"
         canvas.line(f"M{start:.0f} {at + 4:.0f}H{end:.0f}", name)
         label = f"{text} x {count}" if count > 1 else text
-        canvas.text(min(start, end) + 6, at, label, paint_order="stroke", stroke="white", stroke_width=3)
+        left = min(start, end) + 6
+        canvas.box(left, at - 9, (CHARACTER * len(label), 11), "white", "none")
+        canvas.text(left, at, label)
     return canvas.svg()
 
 
@@ -458,37 +497,61 @@ def _forget() -> None:
     clear_primitives()
 
 
-_OPERATOR = tuple(f"tazza.operator.{name}" for name in ("operator", "schema", "engine", "choice", "kernel", "view"))
-_GEMM = tuple(f"tazza.engines.gemm.{name}" for name in ("conv", "column", "memory"))
-_ONEDNN = tuple(f"tazza.engines.onednn.{name}" for name in ("conv", "fused", "primitive", "descriptor", "launch"))
-_PLAN = tuple(f"tazza.nets.plan.{name}" for name in ("net", "partition", "compiler", "program", "instance"))
-_TENSOR = ("tazza.tensor.spec", "tazza.tensor.layout")
+def _modules(package: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tazza.{package}.{name}" for name in names)
+
+
+_GEMM = _modules("engines.gemm", "conv", "column", "memory")
+_OPERATOR = _modules("operator", "operator", "schema", "argument", "engine", "choice", "kernel", "view")
 
 CLASSES = {
     "classes-operator": ClassPicture(
-        "What an Operator holds",
-        (*_OPERATOR, "tazza.operator.argument", "tazza.proto"),
-        ("Operator", "Launch"),
+        "What an Operator holds", (*_OPERATOR, "tazza.proto"), ("Operator", "OperatorDef", "Launch", "Operands")
     ),
     "classes-gemm": ClassPicture(
-        "A convolution on gemm", (*_GEMM, "tazza.operator.kernel", "tazza.ops.window"), ("ConvLaunch", "ConvGradientLaunch", "SharedBuffer", "Launch"),
+        "A convolution on gemm",
+        (*_GEMM, "tazza.operator.kernel", "tazza.ops.window"),
+        ("ConvLaunch", "ConvGradientLaunch", "SharedBuffer"),
     ),
     "classes-onednn": ClassPicture(
-        "A convolution on oneDNN", (*_ONEDNN, "tazza.operator.kernel", *_TENSOR), ("Geometry", "SequenceLaunch", "LaidOut", "NativeCall"),
+        "A convolution on oneDNN",
+        (
+            *_modules("engines.onednn", "conv", "primitive", "descriptor", "launch"),
+            *("tazza.operator.kernel", "tazza.tensor.layout", "tazza.ops.window"),
+        ),
+        ("LaidOut", "SequenceLaunch", "Attributes", "Geometry", "Opaque", "NativeCall"),
     ),
     "classes-plan": ClassPicture(
-        "A plan", (*_PLAN, "tazza.graph.memory", "tazza.runtime.segment"), ("PlanNet", "Segment"),
+        "A plan",
+        (
+            *_modules("nets.plan", "net", "partition", "compiler", "program", "instance"),
+            *("tazza.graph.memory", "tazza.runtime.segment"),
+        ),
+        ("PlanNet",),
     ),
 }
 RUNS = {
-    "run-gemm": RunPicture("A convolution on gemm, made and run", (*_OPERATOR, *_GEMM), lambda: _operator("gemm")),
+    "run-gemm": RunPicture(
+        "A convolution on gemm, made and run", (*_OPERATOR, *_GEMM, "tazza.ops.conv"), lambda: _operator("gemm")
+    ),
     "run-onednn": RunPicture(
         "A convolution on oneDNN, made and run",
-        (*_OPERATOR, *_ONEDNN, "tazza.operator.reorder", "tazza.engines.onednn.copy"),
-        lambda: _operator("onednn"), "onednn",
+        (
+            *_modules("operator", "operator", "choice", "kernel", "reorder"),
+            *_modules("engines.onednn", "prepare", "conv", "copy", "primitive", "launch"),
+        ),
+        lambda: _operator("onednn"),
+        "onednn",
     ),
     "run-plan": RunPicture(
-        "A plan, made and run", (*_PLAN, "tazza.graph.transform", "tazza.graph.memory", "tazza.runtime.segment", "tazza.operator.choice", *_ONEDNN[:2], _ONEDNN[4]), _plan, "onednn",
+        "A plan, made and run",
+        (
+            *_modules("nets.plan", "net", "partition", "compiler", "program", "instance"),
+            *("tazza.graph.transform", "tazza.graph.memory", "tazza.runtime.segment"),
+            *("tazza.operator.choice", "tazza.engines.onednn.prepare", "tazza.engines.onednn.launch"),
+        ),
+        _plan,
+        "onednn",
     ),
 }
 

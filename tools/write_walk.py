@@ -1,7 +1,7 @@
 """Run the sessions in docs/walk, and write what they print into them: `python tools/write_walk.py`.
 
-The blocks marked `pycon` of all chapters, in the order of the chapters, are one session. A line `>>> source` is run, and
-the lines below it become what it printed. `tests/docs/test_walk.py` runs the same blocks and compares.
+The blocks marked `pycon` of all chapters, in the order of the chapters, are one session. What stands behind `>>>` is
+run, and the lines below become what it printed. `tests/docs/test_walk.py` runs the same blocks and compares.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 WALK = Path(__file__).parent.parent / "docs" / "walk"
 BLOCK = re.compile(r"(?<=```pycon\n).*?(?=```)", re.DOTALL)
+"""What stands between the fences of a block."""
 
 
 def chapters() -> list[Path]:

@@ -62,14 +62,7 @@ CASES = [
     Case("InstanceNorm", [X, *VECTORS], by_channel(0.1), {"epsilon": 0.1}, 3, (0,), gradient=False, id="statistics"),
     Case("InstanceNorm", [X, *VECTORS], NORMALIZED[:2], {}, 2, gradient=False, id="mean alone"),
     Case("InstanceNorm", [values(2, 3), *VECTORS], np.tile(VECTORS[1], (2, 1)), gradient=False, id="rank 2"),
-    Case(
-        "InstanceNorm",
-        [values(2, 3, 0), *VECTORS],
-        values(2, 3, 0),
-        gradient=False,
-        refused_by=("onednn",),
-        id="no pixels",
-    ),
+    Case("InstanceNorm", [values(2, 3, 0), *VECTORS], values(2, 3, 0), gradient=False, id="no pixels"),
     Case("InstanceNormGradient", GIVEN, backward, slack=4, batched=(0, 3)),
     Case(
         "InstanceNormGradient", [*GIVEN, STATISTICS[0]], backward, slack=4, refused_by=("onednn",), id="mean given"

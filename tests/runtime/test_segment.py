@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 from dataclasses import dataclass
 from typing import cast
 
@@ -91,3 +92,14 @@ def test_times_of_rows() -> None:
 def test_rows_are_kept_alive() -> None:
     rows: list[Row] = [Recorder().row()]
     assert Segment(rows).rows == tuple(rows)
+
+
+def test_denormals_count_as_zero_while_a_segment_runs() -> None:
+    if unavailable() is not None or platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("denormals are kept here")
+    from tazza.operator import run_op
+
+    tiny = np.full(200_000, 1e-39, np.float32)
+    found = run_op("WeightedSum", tiny, np.ones(1, np.float32), engine="jit")
+    assert np.all(found == 0)
+    assert np.all(tiny * np.float32(1) == tiny)  # the calling thread is as before

@@ -5,7 +5,8 @@ The operators are visited from last to first. Each one that has a gradient on so
 of a version of a blob; when the first reader of that version has been visited, all contributions are there and are
 summed:
 
-- dense ones by a `Sum` in place of the first contribution; the others are renamed `_<gradient>_autosplit_<n>`,
+- dense ones by a `Sum` in place of the first contribution; the others are renamed `_<gradient>_autosplit_<n>`, also
+  when one operator that reads a blob twice writes several under one name,
 - sparse ones by concatenating indices and values.
 
 Names, order and marks are those that Caffe2 gives, so that saved training nets are the same; where Caffe2 leaves an
@@ -31,7 +32,7 @@ AUTO_SUM_MARK = "is_auto_gen_sum_ops:1"
 """In `device_option.extra_info` of the operators that add contributions."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Slot:
     """An output of a gradient operator, which may still be renamed."""
 
@@ -166,10 +167,10 @@ def _visit(state: _Pass, position: int) -> None:
 
 def _check_reads(
     state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]
-) -> dict[str, _Slot]:
-    """Check that every blob that the gradient operators read still holds what they need; return what they write."""
+) -> dict[str, list[_Slot]]:
+    """Check that every blob that the gradient operators read still holds what they need; return who writes what."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    local: dict[str, _Slot] = {}
+    local: defaultdict[str, list[_Slot]] = defaultdict(list)
     for op in emitted:
         for name in op.input:
             if name in outputs_of:
@@ -183,7 +184,8 @@ def _check_reads(
                 raise GradientError(
                     f"{op.type} reads {name!r}, which neither {versions.op.type} nor one of its gradient operators has"
                 )
-        local.update((name, _Slot(op, position)) for position, name in enumerate(op.output))
+        for position, name in enumerate(op.output):
+            local[name].append(_Slot(op, position))
     return local
 
 
@@ -198,20 +200,29 @@ def _check_version(versions: Versions, name: str, blob: str, needed: int, presen
 
 
 def _contribute(
-    state: _Pass, versions: Versions, name: str, gradient: str | SparseGradient, local: Mapping[str, _Slot]
+    state: _Pass, versions: Versions, name: str, gradient: str | SparseGradient, local: Mapping[str, list[_Slot]]
 ) -> None:
-    """Note a gradient of the version of `name` that was read; on the device of who makes it, here or further back."""
-    parts = tuple(_Part(part, local.get(part)) for part in _names(gradient))
-    maker = next((part.slot.op for part in parts if part.slot is not None), versions.op)
+    """Note the gradients of the version of `name` that was read; on the device of who makes them, here or before."""
     listed = state.contributions[name, versions.read[name]]
-    # An operator that reads a blob twice may name one gradient for both.
-    if not _already_listed(listed, parts):
-        listed.append(_Contribution(parts, maker.device_option))
+    for parts in _made_by(gradient, local):
+        maker = next((part.slot.op for part in parts if part.slot is not None), versions.op)
+        # An operator that reads a blob twice names one gradient for both.
+        if not _already_listed(listed, parts):
+            listed.append(_Contribution(parts, maker.device_option))
+
+
+def _made_by(gradient: str | SparseGradient, local: Mapping[str, list[_Slot]]) -> list[tuple[_Part, ...]]:
+    """Return the parts of a gradient; of a dense one as often as it is written here."""
+    if isinstance(gradient, SparseGradient):
+        return [tuple(_Part(part, local[part][-1] if part in local else None) for part in _names(gradient))]
+    if gradient not in local:
+        return [(_Part(gradient, None),)]
+    return [(_Part(gradient, slot),) for slot in local[gradient]]
 
 
 def _already_listed(listed: Sequence[_Contribution], parts: Sequence[_Part]) -> bool:
-    slots = {id(part.slot) for contribution in listed for part in contribution.parts if part.slot is not None}
-    return any(id(part.slot) in slots for part in parts if part.slot is not None)
+    known = [part.slot for contribution in listed for part in contribution.parts if part.slot is not None]
+    return any(part.slot in known for part in parts)
 
 
 def _accumulate(state: _Pass, position: int) -> None:

@@ -39,7 +39,6 @@ from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
-from tazza.runtime.openmp import set_openmp_threads
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 
 if TYPE_CHECKING:
@@ -73,13 +72,11 @@ class NativeCall:
     describe: Callable[[int], str] | None = None
 
     def __call__(self) -> None:
-        """Call it without the GIL.
+        """Call it without the GIL, under the present number of threads; executors run calls by `native_calls` instead.
 
         Raises:
             KernelError: the function returned something else than 0.
         """
-        if self.threads:
-            set_openmp_threads(self.threads)
         status = call_native(self.address, *self.arguments) & 0xFFFFFFFF
         if status != 0:
             raise self.error(status)

@@ -30,7 +30,8 @@ from tazza.errors import (
 )
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import Array, Call, Chain, Kernel, Operands, value_key
+from tazza.operator.kernel import Array, Call, Kernel, Operands, value_key
+from tazza.operator.native_calls import as_one
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import bind_reorder, refreshing, relayout
@@ -432,7 +433,7 @@ class Operator(Observable):
         call = launch.bind(Operands(letters, scratch, self.generator, context, self.state(chosen.kernel)))
         tensors = [self.inputs[self.op.input_slots.index(letter)].tensor() for letter in reads]
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
-        return _Binding(call if not reorders else Chain((*reorders, call)), self._watch(), values, scratch)
+        return _Binding(as_one((*reorders, call)), self._watch(), values, scratch)
 
     def _operand(
         self, context: Context, chosen: Chosen, letter: str, blob: Blob, reorders: list[Call]

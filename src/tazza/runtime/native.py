@@ -155,7 +155,7 @@ def native_arguments(
 
 
 def call_native(address: int, a: int, b: int = 0, c: int = 0, d: int = 0) -> int:
-    """Call the C function at `address` with up to four numbers or addresses, without the GIL, and return what it returns.
+    """Call a C function with up to four numbers or addresses, without the GIL, and return what it returns.
 
     Raises:
         ArgumentError: the address or the first argument is 0. Any other wrong address cannot be noticed.

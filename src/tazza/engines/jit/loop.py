@@ -138,7 +138,7 @@ def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) 
 
 
 def fold_loop(v: Lanes, begin: str, end: str, start: str, body: Callable[[str, str], str]) -> str:
-    """Return the vector that `value = body(i, value)` makes of `start` for i from begin to end, which is a few turns."""
+    """Return what `value = body(i, value)` makes of the vector `start` for i from begin to end, a few turns."""
     lines = v.lines
     test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
     before, i, value = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('fold')}"

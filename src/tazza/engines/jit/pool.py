@@ -3,9 +3,9 @@
 Each element of dX is written once: it asks the windows that cover it, in ascending order, so that the result does not
 depend on threads, nor on the layout. Which windows those are stands in a table per dimension.
 
-Letters: N images, C channels, `D H W` extents of the image and `oD oH oW` numbers of windows; images of fewer dimensions
-have 1 for the first ones. A slice is an H x W part of X; there are N * D of them where the channels lie innermost, else
-N * C * D. There the vectors run over channels, here over W.
+Letters: N images, C channels, `D H W` extents of the image; those of fewer dimensions have 1 for the first ones. A
+slice is an H x W part of X. Where the channels lie innermost there are N * D slices, and vectors run over channels; in
+row-major NCHW there are N * C * D, and vectors run over W.
 """
 
 from __future__ import annotations
@@ -22,8 +22,18 @@ from numpy.typing import NDArray
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Constant, Slot, accepts_dense
 from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import compiled, count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
-from tazza.engines.jit.loop import threads_for as enough_threads
+from tazza.engines.jit.loop import (
+    compiled,
+    count_loop,
+    fold_loop,
+    lanes_below,
+    lanes_of,
+    load,
+    share,
+    store,
+    sweep,
+    threads_for,
+)
 from tazza.engines.jit.rows import FLOAT, element
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.pool import POOLINGS, pool_window
@@ -34,8 +44,9 @@ MOST_SPATIAL = 3
 ROWS, WIDTH, UNIT, DEPTH, HEIGHT, OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH, MOST, POINTERS = range(1, 11)
 """Words of the block behind the number of threads.
 
-ROWS is the number of rows of all slices, UNIT the number of floats that lie together for one place: C or 1; MOST is how
-many windows cover an element along W at most. The addresses follow: X Y dY dX, the tables of D, H, W, shifts, counts."""
+ROWS is the number of rows of all slices, UNIT how many floats lie together for one place: C or 1; MOST is how many
+windows cover a place along W at most. The addresses follow: X Y dY dX, the tables of D, H, W, the shifts and counts of
+W."""
 
 
 # -- preparing ---------------------------------------------------------------------------------------------------------
@@ -118,7 +129,8 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     along = coverings[-1]
     lanes = _lane_count()
     slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
-    threads = enough_threads(min(thread_count(), max(1, slices * H)), X.size, 2 * math.prod(c.most for c in coverings), 12)
+    flops = 2 * math.prod(one.most for one in coverings)
+    threads = threads_for(min(thread_count(), max(1, slices * H)), X.size, flops, 12)
     words = (threads, slices * H, W, unit, D, H, *out, along.most)
     tables = (*(one.table() for one in coverings), *along.lanes(lanes))
     body = _channels if by_channel else _columns
@@ -158,6 +170,8 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     """Loop over the slices, and over the rows of each, that are this thread's."""
     v = lanes_of(lines)
     rows, width, unit, depth, height = (_word(lines, i) for i in (ROWS, WIDTH, UNIT, DEPTH, HEIGHT))
+    lines.declare("i64 @llvm.smax.i64(i64, i64)")
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     X, Y, dY, dX, depth_table, height_table = (lines.load_pointer("%block", POINTERS + i) for i in range(6))
     out_size = unit
     for i in (OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH):
@@ -165,8 +179,6 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     length = lines.let(f"mul i64 {width}, {unit}")
     begin, end = share(lines, rows)
     some = lines.let(f"call i64 @llvm.smax.i64(i64 {height}, i64 1)")  # no rows: no slices either
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     rounding = lines.let(f"sub i64 {some}, 1")
     after = lines.let(f"udiv i64 {lines.let(f'add i64 {end}, {rounding}')}, {some}")
 
@@ -244,9 +256,7 @@ def _columns(v: Lanes, row: Row) -> None:
                 first = lines.let(f"add i64 {base}, {j}")
                 at = lines.let(f"add i64 {start}, {first}")
                 inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
-                seen, given = (
-                    _permute(v, load(v, FLOAT, pointer, at, inside), shift) for pointer in (row.y, row.dy)
-                )
+                seen, given = (_permute(v, load(v, FLOAT, pointer, at, inside), shift) for pointer in (row.y, row.dy))
                 number = lines.let(f"trunc i64 {j} to i32")
                 spread = lines.let(f"insertelement {whole} poison, i32 {number}, i32 0")
                 spread = lines.let(f"shufflevector {whole} {spread}, {whole} poison, {whole} zeroinitializer")

@@ -1,16 +1,21 @@
-"""Add, Sub, Mul and Div of floats, with broadcasting, in any layout of the operands that have the shape of C."""
+"""Add, Sub, Mul and Div of floats, with broadcasting, in any layout of the operands that have the shape of C.
+
+oneDNN has code for operands that are broadcast along images, or along everything but the channels. Others are spread
+in scratch memory first, by a reorder whose source has strides of 0.
+"""
 
 from __future__ import annotations
 
+from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.arithmetic import ADD, DIV, MUL, SUB
 from tazza.ops.broadcast import align_b
-from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec
 
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 ALGORITHMS = {"Add": "binary_add", "Sub": "binary_sub", "Mul": "binary_mul", "Div": "binary_div"}
@@ -24,31 +29,43 @@ def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         return Unsupported(f"C is {C.dtype.label}: oneDNN computes with floats of 4 and 2 bytes")
     over_a, over_b = (name == op.definition.output[0] for name in op.definition.input)
     exchanged = (over_b and not over_a) or (op.type != "Div" and A.shape != C.shape)
-    if op.type == "Div" and (exchanged or A.shape != C.shape):
-        return Unsupported("A grows by broadcasting, or C overwrites B: oneDNN has no code for such quotients")
     sign = (Eltwise("eltwise_linear", -1.0, 0.0),) if exchanged and op.type == "Sub" else ()  # a - b = -(b - a)
-    first, second = "BA" if exchanged else "AB"
-    refusal = Unsupported("oneDNN has no code for these operands")
-    for layout in _layouts(op, specs, in_place=over_a or over_b):
+    order, attributes = "BA" if exchanged else "AB", Attributes(sign)
+    layouts = _layouts(op, specs, in_place=over_a or over_b)
+    for layout in layouts:
         try:
             seen = _see(op, specs, layout)
-            found = _describe(ALGORITHMS[op.type], seen[first], seen[second], seen["C"], Attributes(sign))
-        except Unimplemented as error:
-            refusal = Unsupported(error.message)
+            found = _describe(op.type, (seen[order[0]], seen[order[1]], seen["C"]), attributes)
+        except Unimplemented:
             continue
-        launch = PrimitiveLaunch(found, {"src_0": first, "src_1": second, "dst": "C"})
-        reads = {letter: layout if specs[letter].shape == C.shape else ROW_MAJOR for letter in "AB"}
-        return LaidOut(launch, reads | {"C": layout})
-    return refusal
+        launch = PrimitiveLaunch(found, {"src_0": order[0], "src_1": order[1], "dst": "C"})
+        return LaidOut(launch, _reads(specs, layout))
+    whole = Descriptor.of(C.shape, C.dtype, layouts[0])
+    found = _describe(op.type, (whole, whole, whole), attributes)
+    spread = {letter: Part(letter) for letter in order if specs[letter].shape != C.shape}
+    steps = [PrimitiveLaunch(_spread(op, specs, one, whole), {"src": one, "dst": part}) for one, part in spread.items()]
+    first, second = (spread.get(letter, letter) for letter in order)
+    steps.append(PrimitiveLaunch(found, {"src_0": first, "src_1": second, "dst": "C"}))
+    return LaidOut(SequenceLaunch(tuple(steps)), _reads(specs, layouts[0]))
 
 
-def _describe(
-    algorithm: str, first: Descriptor, second: Descriptor, target: Descriptor, attributes: Attributes
-) -> PrimitiveDescriptor:
-    found = describe("binary", algorithm, first, second, target, attributes=attributes)
+def _reads(specs: dict[str, TensorSpec], layout: Layout) -> dict[str, Layout]:
+    C = specs["C"]
+    return {letter: layout if specs[letter].shape == C.shape else ROW_MAJOR for letter in "AB"} | {"C": layout}
+
+
+def _describe(type: str, descriptors: tuple[Descriptor, ...], attributes: Attributes) -> PrimitiveDescriptor:
+    found = describe("binary", ALGORITHMS[type], *descriptors, attributes=attributes)
     if found.is_slow:
         raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
     return found
+
+
+def _spread(op: OpView, specs: dict[str, TensorSpec], letter: str, whole: Descriptor) -> PrimitiveDescriptor:
+    """Return the reorder that repeats a row-major operand until it has the shape of C."""
+    C, dims = specs["C"], Dim(_dims(op, specs)[letter])
+    steps = tuple(0 if extent == 1 else step for extent, step in zip(dims, dims.strides(), strict=True))
+    return reorder(Descriptor.of(C.shape, C.dtype, Strided(steps)), whole)
 
 
 def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> list[Layout]:
@@ -66,24 +83,26 @@ def _see(op: OpView, specs: dict[str, TensorSpec], layout: Layout) -> dict[str, 
     Raises:
         Unimplemented: something is broadcast against a layout with gaps, or with axes that cannot be joined.
     """
-    C = specs["C"]
-    shapes = {"A": tuple(specs["A"].shape), "B": tuple(specs["B"].shape), **align_b(op, specs), "C": tuple(C.shape)}
-    whole = [letter for letter in shapes if specs[letter].shape == C.shape]
-    if len(whole) == len(shapes):
-        return {letter: Descriptor.of(C.shape, C.dtype, layout) for letter in shapes}
+    C, dims = specs["C"], _dims(op, specs)
+    whole = [letter for letter in dims if specs[letter].shape == C.shape]
+    if len(whole) == len(dims):
+        return {letter: Descriptor.of(C.shape, C.dtype, layout) for letter in dims}
     if isinstance(layout, Opaque):
         raise Unimplemented(f"oneDNN broadcasts nothing against {layout}")
-    rank = len(C.shape)
-    dims = {letter: (1,) * (rank - len(shape)) + shape for letter, shape in shapes.items()}
-    joined = _joined(dims["A"], dims["B"], dims["C"])
+    joined = dict(zip(dims, _joined(*dims.values()), strict=True))
     return {
-        letter: Descriptor.of(C.shape, C.dtype, layout if letter in whole else ROW_MAJOR).reshape(
-            joined["ABC".index(letter)]
-        )
+        letter: Descriptor.of(C.shape, C.dtype, layout).reshape(extents)
         if letter in whole
-        else Descriptor.of(joined["ABC".index(letter)], C.dtype)
-        for letter in shapes
+        else Descriptor.of(extents, C.dtype)
+        for letter, extents in joined.items()
     }
+
+
+def _dims(op: OpView, specs: dict[str, TensorSpec]) -> dict[str, tuple[int, ...]]:
+    """Return the dims of A, B and C, all with as many axes as C."""
+    shapes = {letter: tuple(specs[letter].shape) for letter in "ABC"} | align_b(op, specs)
+    rank = len(shapes["C"])
+    return {letter: (1,) * (rank - len(shape)) + shape for letter, shape in shapes.items()}
 
 
 def _joined(*shapes: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """Batch normalization: SpatialBN, SpatialBNRelu, and their gradients, in any layout that oneDNN knows.
 
-Letters as in `ops.batch_norm`. oneDNN takes and gives the biased variance where Caffe2 has 1 / sqrt(variance + epsilon);
-that, and the running pair, are small launches on vectors of C elements:
+Letters as in `ops.batch_norm`. oneDNN takes and gives the biased variance where Caffe2 has 1 / sqrt(variance +
+epsilon); that, and the running pair, are small launches on vectors of C elements:
 
     running_mean  = momentum * mean + (1 - momentum) * saved_mean
     running_var   = momentum * var + (1 - momentum) * n / (n - 1) * variance
@@ -104,7 +104,7 @@ def _blend(
 
 @onednn(SPATIAL_BN_GRADIENT, empty="zero")
 def spatial_bn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """dX, dscale and dbias from X, dY and the pair that the forward operator took."""
+    """Compute dX, dscale and dbias from X, dY and the pair that the forward operator took."""
     return _gradient(op, specs, ("dX", "dY"))
 
 

@@ -123,7 +123,7 @@ def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 
 @onednn(FC_GRADIENT, empty="zero")
 def fc_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """DW and db by one primitive, dX by another; dX lies like X."""
+    """Compute dW and db by one primitive, dX by another; dX lies like X."""
     X, W, dW = specs["X"], specs["W"], specs["dW"]
     view = Product.of(op, X, W)
     found = _describe_weights(view, specs)

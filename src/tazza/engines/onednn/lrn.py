@@ -84,7 +84,7 @@ def _scale(op: OpView, x: Descriptor, forward: PrimitiveDescriptor) -> tuple[Pri
 
 @onednn(LRN_GRADIENT, empty="zero")
 def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """dX from X and dY; what the forward primitive leaves for it is computed again, Y into scratch memory."""
+    """Compute dX from X and dY; what the forward primitive leaves for it is computed again, Y into scratch memory."""
     X = specs["X"]
     even = _even(op)
     if even is not None:

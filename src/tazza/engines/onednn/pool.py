@@ -1,7 +1,7 @@
 """Pooling: MaxPool and AveragePool with all their names, and the gradient of AveragePool.
 
-Letters as in `ops.pool`. Y and dX lie like X and dY. MaxPoolGradient is not here: oneDNN gives a window's gradient to one
-of its maxima, Caffe2 to all of them.
+Letters as in `ops.pool`. Y and dX lie like X and dY. MaxPoolGradient is not here: oneDNN gives a window's gradient to
+one of its maxima, Caffe2 to all of them. A window of which all elements are -inf gives the lowest finite number.
 """
 
 from __future__ import annotations

@@ -104,6 +104,8 @@ def _hollow(op: OpView, specs: dict[str, TensorSpec], empty: str, hollow: dict[s
     opaque = [letter for letter, spec in specs.items() if isinstance(spec.layout, Opaque)]
     if empty == "zero" and not opaque and all(0 not in spec.shape[1:] for spec in hollow.values()):
         return ZeroLaunch(tuple(op.output_slots))
+    if all(letter in hollow for letter in op.output_slots):
+        return ZeroLaunch(tuple(op.output_slots))  # there is nothing to write, whatever the operator
     words = ", ".join(f"{letter} is {spec}" for letter, spec in hollow.items())
     return Unsupported(f"{words}: without elements")
 

@@ -15,7 +15,7 @@ from tazza.ops.split import DEPTH_SPLIT, SPLIT
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 
 
-@onednn(SPLIT, DEPTH_SPLIT, empty="zero")
+@onednn(SPLIT, DEPTH_SPLIT)
 def split(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y0, Y1 ... = X, cut along the axis."""
     X, parts = specs["X"], [specs[f"Y{i}"] for i in range(len(op.output_slots))]

@@ -33,7 +33,9 @@ def sum_(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     else:
         found = describe("sum", one, len(names), (1.0,) * len(names), (one,) * len(names))
         first = constant("DNNL_ARG_MULTIPLE_SRC")
-        arguments = {first + place: ("X", i) for place, i in enumerate(order)} | {"dst": "Y"}
+        arguments = {"dst": "Y"}
+        for place, i in enumerate(order):
+            arguments[first + place] = ("X", i)
     return LaidOut(PrimitiveLaunch(found, arguments), {"X": layout, "Y": layout})
 
 

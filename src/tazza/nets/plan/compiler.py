@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from tazza.device import Context
 from tazza.errors import SchemaError, TazzaError
@@ -343,8 +342,3 @@ def input_spec(name: str, value: object) -> TensorSpec:
         held = "no value" if value is None else "no tensor with data"
         raise TazzaError(f"blob {name!r} has {held}", hint="feed it, or run the operator that makes it first")
     return value.spec
-
-
-def specs_text(inputs: Mapping[str, Spec]) -> str:
-    """Return specs as a line for people."""
-    return ", ".join(f"{name} {cast('TensorSpec', spec)}" for name, spec in inputs.items())

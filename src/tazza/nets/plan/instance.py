@@ -8,7 +8,7 @@ spec and memory; `stale` compares identities, `bind` does all anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,10 @@ import numpy as np
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.plan.program import Program, Step, Value
-from tazza.operator import BlobOwner, Call, Chain, Kernel, NativeCall, Operands
+from tazza.operator import BlobOwner, Call, Kernel, Operands
+from tazza.operator.native_calls import NativeCalls, grouped
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
-from tazza.runtime.segment import Segment
 from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
 from tazza.tensor.allocation import allocator_of
 
@@ -46,10 +46,6 @@ class StepHost:
         raise NotImplementedError
 
 
-_Part = tuple[Callable[[], Any], Segment | None, tuple[int, ...]]
-"""What runs, the segment that it is (None: a Python call), and the number of the step of each row."""
-
-
 class Instance:
     """A program that can run."""
 
@@ -70,8 +66,8 @@ class Instance:
         self._host = host
         self._derived = derived
         self._arena: Allocation | None = None
-        self._parts: list[_Part] = []
-        self._calls: list[Callable[[], Any]] = []
+        self._parts: list[tuple[tuple[int, ...], Call]] = []
+        self._calls: list[Call] = []
         self._silent = True
         self._written: list[Storage] = []
         self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
@@ -132,9 +128,10 @@ class Instance:
                 scratch = self._slice(self.program.scratch_offsets[position], step.launch.scratch_bytes)
             tensors = self._tensors(step, storage)
             calls.append((position, step.launch.bind(self._operands(step, tensors, scratch))))
-        self._parts = list(_grouped(calls))
-        self._calls = [part[0] for part in self._parts]
-        self._silent = all(part[1] is not None for part in self._parts)
+        self._parts = list(grouped(calls))
+        # A segment's own method: one call less for what runs most.
+        self._calls = [call.segment.run if isinstance(call, NativeCalls) else call for _, call in self._parts]
+        self._silent = all(isinstance(call, NativeCalls) for _, call in self._parts)
         self._written = [self._bound[value.root].storage for value in self.program.outputs.values()]
 
     def _bind_input(self, name: str, value: Value) -> None:
@@ -224,7 +221,7 @@ class Instance:
         try:
             for call in self._calls:
                 result = call()
-                if result is not None and self._parts[done][1] is not None and result[0]:
+                if result is not None and isinstance(self._parts[done][1], NativeCalls) and result[0]:
                     raise self._failed(done, result)
                 done += 1
         except TazzaError as error:
@@ -250,17 +247,15 @@ class Instance:
                     made_from[value] = (storage, storage.version)
 
     def _failed(self, part: int, result: tuple[int, int]) -> TazzaError:
-        _, segment, positions = self._parts[part]
-        assert segment is not None, "only segments answer"
-        call = segment.rows[result[0] - 1]
-        assert isinstance(call, NativeCall), "segments are made of native calls"
-        error = call.error(result[1])
+        positions, call = self._parts[part]
+        assert isinstance(call, NativeCalls), "only segments answer"
+        error = call.call(result[0]).error(result[1])
         error.add_context(f"in operator {self._name(positions[result[0] - 1])}")
         return error
 
     def _locate(self, error: TazzaError, part: int) -> None:
-        if part < len(self._parts) and self._parts[part][1] is None:
-            error.add_context(f"in operator {self._name(self._parts[part][2][0])}")
+        if part < len(self._parts) and not isinstance(self._parts[part][1], NativeCalls):
+            error.add_context(f"in operator {self._name(self._parts[part][0][0])}")
 
     def _name(self, position: int) -> str:
         definition = self.program.steps[position].op.definition
@@ -272,43 +267,13 @@ class Instance:
 
         seconds = [0.0] * len(self.program.steps)
         self._refresh()
-        for call, segment, positions in self._parts:
-            if segment is None:
+        for positions, call in self._parts:
+            if isinstance(call, NativeCalls):
+                _, rows = call.segment.run_timed()
+                for position, row in zip(positions, rows, strict=True):
+                    seconds[position] += float(row)
+            else:
                 start = time.perf_counter()
                 call()
                 seconds[positions[0]] += time.perf_counter() - start
-            else:
-                _, rows = segment.run_timed()
-                for position, row in zip(positions, rows, strict=True):
-                    seconds[position] += float(row)
         return seconds
-
-
-def _grouped(calls: Iterable[tuple[int, Call]]) -> Iterable[_Part]:
-    """Join native calls in a row to segments."""
-    rows: list[NativeCall] = []
-    positions: list[int] = []
-    for position, call in _flat(calls):
-        if isinstance(call, NativeCall):
-            rows.append(call)
-            positions.append(position)
-            continue
-        if rows:
-            yield _segment(rows, positions)
-            rows, positions = [], []
-        yield (call, None, (position,))
-    if rows:
-        yield _segment(rows, positions)
-
-
-def _segment(rows: Sequence[NativeCall], positions: Sequence[int]) -> _Part:
-    made = Segment(rows)
-    return made.run, made, tuple(positions)
-
-
-def _flat(calls: Iterable[tuple[int, Call]]) -> Iterable[tuple[int, Call]]:
-    for position, call in calls:
-        if isinstance(call, Chain):
-            yield from _flat((position, inner) for inner in call.calls)
-        else:
-            yield position, call

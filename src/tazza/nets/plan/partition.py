@@ -112,7 +112,8 @@ def _regions(
             own = tuple(ops[i] for i in group)
             outputs = frozenset(name for op in own for name in op.output) & needed
             crossing |= outputs
-            parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), tuple(origins[i] for i in group), tuple(group)))
+            made_from = tuple(origins[i] for i in group)
+            parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), made_from, tuple(group)))
         needed |= set(inputs)
     return Parts(tuple(reversed(parts)), frozenset(crossing))
 

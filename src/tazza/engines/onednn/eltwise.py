@@ -1,0 +1,40 @@
+"""What elementwise families share: forward and backward primitives of one function, in any layout.
+
+A family is here where oneDNN agrees with the operator on all numbers, infinities and NaN, to the tolerance of the
+tests; Relu alone takes NaN for 0. It does not agree for Exp, Clip and HardSigmoid (a NaN becomes a number), Log and
+Softplus (too inexact), Gelu (NaN at infinity) and some gradients: those are left to the engine that compiles formulas.
+"""
+
+from __future__ import annotations
+
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.primitive import describe
+from tazza.operator import LaidOut, OpView
+from tazza.tensor import TensorSpec
+
+
+def eltwise(op: OpView, specs: dict[str, TensorSpec], algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> LaidOut:
+    """Return the launch of the operator's only output from its only input."""
+    (source,), (target,) = op.input_slots, op.output_slots
+    layout = specs[source].layout
+    x = Descriptor.of(specs[source])
+    found = describe("eltwise_forward", "forward_inference", algorithm, x, x, alpha, beta)
+    return LaidOut(PrimitiveLaunch(found, {"src": source, "dst": target}), {source: layout, target: layout})
+
+
+def eltwise_gradient(
+    op: OpView, specs: dict[str, TensorSpec], algorithm: str, alpha: float = 0.0, beta: float = 0.0
+) -> LaidOut:
+    """Return the launch of dX from dY and Y where the algorithm ends in `use_dst_for_bwd`, else from dY and X.
+
+    All lie as Y or X does, where the forward operator left it; in place as dY does.
+    """
+    data, argument = ("Y", "dst") if algorithm.endswith("use_dst_for_bwd") else ("X", "src")
+    in_place = op.definition.output[0] in op.definition.input
+    layout = specs["dX" if in_place else data].layout
+    x = Descriptor.of(specs[data].shape, specs[data].dtype, layout)
+    forward = describe("eltwise_forward", "forward_training", algorithm, x, x, alpha, beta)
+    found = describe("eltwise_backward", algorithm, x, x, x, alpha, beta, forward)
+    launch = PrimitiveLaunch(found, {argument: data, "diff_dst": "dY", "diff_src": "dX"})
+    return LaidOut(launch, dict.fromkeys((data, "dY", "dX"), layout))

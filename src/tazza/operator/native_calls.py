@@ -1,0 +1,70 @@
+"""Native calls in a row, run as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tazza.operator.kernel import Call, Chain, NativeCall
+from tazza.runtime.segment import Segment
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCalls:
+    """Native calls in a row as one call without the GIL; `keys` say of each row what it belongs to."""
+
+    segment: Segment
+    keys: tuple[object, ...]
+
+    def __call__(self) -> None:
+        """Run all rows.
+
+        Raises:
+            TazzaError: a row failed; the rows behind it did not run.
+        """
+        row, status = self.segment.run()
+        if row:
+            raise self.call(row).error(status)
+
+    def call(self, row: int) -> NativeCall:
+        """Return the call of a row, counted from 1."""
+        found = self.segment.rows[row - 1]
+        assert isinstance(found, NativeCall), "segments are made of native calls"
+        return found
+
+
+def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[tuple[K, ...], Call]]:
+    """Yield calls with their keys; chains are taken apart, and native calls in a row become one `NativeCalls`."""
+    rows: list[tuple[K, NativeCall]] = []
+    for key, call in _flat(calls):
+        if isinstance(call, NativeCall):
+            rows.append((key, call))
+            continue
+        if rows:
+            yield _joined(rows)
+            rows = []
+        yield (key,), call
+    if rows:
+        yield _joined(rows)
+
+
+def as_one(calls: Sequence[Call]) -> Call:
+    """Return one call that makes all calls in turn."""
+    found = [call for _, call in grouped((None, call) for call in calls)]
+    return found[0] if len(found) == 1 else Chain(tuple(found))
+
+
+def _joined(rows: Sequence[tuple[K, NativeCall]]) -> tuple[tuple[K, ...], Call]:
+    keys = tuple(key for key, _ in rows)
+    return keys, NativeCalls(Segment([call for _, call in rows]), keys)
+
+
+def _flat(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[K, Call]]:
+    for key, call in calls:
+        if isinstance(call, Chain):
+            yield from _flat((key, inner) for inner in call.calls)
+        else:
+            yield key, call

@@ -1,0 +1,116 @@
+"""Kernels of oneDNN on images that lie row-major, with the channels last, or in blocks: equal numbers, native calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.engines.onednn.library import unavailable
+from tazza.tensor import channels_last
+from tests.engines.onednn.layouts import Relaid, Ways, blocked, check_ways, numbers, row_major
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+IMAGE = (2, 19, 7, 6)
+X, DY = numbers(*IMAGE), numbers(*IMAGE[::-1]).transpose(3, 2, 1, 0).copy()
+VECTORS = [numbers(19), numbers(20)[1:].copy(), numbers(21)[2:].copy(), np.abs(numbers(22)[3:]) + 0.5]
+LRN = {"size": 5, "alpha": 0.5, "beta": 0.75, "bias": 1.5}
+POOL = {"kernels": [3, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]}
+POOLED = numbers(2, 19, 3, 3)
+GRADIENT = [X, VECTORS[0], DY, X.mean(axis=(0, 2, 3)), 1 / np.sqrt(X.var(axis=(0, 2, 3)) + 1e-5)]
+
+CASES = [
+    Relaid("MaxPool", [X], POOL),
+    Relaid("AveragePool", [X], POOL),
+    Relaid("AveragePool", [X], POOL | {"count_include_pad": 1}),
+    Relaid("AveragePool", [X], {"global_pooling": 1}, slack=2),
+    Relaid("AveragePoolGradient", [X, POOLED, POOLED], POOL, images=(0, 1, 2)),
+    Relaid("Relu", [X]),
+    Relaid("Relu", [X], in_place={0: 0}),
+    Relaid("ReluGradient", [X, DY], images=(0, 1)),
+    Relaid("ReluGradient", [X, DY], images=(0, 1), in_place={0: 1}),
+    Relaid("Tanh", [X]),
+    Relaid("Sigmoid", [X], in_place={0: 0}),
+    Relaid("SwishGradient", [X, X, DY], images=(0, 1, 2)),
+    Relaid("Sum", [X, DY], images=(0, 1)),
+    Relaid("Sum", [X, DY], images=(0, 1), in_place={0: 0}),
+    Relaid("Sum", [X, DY, X], images=(0, 1, 2)),
+    Relaid("SpatialBN", [X, *VECTORS], {"is_test": 1}),
+    Relaid("SpatialBN", [X, *VECTORS], {"is_test": 1}, in_place={0: 0}),
+    Relaid("SpatialBN", [X, *VECTORS], {"is_test": 0}, outputs=5, in_place={1: 3, 2: 4}, slack=3),
+    Relaid("SpatialBNRelu", [X, *VECTORS], outputs=5, in_place={1: 3, 2: 4}, slack=3),
+    Relaid("SpatialBNGradient", GRADIENT, images=(0, 2), outputs=3, slack=10),
+    Relaid("SpatialBNReluGradient", [*GRADIENT, X], images=(0, 2, 5), outputs=3, slack=10),
+    Relaid("SpatialBNReluGradient", [*GRADIENT, X], images=(0, 2, 5), outputs=3, in_place={0: 2}, slack=10),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.type)
+def test_ways(case: Relaid) -> None:
+    check_ways(case)
+
+
+@pytest.mark.parametrize("way", [row_major, channels_last])
+def test_lrn(way: Ways) -> None:
+    check_ways(Relaid("LRN", [X], LRN, outputs=2, slack=3), [way])
+
+
+def test_lrn_gradient_has_dense_channels() -> None:
+    """The only layout for which there is generated code."""
+    Y = X * (1.5 + 0.1 * np.ones_like(X))
+    case = Relaid("LRN", [X], LRN)
+    (Y,), _ = case.run("reference", row_major)
+    check_ways(Relaid("LRNGradient", [X, Y, DY], LRN, images=(0, 1, 2), slack=3), [channels_last])
+
+
+def test_lrn_of_zeros() -> None:
+    """Where X is 0, scale is bias all the same."""
+    check_ways(Relaid("LRN", [np.zeros(IMAGE, np.float32)], LRN, outputs=2), [row_major, channels_last])
+
+
+def test_concat_of_channels_last() -> None:
+    parts = [X, numbers(2, 5, 7, 6), numbers(2, 3, 7, 6)]
+    check_ways(Relaid("Concat", parts, images=(0, 1, 2), outputs=2), [row_major, channels_last])
+
+
+def test_concat_of_mixed_layouts_takes_the_usual_one() -> None:
+    parts = [X, numbers(2, 5, 7, 6), numbers(2, 3, 7, 6)]
+    case = Relaid("Concat", parts, images=(1, 2), outputs=2)
+    got, operator = case.run("onednn", channels_last)
+    np.testing.assert_array_equal(got[0], np.concatenate(parts, axis=1))
+    target = operator.outputs[0].tensor()
+    assert target.layout == channels_last(target.shape)
+
+
+def test_split_into_equal_parts_keeps_channels_last() -> None:
+    check_ways(Relaid("Split", [numbers(2, 18, 7, 6)], outputs=3), [row_major, channels_last])
+
+
+def test_split_of_channels_last_into_unequal_parts() -> None:
+    """One layout stands for all parts, so they are row-major."""
+    case = Relaid("Split", [X], {"split": [5, 14]}, outputs=2)
+    got, _ = case.run("onednn", channels_last)
+    np.testing.assert_array_equal(got[0], X[:, :5])
+    np.testing.assert_array_equal(got[1], X[:, 5:])
+
+
+@pytest.mark.parametrize("type", ["Softmax", "SoftmaxGradient"])
+def test_softmax_of_an_image(type: str) -> None:
+    """The order of what is summed does not matter."""
+    inputs = [X] if type == "Softmax" else [np.abs(X) / 100, DY]
+    check_ways(Relaid(type, inputs, images=range(len(inputs)), slack=3), [row_major, channels_last])
+
+
+@pytest.mark.parametrize("way", [row_major, channels_last, blocked])
+def test_fully_connected_takes_the_image_as_it_lies(way: Ways) -> None:
+    W, b, dY = numbers(9, 19 * 42), numbers(9), numbers(2, 9)
+    forward = Relaid("FC", [X, W, b], slack=10)
+    expected, _ = forward.run("reference", row_major)
+    got, operator = forward.run("onednn", way)
+    np.testing.assert_allclose(got[0], expected[0], rtol=1e-4, atol=1e-4)
+    assert operator.inputs[0].tensor().layout == way(IMAGE)
+    backward = Relaid("FCGradient", [X, W, dY], outputs=3)
+    wanted, _ = backward.run("reference", row_major)
+    found, _ = backward.run("onednn", way)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
