@@ -29,6 +29,7 @@ from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Tensor, TensorSpec
 
 Array = NDArray[Any]
+TENSORS = (np.ndarray, Tensor)
 
 TOLERANCE = {"float16": (2e-3, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-12, 1e-12)}
 """dtype -> (relative, absolute) for short sums; a case with longer reductions multiplies both by its `slack`."""
@@ -46,7 +47,8 @@ class Case:
 
     `expected` is the outputs, or a function of the inputs that gives them by another formula than the kernel's.
     `batched` lists the inputs whose first axis may be cut to length 0. `gradient` False switches the gradient check
-    off, with the reason in the test. Engines in `refused_by` leave the case to others, and must give a reason.
+    off, with the reason in the test. Engines in `refused_by` must refuse the case, with a reason; see `may_refuse` for
+    those that may.
     """
 
     type: str
@@ -63,11 +65,6 @@ class Case:
     def arrays(self) -> list[Array]:
         """Return fresh copies of the inputs."""
         return [np.array(value) for value in self.inputs]
-
-    @property
-    def whole_numbers(self) -> bool:
-        """Whether no input holds floats, though there are inputs."""
-        return len(self.inputs) > 0 and all(x.dtype.kind in "biu" for x in self.arrays())
 
     def definition(self, engine: str = "") -> OperatorDef:
         """Return the OperatorDef with inputs in0, in1 ... and outputs out0 ..."""
@@ -95,12 +92,10 @@ def check_op(case: Case, engine: str) -> None:
     """Run `case` on `engine` and assert everything that must hold."""
     definition = case.definition(engine)
     inputs = case.arrays()
-    if engine in case.refused_by or (case.whole_numbers and engine != "reference"):
-        _, operator = run(definition, inputs, engine, may_refuse=True)
-        if engine not in [choice.engine for choice in operator.choices if choice.reason is None]:
-            return  # it gave its reason; engines other than the reference are made for floats
-        assert engine not in case.refused_by, f"{engine} does not refuse the case: {operator.choices}"
-    results, operator = run(definition, inputs, engine)
+    results, operator = run(definition, inputs, engine, refusable=engine in case.refused_by)
+    if engine != _engine_that_ran(operator):
+        return  # it gave its reason, and the engine that ran has this case too
+    assert engine not in case.refused_by, f"{engine} does not refuse the case: {operator.choices}"
     _check_specs(operator, inputs, results)
     given: Any = case.expected(*inputs) if callable(case.expected) else case.expected
     expected = cast("Sequence[Any]", given if isinstance(given, (tuple, list)) else (given,))
@@ -118,12 +113,21 @@ def check_op(case: Case, engine: str) -> None:
         check_gradient(case, engine)
 
 
+def may_refuse(engine: str, inputs: Sequence[Any]) -> bool:
+    """Whether an engine may refuse such inputs: others than the reference are made for float32, and for elements."""
+    tensors = [x for x in inputs if isinstance(x, TENSORS)]
+    floats = [x.dtype in (np.float32, DataType.FLOAT) for x in tensors]
+    empty = any(x.size == 0 for x in tensors)
+    return engine != "reference" and (empty or (len(floats) > 0 and not any(floats)))
+
+
 def run(
-    definition: OperatorDef, inputs: Sequence[Any], engine: str | None = None, *, may_refuse: bool = False
+    definition: OperatorDef, inputs: Sequence[Any], engine: str | None = None, *, refusable: bool = False
 ) -> tuple[list[Array], Operator]:
     """Run an operator on tensors, or arrays whose memory is shared; returns its outputs and the operator.
 
-    With `engine` that engine is asked for and must have run; with `may_refuse` it may also have given a reason not to.
+    With `engine` that engine is asked for and must have run. Where it `may_refuse` the inputs, or the case is
+    `refusable`, it may also have given a reason not to.
     """
     asked = OperatorDef.FromString(definition.SerializeToString())
     if engine is not None:
@@ -140,21 +144,27 @@ def run(
     results = [np.array(blob.tensor().plain()) for blob in operator.outputs]
     operator.close()
     if engine is not None:
-        check_engine(operator, engine, may_refuse=may_refuse)
+        check_engine(operator, engine, refusable=refusable or may_refuse(engine, inputs))
     return results, operator
 
 
-def check_engine(operator: Operator, engine: str, *, may_refuse: bool = False) -> None:
-    """Assert that `engine` ran, or with `may_refuse` that the operator recorded the engine's reason not to."""
+def check_engine(operator: Operator, engine: str, *, refusable: bool = False) -> str | None:
+    """Assert that `engine` ran, or where that is `refusable` that it gave a reason not to, which is returned."""
+    taken = _engine_that_ran(operator)
+    if taken == engine or not refusable:
+        assert taken == engine, f"asked for {engine}, ran {operator.choices}"
+        return None
+    reasons = [choice.reason for choice in operator.choices if choice.engine == engine]
+    assert reasons, f"{engine} was passed over without a reason: {operator.choices}"
+    assert reasons[0], f"{engine} was passed over without a reason: {operator.choices}"
+    assert why_unavailable(operator.op.type, "cpu", engine) is None, f"{engine} was not there to refuse"
+    return reasons[0]
+
+
+def _engine_that_ran(operator: Operator) -> str:
     taken = [choice.engine for choice in operator.choices if choice.reason is None]
     assert len(taken) == 1, f"not one engine ran: {operator.choices}"
-    refused = [choice.reason for choice in operator.choices if choice.engine == engine and choice.reason is not None]
-    if may_refuse and taken != [engine]:
-        assert refused, f"{engine} was passed over without a reason: {operator.choices}"
-        assert refused[0]
-        assert why_unavailable(operator.op.type, "cpu", engine) is None, f"{engine} was not there to refuse"
-    else:
-        assert taken == [engine], f"asked for {engine}, ran {operator.choices}"
+    return taken[0]
 
 
 def assert_close(got: Array, wanted: Array, slack: float = 1.0) -> None:
@@ -266,10 +276,8 @@ def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[
 
 
 def _check_strided(case: Case, engine: str, results: Sequence[Array]) -> None:
-    """Inputs whose memory is not row-major must give the same; an engine may leave them to another, with a reason."""
-    inputs = [_every_second(x) for x in case.arrays()]
-    strided = any(isinstance(x, Tensor) for x in inputs)
-    again, _ = run(case.definition(engine), inputs, engine, may_refuse=strided)
+    """Inputs whose memory is not row-major must give the same."""
+    again, _ = run(case.definition(engine), [_every_second(x) for x in case.arrays()], engine)
     for got, wanted in zip(again, results, strict=True):
         assert_close(got, wanted, case.slack)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.operator import Operator, OpView, operator_def
+from tazza.operator import KERNELS, Operator, OpView, Unsupported, find_schema, launcher, operator_def
 from tazza.tensor import Tensor
 from tests import check
-from tests.check import Case, check_engine, check_gradient, check_op, run
+from tests.check import Case, check_engine, check_gradient, check_op, may_refuse, run
 
 CROSSES_ONCE = 1
 """A seed whose first direction goes further than half a step, and the second does not."""
@@ -35,19 +35,41 @@ def ran_on_reference() -> Operator:
 
 def test_an_engine_that_has_no_kernel_did_not_refuse() -> None:
     with pytest.raises(AssertionError, match="gemm was"):
-        check_engine(ran_on_reference(), "gemm", may_refuse=True)
+        check_engine(ran_on_reference(), "gemm", refusable=True)
     with pytest.raises(AssertionError, match="cuda was passed over without a reason"):
-        check_engine(ran_on_reference(), "cuda", may_refuse=True)
+        check_engine(ran_on_reference(), "cuda", refusable=True)
 
 
+def test_an_engine_may_refuse_what_holds_no_float32_or_no_elements() -> None:
+    assert may_refuse("gemm", [np.arange(3), Tensor.from_numpy(np.zeros(2))])
+    assert may_refuse("gemm", [X, X[:0]])
+    assert not may_refuse("gemm", [np.arange(3), Tensor.from_numpy(X)])
+    assert not may_refuse("gemm", [])
+    assert not may_refuse("reference", [np.arange(3)])
+
+
+def test_an_engine_that_must_refuse_and_does_not_is_noticed() -> None:
+    case = Case("Relu", [X], np.maximum(X, 0), refused_by=("reference",))
+    with pytest.raises(AssertionError, match="reference does not refuse the case"):
+        check_op(case, "reference")
+
+
+@pytest.fixture
+def gemm_refuses_relu() -> Iterator[None]:
+    """Give the engine gemm a kernel of Relu that takes nothing."""
+    launcher(find_schema("Relu"), engine="gemm")(lambda *_: Unsupported("it is Monday"))
+    yield
+    KERNELS.unregister(("Relu", "cpu", "gemm"))
+
+
+@pytest.mark.usefixtures("gemm_refuses_relu")
 def test_a_refusal_is_a_pass_only_where_it_may_be() -> None:
-    definition = operator_def("Conv", ["X", "W"], ["Y"], kernel=2)
-    channels_last = Tensor.from_numpy(np.ones((2, 5, 4, 3), np.float32))
-    strided = [channels_last.view((2, 3, 5, 4), strides=(60, 1, 12, 3)), np.ones((6, 3, 2, 2), np.float32)]
+    definition = operator_def("Relu", ["X"], ["Y"])
     with pytest.raises(AssertionError, match="asked for gemm, ran"):
-        run(definition, strided, "gemm")
-    operator = run(definition, strided, "gemm", may_refuse=True)[1]
-    assert operator.choices[-1].engine == "reference"
+        run(definition, [X], "gemm")
+    _, operator = run(definition, [X], "gemm", refusable=True)
+    assert check_engine(operator, "gemm", refusable=True) == "it is Monday"
+    assert run(definition, [X[:0]], "gemm")[0][0].shape == (0, 3)
 
 
 def evaluations(monkeypatch: pytest.MonkeyPatch, case: Case, seed: int) -> int:

@@ -1,4 +1,4 @@
-"""Run the sessions in docs/walk, and write what they print into them: `python tools/write_walk.py`.
+"""Run the sessions in docs/walk, and write what they print into them: `python -m tools.write_walk`.
 
 The blocks marked `pycon` of all chapters, in the order of the chapters, are one session. What stands behind `>>>` is
 run, and the lines below become what it printed. `tests/docs/test_walk.py` runs the same blocks and compares.
@@ -34,17 +34,23 @@ def _rerun(block: str, names: dict[str, Any]) -> str:
     for example in doctest.DocTestParser().get_examples(block):
         first, *others = example.source.splitlines()
         lines += [f">>> {first}", *(f"... {line}" if line else "..." for line in others)]
-        lines += _printed(example.source, names).splitlines()
+        lines += _printed(example, names).splitlines()
     return "\n".join([*lines, ""])
 
 
-def _printed(source: str, names: dict[str, Any]) -> str:
-    """Return what the interpreter would print, in the form that doctest compares with."""
+def _printed(example: doctest.Example, names: dict[str, Any]) -> str:
+    """Return what the interpreter would print, in the form that doctest compares with.
+
+    An error is written only where one stands already: it is what the walk wants to show there.
+    """
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         try:
-            exec(compile(source, "<walk>", "single"), names)
+            exec(compile(example.source, "<walk>", "single"), names)
         except Exception as error:
+            if example.exc_msg is None:
+                error.add_note(f"in the walk, at: {example.source}")
+                raise
             return "Traceback (most recent call last):\n    ...\n" + "".join(traceback.format_exception_only(error))
     return re.sub(r"(?m)^$(?!\Z)", "<BLANKLINE>", output.getvalue())
 

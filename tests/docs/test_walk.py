@@ -55,7 +55,8 @@ def sessions(text: str, *, onednn: bool) -> str:
 
     A heading that names oneDNN counts until the next one of its level or above.
 
-    >>> sessions("# On oneDNN\n## Here\n```pycon\n>>> 1\n1\n```\n# Rest\n```pycon\n>>> 2\n2\n```\n", onednn=False).split()
+    >>> text = "# On oneDNN\n## Here\n```pycon\n>>> 1\n1\n```\n# Rest\n```pycon\n>>> 2\n2\n```\n"
+    >>> sessions(text, onednn=False).split()
     ['>>>', '2', '2']
     """
     kept = {number for found in BLOCK.finditer(text) for number in _lines(text, found)}
@@ -83,7 +84,7 @@ def run_chapters(*, onednn: bool) -> None:
         test = doctest.DocTestParser().get_doctest(session, names, path.name, str(path), 0)
         doctest.DocTestRunner(verbose=False).run(test, out=told.append, clear_globs=False)
         names = test.globs
-    assert "".join(told) == "", "python tools/write_walk.py writes what the sessions print now"
+    assert "".join(told) == "", "python -m tools.write_walk writes what the sessions print now"
 
 
 def test_sessions_without_onednn() -> None:
@@ -135,7 +136,7 @@ def test_picture(name: str, draw: Callable[[], str]) -> None:
         pytest.skip(reason)
     path = FOLDER / f"{name}.svg"
     stored = path.read_text(encoding="utf-8")
-    assert said(draw()) == said(stored), "python tools/draw_walk.py draws it anew"
+    assert said(draw()) == said(stored), "python -m tools.draw_walk draws it anew"
     assert len(said(stored)) > 10
     assert path.stat().st_size < LARGEST_BYTES
 
@@ -147,7 +148,7 @@ def test_drawing_twice_gives_the_same() -> None:
 
 def test_every_link_leads_somewhere_and_every_picture_is_shown() -> None:
     pages = [*chapters(), FOLDER / "README.md"]
-    links = {link for page in pages for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8"))}
+    links = {link for page in pages for link in re.findall(r"\]\(([\w.-]+)\)", page.read_text(encoding="utf-8"))}
     assert [link for link in sorted(links) if not (FOLDER / link).exists()] == []
     assert {path.name for path in FOLDER.iterdir()} == links | {"README.md"}
     assert "(docs/walk/README.md)" in (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -43,7 +43,7 @@ def in_fixed_order(ops: list[OperatorDef]) -> list[bytes]:
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda r: r["id"])
 def test_recorded_passes_of_caffe2(recorded: dict[str, Any]) -> None:
-    """Random nets: the genuine Caffe2 recorded emitted operators and gradient map, or that it refused."""
+    """Random nets, and operators that read a blob twice: emitted operators and gradient map, or that it refused."""
     forward = NetDef.FromString(bytes.fromhex(recorded["forward"]))
     if "refused" in recorded:
         with pytest.raises(GradientError):
@@ -82,6 +82,17 @@ def test_in_place_is_fine_where_the_output_is_read() -> None:
     """behaviours.md row 15: the gradient of Relu reads its output."""
     emitted, _ = backward_pass([op("FC", "x w b", "y"), op("Relu", "y", "y"), op("AveragedLoss", "y", "l")], ["l"])
     assert len(emitted) == 4
+
+
+def test_an_operator_that_reads_a_blob_twice() -> None:
+    """Each gradient that it writes for it counts."""
+    emitted, gradients = backward_pass([op("Relu", "x", "r"), op("Concat", "x z x", "y s")], {"r": "dr", "y": "dy"})
+    assert lines(emitted) == [
+        "Split: dy s -> x_grad z_grad _x_grad_autosplit_0",
+        "ReluGradient: r dr -> _x_grad_autosplit_1",
+        "Sum: x_grad _x_grad_autosplit_0 _x_grad_autosplit_1 -> x_grad",
+    ]
+    assert gradients["x"] == "x_grad"
 
 
 def test_an_overwritten_blob_that_is_needed() -> None:

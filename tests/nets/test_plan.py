@@ -226,6 +226,120 @@ def test_names_that_are_written_again_mean_their_last_value() -> None:
         x = z
 
 
+def test_another_shape_in_place_inside_of_a_program() -> None:
+    """The convolution writes channels-last where oneDNN is there; what is reshaped lies row-major."""
+    ws = Workspace()
+    ws.feed("W", draw(6, 8, 3, 3, seed=1))
+    ws.feed("b", draw(6, seed=2))
+    ops = [
+        operator_def("Conv", ["x", "W", "b"], ["y"], kernel=3),
+        operator_def("Reshape", ["y"], ["y", "old"], shape=[0, -1]),
+        operator_def("Sigmoid", ["y"], ["y"]),
+        operator_def("ExpandDims", ["y"], ["y"], dims=[0, 2]),
+        operator_def("Tanh", ["y"], ["z"]),
+        operator_def("Reshape", ["y", "old"], ["y", "flat"]),
+    ]
+    ws.feed("x", draw(2, 8, 7, 5))
+    ws.create_net(plan(ops, outputs=["y", "z", "old", "flat"], inputs=["x"]))
+    for batch in (2, 2, 3, 2):
+        ws.feed("x", draw(batch, 8, 7, 5, seed=batch))
+        ws.run_net("n")
+        other = Workspace()
+        for name in ("x", "W", "b"):
+            other.feed(name, ws.fetch(name))
+        for op in ops:
+            other.run_operator(op)
+        for name in ("y", "z", "old", "flat"):
+            np.testing.assert_allclose(ws.fetch(name), other.fetch(name), rtol=1e-4, atol=1e-5)
+
+
+def test_an_output_that_ends_in_another_shape() -> None:
+    """Who writes it first gets it in the shape of then: kernels on arrays look at that."""
+    ws = Workspace()
+    ops = [
+        operator_def("Transpose", ["x"], ["y"], engine="reference"),
+        operator_def("Reshape", ["y"], ["y", "old"], shape=[3, -1], engine="reference"),
+        operator_def("Negative", ["y"], ["y"], engine="reference"),
+    ]
+    ws.feed("x", draw(2, 6))
+    ws.create_net(plan(ops, outputs=["y"]))
+    for columns in (6, 6, 3, 6):
+        x = draw(2, columns, seed=columns)
+        ws.feed("x", x)
+        ws.run_net("n")
+        np.testing.assert_array_equal(ws.fetch("y"), -x.T.reshape(3, -1))
+    assert ws.net("n").operators == []
+
+
+def test_a_blob_that_ends_in_another_shape_than_it_had() -> None:
+    """Nothing that is compiled may change the shape of what it starts from: that operator runs by itself."""
+    ws = Workspace()
+    ops = [
+        operator_def("Negative", ["x"], ["x"]),
+        operator_def("ExpandDims", ["x"], ["x"], dims=[0]),
+        operator_def("Relu", ["x"], ["y"]),
+        operator_def("Negative", ["x"], ["x"]),
+    ]
+    x = draw(2, 3)
+    ws.feed("x", x)
+    ws.create_net(plan(ops, outputs=["x", "y"], inputs=["x"]))
+    for dims in ((1, 2, 3), (1, 1, 2, 3), (1, 4, 5), (1, 1, 4, 5)):
+        if dims == (1, 4, 5):
+            x = draw(4, 5)
+            ws.feed("x", x)
+        ws.run_net("n")
+        np.testing.assert_array_equal(ws.fetch("x"), x.reshape(dims))
+        np.testing.assert_array_equal(ws.fetch("y"), np.maximum(-x, 0).reshape(dims))
+    assert [operator.op.type for operator in ws.net("n").operators] == ["ExpandDims"]
+
+
+def test_a_blob_that_gets_its_shape_back_is_compiled() -> None:
+    ws = Workspace()
+    ops = [
+        operator_def("ExpandDims", ["x"], ["x"], dims=[0, 3]),
+        operator_def("Relu", ["x"], ["y"]),
+        operator_def("Negative", ["x"], ["x"]),
+        operator_def("Squeeze", ["x"], ["x"], dims=[0, 3]),
+    ]
+    x = draw(2, 3)
+    ws.feed("x", x)
+    ws.create_net(plan(ops, outputs=["x", "y"], inputs=["x"]))
+    for _ in range(4):
+        ws.run_net("n")
+        np.testing.assert_array_equal(ws.fetch("y"), np.maximum(x, 0).reshape(1, 2, 3, 1))
+        np.testing.assert_array_equal(ws.fetch("x"), -x)
+        x = -x
+    assert ws.net("n").operators == []
+
+
+def test_in_place_keeps_the_number_of_elements() -> None:
+    ws = Workspace()
+    ws.feed("x", draw(4))
+    ws.feed("w", draw(3, 4))
+    ws.create_net(plan([operator_def("Relu", ["x"], ["y"]), operator_def("Add", ["y", "w"], ["y"])], outputs=["y"]))
+    with pytest.raises(ShapeError, match=r"'y' is written in place over float32\[4\], .* float32\[3, 4\]"):
+        ws.run_net("n")
+
+
+def test_names_that_are_written_again_in_another_layout() -> None:
+    """The copy into the blob of the name writes it in the layout in which that blob lies."""
+    ws = Workspace()
+    x, W, b = draw(2, 8, 7, 5), draw(8, 8, 3, 3, seed=1), draw(8, seed=2)
+    for name, value in (("x", x), ("W", W), ("b", b)):
+        ws.feed(name, value)
+    ops = [operator_def("Conv", ["x", "W", "b"], ["c"], kernel=3, pad=1), operator_def("Tanh", ["c"], ["x"])]
+    ws.blob("x").tensor().numpy()  # a writable view is out, so x stays row-major
+    ws.create_net(plan(ops, outputs=["x"], inputs=["x"]))
+    other = Workspace()
+    for name, value in (("x", x), ("W", W), ("b", b)):
+        other.feed(name, value)
+    for _ in range(3):
+        ws.run_net("n")
+        for op in ops:
+            other.run_operator(op)
+        np.testing.assert_allclose(ws.fetch("x"), other.fetch("x"), rtol=1e-4, atol=1e-5)
+
+
 def test_random_operators_draw_what_they_draw_elsewhere() -> None:
     drawn: dict[str, list[Array]] = {}
     for kind in ("simple", "plan"):

@@ -13,7 +13,7 @@ from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_
 from tazza.operator.gradient import GradientKind, NoGradient
 from tazza.proto import OperatorDef
 from tazza.tensor import Tensor
-from tests.check import TOLERANCE, check_engine, engines_of
+from tests.check import TOLERANCE, check_engine, engines_of, may_refuse
 from tests.golden import FOLDER, Recording, operators, recordings
 
 ALL = [recording for type in operators() for recording in recordings(type)]
@@ -21,12 +21,40 @@ ALL = [recording for type in operators() for recording in recordings(type)]
 LIMIT = (1e-4, 1e-5)
 """(relative, absolute) that the recordings themselves allow; no slack goes beyond."""
 
-SLACK = {"SpatialBNGradient-case01": 2.0, "SpatialBNGradient-case02": 3.0}
-"""Factor on the tolerance of `tests.check`: sums over 192 and 162 elements that nearly cancel, in another order."""
+SLACK = {"Conv3DGradient-case00": 2.0, "SpatialBNGradient-case01": 4.0, "SpatialBNGradient-case02": 5.0}
+"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order."""
+
+REFUSED_BY = {
+    "ConstantFill-case03-jit": "a value that is an input",
+    "EluGradient-case01-onednn": "slope below 0 at Y = 0",
+    "LRN-case02-onednn": "windows of odd size",
+    "LRN-case03-onednn": "windows of odd size",
+    "LRNGradient-case01-onednn": "windows of odd size",
+    "LearningRate-case00-jit": "policy 'alter'",
+    "LearningRate-case01-jit": "policy 'composite'",
+    "LearningRate-case02-jit": "policy 'hill'",
+    "ResizeNearest-case00-onednn": "oneDNN would take other ones",
+    "ResizeNearest-case01-onednn": "scales come as an input",
+    "ResizeNearest-case02-onednn": "scales come as an input",
+    "ResizeNearestGradient-case00-onednn": "oneDNN would take other ones",
+    "ResizeNearestGradient-case01-onednn": "scales come as an input",
+    "ResizeNearestGradient-case02-onednn": "scales come as an input",
+    "SoftmaxWithLoss-case00-jit": "labels that are probabilities",
+    "SoftmaxWithLoss-case02-jit": "labels that are probabilities",
+    "SoftmaxWithLossGradient-case00-jit": "labels that are probabilities",
+    "SpatialBNGradient-case00-onednn": "statistics of one batch",
+    "SpatialBNGradient-case03-onednn": "statistics of one batch",
+}
+"""Recordings with float32 that an engine leaves to another one, and what its reason must say.
+
+Those without float32 or without elements are not listed: see `tests.check.may_refuse`.
+"""
+
+OWN_GRADIENT = {"Sqr"}
+"""Operators whose gradient is right where that of Caffe2 is not; the difference stands in docs/differences.md."""
 
 REFUSED = dict.fromkeys([f"Cast-case{number:02}" for number in (0, 1, 3, 4)], "'from_type'")
 """Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back."""
-
 
 def run_recording(recording: Recording, engine: str) -> None:
     """Run a recording on an engine and compare every output."""
@@ -40,7 +68,11 @@ def run_recording(recording: Recording, engine: str) -> None:
     operator = Operator(definition, blobs)
     with np.errstate(all="ignore"):
         operator.run()
-    check_engine(operator, engine)
+    words = REFUSED_BY.get(f"{recording.name}-{engine}")
+    given = check_engine(operator, engine, refusable=words is not None or may_refuse(engine, recording.inputs))
+    if words is not None:
+        assert given is not None, f"{engine} does not refuse {recording.name}"
+        assert words in given
     drawn = recording.definition.device_option.HasField("random_seed")
     for blob, wanted in zip(operator.outputs, recording.outputs, strict=True):
         assert_equal(blob.tensor().plain(), wanted, SLACK.get(recording.name, 1.0), bits=drawn)
@@ -88,7 +120,7 @@ def test_gradient_definitions(recording: Recording) -> None:
     if isinstance(rule, NoGradient) and rule.kind is not GradientKind.ENDS:
         refused = op.type
     if refused is None:
-        assert gradient_for_op(op, given)[0] == recording.gradient
+        assert (gradient_for_op(op, given)[0] == recording.gradient) == (op.type not in OWN_GRADIENT)
         return
     assert recording.gradient == []
     with pytest.raises(GradientError, match=refused):
@@ -96,7 +128,10 @@ def test_gradient_definitions(recording: Recording) -> None:
 
 
 def test_exceptions_are_recordings() -> None:
-    assert {*SLACK, *REFUSED} <= {recording.name for recording in ALL}
+    names = {recording.name for recording in ALL}
+    assert {*SLACK, *REFUSED} <= names
+    assert {name.rpartition("-")[0] for name in REFUSED_BY} <= names
+    assert set(operators()) >= OWN_GRADIENT
 
 
 def test_every_operator_with_recordings_is_here() -> None:
@@ -108,4 +143,7 @@ WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorPr
 
 
 def test_every_operator_that_computes_tensors_has_recordings() -> None:
-    assert set(SCHEMAS.keys()) - set(operators()) == WITHOUT_TENSORS
+    """But for those that Caffe2 does not have; of those there can be none."""
+    own = {type for type in SCHEMAS if SCHEMAS[type].source.startswith("tazza")}
+    assert own.isdisjoint(operators())
+    assert set(SCHEMAS.keys()) - set(operators()) - own == WITHOUT_TENSORS

@@ -40,10 +40,11 @@ from tazza.operator import (
     run_op,
     schema,
 )
+from tazza.proto import OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.modules import MODULES, load_module
 from tazza.runtime.native import NATIVE_KERNELS, include_folder
-from tazza.tensor import REORDERS, CPUPlace, DataType, Opaque, Tensor, TensorSpec
+from tazza.tensor import REORDERS, ROW_MAJOR, CPUPlace, DataType, Opaque, Tensor, TensorSpec, channels_last
 
 
 @pytest.fixture(autouse=True)
@@ -238,11 +239,82 @@ def test_shapes_that_depend_on_values_follow_them() -> None:
     assert home.blobs["y"].tensor().shape == (7, 1)
 
 
-def test_an_output_in_place_keeps_dtype_and_shape() -> None:
-    home = blobs(x=f32(1, 2), w=np.ones((3, 2), np.float32))
-    op = Operator(operator_def("Sum", ["x", "w"], ["x"]), home)
-    with pytest.raises(ShapeError):
+@pytest.mark.parametrize(
+    ("definition", "becomes"),
+    [
+        (operator_def("Add", ["x", "w"], ["x"]), r"float32\[3, 2\]"),
+        (operator_def("ConstantFill", ["x"], ["x"], dtype=10), r"int64\[2\]"),
+    ],
+)
+def test_an_output_in_place_keeps_dtype_and_number_of_elements(definition: OperatorDef, becomes: str) -> None:
+    op = Operator(definition, blobs(x=f32(1, 2), w=np.ones((3, 2), np.float32)))
+    with pytest.raises(ShapeError, match=rf"'x' is written in place over float32\[2\], .* it would become {becomes}"):
         op.run()
+
+
+def test_another_shape_in_place_when_it_is_written_again_and_again() -> None:
+    """Who writes it before and who reads it afterwards find the shape that they should, run after run."""
+    home = blobs(x=np.arange(-6, 6, dtype=np.float32).reshape(3, 4))
+    ops = [
+        Operator(definition, home)
+        for definition in (
+            operator_def("Relu", ["x"], ["y"]),
+            operator_def("Reshape", ["y"], ["y", "old"], shape=[2, -1]),
+            operator_def("Relu", ["y"], ["y"]),
+            operator_def("Copy", ["y"], ["z"]),
+        )
+    ]
+    for dims in ((3, 4), (3, 4), (3, 4), (2, 8), (2, 6), (3, 4)):
+        x = np.arange(np.prod(dims), dtype=np.float32).reshape(dims) - 5
+        home.blobs["x"].tensor().assign(x)
+        for op in ops:
+            op.run()
+        assert fetched(home, "z") == np.maximum(x, 0).reshape(2, -1).tolist()
+        assert fetched(home, "old") == list(dims)
+        assert home.blobs["y"].tensor().spec == home.blobs["z"].tensor().spec
+
+
+def test_each_run_changes_the_shape_anew() -> None:
+    home = blobs(x=f32(1, 2))
+    op = Operator(operator_def("ExpandDims", ["x"], ["x"], dims=[0]), home)
+    for rank in range(2, 5):
+        address = home.blobs["x"].tensor().address
+        op.run()
+        assert home.blobs["x"].tensor().shape == (1,) * (rank - 1) + (2,)
+        assert home.blobs["x"].tensor().address == address
+    assert fetched(home, "x") == [[[[1, 2]]]]
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+def test_what_gets_another_shape_in_place_becomes_row_major(escaped: bool) -> None:
+    x = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    tensor = Tensor((0,))
+    tensor.resize(x.shape, DataType.FLOAT, channels_last(x.shape))
+    np.copyto(tensor.numpy() if escaped else tensor.array, x)
+    home = LocalBlobs()
+    home.create_blob("x").set(tensor)
+    op = Operator(operator_def("Squeeze", ["x"], ["x"], dims=[0]), home)
+    with pytest.raises(ShapeError, match="axis 0 of X"):
+        op.run()
+    Operator(operator_def("Reshape", ["x"], ["x", "old"], shape=[6, 20]), home).run()
+    assert home.blobs["x"].tensor().layout == ROW_MAJOR
+    assert fetched(home, "x") == x.reshape(6, 20).tolist()
+
+
+def test_views_see_what_gets_another_shape_in_place() -> None:
+    home = blobs(x=f32(1, 2, 3))
+    view = home.blobs["x"].tensor().numpy()
+    Operator(operator_def("ExpandDims", ["x"], ["x"], dims=[0]), home).run()
+    view[0] = 7
+    assert fetched(home, "x") == [[7, 2, 3]]
+
+
+def test_nothing_and_text_get_another_shape_in_place() -> None:
+    home = blobs(none=np.ones((2, 0), np.float32), text=np.array([b"a", b"longer"], object))
+    for name, wanted in (("none", [3, 0]), ("text", [2, 1])):
+        Operator(operator_def("Reshape", [name], [name, "old"], shape=wanted), home).run()
+        assert list(home.blobs[name].tensor().shape) == wanted
+    assert fetched(home, "text") == [[b"a"], [b"longer"]]
 
 
 def test_a_kernel_that_fails_is_named() -> None:

@@ -49,8 +49,7 @@ CASES = [
     Case("Rsqrt", [POSITIVE], each(lambda v: v**-0.5), batched=(0,), slack=2),
     Case("Rsqrt", [ODD], np.array([NAN, NAN, INF, 0, NAN]), gradient=False, id="odd"),
     Case("RsqrtGradient", [DY, POSITIVE**-0.5], DY * -0.5 * POSITIVE**-1.5, batched=(0, 1), slack=2),
-    # The gradient of Sqr overwrites dY, with which this check goes on working; see below.
-    Case("Sqr", [X], each(lambda v: v * v), batched=(0,), gradient=False),
+    Case("Sqr", [X], each(lambda v: v * v), batched=(0,)),
     Case("Cube", [X], each(lambda v: v**3), batched=(0,)),
     Case("Cube", [np.array([-(2**20), 3])], np.array([-(2**60), 27]), gradient=False, id="int64"),
     Case("Cube", [X.astype("d")], each(lambda v: v**3), id="float64"),
@@ -77,14 +76,12 @@ def test_exponential(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
-def test_the_gradient_of_sqr() -> None:
-    """It doubles dY in place, as in Caffe2, and multiplies it with X."""
+def test_the_gradient_of_sqr_leaves_dy_alone() -> None:
+    """Where two operators get the same dY, Caffe2's gradient would double it for the other one."""
     op = find_schema("Sqr").view(operator_def("Sqr", ["x"], ["y"]))
-    (double, product), names = gradient_for_op(op, ["dy"])
-    assert (list(double.output), list(product.input), names) == (["dy"], ["dy", "x"], ["x_grad"])
-    (doubled,), _ = run(double, [DY.copy()])
-    (gradient,), _ = run(product, [doubled, X])
-    np.testing.assert_allclose(gradient, 2 * X * DY, rtol=1e-6)
+    emitted, names = gradient_for_op(op, ["dy"])
+    assert names == ["x_grad"]
+    assert {name for step in emitted for name in step.output} == {"x_grad"}
 
 
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [

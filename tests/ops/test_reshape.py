@@ -154,15 +154,27 @@ def test_resize_like_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "inputs"),
+    ("definition", "inputs", "wanted"),
     [
-        (operator_def("Reshape", ["x"], ["x", "o"], shape=[0, 3, -1]), [X]),
-        (operator_def("Reshape", ["x", "s"], ["x", "o"]), [X, np.array([2, 3, 4])]),
+        (operator_def("Reshape", ["x"], ["x", "o"], shape=[0, 3, -1]), [X], (2, 3, 4)),
+        (operator_def("Reshape", ["x"], ["x", "o"], shape=[6, -1]), [X], (6, 4)),
+        (operator_def("Reshape", ["x", "s"], ["x", "o"]), [X, np.array([2, 3, 4])], (2, 3, 4)),
+        (operator_def("Reshape", ["x", "s"], ["x", "o"]), [X, np.array([-1])], (24,)),
+        (operator_def("ExpandDims", ["x"], ["x"], dims=[0, 3]), [X], (1, 2, 3, 1, 4)),
+        (operator_def("Squeeze", ["x"], ["x"], dims=[1]), [X.reshape(2, 1, 12)], (2, 12)),
     ],
 )
-def test_in_place_where_the_shape_stays(definition: OperatorDef, inputs: list[Array]) -> None:
+def test_in_place(definition: OperatorDef, inputs: list[Array], wanted: tuple[int, ...]) -> None:
     results, _ = run(definition, [x.copy() for x in inputs])
-    np.testing.assert_array_equal(results[0], X)
+    np.testing.assert_array_equal(results[0], X.reshape(wanted))
+    if len(results) > 1:
+        np.testing.assert_array_equal(results[1], X.shape)
+
+
+@pytest.mark.parametrize("type", ["Flatten", "FlattenToVec"])
+def test_not_in_place(type: str) -> None:
+    with pytest.raises(SchemaError, match="cannot write Y in place of X"):
+        find_schema(type).view(operator_def(type, ["x"], ["x"]))
 
 
 def test_unknown_dimensions() -> None:

@@ -7,13 +7,14 @@ time; who runs it owns it.
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
 bound to is unchanged: the same Tensor in its blob, the same spec object, the same storage at the same generation
-(`_Binding.stale` compares identities, which is what makes a run cheap).
+(`_Binding.stale` compares identities, which is what makes a run cheap). An operator that gives a blob another shape in
+place keeps no binding: each run finds the old shape and leaves the new one.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -315,27 +316,53 @@ class Operator(Observable):
             if len(self._launches) > KEPT:
                 self._launches.popitem(last=False)
         self._launches.move_to_end(key)
-        if self._settle_overwritten(context, chosen):
+        reshaped = self._reshaped(outputs)
+        if self._settle_overwritten(context, chosen, reshaped):
             return self._prepare(context)
+        before = {id(blob): _same_memory(blob.tensor()) for blob, _ in reshaped}
         self._size_outputs(outputs, chosen)
-        binding = self._bind(context, chosen, reads)
-        if len(self._bindings) >= KEPT:
-            self._bindings.pop(next(iter(self._bindings)))
-        self._bindings[context] = binding
+        binding = self._bind(context, chosen, reads, before)
+        if not reshaped:
+            if len(self._bindings) >= KEPT:
+                self._bindings.pop(next(iter(self._bindings)))
+            self._bindings[context] = binding
         return binding
 
     def _with_wishes(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
-        """Wish for each output that overwrites an input the layout of that input."""
+        """Wish for each output that overwrites an input of its shape the layout of that input."""
         overwritten = {id(blob) for blob in self.inputs}
         return tuple(
             replace(spec, layout=blob.value.layout)
-            if id(blob) in overwritten and isinstance(spec, TensorSpec) and isinstance(blob.value, Tensor)
+            if id(blob) in overwritten
+            and isinstance(spec, TensorSpec)
+            and isinstance(blob.value, Tensor)
+            and spec.dims == blob.value.spec.dims
             else spec
             for spec, blob in zip(specs, self.outputs, strict=True)
         )
 
-    def _settle_overwritten(self, context: Context, chosen: Chosen) -> bool:
-        """Bring what is overwritten into the layout that the launch writes; tell whether anything changed."""
+    def _reshaped(self, specs: Sequence[Spec]) -> list[tuple[Blob, str]]:
+        """Return the blobs that get another shape in place, with the letters of these outputs.
+
+        Raises:
+            ShapeError: one would get another number of elements, or another dtype.
+        """
+        overwritten = {id(blob) for blob in self.inputs}
+        found: list[tuple[Blob, str]] = []
+        for letter, blob, spec in zip(self.op.output_slots, self.outputs, specs, strict=True):
+            dynamic = self.schema.outputs_by_letter[letter].dynamic
+            if id(blob) not in overwritten or isinstance(spec, TypeSpec) or dynamic:
+                continue
+            check_overwritten(letter, blob.name, blob.tensor().spec, spec)
+            if blob.tensor().spec.dims != spec.dims:
+                found.append((blob, letter))
+        return found
+
+    def _settle_overwritten(self, context: Context, chosen: Chosen, reshaped: Sequence[tuple[Blob, str]]) -> bool:
+        """Bring what is overwritten into the layout that the launch writes; tell whether anything changed.
+
+        What gets another shape has to be row-major.
+        """
         overwritten = {id(blob) for blob in self.inputs}
         pairs = [
             (blob.value, chosen.output_layout(letter))
@@ -350,6 +377,11 @@ class Operator(Observable):
         ]
         if any(tensor.storage.escaped for tensor, _ in wrong):  # a view that was handed out stays a view
             wrong = [(tensor, ROW_MAJOR) for tensor, _ in pairs if isinstance(tensor.layout, Opaque)]
+        for blob, letter in reshaped:
+            if chosen.output_layout(letter) != ROW_MAJOR:
+                raise SchemaError(f"{self.op.type} does not write {blob.name!r} in place row-major in its new shape")
+            if blob.tensor().layout != ROW_MAJOR:
+                wrong.append((blob.tensor(), ROW_MAJOR))
         for tensor, layout in wrong:
             relayout(tensor, layout, context)
         return bool(wrong)
@@ -396,33 +428,25 @@ class Operator(Observable):
         for letter, blob, spec, place in zip(self.op.output_slots, self.outputs, specs, places, strict=True):
             if isinstance(spec, TypeSpec):
                 continue
-            if id(blob) in overwritten:
-                self._check_overwritten(letter, blob, spec)
-                continue
             if not isinstance(blob.value, Tensor):
                 blob.reset()
             tensor = blob.tensor()
-            if not self.schema.outputs_by_letter[letter].dynamic:
+            if self.schema.outputs_by_letter[letter].dynamic:
+                continue
+            if id(blob) not in overwritten:
                 tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, chosen.output_layout(letter)))
+            elif tensor.spec.dims != spec.dims:
+                tensor.resize_to(replace(tensor.spec, dims=spec.shape))
 
-    def _check_overwritten(self, letter: str, blob: Blob, spec: TensorSpec) -> None:
-        """An output that is written in place keeps dtype, shape and layout of what it overwrites."""
-        tensor = blob.tensor()
-        if self.schema.outputs_by_letter[letter].dynamic:
-            return
-        if tuple(tensor.shape) != tuple(spec.shape) or tensor.dtype is not spec.dtype:
-            raise ShapeError(
-                f"{letter} = {blob.name!r} is written in place, so it must stay {logical(tensor.spec)}; "
-                f"it would become {spec}",
-                hint="give the output a name of its own",
-            )
-
-    def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str]) -> _Binding:
+    def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> _Binding:
+        """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""
         reorders: list[Call] = []
-        operands = [
-            self._operand(context, chosen, letter, blob, reorders)
-            for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)
-        ]
+        operands: list[Tensor | Blob] = []
+        for letter, blob in zip(self.op.input_slots, self.inputs, strict=True):
+            value = before.get(id(blob), blob.value)
+            operands.append(
+                self._operand(context, chosen, letter, value, reorders) if isinstance(value, Tensor) else blob
+            )
         outputs = [blob.value if isinstance(blob.value, Tensor) else blob for blob in self.outputs]
         letters = {
             **gather(self.schema.inputs, self.op.input_slots, operands),
@@ -435,13 +459,8 @@ class Operator(Observable):
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
         return _Binding(as_one((*reorders, call)), self._watch(), values, scratch)
 
-    def _operand(
-        self, context: Context, chosen: Chosen, letter: str, blob: Blob, reorders: list[Call]
-    ) -> Tensor | Blob:
+    def _operand(self, context: Context, chosen: Chosen, letter: str, tensor: Tensor, reorders: list[Call]) -> Tensor:
         """Return what the kernel gets for an input; one that lies otherwise is reordered after each write."""
-        tensor = blob.value
-        if not isinstance(tensor, Tensor):
-            return blob
         layout = chosen.input_layout(letter, tensor.spec)
         if layout == tensor.layout:
             return tensor
@@ -472,6 +491,25 @@ class Operator(Observable):
             if self.definition.debug_info:
                 error.add_context(f"made at {self.definition.debug_info}")
         return error
+
+
+def check_overwritten(letter: str, name: str, before: TensorSpec, after: TensorSpec) -> None:
+    """Check that an output may be written over the blob `name`: same dtype, as many elements.
+
+    Raises:
+        ShapeError: it may not.
+    """
+    if before.size != after.size or before.dtype is not after.dtype:
+        raise ShapeError(
+            f"{letter} = {name!r} is written in place over {logical(before)}, so it must keep dtype and number of "
+            f"elements; it would become {logical(after)}",
+            hint="give the output a name of its own",
+        )
+
+
+def _same_memory(tensor: Tensor) -> Tensor:
+    """Return another tensor over the same memory, for when the first gets another shape."""
+    return Tensor.over(tensor.storage, tensor.offset_bytes, tensor.spec)
 
 
 def ignored_text(operators: Iterable[Operator]) -> str:

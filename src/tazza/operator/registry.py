@@ -54,7 +54,7 @@ def schema(
         ineffective: names declared arguments that have no effect in an OperatorDef, to be treated like unknown ones.
         open_args: says whether a name that is not declared is an argument all the same, which kernels read themselves.
         onnx: the ONNX operator that means the same.
-        source: paper and section, or "Caffe2".
+        source: paper and section, or "Caffe2"; of operators that Caffe2 does not have it begins with "tazza".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
         priority: a third party may replace a declaration by a higher one.
     """

@@ -177,8 +177,8 @@ SQR = _declare(
 
 @SQR.gradient
 def sqr_gradient(g: GradientRequest) -> list[OperatorDef]:
-    # As in Caffe2, dY itself is doubled: who else reads dY must do so before.
-    return g.emit("Scale", [g.dY], [g.dY], scale=2.0) + g.emit("Mul", [g.dY, g.X], [g.dX])
+    # Caffe2 doubles dY in place, which is wrong for whoever reads dY after that.
+    return g.emit("Scale", [g.dY], [g.dX], scale=2.0) + g.emit("Mul", [g.dX, g.X], [g.dX])
 
 
 CUBE = _declare(

@@ -37,7 +37,7 @@ FOLD_BATCH_NORM = schema(
     outputs=[blob("W_folded", like="W"), blob("b_folded", "W", doc="(M)")],
     args=[arg("epsilon", float, 1e-5, doc="added to the variance"), *ARGS],
     no_gradient=NO_GRADIENT,
-    source="arithmetic",
+    source="tazza",
     example="""
     >>> one = np.ones(1, "f")
     >>> run("FoldBatchNorm", np.array([[3.0, 4.0]], "f"), one, 2 * one, 5 * one, one, 4 * one, epsilon=0.0)
@@ -57,7 +57,7 @@ FOLD_AFFINE_CHANNEL = schema(
     outputs=[blob("W_folded", like="W"), blob("b_folded", "W", doc="(M)")],
     args=ARGS,
     no_gradient=NO_GRADIENT,
-    source="arithmetic",
+    source="tazza",
     example="""
     >>> run("FoldAffineChannel", np.array([[3.0, 4.0]], "f"), [2.0], [5.0])
     (array([[6., 8.]], dtype=float32), array([5.], dtype=float32))

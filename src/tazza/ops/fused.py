@@ -77,7 +77,7 @@ def _declare(
         in_place={"Y": "S"},
         no_gradient=NO_GRADIENT,
         ineffective=base.ineffective,
-        source="Caffe2 had ConvRelu and the like; the formula is ours",
+        source="tazza",
         example=example,
     )
     made.name_inputs(_slots_for([spec.name for spec in inputs], sum(not spec.optional for spec in inputs)))

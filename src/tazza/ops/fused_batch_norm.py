@@ -37,7 +37,7 @@ SPATIAL_BN_RELU = schema(
     must_in_place=SPATIAL_BN.must_in_place,
     arity=lambda inputs, outputs: outputs == 5,
     no_gradient=NO_GRADIENT,
-    source="Ioffe, Szegedy 2015, arXiv 1502.03167",
+    source="tazza; Ioffe, Szegedy 2015, arXiv 1502.03167",
     example="""
     >>> X, one = np.array([[1.0], [3.0]], "f"), np.ones(1, "f")
     >>> from tazza.workspace import Workspace
@@ -100,7 +100,7 @@ SPATIAL_BN_RELU_GRADIENT = schema(
     args=[TRAINS, *ARGS],
     in_place={"dX": "dY"},
     no_gradient=NO_GRADIENT,
-    source="Ioffe, Szegedy 2015, section 3",
+    source="tazza; Ioffe, Szegedy 2015, section 3",
     example="""
     >>> X, one = np.array([[1.0], [3.0]], "f"), np.ones(1, "f")
     >>> dY, Y = np.array([[1.0], [7.0]], "f"), np.array([[1.0], [0.0]], "f")

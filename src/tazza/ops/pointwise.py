@@ -33,6 +33,7 @@ POINTWISE = schema(
     args=[arg("expressions", list[str], doc="one for each Y, over x0, x1 ...")],
     in_place={"Y": "X"},
     no_gradient=not_written("it is made by passes that run after the backward pass was built"),
+    source="tazza",
     example="""
     >>> run("Pointwise", [1.0, 2.0], [10.0], expressions=["x0 * x1 + 1"])
     array([11., 21.], dtype=float32)

@@ -31,7 +31,7 @@ CASES = [
     Relaid("ReluGradient", [X, DY], images=(0, 1), in_place={0: 1}),
     Relaid("Tanh", [X]),
     Relaid("Sigmoid", [X], in_place={0: 0}),
-    Relaid("SwishGradient", [X, X, DY], images=(0, 1, 2)),
+    Relaid("SwishGradient", [X, X / (1 + np.exp(-X)), DY], images=(0, 1, 2)),
     Relaid("Sum", [X, DY], images=(0, 1)),
     Relaid("Sum", [X, DY], images=(0, 1), in_place={0: 0}),
     Relaid("Sum", [X, DY, X], images=(0, 1, 2)),
@@ -50,22 +50,23 @@ def test_ways(case: Relaid) -> None:
     check_ways(case)
 
 
-@pytest.mark.parametrize("way", [row_major, channels_last])
-def test_lrn(way: Ways) -> None:
-    check_ways(Relaid("LRN", [X], LRN, outputs=2, slack=3), [way])
+def test_lrn() -> None:
+    """Dense channels are the layout for which there is generated code, whatever C is."""
+    check_ways(Relaid("LRN", [X], LRN, outputs=2, slack=3), [channels_last])
 
 
 def test_lrn_gradient_has_dense_channels() -> None:
-    """The only layout for which there is generated code."""
-    Y = X * (1.5 + 0.1 * np.ones_like(X))
+    """Also where X comes row-major."""
     case = Relaid("LRN", [X], LRN)
     (Y,), _ = case.run("reference", row_major)
     check_ways(Relaid("LRNGradient", [X, Y, DY], LRN, images=(0, 1, 2), slack=3), [channels_last])
+    _, operator = Relaid("LRNGradient", [X, Y, DY], LRN).run("onednn", row_major)
+    assert operator.outputs[0].tensor().layout == channels_last(IMAGE)
 
 
 def test_lrn_of_zeros() -> None:
     """Where X is 0, scale is bias all the same."""
-    check_ways(Relaid("LRN", [np.zeros(IMAGE, np.float32)], LRN, outputs=2), [row_major, channels_last])
+    check_ways(Relaid("LRN", [np.zeros(IMAGE, np.float32)], LRN, outputs=2), [channels_last])
 
 
 def test_concat_of_channels_last() -> None:
@@ -92,13 +93,6 @@ def test_split_of_channels_last_into_unequal_parts() -> None:
     got, _ = case.run("onednn", channels_last)
     np.testing.assert_array_equal(got[0], X[:, :5])
     np.testing.assert_array_equal(got[1], X[:, 5:])
-
-
-@pytest.mark.parametrize("type", ["Softmax", "SoftmaxGradient"])
-def test_softmax_of_an_image(type: str) -> None:
-    """The order of what is summed does not matter."""
-    inputs = [X] if type == "Softmax" else [np.abs(X) / 100, DY]
-    check_ways(Relaid(type, inputs, images=range(len(inputs)), slack=3), [row_major, channels_last])
 
 
 @pytest.mark.parametrize("way", [row_major, channels_last, blocked])

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.arithmetic import ADD, DIV, MUL, SUB
 from tazza.ops.broadcast import align_b
-from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec, channels_last
 
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 ALGORITHMS = {"Add": "binary_add", "Sub": "binary_sub", "Mul": "binary_mul", "Div": "binary_div"}
@@ -31,22 +31,52 @@ def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     exchanged = (over_b and not over_a) or (op.type != "Div" and A.shape != C.shape)
     sign = (Eltwise("eltwise_linear", -1.0, 0.0),) if exchanged and op.type == "Sub" else ()  # a - b = -(b - a)
     order, attributes = "BA" if exchanged else "AB", Attributes(sign)
-    layouts = _layouts(op, specs, in_place=over_a or over_b)
-    for layout in layouts:
-        try:
-            seen = _see(op, specs, layout)
-            found = _describe(op.type, (seen[order[0]], seen[order[1]], seen["C"]), attributes)
-        except Unimplemented:
-            continue
-        launch = PrimitiveLaunch(found, {"src_0": order[0], "src_1": order[1], "dst": "C"})
-        return LaidOut(launch, _reads(specs, layout))
-    whole = Descriptor.of(C.shape, C.dtype, layouts[0])
+    refusal = Unsupported("oneDNN has no code for these operands")
+    for layout in _layouts(op, specs, in_place=over_a or over_b):
+        for way in (_as_they_lie, _spread_first):
+            try:
+                return LaidOut(way(op, specs, layout, order, attributes), _reads(specs, layout))
+            except Unimplemented as error:
+                refusal = Unsupported(error.message)
+    return refusal
+
+
+def _as_they_lie(
+    op: OpView, specs: dict[str, TensorSpec], layout: Layout, order: str, attributes: Attributes
+) -> SequenceLaunch:
+    """Return what computes C in that layout in one step, the operands in that order.
+
+    Raises:
+        Unimplemented: oneDNN has no code for that.
+    """
+    seen = _see(op, specs, layout)
+    found = _describe(op.type, (seen[order[0]], seen[order[1]], seen["C"]), attributes)
+    return SequenceLaunch((PrimitiveLaunch(found, {"src_0": order[0], "src_1": order[1], "dst": "C"}),))
+
+
+def _spread_first(
+    op: OpView, specs: dict[str, TensorSpec], layout: Layout, order: str, attributes: Attributes
+) -> SequenceLaunch:
+    """Return what first repeats each broadcast operand until it has the shape of C, in that layout.
+
+    Raises:
+        Unimplemented: oneDNN has no code for that.
+    """
+    C, dims = specs["C"], _dims(op, specs)
+    whole = Descriptor.of(C.shape, C.dtype, layout)
     found = _describe(op.type, (whole, whole, whole), attributes)
-    spread = {letter: Part(letter) for letter in order if specs[letter].shape != C.shape}
-    steps = [PrimitiveLaunch(_spread(op, specs, one, whole), {"src": one, "dst": part}) for one, part in spread.items()]
-    first, second = (spread.get(letter, letter) for letter in order)
-    steps.append(PrimitiveLaunch(found, {"src_0": first, "src_1": second, "dst": "C"}))
-    return LaidOut(SequenceLaunch(tuple(steps)), _reads(specs, layouts[0]))
+    operands: dict[str, Operand] = {}
+    steps: list[PrimitiveLaunch] = []
+    for letter in order:
+        operands[letter] = letter
+        if specs[letter].shape != C.shape:
+            operands[letter] = Part(letter)
+            pairs = zip(dims[letter], Dim(dims[letter]).strides(), strict=True)
+            repeated = Strided(tuple(0 if extent == 1 else step for extent, step in pairs))
+            copy = reorder(Descriptor.of(C.shape, C.dtype, repeated), whole)
+            steps.append(PrimitiveLaunch(copy, {"src": letter, "dst": operands[letter]}))
+    steps.append(PrimitiveLaunch(found, {"src_0": operands[order[0]], "src_1": operands[order[1]], "dst": "C"}))
+    return SequenceLaunch(tuple(steps))
 
 
 def _reads(specs: dict[str, TensorSpec], layout: Layout) -> dict[str, Layout]:
@@ -61,20 +91,14 @@ def _describe(type: str, descriptors: tuple[Descriptor, ...], attributes: Attrib
     return found
 
 
-def _spread(op: OpView, specs: dict[str, TensorSpec], letter: str, whole: Descriptor) -> PrimitiveDescriptor:
-    """Return the reorder that repeats a row-major operand until it has the shape of C."""
-    C, dims = specs["C"], Dim(_dims(op, specs)[letter])
-    steps = tuple(0 if extent == 1 else step for extent, step in zip(dims, dims.strides(), strict=True))
-    return reorder(Descriptor.of(C.shape, C.dtype, Strided(steps)), whole)
-
-
 def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> list[Layout]:
     """Return the layouts of C to try, best first; an input that is overwritten leaves no choice."""
     C, names = specs["C"], dict(zip(op.input_slots, op.definition.input, strict=True))
     if in_place:
         return [specs[letter].layout for letter in "AB" if names[letter] == op.definition.output[0]][:1]
     shown = [specs[letter].layout for letter in "AB" if specs[letter].shape == C.shape]
-    return list(dict.fromkeys([*([C.layout] if wished(C) else []), *shown, ROW_MAJOR]))
+    dense = [channels_last(C.shape)] if len(C.shape) > 2 and any(isinstance(one, Opaque) for one in shown) else []
+    return list(dict.fromkeys([*([C.layout] if wished(C) else []), *shown, *dense, ROW_MAJOR]))
 
 
 def _see(op: OpView, specs: dict[str, TensorSpec], layout: Layout) -> dict[str, Descriptor]:

@@ -46,7 +46,7 @@ def _describe_shuffle(image: Descriptor, groups: int) -> PrimitiveDescriptor:
     """
     N, C, *spatial = image.dims
     try:
-        found = describe("shuffle_forward", "forward_inference", image, image, CHANNELS, groups)
+        found = describe("shuffle_forward", "forward_inference", image, image, CHANNELS, C // groups)
         if not found.is_slow:
             return found
     except Unimplemented:

@@ -24,7 +24,7 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.group_norm import GROUP_NORM, GROUP_NORM_GRADIENT
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 STANDARD: dict[str | int, Operand] = {"mean": Constant(0.0), "variance": Constant(1.0)}
 """Statistics with which batch normalization changes nothing but scale and shift."""
@@ -161,5 +161,6 @@ def group_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX, dgamma and dbeta."""
     groups = Groups.of(op, specs["X"], op.group)
     steps = normalize_groups_backward(groups, "gamma", "dgamma", "dbeta")
-    vectors = dict.fromkeys(("gamma", "mean", "inv_std"), ROW_MAJOR)
-    return LaidOut(SequenceLaunch(steps), vectors | dict.fromkeys(("dY", "dX"), specs["X"].layout))
+    layouts: dict[str, Layout] = dict.fromkeys(("gamma", "mean", "inv_std"), ROW_MAJOR)
+    layouts |= dict.fromkeys(("dY", "dX"), specs["X"].layout)
+    return LaidOut(SequenceLaunch(steps), layouts)

@@ -14,7 +14,7 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.instance_norm import INSTANCE_NORM, INSTANCE_NORM_GRADIENT
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 VECTORS = dict.fromkeys(("scale", "bias"), ROW_MAJOR)
 
@@ -47,5 +47,6 @@ def instance_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     groups = Groups.of(op, X)
     given = "mean" in specs
     steps = normalize_groups_backward(groups, "scale", "dscale", "dbias", epsilon=None if given else op.epsilon)
-    vectors = dict.fromkeys(("scale", "mean", "inv_std") if given else ("scale",), ROW_MAJOR)
-    return LaidOut(SequenceLaunch(steps), vectors | dict.fromkeys(("dY", "dX"), X.layout))
+    layouts: dict[str, Layout] = dict.fromkeys(("scale", "mean", "inv_std") if given else ("scale",), ROW_MAJOR)
+    layouts |= dict.fromkeys(("dY", "dX"), X.layout)
+    return LaidOut(SequenceLaunch(steps), layouts)

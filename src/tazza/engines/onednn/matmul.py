@@ -119,7 +119,7 @@ def batch_matmul(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     trans_a, trans_b = len(a) > 1 and bool(op.trans_a), len(b) > 1 and bool(op.trans_b)
     if math.prod(second[0]) == 1 and not trans_a:
         # One B for all matrices of A: their rows are the rows of one matrix.
-        sides = Side(A, (A.size // a[-1], a[-1]), swapped=False), Side(B, second[1], trans_b)
+        sides = Side(A, (A.size // A.shape[-1], A.shape[-1]), swapped=False), Side(B, second[1], trans_b)
     else:
         sides = Side(A, (*batches[0], *first[1]), trans_a), Side(B, (*batches[1], *second[1]), trans_b)
     found, layouts = _describe_product(*sides, specs["Y"], _nothing)

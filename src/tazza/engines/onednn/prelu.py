@@ -1,4 +1,4 @@
-"""PRelu and its gradient, in any layout that the images share.
+"""PRelu and its gradient, in any layout that the images share; blocked ones are read with dense channels.
 
 oneDNN has code for one slope a channel. A single slope is handed on to every channel first, and its gradient is the sum
 of theirs.
@@ -14,10 +14,15 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.prelu import PRELU, PRELU_GRADIENT
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 
 SPREAD = Part("slopes")
 """The slopes of all channels, where there is one for all."""
+
+
+def _layout(op: OpView, X: TensorSpec) -> Layout:
+    """Return the layout to read X in: oneDNN has code for blocks only where no channel is left over."""
+    return Order.of(op, X).dense_channels(X.shape) if isinstance(X.layout, Opaque) else X.layout
 
 
 def _slopes(image: Descriptor) -> Descriptor:
@@ -45,20 +50,22 @@ def _fast(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
 def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X where X > 0, else W * X."""
     X, W = specs["X"], specs["W"]
-    image = Order.of(op, X).see(X)
+    layout = _layout(op, X)
+    image = Order.of(op, X).see(X, layout)
     slopes = _slopes(image)
     found = _fast(describe("prelu_forward", "forward_inference", image, slopes, image))
     single = slopes.dims[1] != W.size
     launch = PrimitiveLaunch(found, {"src": "X", "weights": SPREAD if single else "W", "dst": "Y"})
     steps = (_spread(slopes), launch) if single else (launch,)
-    return LaidOut(SequenceLaunch(steps), {"W": ROW_MAJOR, "Y": X.layout})
+    return LaidOut(SequenceLaunch(steps), {"X": layout, "W": ROW_MAJOR, "Y": layout})
 
 
 @onednn(PRELU_GRADIENT, empty="zero")
 def prelu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX and dW, in the layout of X."""
     X, W = specs["X"], specs["W"]
-    image = Order.of(op, X).see(X)
+    layout = _layout(op, X)
+    image = Order.of(op, X).see(X, layout)
     slopes = _slopes(image)
     forward = describe("prelu_forward", "forward_training", image, slopes, image)
     found = _fast(describe("prelu_backward", image, slopes, image, slopes, image, forward))
@@ -72,4 +79,4 @@ def prelu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
             PrimitiveLaunch(found, {**arguments, "weights": SPREAD, "diff_weights": apart}),
             PrimitiveLaunch(total, {"src": apart, "dst": "dW"}),
         )
-    return LaidOut(SequenceLaunch(steps), {"W": ROW_MAJOR, "dY": X.layout, "dX": X.layout})
+    return LaidOut(SequenceLaunch(steps), {"W": ROW_MAJOR} | dict.fromkeys(("X", "dY", "dX"), layout))

@@ -20,6 +20,7 @@ from tazza.errors import SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
+from tazza.operator.operator import check_overwritten
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
@@ -34,7 +35,7 @@ Chooser = Callable[[OpView, Sequence[Candidate], Context, Sequence[Spec], Sequen
 
 
 class Unplannable(Exception):
-    """The operator at `position` of a region cannot be planned ahead: what follows depends on data."""
+    """The operator at `position` of a region has to run by itself."""
 
     def __init__(self, position: int, reason: str) -> None:
         """Say which and why."""
@@ -85,6 +86,7 @@ class _State:
     wanted: dict[str, Layout] = field(default_factory=dict[str, Layout])
     partners: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     wishes: dict[str, str] = field(default_factory=dict[str, str])
+    reshaped: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def compile_region(
@@ -106,7 +108,8 @@ def compile_region(
         choose: chooses the kernel of an operator.
 
     Raises:
-        Unplannable: a shape depends on data that is not there before the region runs.
+        Unplannable: a shape depends on data that is not there before the region runs, or the region leaves a blob
+            that it read in another shape.
         TazzaError: an operator does not fit what it reads.
     """
     written = frozenset(name for op in region.ops for name in op.output)
@@ -123,7 +126,7 @@ def compile_region(
         try:
             for position in range(len(region.ops)):
                 _located(state, position)
-            outputs = _finish(state)
+            outputs = _finish(state, inputs)
         except _Restart:
             continue
         settled = {
@@ -164,7 +167,11 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     for letter, name, spec in zip(op.output_slots, definition.output, inferred.specs, strict=True):
         if not isinstance(spec, TensorSpec) or not spec.known or schema.outputs_by_letter[letter].dynamic:
             raise Unplannable(position, f"the size of {name!r} depends on data")
+        if name in definition.input:
+            _prepare_overwritten(state, letter, name, spec)
+        _note_shape(state, position, name, spec)
         outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
+    inputs = [state.current[name] for name in definition.input]
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
     chosen = state.choose(op, ranking, state.context, [value.spec for value in inputs], outputs)
     taken: list[Value] = []
@@ -194,6 +201,23 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     )
 
 
+def _prepare_overwritten(state: _State, letter: str, name: str, spec: TensorSpec) -> None:
+    """Check that an output may overwrite an input; what gets another shape by that is made row-major before."""
+    value = state.current[name]
+    check_overwritten(letter, name, value.spec, spec)
+    if value.spec.dims != spec.dims:
+        if value.blob is not None:
+            state.wanted.setdefault(value.blob, ROW_MAJOR)
+        state.current[name] = _in_layout(state, value, ROW_MAJOR)
+
+
+def _note_shape(state: _State, position: int, name: str, spec: TensorSpec) -> None:
+    """Remember who gave a name another shape or dtype than it had."""
+    before = state.current.get(name)
+    if before is not None and (before.spec.dims, before.spec.dtype) != (spec.dims, spec.dtype):
+        state.reshaped[name] = position
+
+
 def _known(state: _State, definition: OperatorDef, slots: Sequence[str]) -> Callable[[str], Array | None]:
     def known(letter: str) -> Array | None:
         name = definition.input[slots.index(letter)]
@@ -211,7 +235,7 @@ def _wish(state: _State, definition: OperatorDef, name: str, spec: TensorSpec) -
     """Return the layout that an output must have (in place) or should have (gradient of a stored weight)."""
     if name in definition.input:
         return state.current[name].spec.layout
-    if name in state.stored:
+    if name in state.stored and state.current[name].spec.dims == spec.dims:
         return state.stored[name]
     partner = state.wishes.get(name)
     if partner is not None and partner in state.stored and state.current[partner].spec.dims == spec.dims:
@@ -257,25 +281,33 @@ def _output(
     return value
 
 
-def _finish(state: _State) -> dict[str, Value]:
-    """Give what is needed afterwards the memory of its blob; what lies elsewhere by then is copied there."""
+def _finish(state: _State, inputs: Mapping[str, Value]) -> dict[str, Value]:
+    """Give what is needed afterwards the memory of its blob; what lies elsewhere by then is copied there.
+
+    Raises:
+        Unplannable: a blob that is there before and after gets another shape.
+    """
     outputs: dict[str, Value] = {}
     for name in sorted(state.region.outputs & state.written):
         value = state.current[name]
         root = value.root
+        entry = inputs.get(name)
+        if entry is not None and (entry.spec.dims, entry.spec.dtype) != (value.spec.dims, value.spec.dtype):
+            raise Unplannable(state.reshaped[name], f"{name!r} is {logical(entry.spec)} before, {value.spec} after")
         if root.blob == name:
             outputs[name] = value
         elif root.blob is None and root.source is None and name not in state.region.inputs:
             root.blob = name
             outputs[name] = value
         else:
-            outputs[name] = _copied_home(state, name, value)
+            home = value.spec if entry is None else entry.spec
+            outputs[name] = _copied_home(state, name, value, home)
     return outputs
 
 
-def _copied_home(state: _State, name: str, value: Value) -> Value:
-    """Copy a value into its blob: a name that was read at first and then got another value."""
-    target = Value(name, value.spec, blob=name)
+def _copied_home(state: _State, name: str, value: Value, home: TensorSpec) -> Value:
+    """Copy a value into its blob, which lies as `home` says: a name that was read at first, and then written anew."""
+    target = Value(name, home, blob=name)
     launch = reorder_launch(value.spec, target.spec, state.context)
     state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
     return target

@@ -96,9 +96,7 @@ class Instance:
 
     def outdated(self) -> bool:
         """Whether a value that shapes were inferred from was written since."""
-        return any(
-            tensor.storage.version != version or tensor.storage.escaped for tensor, version in self._values
-        )
+        return any(tensor.storage.version != version or tensor.storage.escaped for tensor, version in self._values)
 
     # -- binding -------------------------------------------------------------------------------------------------------
 
@@ -151,7 +149,7 @@ class Instance:
             tensor.resize_to(value.spec)
             tensor.reserve()
             self._watch(blob, tensor)
-        self._bound[value.root] = blob.tensor()
+        self._bound[value.root] = _shaped(blob.tensor(), value.root)
 
     def _watch(self, blob: Blob, tensor: Tensor) -> None:
         self._watched.append((blob, tensor, tensor.spec, tensor.storage, tensor.storage.generation))
@@ -182,10 +180,7 @@ class Instance:
                 if root.home == "arena":
                     tensor = Tensor.over(storage, self.program.offsets[root], value.spec)
                 else:
-                    base = self._bound[root]
-                    tensor = (
-                        base if base.spec == value.spec else Tensor.over(base.storage, base.offset_bytes, value.spec)
-                    )
+                    tensor = _shaped(self._bound[root], value)
                 self._bound[value] = tensor
             found.append(tensor)
         return found
@@ -277,3 +272,8 @@ class Instance:
                 call()
                 seconds[positions[0]] += time.perf_counter() - start
         return seconds
+
+
+def _shaped(tensor: Tensor, value: Value) -> Tensor:
+    """Return a tensor with the spec of a value, over the same memory: itself, unless in-place operators reshape it."""
+    return tensor if tensor.spec == value.spec else Tensor.over(tensor.storage, tensor.offset_bytes, value.spec)
