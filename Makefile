@@ -12,7 +12,7 @@ CODE := src tests benchmarks tools $(wildcard examples)
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test check format index proto bench test-oldest
+.PHONY: help venv train test check format index proto walk bench test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ proto: venv  ## Regenerate the message modules from the .proto files
 bench: venv  ## Time tazza beside its peers; QUICK=1, NETS="resnet50 lenet-1", CONTENDERS=torch,openvino, RUNS=3, PEERS_PYTHON=
 	$(BIN)/python -m benchmarks.bench $(NETS) $(if $(QUICK),--quick) $(if $(RUNS),--runs $(RUNS)) \
 		$(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
+
+walk: venv  ## Write the sessions and draw the pictures of docs/walk anew
+	$(BIN)/python -m tools.write_walk
+	$(BIN)/python -m tools.draw_walk
 
 test-oldest: pyproject.toml  ## Test messages and tensors on the oldest dependencies that are allowed (Python 3.11)
 	$(PYTHON) -m venv $(OLDEST)

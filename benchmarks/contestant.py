@@ -17,6 +17,11 @@ LOG_TAIL = 2000
 """Characters of a log that are looked at."""
 
 
+def _inherited() -> dict[str, str]:
+    """Return this process's environment, without what would make every start compile Python files anew."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class ContestantError(RuntimeError):
     """A worker failed, died, or took too long."""
 
@@ -47,7 +52,7 @@ class Contestant:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=folder,
-                env={**os.environ, **({} if environment is None else environment)},
+                env={**_inherited(), **({} if environment is None else environment)},
                 start_new_session=True,
             )
         self.running = True
