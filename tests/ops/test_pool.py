@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError, TazzaError
-from tazza.operator import run_op
+from tazza.operator import operator_def, run_op
 from tazza.tensor import Tensor
-from tests.check import Case, check_op, on_all_engines
+from tests.check import Case, check_op, engines_of, on_all_engines, run
 
 Array = NDArray[Any]
 
@@ -208,10 +208,18 @@ def test_every_maximum_of_a_window_gets_its_gradient() -> None:
 def test_padding_is_no_maximum() -> None:
     """Also where all of the image is -inf, which is what the padding is filled with."""
     X = np.full((1, 1, 2, 2), -np.inf, np.float32)
-    Y = run_op("MaxPool", X, kernel=2, pad=1)
+    (Y,), _ = run(operator_def("MaxPool", ["X"], ["Y"], kernel=2, pad=1), [X], "reference")
     np.testing.assert_array_equal(Y, np.full((1, 1, 3, 3), -np.inf))
     dX = run_op("MaxPoolGradient", X, Y, np.ones_like(Y), kernel=2, pad=1)
     np.testing.assert_array_equal(dX, np.full((1, 1, 2, 2), 4))
+
+
+@pytest.mark.skipif("onednn" not in engines_of("MaxPool"), reason="there is no oneDNN")
+def test_a_window_without_numbers_on_onednn() -> None:
+    """docs/differences.md: oneDNN looks for a maximum above the least finite number, and passes over NaN."""
+    X = np.array([[[[-np.inf, -np.inf], [np.nan, np.nan], [np.nan, 3]]]], np.float32)
+    (Y,), _ = run(operator_def("MaxPool", ["X"], ["Y"], kernels=[1, 2]), [X], "onednn")
+    np.testing.assert_array_equal(Y.ravel(), [np.finfo("f").min, np.finfo("f").min, 3])
 
 
 def test_a_window_of_more_dimensions_is_cut() -> None:

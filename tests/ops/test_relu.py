@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError
-from tazza.operator import run_op
-from tests.check import Case, check_op, on_all_engines
+from tazza.operator import operator_def, run_op
+from tests.check import Case, check_op, engines_of, on_all_engines, run
 
 X = np.array([[-1.5, 0.25, 3.0], [2.0, -0.5, -4.0]], np.float32)
 
@@ -31,6 +31,13 @@ CASES = [
 @on_all_engines(CASES)
 def test_relu(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize("engine", engines_of("Relu"))
+def test_relu_of_odd_numbers(engine: str) -> None:
+    """NaN stays, but on oneDNN: docs/differences.md."""
+    (Y,), _ = run(operator_def("Relu", ["X"], ["Y"]), [ODD], engine)
+    np.testing.assert_array_equal(Y, [0, 0 if engine == "onednn" else np.nan, np.inf])
 
 
 def test_float64_is_refused() -> None:

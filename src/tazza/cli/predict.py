@@ -15,7 +15,6 @@ from tazza.db.idx import read_idx
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, UnavailableError
 from tazza.interop import Predictor
 from tazza.operator import find_schema
-from tazza.proto import NetDef
 from tazza.tensor import Tensor
 
 BATCH = 100
@@ -72,8 +71,7 @@ def _line(label: str, scores: NDArray[Any], top: int) -> str:
 
 def input_channels(predictor: Predictor) -> int | None:
     """Return how many channels the first convolution on the input takes; None when there is none."""
-    net: NetDef = predictor.workspace.net(predictor.name).definition
-    for op in net.op:
+    for op in predictor.definition.op:
         view = find_schema(op.type).view(op)
         if op.type.startswith("Conv") and view.has_input("W") and op.input[0] == predictor.inputs[0]:
             weight = predictor.workspace.blob(view.input_name("W")).value

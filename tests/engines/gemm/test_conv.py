@@ -237,14 +237,14 @@ def test_the_gradient_does_not_share() -> None:
 def test_the_flag_makes_everybody_share() -> None:
     workspace = workspace_of(values(2, 3, 4, 5), values(2, 3, 3, 2))
     with FORCE_SHARED_BUFFER.override(True):
-        workspace.run_operator(operator_def("Conv", ["X", "W"], ["Y"], kernels=[3, 2], shared_buffer=0))
+        workspace.run_operator(operator_def("Conv", ["X", "W"], ["Y"], engine="gemm", kernels=[3, 2], shared_buffer=0))
     assert buffers(workspace) == [MUTEX, BUFFER]
     assert workspace.fetch(BUFFER).shape == (18, 2, 4)
 
 
 def test_the_flag_may_change_between_making_and_running() -> None:
     workspace = workspace_of(values(2, 3, 4, 5), values(2, 3, 3, 2))
-    operator = Operator(operator_def("Conv", ["X", "W"], ["Y"], kernels=[3, 2]), workspace)
+    operator = Operator(operator_def("Conv", ["X", "W"], ["Y"], engine="gemm", kernels=[3, 2]), workspace)
     with FORCE_SHARED_BUFFER.override(True):
         operator.run()
     assert workspace.fetch(BUFFER).shape == (18, 2, 4)
