@@ -29,7 +29,6 @@ from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Tensor, TensorSpec
 
 Array = NDArray[Any]
-TENSORS = (np.ndarray, Tensor)
 
 TOLERANCE = {"float16": (2e-3, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-12, 1e-12)}
 """dtype -> (relative, absolute) for short sums; a case with longer reductions multiplies both by its `slack`."""
@@ -115,7 +114,7 @@ def check_op(case: Case, engine: str) -> None:
 
 def may_refuse(engine: str, inputs: Sequence[Any]) -> bool:
     """Whether an engine may refuse such inputs: others than the reference are made for float32, and for elements."""
-    tensors = [x for x in inputs if isinstance(x, TENSORS)]
+    tensors = [cast("Array | Tensor", x) for x in inputs if isinstance(x, (np.ndarray, Tensor))]
     floats = [x.dtype in (np.float32, DataType.FLOAT) for x in tensors]
     empty = any(x.size == 0 for x in tensors)
     return engine != "reference" and (empty or (len(floats) > 0 and not any(floats)))

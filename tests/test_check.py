@@ -57,7 +57,11 @@ def test_an_engine_that_must_refuse_and_does_not_is_noticed() -> None:
 @pytest.fixture
 def gemm_refuses_relu() -> Iterator[None]:
     """Give the engine gemm a kernel of Relu that takes nothing."""
-    launcher(find_schema("Relu"), engine="gemm")(lambda *_: Unsupported("it is Monday"))
+
+    @launcher(find_schema("Relu"), engine="gemm")
+    def prepare(*_: object) -> Unsupported:  # pyright: ignore[reportUnusedFunction] -- registered
+        return Unsupported("it is Monday")
+
     yield
     KERNELS.unregister(("Relu", "cpu", "gemm"))
 

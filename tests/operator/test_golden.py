@@ -56,6 +56,7 @@ OWN_GRADIENT = {"Sqr"}
 REFUSED = dict.fromkeys([f"Cast-case{number:02}" for number in (0, 1, 3, 4)], "'from_type'")
 """Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back."""
 
+
 def run_recording(recording: Recording, engine: str) -> None:
     """Run a recording on an engine and compare every output."""
     blobs = LocalBlobs()

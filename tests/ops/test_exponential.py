@@ -52,6 +52,7 @@ CASES = [
     Case("Sqr", [X], each(lambda v: v * v), batched=(0,)),
     Case("Cube", [X], each(lambda v: v**3), batched=(0,)),
     Case("Cube", [np.array([-(2**20), 3])], np.array([-(2**60), 27]), gradient=False, id="int64"),
+    Case("Cube", [np.array([-3, 2], "i")], np.array([-27, 8]), gradient=False, id="int32"),
     Case("Cube", [X.astype("d")], each(lambda v: v**3), id="float64"),
     Case("CubeGradient", [DY, X], DY * 3 * X * X, batched=(0, 1)),
     Case("Pow", [POSITIVE], each(lambda v: v**2.5), {"exponent": 2.5}, batched=(0,), slack=2),

@@ -11,13 +11,14 @@ State: `_resources` and `_scratch` are used by the owning thread only. The regis
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar, cast
 
 from tazza.device.event import Event
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.blas import set_blas_threads
+from tazza.runtime.flags import kernel_flags
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Allocation, CPUPlace, Place, allocator_of
 
@@ -69,9 +70,9 @@ class Context:
         return self._scratch
 
     @property
-    def key(self) -> tuple[Place, int]:
-        """What a launch may depend on: equal for contexts that can share launches. Place and number of threads."""
-        return self.place, thread_count()
+    def key(self) -> Hashable:
+        """What a launch may depend on: equal for contexts that can share launches. Place, threads and flags."""
+        return self.place, thread_count(), kernel_flags()
 
     def record(self, event: Event) -> None:
         """Finish `event` when all work given to this context so far has ended; at once where there is no stream."""

@@ -93,6 +93,8 @@ class Predictor(Closing):
         self.definition = self._planned(predict_net)
         self._closed = False
         self._names = frozenset(self.inputs)
+        own = {*self.inputs, *self.outputs}
+        self._writes_shared = any(name in made and name not in own for name in read)
         self._seats = [_Seat(self, None)]
         self._free = list(self._seats)
         self._changed = threading.Condition()
@@ -179,8 +181,8 @@ class Predictor(Closing):
 
     @property
     def _most_seats(self) -> int:
-        """Nets of other types than `plan` keep blobs in the workspace, and can run only once at a time."""
-        if not isinstance(self.net, PlanNet):
+        """Nets that write what all seats share, or keep blobs in the workspace, run only once at a time."""
+        if not isinstance(self.net, PlanNet) or self._writes_shared:
             return 1
         return SEATS.value if SEATS.value > 0 else thread_count()
 

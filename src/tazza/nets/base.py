@@ -97,12 +97,9 @@ class NetBase(Observable):
             TazzaError: the first error; every blob stays valid, parameters may be partly updated.
             NetError: the net is running already, or closed.
         """
-        if self._closed:
-            raise NetError(f"net {self.name!r} is closed", hint="create it again")
-        if not self._running.acquire(blocking=False):
-            raise NetError(
-                f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
-            )
+        self.run_exclusively(self._observed)
+
+    def _observed(self) -> None:
         try:
             if self._observers:
                 self.start_all()
@@ -110,6 +107,22 @@ class NetBase(Observable):
         finally:
             if self._observers:
                 self.stop_all()
+
+    def run_exclusively(self, work: Callable[[], None]) -> None:
+        """Do `work` as the one run of this net.
+
+        Raises:
+            NetError: the net is running already, or closed.
+        """
+        if self._closed:
+            raise NetError(f"net {self.name!r} is closed", hint="create it again")
+        if not self._running.acquire(blocking=False):
+            raise NetError(
+                f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
+            )
+        try:
+            work()
+        finally:
             self._running.release()
 
     def _run(self) -> None:

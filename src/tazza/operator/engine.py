@@ -21,15 +21,24 @@ def _always() -> str | None:
     return None
 
 
+def _no_version() -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None."""
+    """Kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None.
+
+    `version()` is that of the library behind it, as far as there is one: what was measured with one does not hold for
+    another.
+    """
 
     name: str
     doc: str
     device: str = "cpu"
     priority: int = 0
     unavailable: Callable[[], str | None] = _always
+    version: Callable[[], str] = _no_version
     module: str = ""
 
 
@@ -37,11 +46,17 @@ ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=la
 
 
 def engine(
-    name: str, doc: str, *, device: str = "cpu", priority: int = 0, unavailable: Callable[[], str | None] = _always
+    name: str,
+    doc: str,
+    *,
+    device: str = "cpu",
+    priority: int = 0,
+    unavailable: Callable[[], str | None] = _always,
+    version: Callable[[], str] = _no_version,
 ) -> Engine:
     """Register an engine."""
     module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
-    made = Engine(name, doc, device, priority, unavailable, module)
+    made = Engine(name, doc, device, priority, unavailable, version, module)
     ENGINES.register(name, made, help=doc)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +18,9 @@ from tazza.operator.kernel import Call, LaidOut, Launch, Operands, Unsupported
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
 from tazza.tensor import Allocation, Layout, Storage, Strided, Tensor, TensorSpec
+
+LAYOUTS = threading.RLock()
+"""Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,13 @@ def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
     Raises:
         UnsupportedError: no engine knows both layouts.
     """
-    if tensor.layout == layout:
-        return
-    other = Tensor.over(Storage(tensor.place, holder=tensor.storage.holder), 0, replace(tensor.spec, layout=layout))
-    other.reserve()
-    bind_reorder(tensor, other, context)()
-    tensor.share(other)
+    with LAYOUTS:
+        if tensor.layout == layout:
+            return
+        other = Tensor.over(Storage(tensor.place, holder=tensor.storage.holder), 0, replace(tensor.spec, layout=layout))
+        other.reserve()
+        bind_reorder(tensor, other, context)()
+        tensor.share(other)
 
 
 def bind_reorder(source: Tensor, target: Tensor, context: Context) -> Call:

@@ -209,6 +209,7 @@ def _ask_sources(name: str) -> None:
 
 
 FLAGS: Registry[str, Flag[Any]] = Registry("flag", loader=_ask_sources)
+_KERNEL_FLAGS: list[Flag[Any]] = []
 ALIASES: Registry[str, Flag[Any]] = Registry("flag alias")
 
 
@@ -220,6 +221,7 @@ def flag(
     alias: str | None = None,
     minimum: Value | None = None,
     choices: tuple[Value, ...] = (),
+    kernels: bool = False,
 ) -> Flag[Value]:
     """Declare a flag that `parse` and the environment can set.
 
@@ -230,6 +232,7 @@ def flag(
         alias: a second, mostly one-letter, name for the command line.
         minimum: the smallest value allowed.
         choices: the only values allowed.
+        kernels: what is prepared under one value is not used under another.
 
     Raises:
         DuplicateError: the name or the alias is taken.
@@ -247,7 +250,14 @@ def flag(
             if alias is not None:
                 ALIASES.unregister(alias)
             raise
+        if kernels:
+            _KERNEL_FLAGS.append(made)
     return made
+
+
+def kernel_flags() -> tuple[tuple[str, Any], ...]:
+    """Return name and value of every flag that changes what kernels are: part of the key of what was prepared."""
+    return tuple((one.name, one.value) for one in _KERNEL_FLAGS)
 
 
 def parse(arguments: Sequence[str]) -> list[str]:

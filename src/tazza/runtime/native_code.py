@@ -7,7 +7,8 @@ LLVM comes with the package llvmlite; no compiler is needed, and no Numba: to wr
 milliseconds a kernel instead of hundreds, and the object code is ours to keep.
 
 An entry of the cache is named by the digest of the description, of the sources that wrote the IR, of the processor and
-of the versions, and holds a checksum: what does not match is compiled again.
+of the versions, and holds a checksum: what does not match is compiled again, and so is what is not this user's alone to
+write. `tazza.runtime.object_code` links an entry; LLVM is only imported to compile, and to link where that cannot.
 
 Changing state: `_addresses` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
 """
@@ -20,6 +21,9 @@ import importlib
 import importlib.util
 import logging
 import os
+import platform
+import re
+import stat
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -27,15 +31,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tazza.errors import FileError, UnavailableError
-from tazza.runtime.files import write_bytes_atomically
+from tazza.errors import FileError, KernelError, UnavailableError
+from tazza.runtime.files import atomic_write
 from tazza.runtime.flags import flag
+from tazza.runtime.object_code import UnsupportedObject, load_object
+from tazza.runtime.object_code import unavailable as no_loader
 
 CACHE_DIR = flag("cache_dir", "", "folder of compiled kernels; empty: tazza in XDG_CACHE_HOME, which is ~/.cache")
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 OLDEST_LLVMLITE = (0, 45)
 """The first one with LLVM 20, in whose language the IR is written."""
 MAGIC = b"tazza object\n"
+CPU_INFO = Path("/proc/cpuinfo")
+CPU_NAME = ("vendor_id", "cpu family", "model", "stepping", "model name")
+"""Lines of it that tell processors of one instruction set apart: LLVM tunes for some of them."""
 
 Build = Callable[[str], str]
 """Gets the name that the function must have, returns the text of an LLVM module with it."""
@@ -51,17 +60,33 @@ def unavailable() -> str | None:
     """Return why nothing can be compiled in this process, or None."""
     if importlib.util.find_spec("llvmlite") is None:
         return "the package llvmlite is missing; pip install llvmlite"
-    version = importlib.import_module("llvmlite").__version__
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_LLVMLITE:
+    version = llvm_version()
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or tuple(map(int, found.groups())) < OLDEST_LLVMLITE:
         return f"llvmlite {version} is older than {'.'.join(map(str, OLDEST_LLVMLITE))}; pip install -U llvmlite"
     if sys.byteorder != "little":
         return "compiled kernels need a little-endian processor"
     return None
 
 
+@functools.cache
+def llvm_version() -> str:
+    """Return the version of the installed llvmlite, which is not imported for it.
+
+    It is in the name of the folder with the package's metadata. `importlib.metadata` would read it there too, but
+    takes longer to import (40 ms) than a kernel takes to load. Without one such folder, the package itself is asked.
+    """
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is not None and spec.origin is not None:
+        found = list(Path(spec.origin).parent.parent.glob("llvmlite-*.dist-info"))
+        if len(found) == 1:
+            return found[0].name.removeprefix("llvmlite-").removesuffix(".dist-info")
+    return str(importlib.import_module("llvmlite").__version__)
+
+
 @dataclass(frozen=True)
 class Processor:
-    """The processor of this machine in LLVM's words."""
+    """The processor of this machine: what tells it apart, and `+feature,+feature ...` in the system's words."""
 
     name: str
     features: str
@@ -73,19 +98,36 @@ class Processor:
         return 64 if "+avx512f" in has else 32 if "+avx2" in has else 16
 
     def has(self, feature: str) -> bool:
-        """Whether it has a feature, by LLVM's name."""
+        """Whether it has a feature; the names of those of x86 are Linux's."""
         return f"+{feature}" in self.features.split(",")
 
 
 @functools.cache
 def processor() -> Processor:
-    """Return this machine's processor.
+    """Return this machine's processor: what Linux says of it, else LLVM, else Python. Later calls cost nothing."""
+    told = _cpu_info()
+    if "flags" in told:
+        name = " / ".join(told.get(key, "") for key in CPU_NAME)
+        return Processor(name, ",".join(f"+{flag}" for flag in sorted(told["flags"].split())))
+    if unavailable() is None:  # LLVM links the kernels there as well, and is imported in any case
+        llvm = _llvm()
+        return Processor(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return Processor(f"{platform.machine()} {platform.processor()}", "")
 
-    Raises:
-        UnavailableError: llvmlite is missing.
-    """
-    llvm = _llvm()
-    return Processor(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+def _cpu_info() -> dict[str, str]:
+    """Return what Linux says of the first processor; to make the text for all of them may take it a while."""
+    told: dict[str, str] = {}
+    try:
+        with CPU_INFO.open(encoding="utf-8", errors="replace", buffering=4096) as file:
+            for line in file:
+                key, colon, value = line.partition(":")
+                if not colon:
+                    break
+                told[key.strip()] = value.strip()
+    except OSError:
+        return {}  # another system
+    return told
 
 
 def native_function(
@@ -128,10 +170,14 @@ def cache_folder() -> Path:
     return Path(base if base else "~/.cache").expanduser() / "tazza"
 
 
-def _llvm() -> Any:
+def _require() -> None:
     reason = unavailable()
     if reason is not None:
         raise UnavailableError(f"no kernel can be compiled: {reason}")
+
+
+def _llvm() -> Any:
+    _require()
     # llvmlite has no type stubs; everything of it stays behind this function.
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
@@ -140,9 +186,9 @@ def _llvm() -> Any:
 
 
 def _machine() -> Any:
-    llvm, host = _llvm(), processor()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=host.name, features=host.features, opt=3, jit=True)
+    llvm = _llvm()
+    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=3, jit=True)
 
 
 @functools.cache
@@ -152,9 +198,9 @@ def _engine() -> Any:
 
 
 def _load(key: str, build: Build, symbols: Mapping[str, int]) -> int:
-    llvm, host = _llvm(), processor()
-    version = importlib.import_module("llvmlite").__version__
-    told = "\n".join((key, host.name, host.features, version, str(CACHE_VERSION), sys.platform))
+    _require()
+    host = processor()
+    told = "\n".join((key, host.name, host.features, llvm_version(), str(CACHE_VERSION), sys.platform))
     digest = hashlib.sha256(told.encode()).hexdigest()
     name = f"tazza_{digest[:32]}"
     path = cache_folder() / f"{digest}.o"
@@ -162,12 +208,25 @@ def _load(key: str, build: Build, symbols: Mapping[str, int]) -> int:
     if code is None:
         code = _compile(build(name))
         _write(path, code)
+    if no_loader() is None:
+        try:
+            return load_object(code, name, symbols)
+        except UnsupportedObject as error:
+            logger.warning("compiled kernel %s is linked by LLVM, which takes longer: %s", path, error)
+    return _link_by_llvm(code, name, symbols)
+
+
+def _link_by_llvm(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
+    llvm = _llvm()
     for symbol, address in symbols.items():
         llvm.add_symbol(symbol, address)
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return int(engine.get_function_address(name))
+    found = int(engine.get_function_address(name))
+    if found == 0:
+        raise KernelError(f"a compiled object has no function {name!r}", hint="clear the folder of the flag cache_dir")
+    return found
 
 
 def _compile(text: str) -> bytes:
@@ -185,13 +244,18 @@ def _compile(text: str) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the object of a cache file, or None when there is none that is whole."""
+    """Return the object of a cache file, or None when there is none that is whole and ours."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
         logger.warning("compiled kernel %s cannot be read (%s) and is compiled again", path, error.strerror)
+        return None
+    if not _is_ours(status):
+        logger.warning("compiled kernel %s could be written by other users and is compiled again", path)
         return None
     head = len(MAGIC) + 32
     if data.startswith(MAGIC) and hashlib.sha256(data[head:]).digest() == data[len(MAGIC) : head]:
@@ -200,9 +264,20 @@ def _read(path: Path) -> bytes | None:
     return None
 
 
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a file belongs to this user, and only this user can write it; a checksum keeps out damage, not intent."""
+    if sys.platform == "win32":
+        return True  # the mode says nothing there
+    return status.st_uid == os.geteuid() and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0
+
+
 def _write(path: Path, code: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_bytes_atomically(path, MAGIC + hashlib.sha256(code).digest() + code)
+        path.unlink(missing_ok=True)  # its permissions would be kept
+        with atomic_write(path) as file:
+            if sys.platform != "win32":
+                os.fchmod(file.fileno(), 0o600)
+            file.write(MAGIC + hashlib.sha256(code).digest() + code)
     except (OSError, FileError) as error:
         logger.info("compiled kernel is not kept: %s", error)

@@ -178,12 +178,13 @@ class _Object:
         self.data = data
         self.sections, names = self._read_sections()
         self.section_names = names
-        tables = [section for section in self.sections if section.type == _SYMTAB]
+        tables = [number for number, section in enumerate(self.sections) if section.type == _SYMTAB]
         if len(tables) != 1:
             raise UnsupportedObject(f"the object has {len(tables)} symbol tables instead of 1")
-        self._symbol_names = tables[0].link
-        self.symbols = [_Symbol(*fields) for fields in _SYMBOL.iter_unpack(self._table(tables[0], _SYMBOL.size))]
-        self._symbol_table = self.sections.index(tables[0])
+        self._symbol_table = tables[0]
+        table = self.sections[tables[0]]
+        self._symbol_names = table.link
+        self.symbols = [_Symbol(*fields) for fields in _SYMBOL.iter_unpack(self._table(table, _SYMBOL.size))]
 
     def _read_sections(self) -> tuple[list[_Section], int]:
         if len(self.data) < _HEADER.size:
@@ -287,13 +288,15 @@ class _Image:
         self._place_entries()
 
     def _place_sections(self) -> None:
+        total = 0
         for number in self._source.loaded():
             section = self._source.sections[number]
+            total += section.size
+            if total > len(self._source.data):
+                raise UnsupportedObject("sections overlap in the object")
             self._align(max(1, section.alignment))
             self._starts[number] = len(self.content)
             self.content += self._source.content(section)
-            if sum(self._source.sections[one].size for one in self._starts) > len(self._source.data):
-                raise UnsupportedObject("sections overlap in the object")
 
     def _place_entries(self) -> None:
         self._align(_ENTRY.size)

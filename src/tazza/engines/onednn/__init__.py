@@ -26,7 +26,19 @@ def _unavailable() -> str | None:
     return unavailable()
 
 
-ONEDNN = engine("onednn", "oneDNN 3: the vendor's kernels for x86-64", priority=20, unavailable=_unavailable)
+def _version() -> str:
+    from tazza.engines.onednn.library import version_text
+
+    return version_text()
+
+
+ONEDNN = engine(
+    "onednn",
+    "oneDNN 3: the vendor's kernels for x86-64",
+    priority=20,
+    unavailable=_unavailable,
+    version=_version,
+)
 
 
 def _plain(tensor: Tensor) -> NDArray[Any]:

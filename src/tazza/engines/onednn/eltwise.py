@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.primitive import describe
 from tazza.operator import LaidOut, OpView
 from tazza.tensor import TensorSpec
 
 
 def eltwise(op: OpView, specs: dict[str, TensorSpec], algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> LaidOut:
-    """Return the launch of the operator's only output from its only input."""
+    """Return the launch of the operator's only output from its only input.
+
+    Raises:
+        Unimplemented: the input holds no floats.
+    """
     (source,), (target,) = op.input_slots, op.output_slots
+    if not specs[source].dtype.is_float:
+        raise Unimplemented(f"{source} is {specs[source].dtype.label}: oneDNN computes with floats")
     layout = specs[source].layout
     x = Descriptor.of(specs[source])
     found = describe("eltwise_forward", "forward_inference", algorithm, x, x, alpha, beta)

@@ -43,7 +43,7 @@ class Unplannable(Exception):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Region:
     """Operators that are compiled together.
 
@@ -53,6 +53,7 @@ class Region:
         outputs: blobs whose last value is needed afterwards: declared outputs, parameters, what other parts read.
         constants: inputs that change seldom, if ever (weights), so that copies of them may be kept.
         origins: for each operator what it was made from, for messages.
+        keys: for each operator what tells it from the others of the net.
         positions: for each operator where it stands in the net.
     """
 
@@ -61,6 +62,7 @@ class Region:
     outputs: frozenset[str]
     constants: frozenset[str]
     origins: tuple[tuple[str, ...], ...]
+    keys: tuple[str, ...]
     positions: tuple[int, ...]
 
 
@@ -185,7 +187,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         results.append(_output(state, definition, name, spec, chosen.output_layout(letter), taken))
     _note_update(state, definition, results)
     cost = schema.infer_cost(op, [value.spec for value in taken], [value.spec for value in results])
-    key = definition.output[0] if definition.output else f"{definition.type} {position}"
+    key = state.region.keys[position]
     state.steps.append(
         Step(
             op,

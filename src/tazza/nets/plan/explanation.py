@@ -4,47 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
-from tazza.graph.transform import Rewritten
 from tazza.nets.explanation import Explanation, Row, operator_row
+from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance
-from tazza.nets.plan.partition import Part
 from tazza.nets.plan.program import Step
+from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import Operator
-from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
+
+Times: TypeAlias = "dict[Region, list[float]]"
+"""Seconds of each step of a region's program."""
 
 
 def explain_net(
-    result: Rewritten,
-    parts: Sequence[Part],
-    instances: Mapping[int, Instance],
-    loose: Mapping[int, Operator],
-    *,
-    times: bool,
+    rewrite: Rewrite, instances: Mapping[Region, Instance], loose: Mapping[str, Operator], times: Times
 ) -> Explanation:
-    """Return the explanation of a net as it ran last."""
-    origins = {_identity(op): origin for op, origin in zip(result.net.op, result.origins, strict=True)}
+    """Return the explanation of a net as it ran last; `times` has what steps took, where they were timed."""
+    result = rewrite.result
+    origins = dict(zip(rewrite.keys, result.origins, strict=True))
     rows: list[Row] = []
     arena = unshared = 0
-    for number, part in enumerate(parts):
-        if isinstance(part, int):
-            rows.append(_loose_row(loose[part], origins))
+    for part in rewrite.cut.parts:
+        if not isinstance(part, Region):
+            key = rewrite.keys[part]
+            rows.append(replace(operator_row(loose[key]), fused_from=origins[key]))
             continue
-        instance = instances.get(number)
+        instance = instances.get(part)
         if instance is None:
-            rows += [_unknown_row(op.type, op.output, origins.get(_identity(op), ())) for op in part.ops]
+            pairs = zip(part.ops, part.origins, strict=True)
+            rows += [_unknown_row(op.type, op.output, origin) for op, origin in pairs]
             continue
         arena += instance.program.arena.nbytes
         unshared += instance.program.arena.unshared_bytes
-        seconds = instance.step_seconds() if times else [None] * len(instance.program.steps)
-        for step, time in zip(instance.program.steps, seconds, strict=True):
-            rows.append(_row(step, origins.get(_identity(step.op.definition), ()), time))
+        seconds = times.get(part, [None] * len(instance.program.steps))
+        for step, time_s in zip(instance.program.steps, seconds, strict=True):
+            rows.append(_row(step, () if step.is_reorder else origins[step.key], time_s))
     return Explanation(tuple(rows), arena, unshared)
-
-
-def _identity(op: OperatorDef) -> bytes:
-    return op.SerializeToString(deterministic=True)
 
 
 def _row(step: Step, origin: tuple[str, ...], time_s: float | None) -> Row:
@@ -68,10 +65,6 @@ def _shown(spec: TensorSpec) -> str:
     if isinstance(layout, Strided) and len(spec.shape) > 2 and layout == channels_last(spec.shape):
         return "channels-last"
     return "blocked" if isinstance(layout, Opaque) else str(layout)
-
-
-def _loose_row(operator: Operator, origins: Mapping[bytes, tuple[str, ...]]) -> Row:
-    return replace(operator_row(operator), fused_from=origins.get(_identity(operator.definition), ()))
 
 
 def _unknown_row(type: str, outputs: Sequence[str], origin: tuple[str, ...]) -> Row:

@@ -8,7 +8,8 @@ spec and memory; `stale` compares identities, `bind` does all anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,11 +57,9 @@ class Instance:
         owner: BlobOwner,
         host: StepHost,
         context: Context,
-        values_read: tuple[str, ...] = (),
     ) -> None:
-        """Keep what `bind` needs; nothing is allocated yet. `values_read`: inputs that shapes were inferred from."""
+        """Keep what `bind` needs; nothing is allocated yet."""
         self.program = program
-        self.values_read = values_read
         self.context = context
         self._owner = owner
         self._host = host
@@ -80,7 +79,7 @@ class Instance:
         """Bytes of the arena."""
         return self.program.arena.nbytes
 
-    def stale(self) -> bool:
+    def unbound(self) -> bool:
         """Whether `bind` has to run before the next run."""
         if not self._calls and self.program.steps:
             return True
@@ -92,11 +91,18 @@ class Instance:
                 or storage.generation != generation
             ):
                 return True
-        return bool(self._values) and self.outdated()
+        return False
 
-    def outdated(self) -> bool:
-        """Whether a value that shapes were inferred from was written since."""
-        return any(tensor.storage.version != version or tensor.storage.escaped for tensor, version in self._values)
+    def stale(self) -> bool:
+        """Whether it is unbound, or a value that shapes were inferred from was written since."""
+        return self.unbound() or any(
+            tensor.storage.version != version or tensor.storage.escaped for tensor, version in self._values
+        )
+
+    def note_values(self) -> None:
+        """Take the values that shapes were inferred from for known as they are now."""
+        named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
+        self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
 
     # -- binding -------------------------------------------------------------------------------------------------------
 
@@ -106,6 +112,7 @@ class Instance:
         Raises:
             OutOfMemoryError: the arena does not fit.
         """
+        self._calls, self._parts = [], []  # what fails half-way is bound to nothing
         self._bound.clear()
         self._watched.clear()
         for name, value in self.program.inputs.items():
@@ -113,8 +120,6 @@ class Instance:
         for name, value in self.program.outputs.items():
             self._bind_output(name, value)
         self._bind_derived()
-        named = {name: self._bound[value] for name, value in self.program.inputs.items()}
-        self._values = [(named[name], named[name].storage.version) for name in self.values_read]
         arena = self.program.arena
         if self._arena is None and arena.nbytes:
             self._arena = allocator_of(CPUPlace()).allocate(arena.nbytes, "arena of a plan")
@@ -203,18 +208,27 @@ class Instance:
         Raises:
             TazzaError: names the operator.
         """
+        self._run(self._calls)
+
+    def run_timed(self) -> list[float]:
+        """Run all steps once, as `run` does; return the seconds that each took."""
+        seconds = [0.0] * len(self.program.steps)
+        self._run([_timed(seconds, positions, call) for positions, call in self._parts])
+        return seconds
+
+    def _run(self, calls: Sequence[Callable[[], Any]]) -> None:
         if self._constants:
             self._refresh()
         if self._silent:
-            self._run_calls()
+            self._run_calls(calls)
         else:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
-                self._run_calls()
+                self._run_calls(calls)
 
-    def _run_calls(self) -> None:
+    def _run_calls(self, calls: Sequence[Callable[[], Any]]) -> None:
         done = 0
         try:
-            for call in self._calls:
+            for call in calls:
                 result = call()
                 if result is not None and isinstance(self._parts[done][1], NativeCalls) and result[0]:
                     raise self._failed(done, result)
@@ -236,8 +250,11 @@ class Instance:
         for value, source in self._constants:
             storage = source.storage
             made = made_from.get(value)
-            if made is None or made[0] is not storage or made[1] != storage.version or storage.escaped:
-                with self._derived.lock:
+            if made is not None and made[0] is storage and made[1] == storage.version and not storage.escaped:
+                continue
+            with self._derived.lock:
+                made = made_from.get(value)  # another net may have been quicker
+                if made != (storage, storage.version) or storage.escaped:
                     bind_reorder(source, self._derived.tensors[value], self.context)()
                     made_from[value] = (storage, storage.version)
 
@@ -256,22 +273,22 @@ class Instance:
         definition = self.program.steps[position].op.definition
         return f"{definition.type}({', '.join(definition.input)} -> {', '.join(definition.output)})"
 
-    def step_seconds(self) -> list[float]:
-        """Run once and return the seconds that each step took."""
-        import time
 
-        seconds = [0.0] * len(self.program.steps)
-        self._refresh()
-        for positions, call in self._parts:
-            if isinstance(call, NativeCalls):
-                _, rows = call.segment.run_timed()
-                for position, row in zip(positions, rows, strict=True):
-                    seconds[position] += float(row)
-            else:
-                start = time.perf_counter()
-                call()
-                seconds[positions[0]] += time.perf_counter() - start
-        return seconds
+def _timed(seconds: list[float], positions: tuple[int, ...], call: Call) -> Callable[[], Any]:
+    """Return a call that notes how long it, or each row of it, took; it answers as `call` does."""
+
+    def run() -> Any:
+        if isinstance(call, NativeCalls):
+            result, rows = call.segment.run_timed()
+            for position, row in zip(positions, rows, strict=True):
+                seconds[position] += float(row)
+            return result
+        start = time.perf_counter()
+        call()
+        seconds[positions[0]] += time.perf_counter() - start
+        return None
+
+    return run
 
 
 def _shaped(tensor: Tensor, value: Value) -> Tensor:

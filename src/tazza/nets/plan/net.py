@@ -1,20 +1,19 @@
 """The net type `plan`: rewritten, compiled per signature of what it reads, run as a few calls.
 
-Constant state: the definition, the rewritten net, its parts (`_Rewrite`, made anew only when a blob that was taken for
-constant turns out to vary). Changing state: the programs, which clones of a net share under a lock; the instances, one
-per region and signature, and the loose operators, which belong to one net and its one run at a time.
+Constant state: the definition. Changing state: the rewritten net with its programs, which clones share under a lock
+(`rewrite.py`); the instances by signature, the loose operators and the generators, which belong to one net and its one
+run at a time. What a run began with it ends with: a net is rewritten before a run, never within.
 
 What can be fetched afterwards: declared outputs, parameters, and blobs that the argument `keep` of the NetDef lists.
 The argument `inputs` says which external inputs are data; without it, those that are read as the first input of an
-operator are, and so is everything that changes between runs.
+operator are, and so is everything that changes again and again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,53 +21,54 @@ import numpy as np
 
 from tazza.device import CPUContext, Generator
 from tazza.errors import NotFoundError, TazzaError
-from tazza.graph.transform import PassContext, Rewritten, apply_all
-from tazza.nets.base import NetBase, net_type, with_device_of
+from tazza.nets.base import NetBase, net_type
 from tazza.nets.explanation import Explanation
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
-from tazza.nets.plan.explanation import explain_net
+from tazza.nets.plan.explanation import Times, explain_net
 from tazza.nets.plan.instance import Derived, Instance, StepHost
-from tazza.nets.plan.partition import Part, partition, why_loose
+from tazza.nets.plan.partition import Part
 from tazza.nets.plan.program import Program, Step
+from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
 from tazza.nets.plan.search import compile_fastest
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_argument, find_schema
-from tazza.operator.choice import takes_epilogue
+from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
+from tazza.operator.kernel import value_key
+from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
-from tazza.runtime.flags import flag
+from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Blob, Storage, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes of arenas that a planned net keeps for signatures of before")
 KEPT = 16
-"""Signatures of a region for which a net keeps an arena."""
+"""Signatures for which a net keeps an arena."""
 CHANGES = 3
 """How often a blob that was taken for constant may change before it is taken for data."""
 
 
 class _Blobs:
-    """The blobs of a planned net: its own ones first, those of the workspace for everything that outlives a run."""
+    """The blobs of a planned net: its own ones, those computed from constants, and those of the workspace."""
 
-    def __init__(self, workspace: BlobOwner, public: frozenset[str], shared: dict[str, Blob]) -> None:
+    def __init__(self, workspace: BlobOwner) -> None:
         self._workspace = workspace
-        self._public = public
-        self._own: dict[str, Blob] = dict(shared)
+        self._own: dict[str, Blob] = {}
+        self._public: frozenset[str] = frozenset()
+        self._computed: dict[str, Blob] = {}
+
+    def show(self, public: frozenset[str], computed: dict[str, Blob]) -> None:
+        """Say which names stand for blobs of the workspace, and which for computed constants."""
+        self._public, self._computed = public, computed
 
     @property
     def root(self) -> Path:
         """The folder that relative paths count from."""
         return self._workspace.root
 
-    def adopt(self, other: _Blobs) -> None:
-        """Take over the values of the own blobs of another."""
-        for name, blob in other._own.items():
-            mine = self._own.setdefault(name, blob)
-            if mine is not blob and mine.is_empty and not blob.is_empty:
-                mine.set(blob.value)
-
     def get_blob(self, name: str) -> Blob | None:
         """Return a blob, or None."""
-        found = self._own.get(name)
+        found = self._computed.get(name)
+        if found is None and name not in self._public:
+            found = self._own.get(name)
         return self._workspace.get_blob(name) if found is None else found
 
     def create_blob(self, name: str) -> Blob:
@@ -78,29 +78,27 @@ class _Blobs:
         return self._own.setdefault(name, Blob(name))
 
 
-@dataclass(slots=True)
-class _Rewrite:
-    """A net after the passes, cut into parts; shared by clones."""
-
-    result: Rewritten
-    parts: tuple[Part, ...]
-    crossing: frozenset[str]
-    constants: frozenset[str]
-    public: frozenset[str]
-    computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
-    computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
-    programs: dict[Hashable, tuple[Program, Derived]] = field(default_factory=dict[Hashable, "tuple[Program, Derived]"])
-    loose: set[str] = field(default_factory=set[str])
-
-
 class _Shared:
-    """What clones of a net have in common; `lock` guards it."""
+    """What clones of a net have in common; `lock` guards it.
+
+    `variable` are inputs that changed too often to be taken for constant, `changes` how often each did.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.rewrite: _Rewrite | None = None
+        self.rewrite: Rewrite | None = None
         self.variable: set[str] = set()
-        self.changes: dict[str, int] = {}
+        self.changes: Counter[str] = Counter()
+
+    def note_changes(self, names: Iterable[str]) -> bool:
+        """Count changes of constants; tell whether one of them is data from now on."""
+        names = list(names)
+        self.changes.update(names)
+        varying = {name for name in names if self.changes[name] >= CHANGES}
+        self.variable |= varying
+        if varying:
+            self.rewrite = None
+        return bool(varying)
 
 
 @net_type("plan", help="compiled: fused, laid out, memory-planned for the signature of what it reads")
@@ -116,20 +114,23 @@ class PlanNet(NetBase, StepHost):
         """As every net; see `clone` for `shared`."""
         self._shared = _Shared() if shared is None else shared
         self._strict = strict
-        self._made_for: _Rewrite | None = None
+        self._adopted: Rewrite | None = None
+        self._blobs = _Blobs(workspace)
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
-        self._instances: OrderedDict[Hashable, Instance] = OrderedDict()
-        self._last: dict[int, Instance] = {}
-        self._loose: dict[int, Operator] = {}
+        self._instances: OrderedDict[Hashable, list[Instance]] = OrderedDict()
+        self._last: dict[Region, Instance] = {}
+        self._loose: dict[str, Operator] = {}
         super().__init__(definition, workspace, strict=strict)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
-        """Return the same net on other blobs: it shares programs and constants, and has arenas of its own.
+        """Return the same net on other blobs, with arenas of its own; both may run at the same time.
 
-        Both may run at the same time.
+        Programs and constants are shared where both nets see the same constant blobs.
         """
-        return PlanNet(self.definition, workspace, strict=self._strict, shared=self._shared)
+        constants = constants_of(self.definition, self.workspace, ())
+        same = all(workspace.get_blob(name) is self.workspace.get_blob(name) for name in constants)
+        return PlanNet(self.definition, workspace, strict=self._strict, shared=self._shared if same else None)
 
     # -- making --------------------------------------------------------------------------------------------------------
 
@@ -145,260 +146,166 @@ class PlanNet(NetBase, StepHost):
             ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.unknown_arguments(op)))
         if ignored:
             logger.warning("net %r: arguments without effect, unknown to the schema: %s", self.name, ", ".join(ignored))
-        for name in self._read_first():
+        for name in read_first(self.definition):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
                     f"input blob {name!r} of net {self.name!r} does not exist",
                     hint="feed it, or run the net that makes it first",
                 )
-        self._rewrite()
+        self._current()
 
-    def _read_first(self) -> tuple[str, ...]:
-        written: set[str] = set()
-        found: dict[str, None] = {}
-        for op in self.definition.op:
-            found.update(dict.fromkeys(name for name in op.input if name not in written))
-            written.update(op.output)
-        return tuple(found)
-
-    def _names(self, argument: str) -> frozenset[str] | None:
-        found = find_argument(self.definition, argument)
-        return None if found is None else frozenset(text.decode() for text in found.strings)
-
-    def _survivors(self) -> frozenset[str]:
-        """Return the blobs whose last value is needed after a run."""
-        written = {name for op in self.definition.op for name in op.output}
-        read = {name for op in self.definition.op for name in op.input}
-        declared = set(self.definition.external_output) & written
-        keep = self._names("keep")
-        chosen = declared if declared else written - read
-        return frozenset(chosen | (written & set(self._read_first())) | (set() if keep is None else keep & written))
-
-    def _constants(self) -> frozenset[str]:
-        """Return the inputs that are taken for constant."""
-        written = {name for op in self.definition.op for name in op.output}
-        data = self._names("inputs")
-        if data is None:
-            data = frozenset(op.input[0] for op in self.definition.op if op.input)
-        found: set[str] = set()
-        for name in self._read_first():
-            blob = self.workspace.get_blob(name)
-            if name in written or name in data or name in self._shared.variable or blob is None:
-                continue
-            if isinstance(blob.value, Tensor) and blob.value.allocated and not blob.value.storage.escaped:
-                found.add(name)
-        return frozenset(found)
-
-    def _rewrite(self) -> _Rewrite:
-        """Apply all passes and cut the net into parts; a clone takes what the first one made."""
+    def _current(self) -> Rewrite:
+        """Return the rewritten net with its constants computed; a clone takes what the first one made."""
+        rewrite = self._adopted
+        if rewrite is not None and rewrite is self._shared.rewrite:
+            if not rewrite.computed_from or not rewrite.changed(self.workspace):
+                return rewrite
         with self._shared.lock:
-            if self._shared.rewrite is None:
-                self._shared.rewrite = self._rewritten(set())
-            self._adopt(self._shared.rewrite)
-            return self._shared.rewrite
+            found = self._shared.rewrite
+            if found is not None and found.computed_from and (changed := found.changed(self.workspace)):
+                found = None if self._shared.note_changes(changed) else found
+                if found is not None:
+                    found.compute(self.workspace, self._report_once)
+            if found is None:
+                found = rewrite_net(self.definition, self.workspace, self._shared.variable)
+                if found.result.prelude.op:
+                    found.compute(self.workspace, self._report_once)
+                self._shared.rewrite = found
+            if found is not rewrite:
+                self._instances.clear()
+                self._last.clear()
+            self._adopted = found
+            self._take_cut(found)
+            return found
 
-    def _rewritten(self, loose: set[str]) -> _Rewrite:
-        net = NetDef()
-        net.CopyFrom(self.definition)
-        for op in net.op:
-            op.CopyFrom(with_device_of(self.definition, op))
-        constants, survivors = self._constants(), self._survivors()
-        specs = {
-            name: blob.value.spec
-            for name in self._read_first()
-            if (blob := self.workspace.get_blob(name)) is not None and isinstance(blob.value, Tensor)
-            if blob.value.allocated
-        }
-        known = {name: TensorSpec(spec.dims, spec.dtype) for name, spec in specs.items() if name in constants}
-        context = PassContext(constants=constants, keep=survivors, specs=known, takes_epilogue=takes_epilogue)
-        result = apply_all(net, context)
-        computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
-        kept = constants | computed
-        found = partition(
-            list(result.net.op),
-            survivors=survivors,
-            constants=kept,
-            loose=lambda _, op: _key(op) in loose or why_loose(op) is not None,
-            origins=result.origins,
-        )
-        public = survivors | frozenset(self._read_first())
-        return _Rewrite(result, found.parts, found.crossing, kept, public - computed, loose=loose)
-
-    def _adopt(self, rewrite: _Rewrite) -> None:
-        self._close_loose()
-        self._made_for = rewrite
-        self._instances.clear()
-        self._last.clear()
-        self._compute(rewrite)
-        self._blobs = _Blobs(self.workspace, rewrite.public, rewrite.computed)
-        for name in rewrite.crossing:
+    def _take_cut(self, rewrite: Rewrite) -> None:
+        """Make what the parts of a net need: blobs between them, and loose operators, which live on where they can."""
+        self._blobs.show(rewrite.public, rewrite.computed)
+        for name in rewrite.cut.crossing:
             self._blobs.create_blob(name)
-        for part in rewrite.parts:
+        loose: dict[str, Operator] = {}
+        for part in rewrite.cut.parts:
             if isinstance(part, int):
-                self._loose[part] = Operator(
-                    rewrite.result.net.op[part],
-                    self._blobs,
-                    strict=self._strict,
-                    report=self._report_once,
-                    label=f" (of net {self.name!r})",
-                )
-        self.operators = list(self._loose.values())
+                key, definition = rewrite.keys[part], rewrite.result.net.op[part]
+                known = self._loose.pop(key, None)
+                loose[key] = known if known is not None and known.definition == definition else self._made(definition)
+        for operator in self._loose.values():
+            operator.close()
+        self._loose = loose
+        self.operators = list(loose.values())
 
-    def _compute(self, rewrite: _Rewrite) -> None:
-        """Compute what depends on constants only; again when one of them was written since."""
-        prelude = rewrite.result.prelude
-        if not prelude.op or (all(self._unchanged(entry) for entry in rewrite.computed_from) and rewrite.computed):
-            return
-        kept = frozenset(prelude.external_output)
-        owner = _Blobs(self.workspace, frozenset(), rewrite.computed)
-        with np.errstate(all="ignore"):
-            for op in prelude.op:
-                operator = Operator(op, owner, report=self._report_once)
-                operator.run()
-                operator.close()
-        for name in kept:
-            blob = owner.get_blob(name)
-            assert blob is not None, "the prelude makes it"
-            rewrite.computed[name] = blob
-        rewrite.computed_from = [
-            (name, blob.value.storage, blob.value.storage.version)
-            for name in dict.fromkeys(name for op in prelude.op for name in op.input)
-            if name not in kept and (blob := self.workspace.get_blob(name)) is not None
-            if isinstance(blob.value, Tensor)
-        ]
-
-    def _unchanged(self, entry: tuple[str, Storage, int]) -> bool:
-        name, storage, version = entry
-        blob = self.workspace.get_blob(name)
-        value = None if blob is None else blob.value
-        if not isinstance(value, Tensor) or value.storage is not storage:
-            return False
-        return storage.version == version and not storage.escaped
+    def _made(self, definition: OperatorDef) -> Operator:
+        label = f" (of net {self.name!r})"
+        return Operator(definition, self._blobs, strict=self._strict, report=self._report_once, label=label)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        rewrite = self._made_for
-        if rewrite is None or rewrite is not self._shared.rewrite:
-            rewrite = self._rewrite()
-        if rewrite.computed_from and not all(map(self._unchanged, rewrite.computed_from)):
-            rewrite = self._recompute(rewrite)
-        self._run_parts(rewrite, frozenset())
+        self._run_parts(self._current(), frozenset(), None)
 
-    def _run_parts(self, rewrite: _Rewrite, done: frozenset[int]) -> None:
-        """Run all parts but those whose operators, by position, are done."""
-        for number, part in enumerate(rewrite.parts):
+    def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None) -> None:
+        """Run all parts but those whose operators, by position, are done; `times` takes what each took."""
+        parts = rewrite.cut.parts
+        for number, part in enumerate(parts):
             if done and done.issuperset(_positions(part)):
                 continue
             try:
-                if isinstance(part, int):
-                    with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
-                        self._loose[part].run()
+                if isinstance(part, Region):
+                    self._run_region(rewrite, part, times)
                 else:
-                    self._ready(number, part).run()
+                    with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
+                        self._loose[rewrite.keys[part]].run()
             except Unplannable as found:
                 assert isinstance(part, Region), "only regions are compiled"
-                ran = done.union(*map(_positions, rewrite.parts[:number]))
-                self._run_parts(self._loosen(rewrite, part, found.position), ran)
+                with self._shared.lock:
+                    rewrite.recut(part.keys[found.position])
+                self._take_cut(rewrite)
+                self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times)
                 return
             except TazzaError as error:
                 error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")
                 raise
 
-    def _recompute(self, rewrite: _Rewrite) -> _Rewrite:
-        """Compute the prelude anew, or, when its inputs change again and again, take them for data."""
-        with self._shared.lock:
-            changed = [entry[0] for entry in rewrite.computed_from if not self._unchanged(entry)]
-            for name in changed:
-                self._shared.changes[name] = self._shared.changes.get(name, 0) + 1
-            varying = {name for name in changed if self._shared.changes[name] >= CHANGES}
-            if varying:
-                self._shared.variable |= varying
-                self._shared.rewrite = None
-                return self._rewrite()
-            self._compute(rewrite)
-            return rewrite
+    def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
+        last = self._last.get(region)
+        instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
+        if times is None:
+            instance.run()
+        else:
+            times[region] = instance.run_timed()
 
-    def _loosen(self, rewrite: _Rewrite, region: Region, position: int) -> _Rewrite:
-        """Let an operator whose shapes cannot be known ahead run by itself from now on."""
-        with self._shared.lock:
-            self._shared.rewrite = self._rewritten(rewrite.loose | {_key(region.ops[position])})
-            before = self._blobs
-            made = self._rewrite()
-            self._blobs.adopt(before)  # what ran already is not run again
-            return made
-
-    def _ready(self, number: int, region: Region) -> Instance:
+    def _ready(self, rewrite: Rewrite, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""
-        last = self._last.get(number)
-        if last is not None and not last.stale():
-            return last
-        if last is not None and last.outdated():
-            self._forget_values(last)
-            return self._ready(number, region)
-        specs = {name: self._input_spec(name) for name in region.inputs}
-        movable = frozenset(name for name in region.inputs if self._movable(region, name))
-        signature = tuple((name, (spec.dims, spec.dtype) if name in movable else spec) for name, spec in specs.items())
-        key: Hashable = number, thread_count(), signature
-        instance = self._instances.get(key)
-        if instance is None:
-            instance = self._instances[key] = self._instance(key, region, specs, movable)
-        self._instances.move_to_end(key)
-        self._evict()
-        if instance.stale():
-            instance.bind()
-        self._last[number] = instance
-        return instance
+        with self._shared.lock, LAYOUTS:
+            specs = {name: self._input_spec(name) for name in region.inputs}
+            movable = frozenset(name for name in region.inputs if self._movable(region, name))
+            signature = tuple(
+                (name, (spec.dims, spec.dtype) if name in movable else spec) for name, spec in specs.items()
+            )
+            key: Hashable = region, thread_count(), kernel_flags(), signature
+            instance = self._instance(rewrite, region, key, specs, movable)
+            if instance.unbound():
+                instance.bind()
+            instance.note_values()
+            self._last[region] = instance
+            self._evict()
+            return instance
 
     def _input_spec(self, name: str) -> TensorSpec:
-        blob = self._blobs.get_blob(name)
-        return input_spec(name, None if blob is None else blob.value)
+        return input_spec(name, None if (blob := self._blobs.get_blob(name)) is None else blob.value)
 
     def _movable(self, region: Region, name: str) -> bool:
         """Whether a blob may be kept in the layout of its kernels: a weight that nobody outside has a view of."""
+        return (name in region.constants or name in region.outputs) and not self._tensor(name).storage.escaped
+
+    def _tensor(self, name: str) -> Tensor:
         blob = self._blobs.get_blob(name)
         assert blob is not None, "_input_spec looked for it"
-        return (name in region.constants or name in region.outputs) and not blob.tensor().storage.escaped
+        return blob.tensor()
 
     def _instance(
-        self, key: Hashable, region: Region, specs: dict[str, TensorSpec], movable: frozenset[str]
+        self, rewrite: Rewrite, region: Region, key: Hashable, specs: dict[str, TensorSpec], movable: frozenset[str]
     ) -> Instance:
-        rewrite = self._made_for
-        assert rewrite is not None, "made with the net"
-        reads: dict[str, Tensor] = {}
+        """Return an instance for a signature and the values that shapes were inferred from."""
+        known = self._instances.setdefault(key, [])
+        self._instances.move_to_end(key)
+        for instance in known:
+            if self._reads_the_same(instance.program):
+                return instance
+        programs = rewrite.programs[key]
+        found = next((one for one in programs if self._reads_the_same(one[0])), None)
+        if found is None:
+            if programs:
+                self._shared.note_changes(programs[-1][0].values_read)
+            found = self._compiled(region, specs, movable), Derived()
+            programs.append(found)
+        known.append(Instance(*found, self._blobs, self, CPUContext()))
+        return known[-1]
+
+    def _reads_the_same(self, program: Program) -> bool:
+        return all(value_key(self._tensor(name).plain()) == value for name, value in program.values_read.items())
+
+    def _compiled(self, region: Region, specs: dict[str, TensorSpec], movable: frozenset[str]) -> Program:
+        reads: dict[str, bytes] = {}
 
         def read(name: str) -> Array | None:
             if name not in region.constants:
                 return None
-            blob = self._blobs.get_blob(name)
-            assert blob is not None, "constants are there"
-            reads[name] = blob.tensor()
-            return reads[name].plain()
+            value = self._tensor(name).plain()
+            reads[name] = value_key(value)
+            return value
 
-        with self._shared.lock:
-            found = rewrite.programs.get(key)
-            if found is None:
-                # What another program stores in its own way already stays there.
-                free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-                program = compile_fastest(region, specs, free, CPUContext(), read)
-                found = rewrite.programs[key] = program, Derived()
-            return Instance(*found, self._blobs, self, CPUContext(), tuple(reads))
-
-    def _forget_values(self, instance: Instance) -> None:
-        """Compile anew after a constant that shapes depend on was written; one that changes often is data."""
-        with self._shared.lock:
-            for name in instance.values_read:
-                self._shared.changes[name] = self._shared.changes.get(name, 0) + 1
-                if self._shared.changes[name] >= CHANGES:
-                    self._shared.variable.add(name)
-            self._shared.rewrite = None
-        self._rewrite()
+        # What another program stores in its own way already stays there.
+        free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
+        program = compile_fastest(region, specs, free, CPUContext(), read)
+        program.values_read = reads
+        return program
 
     def _evict(self) -> None:
         """Forget the arenas that were not used for longest."""
         limit = KEPT_BYTES.value << 20
         while len(self._instances) > 1:
-            total = sum(instance.nbytes for instance in self._instances.values())
+            total = sum(instance.nbytes for instances in self._instances.values() for instance in instances)
             if total <= limit and len(self._instances) <= KEPT:
                 return
             self._instances.popitem(last=False)
@@ -426,15 +333,21 @@ class PlanNet(NetBase, StepHost):
         """Return the plan: a row for each step that runs, complete after a first run.
 
         Args:
-            times: run every program once more and say how long each step takes.
+            times: run the net once more, with everything that a run does, and say how long each step took.
+
+        Raises:
+            NetError: the net is running, or closed.
         """
-        rewrite = self._made_for
+        took: Times = {}
+        if times:
+            self.run_exclusively(lambda: self._run_parts(self._current(), frozenset(), took))
+        rewrite = self._adopted
         assert rewrite is not None, "made with the net"
-        return explain_net(rewrite.result, rewrite.parts, self._last, self._loose, times=times)
+        return explain_net(rewrite, self._last, self._loose, took)
 
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""
-        rewrite = self._made_for
+        rewrite = self._adopted
         if rewrite is None or not any(name in op.output for op in self.definition.op):
             return None
         reason = rewrite.result.gone.get(name, "it lives in the plan's memory, which other blobs use after it")
@@ -446,22 +359,12 @@ class PlanNet(NetBase, StepHost):
     def close(self) -> None:
         """End loose operators and drop arenas; the net cannot run afterwards."""
         super().close()
-        self._close_loose()
+        for operator in self._stateful.values():
+            operator.close()
         self._instances.clear()
         self._last.clear()
-
-    def _close_loose(self) -> None:
-        for operator in (*self._loose.values(), *self._stateful.values()):
-            operator.close()
-        self._loose.clear()
-        self._stateful.clear()
 
 
 def _positions(part: Part) -> tuple[int, ...]:
     """Return the positions of the operators of a part."""
     return (part,) if isinstance(part, int) else part.positions
-
-
-def _key(op: OperatorDef) -> str:
-    """Return what tells an operator of a net from others: its type and what it writes."""
-    return f"{op.type} {' '.join(op.output)}"

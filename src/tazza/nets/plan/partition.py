@@ -57,6 +57,7 @@ def partition(
     constants: Collection[str],
     loose: Callable[[int, OperatorDef], bool],
     origins: Sequence[tuple[str, ...]],
+    keys: Sequence[str],
 ) -> Parts:
     """Cut a net into regions and loose operators.
 
@@ -66,6 +67,7 @@ def partition(
         constants: external inputs that change seldom.
         loose: whether the operator at a position runs by itself.
         origins: for each operator what it was made from.
+        keys: for each operator what tells it from the others.
     """
     groups: list[list[int] | int] = []
     region: list[int] = []
@@ -84,7 +86,7 @@ def partition(
             start += 1
     if region:
         groups.append(region)
-    return _regions(ops, groups, frozenset(survivors), frozenset(constants), origins)
+    return _regions(ops, groups, frozenset(survivors), frozenset(constants), (origins, keys))
 
 
 def _conflict(first: OperatorDef, second: OperatorDef) -> bool:
@@ -98,7 +100,7 @@ def _regions(
     groups: Sequence[list[int] | int],
     survivors: frozenset[str],
     constants: frozenset[str],
-    origins: Sequence[tuple[str, ...]],
+    names: tuple[Sequence[tuple[str, ...]], Sequence[str]],
 ) -> Parts:
     members = [[group] if isinstance(group, int) else group for group in groups]
     reads = [_reads_first([ops[i] for i in group]) for group in members]
@@ -112,8 +114,8 @@ def _regions(
             own = tuple(ops[i] for i in group)
             outputs = frozenset(name for op in own for name in op.output) & needed
             crossing |= outputs
-            made_from = tuple(origins[i] for i in group)
-            parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), made_from, tuple(group)))
+            made_from, keys = tuple(names[0][i] for i in group), tuple(names[1][i] for i in group)
+            parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), made_from, keys, tuple(group)))
         needed |= set(inputs)
     return Parts(tuple(reversed(parts)), frozenset(crossing))
 

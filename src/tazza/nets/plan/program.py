@@ -75,7 +75,8 @@ class Program:
     """A region compiled for one signature.
 
     `stored` says in which layout the program wants blobs that outlive it; `derived` are copies of constants, which are
-    made anew when their source was written.
+    made anew when their source was written. `values_read` are the inputs whose values shapes were inferred from, as
+    `value_key` gives them.
     """
 
     steps: list[Step]
@@ -83,6 +84,7 @@ class Program:
     outputs: dict[str, Value]
     stored: Mapping[str, Layout]
     derived: list[Value]
+    values_read: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     arena: Arena = field(default_factory=lambda: Arena((), 0, 0))
     offsets: dict[Value, int] = field(default_factory=dict[Value, int])
     scratch_offsets: dict[int, int] = field(default_factory=dict[int, int])

@@ -24,18 +24,20 @@ from tazza.device import Context
 from tazza.errors import FileError, UnsupportedError
 from tazza.nets.plan.compiler import Region, compile_region
 from tazza.nets.plan.program import Program
-from tazza.operator import Array, Candidate, Chosen, Launch, Operands, OpView, Spec, choose_kernel
+from tazza.operator import ENGINES, Array, Candidate, Chosen, Launch, Operands, OpView, Spec, choose_kernel
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.reorder import bind_reorder
 from tazza.operator.schema import gather, logical
 from tazza.runtime.files import write_bytes_atomically
-from tazza.runtime.flags import flag
+from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.log import logger
 from tazza.runtime.native_code import cache_folder, processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Storage, Tensor, TensorSpec
 
-EXHAUSTIVE = flag("exhaustive_search", False, "planned nets time every variant of operators that have some")
+EXHAUSTIVE = flag(
+    "exhaustive_search", False, "planned nets time every variant of operators that have some", kernels=True
+)
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
@@ -124,9 +126,7 @@ class _Search:
         return total
 
     @staticmethod
-    def _in_layouts(
-        op: OpView, variant: Variant, inputs: Sequence[Spec], outputs: Sequence[Spec]
-    ) -> list[TensorSpec]:
+    def _in_layouts(op: OpView, variant: Variant, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[TensorSpec]:
         layouts = variant.answer.layouts
         plain = TensorSpec((0,), cast("TensorSpec", inputs[0]).dtype).layout
         specs = [
@@ -192,7 +192,9 @@ def _judged(op: OpView, found: Sequence[Variant], inputs: Sequence[Spec]) -> lis
 
 def _key(op: OpView, chosen: Chosen, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> str:
     arguments = sorted((name, repr(value)) for name, value in op.arguments.items())
-    parts = (processor(), chosen.kernel.engine, thread_count(), op.type, op.input_slots, arguments, inputs, outputs)
+    engine = ENGINES[chosen.kernel.engine]
+    state = (processor(), engine.name, engine.version(), thread_count(), kernel_flags())
+    parts = (*state, op.type, op.input_slots, arguments, inputs, outputs)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -1,0 +1,203 @@
+"""A net as it is planned: which blobs are constant or survive, the operators after all passes, their parts.
+
+A `Rewrite` is made once and shared by clones. What changes in it does so under the lock of who shares it: `cut`, when
+an operator turns out to depend on data, the computed constants, and the programs that were compiled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tazza.graph.transform import PassContext, Rewritten, apply_all
+from tazza.nets.base import with_device_of
+from tazza.nets.plan.instance import Derived
+from tazza.nets.plan.partition import Parts, partition, why_loose
+from tazza.nets.plan.program import Program
+from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument
+from tazza.operator.choice import takes_epilogue
+from tazza.operator.operator import Report
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import Blob, Storage, Tensor, TensorSpec
+
+
+def read_first(net: NetDef) -> tuple[str, ...]:
+    """Return the blobs that a net reads before it writes them, in order."""
+    written: set[str] = set()
+    found: dict[str, None] = {}
+    for op in net.op:
+        found.update(dict.fromkeys(name for name in op.input if name not in written))
+        written.update(op.output)
+    return tuple(found)
+
+
+def survivors_of(net: NetDef) -> frozenset[str]:
+    """Return the blobs whose last value is needed after a run: declared ones or leaves, parameters, kept ones."""
+    written = {name for op in net.op for name in op.output}
+    read = {name for op in net.op for name in op.input}
+    declared = set(net.external_output) & written
+    chosen = declared if declared else written - read
+    keep = _names(net, "keep")
+    return frozenset(chosen | (written & set(read_first(net))) | (set() if keep is None else keep & written))
+
+
+def constants_of(net: NetDef, owner: BlobOwner, variable: Collection[str]) -> frozenset[str]:
+    """Return the inputs that are taken for constant.
+
+    They are what the argument `inputs` does not name, or without it what no operator reads first; what the net writes,
+    what somebody has a writable view of, and `variable` are data.
+    """
+    written = {name for op in net.op for name in op.output}
+    data = _names(net, "inputs")
+    if data is None:
+        data = frozenset(op.input[0] for op in net.op if op.input)
+    found: set[str] = set()
+    for name in read_first(net):
+        blob = owner.get_blob(name)
+        if blob is None or name in written or name in data or name in variable:
+            continue
+        if isinstance(blob.value, Tensor) and blob.value.allocated and not blob.value.storage.escaped:
+            found.add(name)
+    return frozenset(found)
+
+
+def _names(net: NetDef, argument: str) -> frozenset[str] | None:
+    found = find_argument(net, argument)
+    return None if found is None else frozenset(text.decode() for text in found.strings)
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """A net after the passes.
+
+    Attributes:
+        result: what the passes made.
+        keys: for each operator what tells it from the others, also in another rewriting of the same net.
+        constants: inputs, given or computed, that change seldom.
+        survivors: blobs whose last value is needed after a run.
+        public: blobs of the workspace that the net reads or leaves.
+        cut: the parts.
+        loose: keys of operators that cannot be compiled, as was found out while running.
+        computed: what depends on constants only, by name, and the state of what it was computed from.
+        programs: what was compiled, by signature; several where shapes depend on values.
+    """
+
+    result: Rewritten
+    keys: tuple[str, ...]
+    constants: frozenset[str]
+    survivors: frozenset[str]
+    public: frozenset[str]
+    cut: Parts
+    loose: set[str] = field(default_factory=set[str])
+    computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
+    computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
+    programs: defaultdict[Hashable, list[tuple[Program, Derived]]] = field(default_factory=lambda: defaultdict(list))
+
+    def recut(self, key: str) -> None:
+        """Let the operator of that key run by itself."""
+        self.loose.add(key)
+        self.cut = _cut(self.result, self.keys, self.survivors, self.constants, self.loose)
+
+    def changed(self, owner: BlobOwner) -> list[str]:
+        """Return the constants that were written, or handed out, since something was computed from them."""
+        return [name for name, storage, version in self.computed_from if _differs(owner, name, storage, version)]
+
+    def compute(self, owner: BlobOwner, report: Report) -> None:
+        """Compute what depends on constants only."""
+        prelude = self.result.prelude
+        kept = frozenset(prelude.external_output)
+        blobs = _Overlay(owner, self.computed)
+        with np.errstate(all="ignore"):
+            for op in prelude.op:
+                operator = Operator(op, blobs, report=report, label=" (of what depends on constants only)")
+                try:
+                    operator.run()
+                finally:
+                    operator.close()
+        self.computed = {name: blob for name, blob in blobs.blobs.items() if name in kept}
+        read = dict.fromkeys(name for op in prelude.op for name in op.input if name not in blobs.blobs)
+        self.computed_from = [
+            (name, blob.value.storage, blob.value.storage.version)
+            for name in read
+            if (blob := owner.get_blob(name)) is not None and isinstance(blob.value, Tensor)
+        ]
+
+
+class _Overlay(LocalBlobs):
+    """Blobs of its own over those of a workspace."""
+
+    def __init__(self, below: BlobOwner, own: dict[str, Blob]) -> None:
+        super().__init__(below.root)
+        self._below = below
+        self.blobs = dict(own)
+
+    def get_blob(self, name: str) -> Blob | None:
+        """Return a blob, or None."""
+        found = self.blobs.get(name)
+        return self._below.get_blob(name) if found is None else found
+
+
+def _differs(owner: BlobOwner, name: str, storage: Storage, version: int) -> bool:
+    blob = owner.get_blob(name)
+    value = None if blob is None else blob.value
+    if not isinstance(value, Tensor) or value.storage is not storage:
+        return True
+    return storage.version != version or storage.escaped
+
+
+def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str]) -> Rewrite:
+    """Apply all passes to a net and cut it into parts.
+
+    Args:
+        definition: the net.
+        owner: has the blobs that it reads.
+        variable: inputs that are data, whatever they look like.
+    """
+    net = NetDef()
+    net.CopyFrom(definition)
+    for op in net.op:
+        op.CopyFrom(with_device_of(definition, op))
+    constants, survivors = constants_of(net, owner, variable), survivors_of(net)
+    known: dict[str, TensorSpec] = {}
+    for name in constants:
+        blob = owner.get_blob(name)
+        if blob is not None and isinstance(blob.value, Tensor):
+            known[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype)
+    context = PassContext(constants=constants, keep=survivors, specs=known, takes_epilogue=takes_epilogue)
+    result = apply_all(net, context)
+    computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
+    public = (survivors | frozenset(read_first(definition))) - computed
+    keys = _keys(list(result.net.op))
+    cut = _cut(result, keys, survivors, constants | computed, ())
+    return Rewrite(result, keys, constants | computed, survivors, public, cut)
+
+
+def _keys(ops: Collection[OperatorDef]) -> tuple[str, ...]:
+    """Return type and outputs of each operator, and a number where several have both in common."""
+    seen: Counter[str] = Counter()
+    keys: list[str] = []
+    for op in ops:
+        text = f"{op.type} {' '.join(op.output)}"
+        keys.append(f"{text} {seen[text]}")
+        seen[text] += 1
+    return tuple(keys)
+
+
+def _cut(
+    result: Rewritten,
+    keys: tuple[str, ...],
+    survivors: frozenset[str],
+    constants: frozenset[str],
+    loose: Collection[str],
+) -> Parts:
+    return partition(
+        list(result.net.op),
+        survivors=survivors,
+        constants=constants,
+        loose=lambda position, op: keys[position] in loose or why_loose(op) is not None,
+        origins=result.origins,
+        keys=keys,
+    )
