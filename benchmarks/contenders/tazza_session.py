@@ -15,10 +15,15 @@ import tazza
 from benchmarks.job import BFLOAT16, INIT_FILE, PREDICT_FILE, TRAIN_FILE, Job, Session
 from tazza.interop.predictor import Predictor
 from tazza.nets.base import NetBase
+from tazza.operator import ENGINES
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.flags import parse
 from tazza.workspace import Workspace
+
+
+for _name in ENGINES:
+    ENGINES[_name].unavailable()  # loads the libraries behind the engines, as importing a peer loads its own
 
 
 def start(job: Job) -> Session:

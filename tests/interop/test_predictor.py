@@ -169,7 +169,11 @@ def test_many_threads_get_the_bits_that_one_gets() -> None:
     images = [np.random.default_rng(i).standard_normal((1 + i % 3, 1, 28, 28)).astype(np.float32) for i in range(16)]
     with Predictor(model.net.proto, workspace, inputs=["data"]) as predictor:
         alone = [predictor.run(data=image)["softmax"] for image in images]
+
+        def call(i: int) -> Any:
+            return predictor.run(data=images[i % 16])["softmax"]
+
         with ThreadPoolExecutor(16) as pool:
-            together = list(pool.map(lambda i: predictor.run(data=images[i % 16])["softmax"], range(64)))
+            together = list(pool.map(call, range(64)))
     for i, found in enumerate(together):
         np.testing.assert_array_equal(found, alone[i % 16])

@@ -2,72 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tazza.errors import NetError, NotFoundError, ShapeError
-from tazza.interop import Predictor
 from tazza.models.optimizer import sgd
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets.plan import PlanNet
-from tazza.nets.plan.instance import Instance
-from tazza.operator import make_argument, operator_def
-from tazza.proto import NetDef, OperatorDef
+from tazza.operator import operator_def
+from tazza.proto import NetDef
 from tazza.tensor import ROW_MAJOR
 from tazza.workspace import Workspace
-
-Array = NDArray[Any]
-
-
-def draw(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def plan(ops: Sequence[OperatorDef], *, outputs: Sequence[str] = (), **arguments: Any) -> NetDef:
-    net = NetDef(name="n", type="plan", op=ops, external_output=outputs)
-    net.arg.extend(make_argument(name, value) for name, value in arguments.items())
-    return net
-
-
-def convolutions() -> list[OperatorDef]:
-    """A residual block: what a plan folds, fuses and lays out."""
-    return [
-        operator_def("Conv", ["x", "W1", "b1"], ["c1"], kernel=3, pad=1),
-        operator_def("SpatialBN", ["c1", "scale", "bias", "mean", "var"], ["n1"], is_test=1),
-        operator_def("Relu", ["n1"], ["r1"]),
-        operator_def("Conv", ["r1", "W2", "b2"], ["c2"], kernel=3, pad=1),
-        operator_def("Sum", ["c2", "x"], ["s"]),
-        operator_def("Relu", ["s"], ["y"]),
-    ]
-
-
-def feed_convolutions(ws: Workspace, batch: int = 2) -> None:
-    ws.feed("x", draw(batch, 8, 7, 6))
-    ws.feed("W1", draw(16, 8, 3, 3, seed=1))
-    ws.feed("W2", draw(8, 16, 3, 3, seed=2))
-    for name, size, seed in (("b1", 16, 3), ("b2", 8, 4), ("scale", 16, 5), ("bias", 16, 6), ("mean", 16, 7)):
-        ws.feed(name, draw(size, seed=seed))
-    ws.feed("var", np.abs(draw(16, seed=8)) + 0.5)
-
-
-def by_simple(ws: Workspace, ops: Sequence[OperatorDef], output: str) -> Array:
-    """Run the operators one by one in a workspace of their own, on the reference engine."""
-    other = Workspace()
-    for name in ws.blob_names():
-        other.feed(name, ws.fetch(name))
-    for op in ops:
-        other.run_operator(operator_def(op.type, list(op.input), list(op.output), engine="reference", **arguments(op)))
-    return other.fetch(output)
-
-
-def arguments(op: OperatorDef) -> dict[str, Any]:
-    return {argument.name: argument.i for argument in op.arg}
+from tests.nets.plans import Array, by_simple, convolutions, draw, feed_convolutions, plan
 
 
 @pytest.fixture
@@ -402,131 +348,3 @@ def test_a_clone_has_memory_of_its_own(ws: Workspace) -> None:
     clone.run()
     np.testing.assert_array_equal(other.fetch("y"), ws.fetch("y"))
     ws.run_net("n")
-
-
-# -- hazards -----------------------------------------------------------------------------------------------------------
-
-
-def test_seats_that_start_at_once_do_not_move_each_others_weights() -> None:
-    """Two threads bind the same weights for two shapes; each must read them as they lie when it runs."""
-    ws = Workspace()
-    feed_convolutions(ws)
-    wanted = {batch: draw(batch, 8, 7, 6, seed=batch) for batch in (1, 9)}
-    expected: dict[int, Array] = {}
-    for batch, x in wanted.items():
-        ws.feed("x", x)
-        expected[batch] = by_simple(ws, convolutions(), "y")
-    for _ in range(12):
-        base = Workspace()
-        feed_convolutions(base)
-        net = plan(convolutions(), outputs=["y"], inputs=["x"])
-        with Predictor(net, base, inputs=["x"]) as predictor, ThreadPoolExecutor(2) as pool:
-            barrier = threading.Barrier(2)
-
-            def first_runs(batch: int, predictor: Predictor = predictor, barrier: threading.Barrier = barrier) -> None:
-                barrier.wait()
-                for _ in range(3):
-                    found = predictor.run(x=wanted[batch])["y"]
-                    np.testing.assert_allclose(found, expected[batch], rtol=2e-4, atol=2e-4)
-
-            for done in [pool.submit(first_runs, batch) for batch in wanted]:
-                done.result()
-
-
-def test_a_clone_over_other_weights_has_constants_of_its_own() -> None:
-    ops = [
-        operator_def("Relu", ["W"], ["V"]),
-        operator_def("FC", ["x", "V", "b"], ["f"]),
-        operator_def("Relu", ["f"], ["y"]),
-    ]
-    places = [Workspace(), Workspace()]
-    for seed, place in enumerate(places):
-        for name, shape in (("x", (3, 6)), ("W", (5, 6)), ("b", (5,))):
-            place.feed(name, draw(*shape, seed=seed))
-    first = places[0].create_net(plan(ops, outputs=["y"], inputs=["x"]))
-    assert isinstance(first, PlanNet)
-    clone = first.clone(places[1])
-    for _ in range(2):
-        for net, place in ((first, places[0]), (clone, places[1])):
-            net.run()
-            np.testing.assert_allclose(place.fetch("y"), by_simple(place, ops, "y"), rtol=1e-5, atol=1e-5)
-
-
-def test_a_program_is_used_only_for_the_values_that_it_was_compiled_for() -> None:
-    ops = [operator_def("Relu", ["x"], ["r"]), operator_def("Reshape", ["r", "shape"], ["y", "old"])]
-    ws = Workspace()
-    ws.feed("shape", np.array([-1, 4]))
-    for batch in [*range(1, 20), 1]:
-        ws.feed("x", draw(batch * 3, 4))
-        if batch == 1:
-            ws.create_net(plan(ops, outputs=["y"], inputs=["x"]), overwrite=True)
-        ws.run_net("n")
-        assert ws.fetch("y").shape == (batch * 3, 4)
-    ws.feed("shape", np.array([-1, 6]))
-    ws.run_net("n")
-    assert ws.fetch("y").shape == (2, 6)
-
-
-def test_a_binding_that_failed_is_none(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    ws.create_net(plan([operator_def("Scale", ["x"], ["y"], scale=2.0)]))
-    ws.run_net("n")
-    ws.blob("x").reset()
-    ws.feed("x", np.full((2, 3), 5, np.float32))
-
-    def fails(*_: object) -> None:
-        raise MemoryError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Instance, "_bind_output", fails)
-        with pytest.raises(MemoryError):
-            ws.run_net("n")
-    ws.run_net("n")
-    np.testing.assert_array_equal(ws.fetch("y"), np.full((2, 3), 10, np.float32))
-
-
-def test_what_ran_is_not_run_again_when_a_later_operator_cannot_be_compiled() -> None:
-    ws = Workspace()
-    for name, shape in (("x", (2, 5)), ("W", (5, 5)), ("b", (5,)), ("s", (5,)), ("b2", (5,))):
-        ws.feed(name, draw(*shape))
-    ws.feed("w", np.ones(2, np.float32))
-    ws.feed("sh", np.array([5, 2]))
-    ops = [
-        operator_def("FC", ["x", "W", "b"], ["f"]),
-        operator_def("AffineChannel", ["f", "s", "b2"], ["g"]),
-        operator_def("Scale", ["w"], ["w"], scale=2.0),
-        operator_def("Print", ["w"], []),
-        operator_def("Relu", ["g"], ["r"]),
-        operator_def("Reshape", ["r", "sh"], ["y", "old"]),
-    ]
-    ws.create_net(plan(ops, outputs=["y"], inputs=["x", "sh", "w"]))
-    ws.blob("s").tensor().numpy()
-    ws.run_net("n")
-    np.testing.assert_array_equal(ws.fetch("w"), [2, 2])
-    ws.blob("b2").tensor().numpy()
-    ws.feed("sh", np.array([10, 1]))
-    ws.run_net("n")
-    assert ws.fetch("y").shape == (10, 1)
-    np.testing.assert_array_equal(ws.fetch("w"), [4, 4])
-
-
-def test_operators_that_write_one_blob_draw_each_for_itself() -> None:
-    def fill() -> OperatorDef:
-        made = operator_def("UniformFill", [], ["t"], shape=[3])
-        made.device_option.random_seed = 7
-        return made
-
-    ops = [fill(), operator_def("Relu", ["t"], ["a"]), fill(), operator_def("Relu", ["t"], ["b"])]
-    ws = Workspace()
-    ws.run_net_once(plan(ops, outputs=["a", "b"]))
-    np.testing.assert_array_equal(ws.fetch("a"), ws.fetch("b"))
-
-
-def test_a_timed_run_is_a_run() -> None:
-    ws = Workspace()
-    ws.feed("w", np.ones(3, np.float32))
-    net = ws.create_net(plan([operator_def("Scale", ["w"], ["w"], scale=2.0)], inputs=["w"]))
-    ws.run_net("n")
-    version = ws.blob("w").tensor().storage.version
-    net.explain(times=True)
-    assert ws.blob("w").tensor().storage.version == version + 1
-    np.testing.assert_array_equal(ws.fetch("w"), [4, 4, 4])

@@ -105,7 +105,12 @@ def assert_equal(got: NDArray[Any], wanted: NDArray[Any], slack: float, *, bits:
 
 @pytest.mark.parametrize(
     ("recording", "engine"),
-    [pytest.param(r, e, id=f"{r.name}-{e}") for r in ALL for e in engines_of(r.definition.type)],
+    [
+        # The definitions at every check; other engines are checked there by the cases of tests/ops, and here in full.
+        pytest.param(r, e, id=f"{r.name}-{e}", marks=[] if e == "reference" else [pytest.mark.slow])
+        for r in ALL
+        for e in engines_of(r.definition.type)
+    ],
 )
 def test_outputs(recording: Recording, engine: str) -> None:
     run_recording(recording, engine)

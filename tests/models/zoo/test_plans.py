@@ -1,4 +1,4 @@
-"""Every net of the zoo, planned with all engines, against the same net on the reference engine, operator by operator."""
+"""Every net of the zoo, planned with all engines, against the same net on the engine `reference`."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_every_parameter_gradient_is_that_of_the_reference(name: str) -> None:
     wanted = ["loss", *gradients]
     expected = run(ws, model, "simple", wanted)
     found = run(ws, model, "plan", wanted)
-    data = ws.fetch("data")
-    noise = np.random.default_rng(6).standard_normal(data.shape)
+    data: NDArray[Any] = ws.fetch("data")
+    noise = np.random.default_rng(6).standard_normal(tuple(int(n) for n in data.shape))
     ws.feed("data", (data * (1 + 1e-5 * noise)).astype(np.float32))
     nearby = run(ws, model, "simple", wanted)
     largest = max(float(np.abs(value).max()) for value in expected.values())

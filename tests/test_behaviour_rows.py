@@ -1,0 +1,178 @@
+"""Where each row of `reference/behaviours.md` is shown: all are, or it is said what of them is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """Where a row is shown: tests of `HERE` by name, others as `file::name`; and which parts of it are not."""
+
+    shown: str
+    left_out: str = ""
+
+
+HERE = "test_behaviours.py"
+
+ROWS = {
+    1: Row("test_row_1_names_and_scopes models/test_net.py::test_nothing_of_a_scope_is_cleaned"),
+    2: Row(
+        "test_row_2_gradients_added_inside_a_scope"
+        " models/test_net.py::test_gradients_in_a_scope_as_behaviours_row_2_has_them"
+        " graph/test_backward.py::test_the_start_gradient_takes_the_scope"
+    ),
+    3: Row("test_row_3_net_names_are_unique models/test_net.py::test_net_names_are_unique_as_behaviours_row_3_has_it"),
+    4: Row(
+        "test_row_4_external_inputs_are_inferred"
+        " models/test_net.py::test_external_inputs_are_inferred_as_behaviours_row_4_has_it"
+    ),
+    5: Row(
+        "nets/test_simple.py::test_inputs_must_exist nets/test_simple.py::test_outputs_are_made_at_once"
+        " nets/test_simple.py::test_external_inputs_are_checked_when_there_are_some"
+    ),
+    6: Row(
+        "operator/test_definition.py::test_the_type_of_a_value_selects_the_field"
+        " operator/test_definition.py::test_none_is_left_out"
+        " operator/test_definition.py::test_mixed_lists_and_other_types_are_refused"
+        " operator/test_definition.py::test_an_operator_reads_exactly_one_field"
+    ),
+    7: Row(
+        "nets/test_simple.py::test_what_has_no_effect_is_said_once_per_net"
+        " nets/test_simple.py::test_default_is_the_order_of_the_device",
+        "what brew puts on operators comes with the old names",
+    ),
+    8: Row(
+        "test_workspace.py::test_feed_keeps_dtype_and_shape test_workspace.py::test_feed_refuses_numbers_and_lists"
+        " test_workspace.py::test_feed_refuses_other_dtypes"
+        " test_workspace.py::test_feed_copies_also_what_is_not_contiguous"
+    ),
+    9: Row(
+        "test_workspace.py::test_fetch_gives_a_fresh_copy test_workspace.py::test_fetch_of_what_is_no_number",
+        "`workspace.blobs` and FetchInt8Blob come with the old names",
+    ),
+    10: Row("nets/test_simple.py::test_a_created_net_is_a_snapshot"),
+    11: Row(
+        "nets/test_simple.py::test_create_run_delete nets/test_simple.py::test_a_failing_net_runs_again",
+        "`allow_fail`, and nets of type async_scheduling",
+    ),
+    12: Row(
+        "test_row_12_random_numbers_belong_to_the_operator nets/test_simple.py::test_the_net_has_a_device"
+        " ops/test_random_fill.py::test_without_a_seed_every_operator_differs"
+    ),
+    13: Row(
+        "graph/test_backward.py::test_stop_gradient ops/test_copy.py::test_copy"
+        " ops/test_copy.py::test_stop_gradient_cuts_the_path_through_it"
+    ),
+    14: Row(
+        "graph/test_backward.py::test_names_when_gradients_are_accumulated"
+        " graph/test_backward.py::test_sparse_gradients_are_concatenated",
+        "the order that changes from process to process in Caffe2",
+    ),
+    15: Row(
+        "graph/test_backward.py::test_gradients_that_are_passed_through"
+        " graph/test_backward.py::test_in_place_is_fine_where_the_output_is_read"
+        " graph/test_backward.py::test_an_overwritten_blob_that_is_needed"
+        " graph/test_backward.py::test_dense_and_sparse_gradients_do_not_mix"
+        " ops/test_sum.py::test_sum_passes_its_gradient_on",
+        "Gather itself; a start gradient that takes part in a sum",
+    ),
+    16: Row(
+        "test_row_16_is_test_is_mandatory ops/test_dropout.py::test_dropout ops/test_dropout.py::test_refused",
+        "the mask without a value, see docs/differences.md",
+    ),
+    17: Row(
+        "test_row_17_statistics_of_spatial_bn ops/test_batch_norm.py::test_statistics_as_behaviours_row_17_has_them"
+        " ops/test_batch_norm.py::test_training_normalizes_and_moves_the_running_pair"
+        " ops/test_batch_norm.py::test_one_value_a_channel_makes_the_running_variance_nan"
+    ),
+    18: Row(
+        "test_row_18_signs_of_updates test_row_18_what_sgd_emits ops/test_adam.py::test_it_descends",
+        "Adagrad",
+    ),
+    19: Row(
+        "test_row_19_counter_and_learning_rate ops/test_learning_rate.py::test_equal_to_caffe2_over_200_iterations"
+        " ops/test_learning_rate.py::test_every_policy_has_a_curve"
+        " ops/test_learning_rate.py::test_composite_counts_from_1_and_gives_parts_the_iteration_itself"
+    ),
+    20: Row("test_row_20_fc_flattens ops/test_fc.py::test_shapes_of_fc"),
+    21: Row(
+        "test_row_21_output_size_and_padding_of_pooling ops/test_pool.py::test_output_size"
+        " ops/test_pool.py::test_caffe_drops_a_window_that_would_begin_in_the_padding ops/test_pool.py::test_refused"
+    ),
+    22: Row(
+        "ops/test_conv.py::test_kernel_stride_and_pad_arguments ops/test_conv.py::test_conv"
+        " ops/test_conv.py::test_half_pairs_have_no_effect_in_loaded_nets"
+    ),
+    23: Row("test_row_23_fillers ops/test_random_fill.py::test_scales_and_ranges"),
+    24: Row(
+        "test_row_24_labels_losses_and_empty_batches ops/test_cross_entropy.py::test_tiny_probabilities"
+        " ops/test_accuracy.py::test_ties ops/test_softmax.py::test_images_are_normalised_as_a_whole"
+    ),
+    25: Row(
+        "test_row_25_in_place_rules ops/test_sum.py::test_only_the_first_input_is_overwritten"
+        " ops/test_softmax.py::test_never_in_place"
+        " operator/test_operator.py::test_an_output_in_place_keeps_dtype_and_number_of_elements"
+        " ops/test_dropout.py::test_in_place_and_by_seed ops/test_reshape.py::test_in_place"
+        " ops/test_arithmetic.py::test_a_blob_may_meet_itself_in_place"
+    ),
+    26: Row("test_row_26_broadcasting ops/test_arithmetic.py::test_arithmetic ops/test_arithmetic.py::test_refused"),
+    27: Row("test_row_27_shapes_of_helper_outputs", "ArgMax is not there yet"),
+    28: Row("ops/test_conv.py::test_emitted_gradients ops/test_conv.py::test_forms_of_the_gradient"),
+    29: Row("test_row_29_shared_buffer"),
+    30: Row(
+        "test_row_30_device_options models/test_net.py::test_devices_as_behaviours_row_30_has_them"
+        " device/test_device.py::test_scopes_replace_each_other_but_for_the_node"
+    ),
+    31: Row(
+        "test_workspace.py::test_a_child_sees_and_writes_the_blobs_of_its_parent"
+        " test_workspace.py::test_named_workspaces test_workspace.py::test_reset_empties_but_keeps"
+    ),
+    32: Row(
+        "test_row_32_serialized_form tensor/test_serialization.py::test_bytes_are_those_of_caffe2"
+        " tensor/test_tensor_proto.py::test_fields ops/test_checkpoint.py::test_keys"
+        " ops/test_checkpoint.py::test_chunks_come_in_any_order"
+    ),
+    33: Row(
+        "nets/test_simple.py::test_unknown_type_proposes_known_ones",
+        "Caffe2's types but simple: they are not there yet",
+    ),
+    34: Row("", "plans are not there yet"),
+    35: Row("", "Python operators come with the old names"),
+    36: Row("ops/test_split.py::test_a_part_that_is_not_used_has_a_gradient_of_zeros", "the wrong shape"),
+    37: Row(
+        "ops/test_db.py::test_batches_wrap_around ops/test_db.py::test_the_reader_is_no_array"
+        " ops/test_db.py::test_batch_size_0_gives_one_record_without_a_batch_dimension"
+    ),
+    38: Row(
+        "test_row_38_how_random_numbers_are_drawn ops/test_random_fill.py::test_equal_to_caffe2_to_the_last_bit"
+        " device/test_generator.py::test_maps_of_the_twister operator/test_golden.py::test_outputs"
+    ),
+}
+"""Every row of the table."""
+
+
+def places(row: Row) -> list[tuple[str, str]]:
+    """Return the file and the name of each test of a row."""
+    pairs = [place.rpartition("::") for place in row.shown.split()]
+    return [(file if file else HERE, name) for file, _, name in pairs]
+
+
+def names_of_tests(file: str) -> set[str]:
+    """Return the names of the test functions of a file."""
+    tree = ast.parse((Path(__file__).parent / file).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def test_every_row_is_shown_somewhere() -> None:
+    """Each of the 38 rows has tests that exist, or says what of it is not there."""
+    assert list(ROWS) == list(range(1, 39))
+    assert [number for number, row in ROWS.items() if not row.shown and not row.left_out] == []
+    listed = {place for row in ROWS.values() for place in places(row)}
+    there = {(file, name) for file in {file for file, _ in listed} for name in names_of_tests(file)}
+    assert listed - there == set()
+    for name in names_of_tests(HERE):
+        found = re.match(r"test_row_(\d+)_", name)
+        assert found is None or (HERE, name) in places(ROWS[int(found[1])]), f"{name} is not in ROWS"
