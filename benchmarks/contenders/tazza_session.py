@@ -21,7 +21,6 @@ from tazza.proto.message import read_message
 from tazza.runtime.flags import parse
 from tazza.workspace import Workspace
 
-
 for _name in ENGINES:
     ENGINES[_name].unavailable()  # loads the libraries behind the engines, as importing a peer loads its own
 
