@@ -24,7 +24,7 @@ from tazza.nets import NetBase, create_net
 from tazza.operator import Operator
 from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Blob, Opaque, Tensor
+from tazza.tensor import Blob, Tensor
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 _living: weakref.WeakSet[Workspace] = weakref.WeakSet()
@@ -321,7 +321,7 @@ def take(blob: Blob) -> Any:
     """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes."""
     value = blob.value
     if isinstance(value, Tensor) and value.allocated:
-        return value.plain().copy() if isinstance(value.layout, Opaque) else value.array.copy()
+        return value.copied()
     if isinstance(value, (str, bytes)):
         return value.encode() if isinstance(value, str) else value
     return blob.describe().encode()

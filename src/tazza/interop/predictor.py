@@ -28,7 +28,7 @@ from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Blob, DataType, Tensor
+from tazza.tensor import Blob, DataType, Tensor
 from tazza.workspace import Workspace, feedable, put, take
 
 SEATS = flag(
@@ -264,12 +264,9 @@ class _Seat:
         for name, value in given.items():
             blob = self._blobs[name]
             tensor = blob.value
-            if type(value) is np.ndarray and isinstance(tensor, Tensor) and tensor.layout is ROW_MAJOR:
-                array = tensor.array
-                if array.shape == value.shape and array.dtype == value.dtype and array.dtype != np.object_:
-                    np.copyto(array, value)
-                    tensor.storage.version += 1
-                    continue
+            # What has the type of the last input needs no check; an object array never has.
+            if type(value) is np.ndarray and isinstance(tensor, Tensor) and tensor.overwrite(value):
+                continue
             put(blob, self._predictor.checked(name, value))
         self.net.run()
         return {name: take(self._blobs[name]) for name in self._outputs}

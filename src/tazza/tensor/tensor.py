@@ -109,6 +109,8 @@ class Tensor:
     @property
     def allocated(self) -> bool:
         """Whether there is memory for all elements, as after a first touch."""
+        if self._room_generation == self.storage.generation:
+            return True
         needed = self.offset_bytes + self.layout.span_bytes(self.shape, self.dtype.itemsize)
         return self.storage.allocated and self.storage.capacity_bytes >= needed
 
@@ -323,6 +325,24 @@ class Tensor:
         self.resize(array.shape, dtype)
         np.copyto(self.array, source, casting="equiv")
         self.storage.version += 1
+
+    def overwrite(self, array: npt.NDArray[Any]) -> bool:
+        """Take the elements of an array of the same shape and dtype, quickly; False, and nothing done, for any other."""
+        mine = self._array
+        if mine is None or self._room_generation != self.storage.generation:
+            return False
+        if array.shape != mine.shape or array.dtype != mine.dtype or mine.dtype.hasobject:
+            return False
+        np.copyto(mine, array)
+        self.storage.version += 1
+        return True
+
+    def copied(self) -> npt.NDArray[Any]:
+        """Return the elements as a fresh row-major array."""
+        mine = self._array
+        if mine is not None and self._room_generation == self.storage.generation:
+            return mine.copy()
+        return np.array(self.plain())
 
     @staticmethod
     def from_numpy(array: npt.NDArray[Any], *, copy: bool | None = True) -> Tensor:
