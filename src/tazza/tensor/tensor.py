@@ -327,7 +327,7 @@ class Tensor:
         self.storage.version += 1
 
     def overwrite(self, array: npt.NDArray[Any]) -> bool:
-        """Take the elements of an array of the same shape and dtype, quickly; False, and nothing done, for any other."""
+        """Take the elements of an array of the same shape and dtype, quickly; False for any other."""
         mine = self._array
         if mine is None or self._room_generation != self.storage.generation:
             return False

@@ -77,7 +77,8 @@ def _is_image(X: TensorSpec) -> bool:
         return False
     if isinstance(X.layout, Opaque):
         return Descriptor.of(X).dims == tuple(X.shape)
-    return X.layout == channels_last(X.shape)
+    # A row-major image is as good as a row, and for rows oneDNN has better code.
+    return X.layout != ROW_MAJOR and X.layout == channels_last(X.shape)
 
 
 def _forward(view: Product, specs: dict[str, TensorSpec], follow: tuple[PostOp, ...] = ()) -> PrimitiveDescriptor:

@@ -43,7 +43,7 @@ FPMATH = flag(
 )
 FLOPS_PER_US = 50_000
 """What one thread computes in a microsecond, for the estimate only."""
-BYTES_PER_US = 10_000
+BYTES_PER_US = 40_000
 """What one thread reads and writes in a microsecond, for the estimate only."""
 
 
