@@ -95,9 +95,12 @@ class Instance:
 
     def stale(self) -> bool:
         """Whether it is unbound, or a value that shapes were inferred from was written since."""
-        return self.unbound() or any(
-            tensor.storage.version != version or tensor.storage.escaped for tensor, version in self._values
-        )
+        if self.unbound():
+            return True
+        for tensor, version in self._values:
+            if tensor.storage.version != version or tensor.storage.escaped:
+                return True
+        return False
 
     def note_values(self) -> None:
         """Take the values that shapes were inferred from for known as they are now."""
@@ -208,7 +211,19 @@ class Instance:
         Raises:
             TazzaError: names the operator.
         """
-        self._run(self._calls)
+        if len(self._calls) > 1 or not self._silent:
+            self._run(self._calls)
+            return
+        if self._constants:
+            self._refresh()
+        try:
+            for call in self._calls:  # the one segment that most predictions are
+                result = call()
+                if result[0]:
+                    raise self._failed(0, result)
+        finally:
+            for storage in self._written:
+                storage.version += 1
 
     def run_timed(self) -> list[float]:
         """Run all steps once, as `run` does; return the seconds that each took."""
