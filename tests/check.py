@@ -17,12 +17,13 @@ from tazza.operator import (
     LocalBlobs,
     Operator,
     OpView,
-    SparseGradient,
+    RowSlices,
     find_schema,
     gradient_for_op,
     operator_def,
     why_unavailable,
 )
+from tazza.operator.engine import ENGINES
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
@@ -113,7 +114,12 @@ def check_op(case: Case, engine: str) -> None:
 
 
 def may_refuse(engine: str, inputs: Sequence[Any]) -> bool:
-    """Whether an engine may refuse such inputs: others than the reference are made for float32, and for elements."""
+    """Whether an engine may refuse such inputs: others than the reference are made for float32, and for elements.
+
+    Selective engines may refuse anything; their own tests in tests/engines say what they must take.
+    """
+    if ENGINES[engine].selective:
+        return True
     tensors = [cast("Array | Tensor", x) for x in inputs if isinstance(x, (np.ndarray, Tensor))]
     floats = [x.dtype in (np.float32, DataType.FLOAT) for x in tensors]
     empty = any(x.size == 0 for x in tensors)
@@ -246,8 +252,8 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     return results
 
 
-def _dense(gradient: Any, blobs: dict[str, Array], like: Array) -> Array:
-    if not isinstance(gradient, SparseGradient):
+def _dense(gradient: str | RowSlices[str], blobs: dict[str, Array], like: Array) -> Array:
+    if not isinstance(gradient, RowSlices):
         return blobs[gradient]
     dense = np.zeros(like.shape, blobs[gradient.values].dtype)
     np.add.at(dense, blobs[gradient.indices].reshape(-1), blobs[gradient.values].reshape(-1, *like.shape[1:]))

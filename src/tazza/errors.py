@@ -47,6 +47,10 @@ class ShapeError(TazzaError, ValueError):
     """Shapes that do not fit each other or the operator."""
 
 
+class BoundsError(TazzaError, IndexError):
+    """An index or a new axis outside of a tensor's extents, or more indices than axes."""
+
+
 class DTypeError(TazzaError, TypeError):
     """An element type that the operator, the place or the format does not take."""
 

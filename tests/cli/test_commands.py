@@ -198,7 +198,15 @@ def test_doctor_lists_engines_and_versions(run: Run) -> None:
     assert result.exit_code == 0
     for name in ENGINES:
         assert re.search(rf"{name} \(\w+\)\s+(available, \d+ operators|not available: \S)", result.output)
-    for part in (f"{sys.version_info.major}.{sys.version_info.minor}.", "threads", "lmdb, LMDB", "CPU features"):
+    for part in (
+        f"{sys.version_info.major}.{sys.version_info.minor}.",
+        "threads",
+        "lmdb, LMDB",
+        "CPU features",
+        "devices",
+        "allocators",
+        "buddy",
+    ):
         assert part in result.output
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph import backward_pass
-from tazza.operator import SCHEMAS, SparseGradient, blob, ends, operator_def, schema
+from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema
 from tazza.operator.gradient import GradientRequest
 from tazza.proto import NetDef, OperatorDef
 
@@ -154,7 +154,7 @@ def test_sparse_gradients_are_concatenated() -> None:
         "Concat: j i -> w_grad_indices_concat w_grad_indices_concat_split",
         "Concat: s_grad s_grad -> w_grad_values_concat w_grad_values_concat_split",
     ]
-    assert gradients["w"] == SparseGradient("w_grad_indices_concat", "w_grad_values_concat")
+    assert gradients["w"] == RowSlices("w_grad_indices_concat", "w_grad_values_concat")
 
 
 @pytest.mark.usefixtures("gather")

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.graph.memory import ALIGNMENT, Span, plan_memory
+from tazza.graph.memory import Span, plan_memory
+from tazza.tensor.allocation import ALIGNMENT
 
 
 def spans(draw: st.DrawFn) -> list[Span]:

@@ -9,7 +9,7 @@ import pytest
 
 from tazza.errors import ArgumentError, GradientError
 from tazza.models import OPTIMIZERS, Model, Net, ParameterKind, constant, layers, name_scope, sgd
-from tazza.operator import SparseGradient, find_argument
+from tazza.operator import RowSlices, find_argument
 from tazza.proto import OperatorDef
 from tazza.workspace import Workspace
 
@@ -106,7 +106,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(GradientError, match="has no gradients of parameters"):
         sgd(bare, 0.1)
     sparse = trained("sparse")
-    sparse.gradients["y_w"] = SparseGradient("i", "v")
+    sparse.gradients["y_w"] = RowSlices("i", "v")
     with pytest.raises(GradientError, match="'y_w' is sparse"):
         sgd(sparse, 0.1)
     with pytest.raises(ArgumentError, match="'gama'"):

@@ -67,7 +67,7 @@ def test_other_values_are_refused(value: object) -> None:
 
 def test_reset() -> None:
     blob = Blob("x", Tensor.from_numpy(np.arange(2)))
-    assert repr(blob) == "Blob('x', Tensor(int64[2], [0 1]))"
+    assert repr(blob) == "Blob('x', Tensor([0, 1], dtype=int64, name='x'))"
     blob.reset()
     assert blob.is_empty
     assert blob.type_name == ""

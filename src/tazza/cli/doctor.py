@@ -7,23 +7,20 @@ import os
 import platform
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from rich.table import Table
 
 import tazza
 from tazza.cli.console import make_console
 from tazza.db import DBS
+from tazza.device import device_of, initialize_devices
 from tazza.operator import ENGINES
 from tazza.operator.index import index
 from tazza.runtime.flags import FLAGS
 from tazza.runtime.modules import loaded_modules
 from tazza.runtime.threads import NUM_THREADS, allowed_cpus, thread_count
-from tazza.tensor import ALLOCATORS
-
-CPU_INFO = Path("/proc/cpuinfo")
-FLAG_PREFIXES = ("avx", "amx", "fma", "f16c", "sse4", "neon", "asimd", "sve", "bf16", "vnni")
-"""CPU features that kernels choose by."""
+from tazza.tensor import ALLOCATORS, CPUPlace
+from tazza.tensor.allocation import made_allocators
 
 
 def doctor() -> None:
@@ -33,6 +30,7 @@ def doctor() -> None:
         ("system", _system()),
         ("engines", _engines()),
         ("devices", _devices()),
+        ("allocators", _allocators()),
         ("libraries", _libraries()),
         ("databases", _databases()),
         ("modules", [(module.name, f"{module.kind}, {module.path}") for module in loaded_modules()]),
@@ -55,28 +53,15 @@ def _given() -> list[str]:
 def _system() -> list[tuple[str, str]]:
     omp = os.environ.get("OMP_NUM_THREADS")
     why = "the flag num_threads" if NUM_THREADS.value > 0 else f"{allowed_cpus()} CPUs allowed"
-    model, features = _cpu()
+    cpu = device_of(CPUPlace()).properties
     return [
         ("tazza", tazza.__version__),
         ("Python", f"{platform.python_version()} ({sys.executable})"),
         ("platform", platform.platform()),
-        ("CPU", model),
-        ("CPU features", ", ".join(features) if features else "not known"),
+        ("CPU", cpu.name),
+        ("CPU features", ", ".join(cpu.features) if cpu.features else "not known"),
         ("threads", f"{thread_count()} ({why}; OMP_NUM_THREADS {'is not set' if omp is None else f'= {omp}'})"),
     ]
-
-
-def _cpu() -> tuple[str, list[str]]:
-    """Return the name of the processor, and which of its features matter to kernels."""
-    if not CPU_INFO.is_file():
-        return platform.processor(), []
-    found: dict[str, str] = {}
-    for line in CPU_INFO.read_text().splitlines():
-        key, _, value = line.partition(":")
-        found.setdefault(key.strip(), value.strip())
-    flags = found.get("flags", found.get("Features", "")).split()
-    features = sorted(flag for flag in flags if any(prefix in flag for prefix in FLAG_PREFIXES))
-    return found.get("model name", platform.processor()), features
 
 
 def _engines() -> list[tuple[str, str]]:
@@ -91,7 +76,19 @@ def _engines() -> list[tuple[str, str]]:
 
 
 def _devices() -> list[tuple[str, str]]:
-    return [(str(place), ALLOCATORS.help(place)) for place in ALLOCATORS]
+    devices = initialize_devices()
+    rows = [(str(place), str(device.properties)) for place, device in devices.present.items()]
+    return rows + [(kind, f"not available: {reason}") for kind, reason in devices.absent.items()]
+
+
+def _allocators() -> list[tuple[str, str]]:
+    """Return the allocators by name, and the figures of those that are in use."""
+    rows = [(name, ALLOCATORS.help(name)) for name in ALLOCATORS]
+    for (name, place), allocator in made_allocators().items():
+        figures = allocator.statistics
+        if figures.total_count:
+            rows.append((f"{name} of {place}", f"{figures.in_use_bytes} bytes in use, {figures.reserved_bytes} held"))
+    return rows
 
 
 def _databases() -> list[tuple[str, str]]:

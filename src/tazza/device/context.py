@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar, cast
 
 from tazza.device.event import Event
+from tazza.device.initializer import device_of
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.blas import set_blas_threads
@@ -123,7 +124,7 @@ def current_context(place: Place) -> Context:
     """Return this thread's context on `place`, made on first use.
 
     Raises:
-        UnavailableError: tazza has no context for that kind of device here.
+        UnavailableError: there is no such device, and why, or tazza has no context for its kind.
     """
     contexts: dict[Place, Context] | None = getattr(_threads, "contexts", None)
     if contexts is None:
@@ -132,6 +133,9 @@ def current_context(place: Place) -> Context:
     if found is None:
         create = CONTEXTS.get(place.kind)
         if create is None:
-            raise UnavailableError(f"no device {place} here", hint=f"devices: {', '.join(CONTEXTS.keys())}")
+            properties = device_of(place).properties  # raises with the reason where there is no such device
+            raise UnavailableError(
+                f"no device {place} here that tazza runs on: {properties}", hint=f"devices: {', '.join(CONTEXTS)}"
+            )
         found = contexts[place] = create(place)
     return found

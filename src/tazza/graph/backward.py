@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import Gradient, SparseGradient, find_schema, gradient_for_op, operator_def
+from tazza.operator import Gradient, RowSlices, find_schema, gradient_for_op, operator_def
 from tazza.proto import DeviceOption, OperatorDef
 
 AUTO_SUM_MARK = "is_auto_gen_sum_ops:1"
@@ -200,7 +200,7 @@ def _check_version(versions: Versions, name: str, blob: str, needed: int, presen
 
 
 def _contribute(
-    state: _Pass, versions: Versions, name: str, gradient: str | SparseGradient, local: Mapping[str, list[_Slot]]
+    state: _Pass, versions: Versions, name: str, gradient: str | RowSlices[str], local: Mapping[str, list[_Slot]]
 ) -> None:
     """Note the gradients of the version of `name` that was read; on the device of who makes them, here or before."""
     listed = state.contributions[name, versions.read[name]]
@@ -211,9 +211,9 @@ def _contribute(
             listed.append(_Contribution(parts, maker.device_option))
 
 
-def _made_by(gradient: str | SparseGradient, local: Mapping[str, list[_Slot]]) -> list[tuple[_Part, ...]]:
+def _made_by(gradient: str | RowSlices[str], local: Mapping[str, list[_Slot]]) -> list[tuple[_Part, ...]]:
     """Return the parts of a gradient; of a dense one as often as it is written here."""
-    if isinstance(gradient, SparseGradient):
+    if isinstance(gradient, RowSlices):
         return [tuple(_Part(part, local[part][-1] if part in local else None) for part in _names(gradient))]
     if gradient not in local:
         return [(_Part(gradient, None),)]
@@ -290,7 +290,7 @@ def _concatenated(listed: Sequence[_Contribution], base: str) -> tuple[list[Oper
                 renamed += 1
             names.append(_part_name(part, base))
         ops.append(operator_def("Concat", names, [f"{base}_{kind}_concat", f"{base}_{kind}_concat_split"], axis=0))
-    return ops, SparseGradient(f"{base}_indices_concat", f"{base}_values_concat")
+    return ops, RowSlices(f"{base}_indices_concat", f"{base}_values_concat")
 
 
 def _part_name(part: _Part, base: str) -> str:
@@ -307,4 +307,4 @@ def _part_name(part: _Part, base: str) -> str:
 def _names(gradient: Gradient) -> tuple[str, ...]:
     if gradient is None:
         return ()
-    return (gradient.indices, gradient.values) if isinstance(gradient, SparseGradient) else (gradient,)
+    return (gradient.indices, gradient.values) if isinstance(gradient, RowSlices) else (gradient,)

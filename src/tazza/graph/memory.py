@@ -2,7 +2,8 @@
 
 The largest value is placed first, each at the lowest offset where nothing that lives at the same time lies: greedy by
 size, which for nets comes within a few percent of the lower bound, the largest sum of what lives at one time
-(Pisarchyk, Lee 2020, arXiv 2001.03288, section 5).
+(Pisarchyk, Lee 2020, arXiv 2001.03288, section 5). Every offset, and the size of the arena, is a multiple of
+`ALIGNMENT` bytes. The memory itself is one span of the allocator `arena`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ALIGNMENT = 64
-"""Every offset, and the size of the arena, is a multiple of this many bytes: a cache line, and the widest vector."""
+from tazza.tensor.allocation import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)

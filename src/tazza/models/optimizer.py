@@ -16,7 +16,7 @@ from tazza.device import device_option, device_scope, scoped_device
 from tazza.errors import GradientError
 from tazza.models.model import Model, ParameterKind
 from tazza.models.net import BlobReference, scoped
-from tazza.operator import SparseGradient
+from tazza.operator import RowSlices
 from tazza.proto import DeviceOption
 from tazza.registry import Registry
 from tazza.tensor import DataType
@@ -101,7 +101,7 @@ def dense_gradients(model: Model) -> dict[BlobReference, BlobReference]:
     found: dict[BlobReference, BlobReference] = {}
     for parameter in model.parameter_blobs(ParameterKind.WEIGHT, ParameterKind.BIAS):
         gradient = model.gradients.get(parameter)
-        if isinstance(gradient, SparseGradient):
+        if isinstance(gradient, RowSlices):
             raise GradientError(
                 f"the gradient of parameter {str(parameter)!r} is sparse, this optimizer updates whole parameters",
                 hint="read the parameter densely, or use an optimizer that takes sparse gradients",

@@ -5,13 +5,12 @@ from tazza.operator.choice import Choice, Chosen, choose_kernel
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
-from tazza.operator.expression import Expression, formula, formulas_of
+from tazza.operator.expression import formula, formulas_of
 from tazza.operator.gradient import (
     Gradient,
     GradientKind,
     GradientRequest,
     NoGradient,
-    SparseGradient,
     ends,
     forbidden,
     gradient_for_op,
@@ -43,6 +42,8 @@ from tazza.operator.run import run_op
 from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
 from tazza.operator.view import OpView
 from tazza.runtime.modules import watch
+from tazza.tensor.expression import Expression
+from tazza.tensor.sparse.rows import RowSlices
 
 for _registry in (SCHEMAS, KERNELS, ENGINES):
     watch(_registry)
@@ -84,7 +85,7 @@ __all__ = [
     "OpView",
     "Operands",
     "Operator",
-    "SparseGradient",
+    "RowSlices",
     "Spec",
     "Unsupported",
     "arg",

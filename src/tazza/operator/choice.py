@@ -9,7 +9,6 @@ from typing import cast
 from tazza.device import Context
 from tazza.errors import UnsupportedError
 from tazza.operator.engine import Candidate, rank_engines, why_unavailable
-from tazza.operator.expression import Expression
 from tazza.operator.index import load_kernel
 from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
 from tazza.operator.native import native_kernel
@@ -17,6 +16,7 @@ from tazza.operator.schema import Spec, logical
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor.expression import Expression
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ device, then all engines of the device by their priority. `DEFAULT` in a list st
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from tazza.errors import ArgumentError
@@ -29,6 +29,7 @@ def _no_version() -> str:
 class Engine:
     """Kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None.
 
+    A `selective` one is made for some shapes of what its operators take, and to refuse the others is no lack of it.
     `version()` is that of the library behind it, as far as there is one: what was measured with one does not hold for
     another.
     """
@@ -40,6 +41,7 @@ class Engine:
     unavailable: Callable[[], str | None] = _always
     version: Callable[[], str] = _no_version
     module: str = ""
+    selective: bool = False
 
 
 ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
@@ -53,10 +55,11 @@ def engine(
     priority: int = 0,
     unavailable: Callable[[], str | None] = _always,
     version: Callable[[], str] = _no_version,
+    selective: bool = False,
 ) -> Engine:
     """Register an engine."""
     module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
-    made = Engine(name, doc, device, priority, unavailable, version, module)
+    made = Engine(name, doc, device, priority, unavailable, version, module, selective)
     ENGINES.register(name, made, help=doc)
     return made
 
@@ -81,6 +84,11 @@ def prefer_engines(engines: Sequence[str], *, device: str = "cpu", operator: str
         _by_device[device] = tuple(engines)
     else:
         _by_operator[operator, device] = tuple(engines)
+
+
+def preferences() -> Hashable:
+    """Return all that `prefer_engines` has set, for the key of what was made under it."""
+    return tuple(_by_device.items()), tuple(_by_operator.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
 
 `g.X` and `g.Y` are the blobs of the forward operator by the schema's letters, `g.dY` the gradient of an output,
 `g.dX` the gradient of an input: asking for the latter declares that it is given. By position: `g.I(i)`, `g.O(i)`,
-`g.GO(i)`, `g.GI(i)`. Sparse gradients are pairs of blobs, indices and values.
+`g.GO(i)`, `g.GI(i)`. Gradients of some rows are pairs of blobs, indices and values: `RowSlices` of names.
 """
 
 from __future__ import annotations
@@ -19,21 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tazza.errors import GradientError
 from tazza.operator.definition import make_argument
 from tazza.proto import OperatorDef
+from tazza.tensor.sparse.rows import RowSlices
 
 if TYPE_CHECKING:
     from tazza.operator.view import OpView
 
 
-@dataclass(frozen=True, slots=True)
-class SparseGradient:
-    """The gradient of a blob of which only some rows are touched: `values[i]` belongs to row `indices[i]`."""
-
-    indices: str
-    values: str
-
-
-Gradient: TypeAlias = "str | SparseGradient | None"
-"""Name of a dense gradient blob, a sparse pair, or None where there is no gradient."""
+Gradient: TypeAlias = "str | RowSlices[str] | None"
+"""Name of a dense gradient blob, the two of a gradient of some rows, or None where there is no gradient."""
 
 
 class GradientKind(enum.Enum):
@@ -101,7 +94,7 @@ class GradientRequest:
                 f"{self.op.type} needs the gradient of its output {self.O(index)!r}, nothing gives it",
                 hint="use the output in what the loss depends on, or give its gradient",
             )
-        if isinstance(gradient, SparseGradient):
+        if isinstance(gradient, RowSlices):
             raise GradientError(
                 f"{self.op.type}: the gradient of output {self.O(index)!r} is sparse, a dense one is needed"
             )
@@ -135,10 +128,10 @@ class GradientRequest:
         """Declare that the gradient of input `index` is this one, made by nobody here."""
         self.input_gradients[index] = gradient
 
-    def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> SparseGradient:
+    def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> RowSlices[str]:
         """Declare a sparse gradient of input `index`; blobs that are not given are named after the input."""
         base = self._name_of(self.I(index))
-        gradient = SparseGradient(
+        gradient = RowSlices(
             f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values
         )
         self.input_gradients[index] = gradient

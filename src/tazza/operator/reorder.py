@@ -14,10 +14,10 @@ from tazza.errors import UnsupportedError
 from tazza.operator.choice import find_kernel
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import Call, LaidOut, Launch, Operands, Unsupported
+from tazza.operator.kernel import Call, Chain, LaidOut, Launch, Operands, Unsupported
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
-from tazza.tensor import Allocation, Layout, Storage, Strided, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Allocation, Layout, Opaque, Storage, Strided, Tensor, TensorSpec
 
 LAYOUTS = threading.RLock()
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
@@ -35,6 +35,28 @@ class PlainCopy:
         return lambda: np.copyto(target, source.plain())
 
 
+@dataclass(frozen=True, slots=True)
+class ThroughPlain:
+    """Two copies, with a row-major one in between that lives as long as the call."""
+
+    spec: TensorSpec
+    first: Launch
+    second: Launch
+
+    @property
+    def scratch_bytes(self) -> int:
+        """That of the greedier copy."""
+        return max(self.first.scratch_bytes, self.second.scratch_bytes)
+
+    def bind(self, operands: Operands) -> Call:
+        """Return both copies as one call."""
+        between = Tensor(self.spec.shape, self.spec.dtype)
+        between.reserve()
+        into = replace(operands, tensors={"X": operands["X"], "Y": between})
+        out = replace(operands, tensors={"X": between, "Y": operands["Y"]})
+        return Chain((self.first.bind(into), self.second.bind(out)))
+
+
 @lru_cache(maxsize=1)
 def copy_view() -> OpView:
     """Return the operator that every reorder is: Y = Copy(X)."""
@@ -47,6 +69,21 @@ def reorder_launch(source: TensorSpec, target: TensorSpec, context: Context) -> 
     Raises:
         UnsupportedError: no engine knows both layouts.
     """
+    found = _direct(source, target, context)
+    if found is not None:
+        return found
+    if isinstance(target.layout, Strided):
+        return PlainCopy()
+    if isinstance(source.layout, Opaque):
+        plain = replace(source, layout=ROW_MAJOR)
+        second = _direct(plain, target, context)
+        if second is not None:
+            return ThroughPlain(plain, reorder_launch(source, plain, context), second)
+    raise UnsupportedError(f"no engine brings {source} into {target}")
+
+
+def _direct(source: TensorSpec, target: TensorSpec, context: Context) -> Launch | None:
+    """Return the launch of the first engine that knows both layouts."""
     for candidate in rank_engines("Copy", context.place.kind, ""):
         if why_unavailable("Copy", context.place.kind, candidate.engine) is not None:
             continue
@@ -58,9 +95,7 @@ def reorder_launch(source: TensorSpec, target: TensorSpec, context: Context) -> 
             return answer.launch
         if not isinstance(answer, (LaidOut, Unsupported)) and source.layout == target.layout:
             return answer
-    if isinstance(target.layout, Strided):
-        return PlainCopy()
-    raise UnsupportedError(f"no engine brings {source} into {target}")
+    return None
 
 
 def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:

@@ -4,7 +4,7 @@ With `base` what the layer of that name gives for the same inputs and arguments,
 
     Y = epilogue(y = base(X, W, b), s0 = S[0], s1 = S[1] ...)
 
-for each element. The epilogue is a text in the language of `operator.expression`; each S has the shape of Y.
+for each element. The epilogue is a text in the language of `tensor.expression`; each S has the shape of Y.
 """
 
 from __future__ import annotations

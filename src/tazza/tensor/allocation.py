@@ -1,30 +1,41 @@
 """Memory: owned, aligned spans of bytes, and the allocators that hand them out, count them and limit them.
 
-State: an allocator's figures change only under its `_lock`. Memory goes back when the last reference to a span dies,
-which the garbage collector may notice in any thread and in the middle of any call, so the notice only appends to the
-queue `_returned` (atomic, no lock); whoever allocates or reads the figures first works that queue off.
+State: an allocator's figures and free lists change only under its `_lock`. Memory goes back when the last reference to
+a span dies, which the garbage collector may notice in any thread and in the middle of any call, so the notice only
+appends to the queue `_returned` (atomic, no lock); whoever allocates or reads the figures first works that queue off.
+Nothing that asks another allocator or collects garbage on purpose runs under a lock: `_grow` is called without it. The
+collector may still start there by itself, so a finalizer (`__del__`) may drop spans, but must not allocate: it may run
+in the middle of its own thread's allocation, and gets an error then, where a plain lock would halt the thread for ever.
 
-Invariant: `in_use_bytes` is the sum of the bytes of all spans that anybody, NumPy views included, can still reach.
+Invariants: `in_use_bytes` is the sum of the bytes of all spans that anybody, NumPy views included, can still reach. A
+block leaves a free list before it becomes a span or part of another block, so that what interrupts an allocator
+(Ctrl-C) can lose a block, which then counts as held for ever, but never hand it out twice.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
+import pkgutil
 import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from ctypes import addressof, c_char
 from dataclasses import dataclass
-from typing import Any
+from functools import cache, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
-from tazza.tensor.place import CPUPlace, Place
+from tazza.tensor.place import PLACE_KINDS, CPUPlace, Place
 
 ALIGNMENT = 64
 """Bytes that every address handed out is a multiple of: a cache line, and the widest vector register."""
@@ -32,6 +43,9 @@ ALIGNMENT = 64
 _HOLDERS_SHOWN = 5
 
 Bytes = npt.NDArray[np.uint8]
+
+_BYTE = np.dtype(np.uint8)
+_first_byte: Callable[[Any], c_char] = c_char.from_buffer
 
 
 class Allocation:
@@ -75,9 +89,30 @@ class Allocation:
         return self._memory
 
     @property
+    def owner(self) -> object:
+        """What keeps the memory alive; None once closed."""
+        return self._owner
+
+    @property
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._owner is None
+
+    def part(self, offset: int, nbytes: int) -> Allocation:
+        """Return the span of `nbytes` at `offset` bytes of this one: the same memory, kept alive, counted once.
+
+        Raises:
+            ArgumentError: it does not lie inside of this span, or this span is closed.
+
+        >>> span = default_allocator().allocate(256)
+        >>> part = span.part(64, 100); part.address - span.address, part.nbytes
+        (64, 100)
+        """
+        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes or self.closed:
+            state = "a closed span" if self.closed else f"a span of {self.nbytes}"
+            raise ArgumentError(f"part of {nbytes} bytes at byte {offset} does not lie inside of {state}")
+        memory = None if self._memory is None else self._memory[offset : offset + nbytes]
+        return Allocation(self.place, self.address + offset, nbytes, memory=memory, owner=self._owner)
 
     def close(self) -> None:
         """Give the memory back, or, while NumPy views of it live, let the last of them give it back."""
@@ -90,35 +125,96 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocatorStatistics:
-    """Figures of one allocator, in bytes; `reserved_bytes` adds what alignment and pooling take from the system."""
+    """Figures of one allocator; `reserved_bytes` is what it holds of the system, alignment and idle blocks included.
+
+    `count` spans live now, `total_count` were handed out so far: the difference of two readings of the latter says how
+    many allocations the code between them made.
+    """
 
     in_use_bytes: int
     peak_bytes: int
     reserved_bytes: int
     count: int
+    total_count: int
+
+
+Taken = tuple[object, int, Bytes | None, Any]
+"""What `_take` found: owner, address, memory, block. The memory lives while the owner does; it is None where the CPU
+cannot read; the block is the allocator's own note for `_give`. A plain tuple, because every allocation makes one."""
+
+
+A = TypeVar("A", bound="Allocator")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def alone(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A, P], R]:
+    """Run a method of an allocator under its lock, and never in the middle of another such method.
+
+    Raises:
+        UnsupportedError: a finalizer called it while its thread was in one.
+    """
+
+    @wraps(method)
+    def locked(allocator: A, *args: P.args, **options: P.kwargs) -> R:
+        with allocator._lock:  # pyright: ignore[reportPrivateUsage] -- an allocator's own method, but for the form
+            if allocator._busy:  # pyright: ignore[reportPrivateUsage] -- as above
+                raise UnsupportedError(
+                    f"the allocator of {allocator.place} was asked in the middle of its own work, by a finalizer "
+                    "(__del__)",
+                    hint="let finalizers drop tensors, not make them",
+                )
+            try:
+                allocator._busy = True  # pyright: ignore[reportPrivateUsage] -- as above
+                return method(allocator, *args, **options)
+            finally:
+                allocator._busy = False  # pyright: ignore[reportPrivateUsage] -- as above
+
+    return locked
 
 
 class Allocator(ABC):
     """Hands out spans of one place and knows how much of it is in use.
 
-    Subclasses write `_take`, which gets raw memory from the system; counting, limit and errors are here.
+    Subclasses write `_take` and `_give`, and those that hold memory in advance `_grow` and `trim`; counting, limit,
+    locking and errors are here. `limit_bytes` bounds what is in use; None is no bound.
     """
 
     def __init__(self, place: Place, *, limit_bytes: int | None = None) -> None:
         self.place = place
         self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
         self._returned: deque[_Owned] = deque()
-        self._live: set[_Owned] = set()
-        self._in_use = self._peak = self._reserved = 0
+        self._live: dict[_Owned, tuple[int, int, Any, str]] = {}  # address, nbytes, block, holder
+        self._in_use = self._peak = self._reserved = self._count = self._total = 0
+
+    # -- what a kind of allocator brings -------------------------------------------------------------------------------
 
     @abstractmethod
-    def _take(self, nbytes: int) -> tuple[object, int, Bytes | None, int]:
-        """Return (owner, address, array over the span or None, bytes taken from the system).
+    def _take(self, nbytes: int) -> Taken | None:
+        """Return memory for a span, or None when there is none until `_grow`; under the lock.
 
-        The memory goes back to the system when `owner`, which must be weakly referable and the base of the array, dies.
-        Raises `MemoryError` when there is none.
+        The owner must be weakly referable, and the base of the array over the memory.
         """
+
+    @abstractmethod
+    def _give(self, address: int, nbytes: int, block: Any) -> None:
+        """Take back the block of a span that died, as `_take` noted it; under the lock."""
+
+    def _grow(self, nbytes: int, holder: str) -> None:
+        """Get memory from the system so that the next `_take` of `nbytes` succeeds; without the lock.
+
+        Raises:
+            MemoryError: there is none.
+        """
+        raise MemoryError
+
+    def trim(self) -> int:
+        """Give idle memory back to the system; return how many bytes that were."""
+        return 0
+
+    # -- what is the same for all --------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, holder: str = "") -> Allocation:
         """Return a new span; its content is undefined. `holder` names it in messages.
@@ -129,57 +225,99 @@ class Allocator(ABC):
         """
         if nbytes < 0:
             raise ArgumentError(f"cannot allocate {nbytes} < 0 bytes at {self.place}")
-        self._check_room(nbytes, holder)
-        try:
-            owner, address, memory, taken = self._take(nbytes)
-        except (MemoryError, ValueError) as error:  # NumPy has ValueError for more than an address can hold
-            raise self._exhausted(nbytes, holder, f"{self.place} has no more memory") from error
-        record = _Owned(owner, self._returned.append)
-        record.nbytes, record.taken, record.holder = nbytes, taken, holder
-        with self._lock:
+        found = self._attempt(nbytes, holder)
+        return self._allocate_hard(nbytes, holder) if found is None else found
+
+    @alone
+    def _attempt(self, nbytes: int, holder: str) -> Allocation | None:
+        if self._returned:
             self._drain()
-            self._live.add(record)
-            self._in_use += nbytes
-            self._reserved += taken
-            self._peak = max(self._peak, self._in_use)
+        in_use = self._in_use + nbytes
+        if self.limit_bytes is not None and in_use > self.limit_bytes:
+            return None
+        taken = self._take(nbytes)
+        if taken is None:
+            return None
+        owner, address, memory, block = taken
+        self._live[_Owned(owner, self._returned.append)] = (address, nbytes, block, holder)
+        self._in_use = in_use
+        if in_use > self._peak:
+            self._peak = in_use
+        self._count += 1
+        self._total += 1
         return Allocation(self.place, address, nbytes, memory=memory, owner=owner)
 
+    def _allocate_hard(self, nbytes: int, holder: str) -> Allocation:
+        """Allocate where the first attempt found no room: grow; then collect garbage and give idle memory back."""
+        for last in (False, True):
+            relation = self._over_limit(nbytes)
+            error: MemoryError | None = None
+            while relation is None and error is None:
+                error = self._try_to_grow(nbytes, holder)
+                found = self._attempt(nbytes, holder)  # another thread may take what has just been got
+                if found is not None:
+                    return found
+                relation = self._over_limit(nbytes)
+            if last:
+                raise self._exhausted(nbytes, holder, relation, error) from error
+            gc.collect()  # what only cycles hold would else count as in use
+            self.trim()
+        raise AssertionError("the last round returns or raises")
+
+    def _try_to_grow(self, nbytes: int, holder: str) -> MemoryError | None:
+        try:
+            self._grow(nbytes, holder)
+        except MemoryError as error:  # OutOfMemoryError of an allocator below is one
+            return error
+        return None
+
+    def _over_limit(self, nbytes: int) -> str | None:
+        limit, in_use = self.limit_bytes, self.statistics.in_use_bytes
+        if limit is None or in_use + nbytes <= limit:
+            return None
+        return f"{in_use} in use + {nbytes} asked for > limit of {limit} bytes at {self.place}"
+
     def deallocate(self, allocation: Allocation) -> None:
-        """Close `allocation`."""
+        """Close `allocation`; NumPy views of it keep the memory, and it counts as in use, until they die.
+
+        Raises:
+            ArgumentError: it is closed already, or comes from another allocator.
+        """
+        if not any(reference in self._live for reference in weakref.getweakrefs(allocation.owner)):
+            reason = "was given back before" if allocation.closed else "comes from another allocator"
+            raise ArgumentError(f"cannot give back {allocation}: it {reason}", hint="give each span back once")
         allocation.close()
 
     @property
     def statistics(self) -> AllocatorStatistics:
         """The figures now."""
-        with self._lock:
-            self._drain()
-            return AllocatorStatistics(self._in_use, self._peak, self._reserved, len(self._live))
+        return AllocatorStatistics(*self._figures())
 
+    @alone
+    def _figures(self) -> tuple[int, int, int, int, int]:
+        self._drain()
+        return self._in_use, self._peak, self._reserved, self._count, self._total
+
+    @alone
     def reset_peak(self) -> None:
         """Let `peak_bytes` start again from what is in use."""
-        with self._lock:
-            self._drain()
-            self._peak = self._in_use
+        self._drain()
+        self._peak = self._in_use
 
     def largest_holders(self, count: int = _HOLDERS_SHOWN) -> list[tuple[str, int]]:
         """Return (holder, bytes) of the largest living spans, largest first."""
-        with self._lock:
-            self._drain()
-            live = [(record.holder, record.nbytes) for record in self._live]
-        return sorted(live, key=lambda pair: -pair[1])[:count]
+        return sorted(self._holders(), key=lambda pair: -pair[1])[:count]
 
-    def _check_room(self, nbytes: int, holder: str) -> None:
-        limit = self.limit_bytes
-        if limit is None or self.statistics.in_use_bytes + nbytes <= limit:
-            return
-        gc.collect()  # what only cycles hold would else count as in use
-        in_use = self.statistics.in_use_bytes
-        if in_use + nbytes > limit:
-            relation = f"{in_use} in use + {nbytes} asked for > limit of {limit} bytes at {self.place}"
-            raise self._exhausted(nbytes, holder, relation)
+    @alone
+    def _holders(self) -> list[tuple[str, int]]:
+        self._drain()
+        return [(holder, nbytes) for _, nbytes, _, holder in self._live.values()]
 
-    def _exhausted(self, nbytes: int, holder: str, relation: str) -> OutOfMemoryError:
+    def _exhausted(self, nbytes: int, holder: str, relation: str | None, error: MemoryError | None) -> OutOfMemoryError:
         whom = f" for {holder}" if holder else ""
+        if relation is None:
+            below = f": {error.message}" if isinstance(error, OutOfMemoryError) else ""
+            relation = f"{self.place} has no more memory{below}"
         largest = ", ".join(f"{name if name else 'unnamed'} {size}" for name, size in self.largest_holders())
         holders = f"largest holders in bytes: {largest if largest else 'none'}"
         return OutOfMemoryError(
@@ -189,19 +327,25 @@ class Allocator(ABC):
 
     def _drain(self) -> None:
         while self._returned:
-            record = self._returned.popleft()
-            self._live.discard(record)
-            self._in_use -= record.nbytes
-            self._reserved -= record.taken
+            noted = self._live.pop(self._returned.popleft(), None)
+            if noted is None:
+                continue  # it was interrupted before it became a span
+            address, nbytes, block, _ = noted
+            self._in_use -= nbytes
+            self._count -= 1
+            self._give(address, nbytes, block)
+
+    def __repr__(self) -> str:
+        figures = self.statistics
+        return (
+            f"{type(self).__name__}({self.place}, {figures.in_use_bytes} bytes in use, {figures.reserved_bytes} held)"
+        )
 
 
 class _Owned(weakref.ref[Any]):
-    """A living span: tells when its owner dies, and what it was."""
+    """A living span: tells when its owner dies."""
 
-    __slots__ = ("holder", "nbytes", "taken")
-    nbytes: int
-    taken: int
-    holder: str
+    __slots__ = ()
 
     # A plain weak reference compares its referents, which are arrays here.
     __hash__ = object.__hash__
@@ -224,32 +368,69 @@ class AlignedAllocator(Allocator):
     def __init__(self, *, limit_bytes: int | None = None) -> None:
         super().__init__(CPUPlace(), limit_bytes=limit_bytes)
 
-    def _take(self, nbytes: int) -> tuple[object, int, Bytes | None, int]:
+    def _take(self, nbytes: int) -> Taken | None:
         if nbytes > sys.maxsize - ALIGNMENT:
-            raise MemoryError
+            return None
         taken = nbytes + ALIGNMENT
-        owner = np.empty(taken, np.uint8)
-        base = _address(owner)
+        try:
+            owner = np.empty(taken, _BYTE)
+        except (MemoryError, ValueError):  # NumPy has ValueError for more than an address can hold
+            return None
+        base = addressof(_first_byte(owner))  # a third of the time of __array_interface__
         start = -base % ALIGNMENT
-        return owner, base + start, owner[start : start + nbytes], taken
+        self._reserved += taken
+        return owner, base + start, owner[start : start + nbytes], None
+
+    def _give(self, address: int, nbytes: int, block: Any) -> None:
+        self._reserved -= nbytes + ALIGNMENT
 
 
 def _address(array: npt.NDArray[Any]) -> int:
-    return array.__array_interface__["data"][0]  # three times as fast as array.ctypes.data
+    return array.__array_interface__["data"][0]
 
 
 class PinnedAllocator(Allocator):
     """Interface of page-locked memory, which a device floor brings by registering a subclass with priority 1."""
 
-    def _take(self, nbytes: int) -> tuple[object, int, Bytes | None, int]:
+    def allocate(self, nbytes: int, holder: str = "") -> Allocation:
+        """Say that there is no such memory.
+
+        Raises:
+            UnavailableError: always.
+        """
         raise UnavailableError(
             f"pinned memory is not available: {nbytes} bytes asked for, and no device that pins memory is loaded",
             hint="load the CUDA device first, or use CPUPlace()",
         )
 
+    def _take(self, nbytes: int) -> Taken | None:
+        return None
 
-ALLOCATORS: Registry[str, Callable[[Place], Allocator]] = Registry("allocator of place kind")
-"""Makes the allocator of a place, by `Place.kind`."""
+    def _give(self, address: int, nbytes: int, block: Any) -> None:
+        raise AssertionError("nothing was taken")
+
+
+# -- allocators by name ------------------------------------------------------------------------------------------------
+
+_POLICIES = "tazza.tensor.allocators"
+
+
+@cache
+def _policies() -> frozenset[str]:
+    package = importlib.import_module(_POLICIES)
+    return frozenset(module.name for module in pkgutil.iter_modules(package.__path__))
+
+
+def _load_policy(name: str) -> None:
+    if name in _policies():
+        importlib.import_module(f"{_POLICIES}.{name}")
+
+
+ALLOCATORS: Registry[str, Callable[[Place], Allocator]] = Registry(
+    "allocator of place kind", loader=_load_policy, known=_policies
+)
+"""Makes an allocator for a place. A kind of place (`Place.kind`) names its usual one; the modules of the package
+`allocators` bring policies (buddy, arena, caching), which cut up what the usual one of the place gives them."""
 
 
 @ALLOCATORS.registering("cpu", help="ordinary memory, 64-byte aligned")
@@ -262,24 +443,86 @@ def _make_pinned(place: Place) -> Allocator:
     return PinnedAllocator(place)
 
 
-_made: dict[Place, tuple[Callable[[Place], Allocator], Allocator]] = {}
-_made_lock = threading.Lock()
+_made: dict[tuple[str, Place], tuple[Callable[[Place], Allocator], Allocator]] = {}
+_made_lock = threading.RLock()  # a policy asks for the allocator below it
 
 
-def allocator_of(place: Place) -> Allocator:
-    """Return the one allocator of `place`; a maker that was registered later with a higher priority replaces it.
+def allocator_of(place: Place, name: str | None = None) -> Allocator:
+    """Return the one allocator of that name for `place`; None is the usual one of the place.
+
+    A maker that was registered later with a higher priority replaces it.
 
     Raises:
-        NotFoundError: no floor brings memory of this kind.
+        NotFoundError: no floor brings memory of this kind, or an allocator of this name.
+        ArgumentError: the name is that of another kind of place.
+
+    >>> allocator_of(CPUPlace(), "buddy") is allocator_of(CPUPlace(), "buddy")
+    True
     """
-    maker = ALLOCATORS[place.kind]
-    with _made_lock:
-        made = _made.get(place)
-        if made is None or made[0] is not maker:
-            made = _made[place] = (maker, maker(place))
+    key = place.kind if name is None else name
+    maker = ALLOCATORS[key]
+    made = _made.get((key, place))
+    if made is not None and made[0] is maker:
         return made[1]
+    if key in PLACE_KINDS and key != place.kind:
+        raise ArgumentError(f"allocator {key!r} does not serve {place}", hint=f"use {place.kind!r} or a policy")
+    with _made_lock:
+        made = _made.get((key, place))
+        if made is None or made[0] is not maker:
+            made = _made[key, place] = (maker, maker(place))
+        return made[1]
+
+
+def made_allocators() -> dict[tuple[str, Place], Allocator]:
+    """Return the shared allocators that were asked for so far, by name and place."""
+    with _made_lock:
+        return {key: allocator for key, (_, allocator) in _made.items()}
 
 
 def default_allocator() -> Allocator:
     """Return the allocator of ordinary memory."""
     return allocator_of(CPUPlace())
+
+
+_chosen: ContextVar[dict[Place, Allocator] | None] = ContextVar("tazza_allocators", default=None)
+
+
+def current_allocator(place: Place) -> Allocator:
+    """Return the allocator that new tensors at `place` get their memory from in this thread.
+
+    Raises:
+        NotFoundError: no floor brings memory of this kind.
+    """
+    chosen = _chosen.get()
+    found = None if chosen is None else chosen.get(place)
+    return allocator_of(place) if found is None else found
+
+
+@contextmanager
+def using_allocator(which: str | Allocator, place: Place | None = None) -> Generator[Allocator]:
+    """Let tensors of this thread (or task) take memory from `which` while the block runs; blocks nest.
+
+    `which` is an allocator, which serves its own place, or a name of `ALLOCATORS`, made for `place` (by default the
+    place that the name is, else the CPU). Tensors at other places are not touched, nor is memory that tensors have.
+
+    Raises:
+        NotFoundError: there is no allocator of this name.
+        ArgumentError: the allocator does not serve `place`.
+
+    >>> with using_allocator("caching") as allocator:
+    ...     current_allocator(CPUPlace()) is allocator
+    True
+    """
+    if isinstance(which, Allocator):
+        allocator = which
+        if place is not None and place != which.place:
+            raise ArgumentError(f"allocator of {which.place} does not serve {place}")
+    else:
+        usual = Place.parse(which) if which in PLACE_KINDS else CPUPlace()
+        allocator = allocator_of(usual if place is None else place, which)
+    former = _chosen.get()
+    token = _chosen.set({**({} if former is None else former), allocator.place: allocator})
+    try:
+        yield allocator
+    finally:
+        _chosen.reset(token)

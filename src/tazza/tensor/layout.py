@@ -76,11 +76,15 @@ class Strided(Layout):
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Layout):
-    """A form of `engine` that `descriptor` (hashable, its own business) describes; it takes `nbytes` with padding."""
+    """A form of `engine` that `descriptor` (hashable, its own business) describes; it takes `nbytes` with padding.
+
+    `derived`: the elements do not come back from it unrounded, so copies may lie in it, but never a blob itself.
+    """
 
     engine: str
     descriptor: Any
     nbytes: int
+    derived: bool = False
 
     def span_bytes(self, dims: Dim, itemsize: int) -> int:
         """Bytes of the whole form, whatever the shape."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from tazza.errors import NotFoundError
 
 _INDEXED = frozenset({"cuda"})
-_KINDS = frozenset({"cpu", "pinned"}) | _INDEXED
+PLACE_KINDS = frozenset({"cpu", "pinned"}) | _INDEXED
+"""What a place can be."""
+
 _FORM = re.compile(r"([a-z]+)(?::(\d{1,6}))?")
 
 
@@ -35,7 +37,7 @@ class Place:
         """
         match = _FORM.fullmatch(text)
         kind, digits = ("", None) if match is None else match.groups()
-        if kind not in _KINDS or (digits is not None and kind not in _INDEXED):
+        if kind not in PLACE_KINDS or (digits is not None and kind not in _INDEXED):
             raise NotFoundError(f"unknown place {text!r}", hint="known: cpu, pinned, cuda, cuda:<index>")
         return _place(kind, 0 if digits is None else int(digits))
 

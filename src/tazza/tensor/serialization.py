@@ -16,7 +16,9 @@ from tazza.errors import ArgumentError, BlobTypeError, FormatError
 from tazza.proto.caffe2_pb2 import BlobProto
 from tazza.runtime.flags import flag
 from tazza.tensor.blob import Blob
+from tazza.tensor.quantized.serializer import QTensorSerializer
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, ContentSerializer, Serializer, StringSerializer
+from tazza.tensor.sparse.serializer import COOSerializer, CSRSerializer, RowSlicesSerializer
 from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
 from tazza.tensor.tensor_serializer import CHUNK_SEPARATOR, TensorSerializer
 
@@ -26,8 +28,12 @@ __all__ = [
     "NO_CHUNKS",
     "SERIALIZERS",
     "BlobAssembler",
+    "COOSerializer",
+    "CSRSerializer",
     "Collector",
     "ContentSerializer",
+    "QTensorSerializer",
+    "RowSlicesSerializer",
     "Serializer",
     "StringSerializer",
     "TensorSerializer",
@@ -162,7 +168,7 @@ def deserialize(source: bytes | BlobProto | Iterable[bytes | BlobProto], name: s
     >>> import numpy as np
     >>> from tazza.tensor.tensor import Tensor
     >>> deserialize(serialize(Tensor.from_numpy(np.arange(3)), "x"))
-    Blob('x', Tensor(int64[3], [0 1 2]))
+    Blob('x', Tensor([0, 1, 2], dtype=int64, name='x'))
     """
     records = [source] if isinstance(source, (bytes, BlobProto)) else list(source)
     protos = [_parse(record, name) if isinstance(record, bytes) else record for record in records]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import UnsupportedError
-from tazza.tensor.allocation import Allocation, allocator_of
+from tazza.tensor.allocation import Allocation, current_allocator
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import CPUPlace, Place
 
@@ -43,7 +43,7 @@ class Storage:
         self.version = 0
         self.escaped = False
         self.holder = holder
-        self._sharers: weakref.WeakSet[Tensor] | None = None
+        self._sharers: dict[int, weakref.ref[Tensor]] | None = None  # by id: tensors compare elementwise
 
     @property
     def capacity_bytes(self) -> int:
@@ -58,13 +58,15 @@ class Storage:
     def reserve(self, nbytes: int) -> None:
         """Make sure of `nbytes` bytes; memory that is large enough stays, else the old content is lost.
 
+        New memory comes from the allocator that is in force in this thread (`using_allocator`).
+
         Raises:
             OutOfMemoryError: there is not that much.
         """
         if self.allocation is not None and self.allocation.nbytes >= nbytes:
             return
         self.release()  # the old span first, so that both need not fit at once
-        self.allocation = allocator_of(self.place).allocate(nbytes, self.holder)
+        self.allocation = current_allocator(self.place).allocate(nbytes, self.holder)
         self.generation = next(_generations)
 
     def release(self) -> None:
@@ -100,19 +102,24 @@ class Storage:
     @property
     def share_count(self) -> int:
         """Number of living tensors that were made to share this storage; 1 when nobody ever asked."""
-        return 1 if self._sharers is None else len(self._sharers)
+        if self._sharers is None:
+            return 1
+        return sum(sharer() is not None for sharer in list(self._sharers.values()))
 
     def add_sharers(self, *tensors: Tensor) -> None:
         """Count these tensors as sharing, until they die or leave."""
         if self._sharers is None:
-            self._sharers = weakref.WeakSet()
+            self._sharers = {}
+        if len(self._sharers) & (len(self._sharers) - 1) == 0:  # now and then: views of long-lived storages come and go
+            for key in [key for key, sharer in list(self._sharers.items()) if sharer() is None]:
+                del self._sharers[key]
         for tensor in tensors:
-            self._sharers.add(tensor)
+            self._sharers[id(tensor)] = weakref.ref(tensor)
 
     def remove_sharer(self, tensor: Tensor) -> None:
         """Stop counting `tensor`."""
         if self._sharers is not None:
-            self._sharers.discard(tensor)
+            self._sharers.pop(id(tensor), None)
 
 
 class StringStorage(Storage):

@@ -10,14 +10,14 @@ What an executor may rely on:
 - `resize` never moves to less memory; after growth the content is undefined. When the storage is shared with other
   tensors, growth gives this one a storage of its own and leaves the others what they had.
 
-A tensor is not locked; see storage.py.
+A tensor is not locked; see storage.py. What people write with tensors as arrays is in operators.py.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -27,32 +27,24 @@ from tazza.tensor.allocation import Allocation
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided
+from tazza.tensor.operators import ArrayOperators
 from tazza.tensor.place import CPUPlace, Place
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.storage import Storage, StringStorage
 
-_DLPACK_DEVICES = {"cpu": 1, "cuda": 2, "pinned": 3}  # DLDeviceType of dlpack.h
-_VALUES_SHOWN = 64
 _NO_ROOM = -1  # no storage has this generation
 
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    class SupportsDLPack(Protocol):
-        """What can hand over its memory by DLPack."""
-
-        def __dlpack__(self, *, stream: None = None) -> object: ...
-
-        def __dlpack_device__(self) -> tuple[int, int]: ...
+    from tazza.tensor.interchange import SupportsDLPack
 
 
-class Tensor:
+class Tensor(ArrayOperators):
     """An n-dimensional array whose memory outlives its shapes.
 
     >>> t = Tensor((2, 3))
     >>> t.assign(np.arange(4, dtype=np.int32)); t
-    Tensor(int32[4], [0 1 2 3])
+    Tensor([0, 1, 2, 3], dtype=int32)
     """
 
     __slots__ = ("__weakref__", "_array", "_room_generation", "offset_bytes", "spec", "storage")
@@ -203,25 +195,29 @@ class Tensor:
         """Return a tensor over the same storage: `offset` and `strides` in elements, strides None for row-major.
 
         Raises:
-            ShapeError: the view does not fit into the elements of this tensor.
-            UnsupportedError: the layout is not row-major.
+            ShapeError: the view does not fit into the span of this tensor.
+            UnsupportedError: the layout is opaque, or it is not row-major and no strides are given.
         """
-        if self.spec.layout != ROW_MAJOR:
-            raise UnsupportedError(f"cannot view {self.spec}: {self.spec.layout} is not row-major", hint="use plain()")
+        mine = self.spec.layout
+        if not isinstance(mine, Strided) or (strides is None and mine != ROW_MAJOR):
+            raise UnsupportedError(f"cannot view {self.spec}: {mine} is not row-major", hint="use plain()")
         shape = Dim(dims)
         layout = ROW_MAJOR if strides is None else Strided.of(shape, strides)
         item = self.spec.dtype.itemsize
         last = offset * item + layout.span_bytes(shape, item)
-        if offset < 0 or last > self.nbytes:
+        span = mine.span_bytes(self.spec.shape, item)
+        if offset < 0 or last > span:
             raise ShapeError(
-                f"view {shape} at element {offset} ends at byte {last} > {self.nbytes} bytes of {self.spec}",
+                f"view {shape} at element {offset} ends at byte {last} > {span} bytes of {self.spec}",
                 hint="a view lies inside of its tensor",
             )
         self.reserve()  # a storage that moves at first touch would leave the view behind
-        view = Tensor((0,), self.spec.dtype, self.spec.place)
-        view._become_view(
-            self, TensorSpec(shape, self.spec.dtype, self.spec.place, layout), self.offset_bytes + offset * item
-        )
+        view = Tensor.__new__(Tensor)
+        view.spec = TensorSpec(shape, self.spec.dtype, self.spec.place, layout)
+        view.storage = self.storage
+        view.offset_bytes = self.offset_bytes + offset * item
+        view._drop_array()
+        self.storage.add_sharers(view, self)
         return view
 
     @staticmethod
@@ -305,7 +301,7 @@ class Tensor:
         The storage counts as escaped from then on: nothing derived from its content is kept.
 
         >>> t = Tensor.from_numpy(np.zeros(2)); t.numpy()[1] = 7; t
-        Tensor(float64[2], [0. 7.])
+        Tensor([0., 7.], dtype=float64)
         """
         self.make_plain()
         array = self.array
@@ -377,16 +373,30 @@ class Tensor:
 
     # -- exchange ------------------------------------------------------------------------------------------------------
 
-    def __dlpack__(self, **options: object) -> object:
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, read-only; `AttributeError` for elements that it does not know."""
+        from tazza.tensor.interchange import array_interface
+
+        return array_interface(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         """Hand the memory to another library without copying; it counts as escaped."""
-        if self.spec.dtype is DataType.STRING:
-            raise BufferError(f"{self.spec} cannot be exchanged: strings are references")
-        export = cast("Callable[..., object]", self.numpy().__dlpack__)  # options vary with NumPy's version
-        return export(**options)
+        from tazza.tensor.interchange import to_dlpack
+
+        return to_dlpack(self, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        place = self.spec.place
-        return _DLPACK_DEVICES[place.kind], place.index
+        from tazza.tensor.interchange import dlpack_device
+
+        return dlpack_device(self)
 
     @staticmethod
     def from_dlpack(source: SupportsDLPack) -> Tensor:
@@ -396,20 +406,14 @@ class Tensor:
             DTypeError: no tensor holds such elements.
             UnsupportedError: the memory cannot be shared (read-only, reversed strides).
         """
-        array = np.from_dlpack(cast("Any", source))  # the type that NumPy's stub wants is private
-        if not array.flags.writeable:
-            raise UnsupportedError(
-                f"array {array.dtype}{array.shape} cannot be shared: read-only, as all before NumPy 2.1",
-                hint="copy it with Tensor.from_numpy(np.from_dlpack(source))",
-            )
-        return Tensor.from_numpy(array, copy=False)
+        from tazza.tensor.interchange import from_dlpack
+
+        return from_dlpack(source)
 
     def __repr__(self) -> str:
-        if not self.allocated:
-            return f"Tensor({self.spec}, no memory yet)"
-        if not isinstance(self.spec.layout, Strided) or not self.spec.place.is_host:
-            return f"Tensor({self.spec})"
-        return f"Tensor({self.spec}, {np.array2string(self.plain(), threshold=_VALUES_SHOWN)})"
+        from tazza.tensor.printing import representation
+
+        return representation(self)
 
 
 def _storage_for(spec: TensorSpec, holder: str) -> Storage:
@@ -438,18 +442,24 @@ def encode_text(array: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
 
 
 def _sharing_obstacle(array: npt.NDArray[Any], dtype: DataType) -> str | None:
+    item = dtype.itemsize
     checks = (
         (dtype is DataType.STRING, "strings are held as references"),
         (array.dtype != dtype.numpy, f"byte order {array.dtype.byteorder!r} is not the machine's"),
         (not array.flags.writeable, "it is read-only"),
-        (not array.flags.c_contiguous, "it is not contiguous"),
-        (not array.flags.aligned, f"its address is not a multiple of {dtype.itemsize}"),
+        (not array.flags.aligned, f"its address or a stride is not a multiple of {item}"),
+        (array.size > 0 and min(array.strides, default=0) < 0, f"a stride of {array.strides} is less than 0"),
     )
     return next((reason for fails, reason in checks if fails), None)
 
 
 def _adopted(array: npt.NDArray[Any], dtype: DataType) -> Tensor:
-    tensor = Tensor(array.shape, dtype)
-    tensor.storage = Storage(CPUPlace(), allocation=Allocation.adopt(array))
+    item = dtype.itemsize
+    layout = Strided.of(array.shape, [step // item for step in array.strides])
+    tensor = Tensor(array.shape, dtype, layout=layout)
+    # The whole span from the first to the last element, gaps included, which belong to the same memory.
+    length = layout.span_bytes(tensor.shape, item) // item
+    span = np.lib.stride_tricks.as_strided(array, (length,), (item,))
+    tensor.storage = Storage(CPUPlace(), allocation=Allocation.adopt(span))
     tensor.storage.escaped = True
     return tensor

@@ -124,3 +124,11 @@ def test_powers(exponent: str) -> None:
 def test_float64(name: str) -> None:
     x = np.linspace(0.01, 5, 37)
     np.testing.assert_allclose(compute(f"{name}(a0)", x), BOUNDS[name][0](x), rtol=1e-15, atol=0)
+
+
+def test_truths_are_numbers_in_a_formula() -> None:
+    x = array(math.nan, math.inf, -math.inf, -0.0, 2)
+    found = compute("isnan(a0) + 2 * isinf(a0) + 4 * isfinite(a0) + 8 * signbit(a0)", x)
+    assert (found == array(1, 2, 10, 12, 4)).all()
+    found = compute("logical_and(a0 > 0, a0 < 3) + 2 * logical_not(a0) + 4 * logical_xor(a0, a0 > 1)", x)
+    assert (found == array(4, 0, 4, 2, 1)).all()

@@ -1,7 +1,8 @@
 """The engine `jit`: pointwise formulas, parameter updates and small reductions as machine code of our own.
 
 Expressions become vector code through LLVM (package llvmlite); threads are those of libgomp, which oneDNN uses too.
-Operators whose families state a formula get their kernel on demand; the others have files named like the family.
+Operators whose families state a formula get their kernel on demand; the others have files named like the family. Lazy
+expressions are compiled by the same means (`lazy.py`, `reduction.py`).
 """
 
 from __future__ import annotations

@@ -47,6 +47,12 @@ class Lines:
         """Return the function."""
         return "\n".join((f"define {signature} {attributes} {{", *self.lines, "}"))
 
+    def prefetch(self, pointer: str, nbytes: int) -> None:
+        """Ask for what lies `nbytes` behind a pointer; no address is wrong."""
+        self.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        at = self.let(f"getelementptr i8, ptr {pointer}, i64 {nbytes}")
+        self.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+
     def load_word(self, block: str, index: int) -> str:
         """Return word `index` of the int64 array at `block`."""
         at = self.let(f"getelementptr i64, ptr {block}, i64 {index}")
@@ -70,6 +76,7 @@ class Lanes:
         self.type = f"<{count} x {self.scalar}>"
         self.integer = f"<{count} x i{bits}>"
         self.mask = f"<{count} x i1>"
+        self.all_set = "splat (i1 true)"
         self.short = f"v{count}f{bits}"
 
     def constant(self, value: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tazza.engines.jit.emit import Lanes, Lines
 from tazza.runtime.native_code import native_function, processor, source_digest
@@ -48,13 +49,13 @@ def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, defa
     lines, stored = v.lines, f"<{v.count} x {kind}>"
     at = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
     if mask is None:
-        return _widen(v, dtype, lines.let(f"load {stored}, ptr {at}, align {dtype.itemsize}"))
-    short = f"v{v.count}{_short(kind)}"
+        return widen(v, dtype, lines.let(f"load {stored}, ptr {at}, align {dtype.itemsize}"))
+    short = f"v{v.count}{short_name(kind)}"
     lines.declare(f"{stored} @llvm.masked.load.{short}.p0(ptr, i32, {v.mask}, {stored})")
     passed = default if stored == v.type else "zeroinitializer"
     operands = f"ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask}, {stored} {passed}"
     found = lines.let(f"call {stored} @llvm.masked.load.{short}.p0({operands})")
-    wide = _widen(v, dtype, found)
+    wide = widen(v, dtype, found)
     return wide if passed == default else v.select(mask, wide, default)
 
 
@@ -64,30 +65,32 @@ def load_one(v: Lanes, dtype: DataType, pointer: str) -> str:
     kind, stored = KINDS[dtype], f"<{v.count} x {KINDS[dtype]}>"
     first = v.lines.let(f"insertelement {stored} poison, {kind} {one}, i32 0")
     full = v.lines.let(f"shufflevector {stored} {first}, {stored} poison, <{v.count} x i32> zeroinitializer")
-    return _widen(v, dtype, full)
+    return widen(v, dtype, full)
 
 
 def store(v: Lanes, dtype: DataType, value: str, pointer: str, i: str, mask: str | None) -> None:
     """Write lanes i, i + 1 ... of an array."""
     kind = KINDS[dtype]
     lines, stored = v.lines, f"<{v.count} x {kind}>"
-    narrow = _narrow(v, dtype, value)
+    narrowed = narrow(v, dtype, value)
     at = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
     if mask is None:
-        lines.do(f"store {stored} {narrow}, ptr {at}, align {dtype.itemsize}")
+        lines.do(f"store {stored} {narrowed}, ptr {at}, align {dtype.itemsize}")
         return
-    short = f"v{v.count}{_short(kind)}"
+    short = f"v{v.count}{short_name(kind)}"
     lines.declare(f"void @llvm.masked.store.{short}.p0({stored}, ptr, i32, {v.mask})")
     lines.do(
-        f"call void @llvm.masked.store.{short}.p0({stored} {narrow}, ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask})"
+        f"call void @llvm.masked.store.{short}.p0({stored} {narrowed}, ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask})"
     )
 
 
-def _short(kind: str) -> str:
+def short_name(kind: str) -> str:
+    """Return what names of intrinsics call an LLVM type."""
     return {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
 
 
-def _widen(v: Lanes, dtype: DataType, value: str) -> str:
+def widen(v: Lanes, dtype: DataType, value: str) -> str:
+    """Return what was loaded, as floats."""
     stored = f"<{v.count} x {KINDS[dtype]}>"
     if stored == v.type:
         return value
@@ -100,7 +103,8 @@ def _widen(v: Lanes, dtype: DataType, value: str) -> str:
     return v.lines.let(f"fpext {stored} {value} to {v.type}")
 
 
-def _narrow(v: Lanes, dtype: DataType, value: str) -> str:
+def narrow(v: Lanes, dtype: DataType, value: str) -> str:
+    """Return floats as they are stored, rounded to the nearest."""
     stored = f"<{v.count} x {KINDS[dtype]}>"
     if stored == v.type:
         return value
@@ -137,30 +141,51 @@ def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) 
     lines.label(done)
 
 
-def fold_loop(v: Lanes, begin: str, end: str, start: str, body: Callable[[str, str], str]) -> str:
+class Vectors(Protocol):
+    """Vectors of any one type, which a loop carries along."""
+
+    @property
+    def lines(self) -> Lines: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def type(self) -> str: ...
+
+
+def fold_loop(v: Vectors, begin: str, end: str, start: str, body: Callable[[str, str], str]) -> str:
     """Return what `value = body(i, value)` makes of the vector `start` for i from begin to end, a few turns."""
+    return carry_loop(v, begin, end, [start], lambda i, values: [body(i, values[0])])[0]
+
+
+def carry_loop(
+    v: Vectors, begin: str, end: str, starts: Sequence[str], body: Callable[[str, Sequence[str]], Sequence[str]]
+) -> list[str]:
+    """Return what `values = body(i, values)` makes of the vectors `starts` for i from begin to end; not unrolled."""
     lines = v.lines
     test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-    before, i, value = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('fold')}"
+    before, i = lines.block, f"%{lines.fresh('i')}"
+    values = [f"%{lines.fresh('fold')}" for _ in starts]
     following = f"%{lines.fresh('next')}"
     lines.do(f"br label %{test}")
     lines.label(test)
     slot = len(lines.lines)
     lines.do(f"br i1 {lines.let(f'icmp slt i64 {i}, {end}')}, label %{inside}, label %{done}")
     lines.label(inside)
-    new = body(i, value)
+    after = body(i, values)
     lines.do(f"{following} = add i64 {i}, 1")
     last = lines.block
     lines.do(f"br label %{test}, !llvm.loop !1")
-    lines.lines[slot:slot] = [
-        f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]",
-        f"  {value} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]",
-    ]
+    entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
+    for value, start, new in zip(values, starts, after, strict=True):
+        entries.append(f"  {value} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]")
+    lines.lines[slot:slot] = entries
     lines.label(done)
-    return value
+    return values
 
 
-def lanes_below(v: Lanes, count: str) -> str:
+def lanes_below(v: Vectors, count: str) -> str:
     """Return the mask of the first `count` lanes; any int64 that is not larger than 2^31."""
     numbers = f"<{', '.join(f'i32 {lane}' for lane in range(v.count))}>"
     short = v.lines.let(f"trunc i64 {count} to i32")
@@ -175,7 +200,7 @@ Body = Callable[[str, "str | None", Sequence[str]], Sequence[str]]
 """body(i, mask, carried) -> carried: what to do with lanes i, i + 1 ..., all of them where the mask is None."""
 
 
-def sweep(v: Lanes, begin: str, end: str, body: Body, carried: Sequence[str] = ()) -> list[str]:
+def sweep(v: Vectors, begin: str, end: str, body: Body, carried: Sequence[str] = ()) -> list[str]:
     """Go over [begin, end) by whole vectors and a masked rest; returns the vectors that the body carries along."""
     lines = v.lines
     test, inside, rest, tail, done = (lines.fresh(stem) for stem in ("wide", "lanes", "rest", "tail", "done"))
@@ -268,8 +293,9 @@ end:
 _METADATA = """
 !0 = !{!"branch_weights", i32 1, i32 1000}
 !1 = distinct !{!1, !{!"llvm.loop.unroll.disable"}}
+!2 = !{i32 1}
 """
-"""0: what is rare; 1: a loop of so few turns that unrolling it only costs."""
+"""0: what is rare; 1: a loop of so few turns that unrolling it only costs; 2: stores that pass by the caches."""
 
 
 @functools.cache
@@ -279,11 +305,18 @@ def _sources() -> str:
 
 @functools.cache
 def _symbols() -> dict[str, int]:
-    return {name: openmp_address(name) for name in ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")}
+    names = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
+    return {name: openmp_address(name) for name in names}
 
 
-def compiled(description: str, work: Write, finish: Write | None = None) -> int:
-    """Return the address of the kernel whose parts `work` and `finish` write; `description` tells it apart."""
+def compiled(
+    description: str, work: Write, finish: Write | None = None, *, sources: str = "", rewrite: bool = True
+) -> int:
+    """Return the address of the kernel whose parts `work` and `finish` write; `description` tells it apart.
+
+    `sources` is the digest of the code that writes them, where it is not in this folder; `rewrite` as for
+    `native_function`.
+    """
 
     def build(name: str) -> str:
         lines, ending = Lines(), Lines()
@@ -297,4 +330,4 @@ def compiled(description: str, work: Write, finish: Write | None = None) -> int:
             finish(ending)
         return function_text(name, lines, ending)
 
-    return native_function(description, build, symbols=_symbols(), sources=_sources())
+    return native_function(description, build, symbols=_symbols(), sources=_sources() + sources, rewrite=rewrite)

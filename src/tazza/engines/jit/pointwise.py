@@ -19,15 +19,14 @@ from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import (
     KINDS,
     compiled,
-    count_loop,
     lanes_of,
     load,
     load_one,
-    share,
     store,
     sweep,
     threads_for,
 )
+from tazza.engines.jit.nest import each_row, merged
 from tazza.engines.jit.vector import Emission
 from tazza.operator import (
     KERNELS,
@@ -45,12 +44,6 @@ from tazza.operator import (
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
 
-HEAD = 4
-"""Words of the block before all others: threads, rows, elements of a row, whether threads divide the rows among them.
-
-The extents of the dimensions that count rows follow, then for each operand its address and its steps along these."""
-UNIT = 64
-"""Borders between threads within a row lie at multiples of this, so that they do not share cache lines."""
 MOST_AXES = 5
 
 
@@ -223,15 +216,10 @@ def _merged(dims: tuple[int, ...], laid: list[tuple[int, ...]]) -> list[tuple[in
     """Return (extent, step of each operand) of the dimensions, outermost first in memory, merged where all go on."""
     if 0 in dims:
         return [(0, (1,) * len(laid))]
-    axes = [(extent, tuple(steps[k] for steps in laid)) for k, extent in enumerate(dims) if extent != 1]
+    axes = [(extent, tuple(steps[k] for steps in laid)) for k, extent in enumerate(dims)]
     axes.sort(key=lambda axis: -axis[1][-1])  # the last operand is an output: dense
-    merged: list[tuple[int, tuple[int, ...]]] = []
-    for extent, steps in axes:
-        if merged and all(big == small * extent for big, small in zip(merged[-1][1], steps, strict=True)):
-            merged[-1] = merged[-1][0] * extent, steps
-        else:
-            merged.append((extent, steps))
-    return merged if merged else [(1, (0,) * len(laid))]
+    found = merged(axes)
+    return found if found else [(1, (0,) * len(laid))]
 
 
 # -- launching ---------------------------------------------------------------------------------------------------------
@@ -279,22 +267,6 @@ def kernel_address(
     return compiled(description, lambda lines: _write(lines, results, sources, targets, depth))
 
 
-def _row_pointers(lines: Lines, r: str, extents: Sequence[str], bases: Sequence[Sequence[str]]) -> list[str]:
-    """Return where row r of each operand begins; a base is an address and the steps along the counting dimensions."""
-    indices: list[str] = []
-    for extent in reversed(extents[1:]):
-        indices.insert(0, lines.let(f"urem i64 {r}, {extent}"))
-        r = lines.let(f"udiv i64 {r}, {extent}")
-    if extents:
-        indices.insert(0, r)
-    pointers: list[str] = []
-    for address, *steps in bases:
-        for index, step in zip(indices, steps, strict=True):
-            address = lines.let(f"add i64 {address}, {lines.let(f'mul i64 {index}, {step}')}")
-        pointers.append(lines.let(f"inttoptr i64 {address} to ptr"))
-    return pointers
-
-
 def _write(
     lines: Lines,
     results: Sequence[Expression],
@@ -305,23 +277,8 @@ def _write(
     """Write the loops over rows and vectors."""
     wide = DataType.DOUBLE in (*(dtype for dtype, _ in sources), *targets)
     v = lanes_of(lines, 64 if wide else 32)
-    rows, inner, by_rows = (lines.load_word("%block", i) for i in range(1, HEAD))
-    extents = [lines.load_word("%block", HEAD + i) for i in range(depth)]
-    bases = [
-        [lines.load_word("%block", HEAD + depth + (1 + depth) * k + part) for part in range(1 + depth)]
-        for k in range(len(sources) + len(targets))
-    ]
-    chosen = lines.let(f"icmp ne i64 {by_rows}, 0")
-    row_part, inner_part = share(lines, rows), share(lines, inner, UNIT)
-    first, last = (
-        lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(row_part, ("0", rows), strict=True)
-    )
-    begin, end = (
-        lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(inner_part, ("0", inner), strict=True)
-    )
 
-    def row(r: str) -> None:
-        pointers = _row_pointers(lines, r, extents, bases)
+    def row(pointers: Sequence[str], begin: str, end: str) -> None:
         fixed = {f"a{k}": load_one(v, dtype, pointers[k]) for k, (dtype, changes) in enumerate(sources) if not changes}
 
         def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -337,7 +294,7 @@ def _write(
 
         sweep(v, begin, end, body)
 
-    count_loop(lines, first, last, row)
+    each_row(lines, depth, len(sources) + len(targets), row)
 
 
 def register_formula(schema: OpSchema) -> None:

@@ -4,7 +4,7 @@ Arithmetic is rounded as IEEE says. For float32 exp and its kind are polynomials
 found, against float64 over all magnitudes (tests hold them): exp, log, log1p, erf 1.5 ulp; expm1, sin, cos,
 rsqrt 2; sigmoid 3; tanh 3.5. Infinities, NaN, zeros and denormal numbers give what NumPy gives, but for results of
 sigmoid below the smallest normal number, which become 0. Sines and cosines of arguments above 2^40, pow but for a few
-constant exponents, and all of these functions in float64 are libm's, lane by lane.
+constant exponents, the functions not named here, and all of these functions in float64 are libm's, lane by lane.
 
 The coefficients come from `tools/fit_polynomials.py`: remainders of the Taylor series, fitted by relative error.
 Source: Muller, Elementary Functions, 3rd edition, chapters 4 and 11 (range reduction after Cody and Waite).
@@ -16,7 +16,8 @@ import math
 from collections.abc import Callable, Mapping
 
 from tazza.engines.jit.emit import Lanes
-from tazza.operator.expression import COMPARISONS, Expression, Node
+from tazza.tensor.expression import Expression, Node
+from tazza.tensor.function import TRUTHS
 
 Emit = Callable[..., str]
 
@@ -231,6 +232,43 @@ def _rounding(name: str) -> Callable[[Lanes, str], str]:
     return lambda v, x: v.intrinsic(name, x)
 
 
+def _divided(v: Lanes, a: str, b: str) -> tuple[str, str]:
+    """Return the quotient, not yet whole, and the remainder of a division that rounds towards minus infinity."""
+    zero = v.constant(0.0)
+    rest = v.each("fmod" if v.bits == 64 else "fmodf", a, b)
+    quotient = v.div(v.sub(a, rest), b)
+    some = v.compare("une", rest, zero)
+    lines = v.lines
+    signs = lines.let(f"xor {v.mask} {v.compare('olt', b, zero)}, {v.compare('olt', rest, zero)}")
+    other = lines.let(f"and {v.mask} {some}, {signs}")
+    quotient = v.select(other, v.sub(quotient, v.constant(1.0)), quotient)
+    whole = v.select(other, v.add(rest, b), v.select(some, rest, v.copy_sign(zero, b)))
+    return quotient, whole
+
+
+def _remainder(v: Lanes, a: str, b: str) -> str:
+    return _divided(v, a, b)[1]
+
+
+def _floor_divide(v: Lanes, a: str, b: str) -> str:
+    quotient, _ = _divided(v, a, b)
+    floor = v.intrinsic("floor", quotient)
+    near = v.compare("ogt", v.sub(quotient, floor), v.constant(0.5))
+    floor = v.select(near, v.add(floor, v.constant(1.0)), floor)
+    plain = v.div(a, b)
+    value = v.select(v.compare("une", quotient, v.constant(0.0)), floor, v.copy_sign(v.constant(0.0), plain))
+    return v.select(v.compare("oeq", b, v.constant(0.0)), plain, value)
+
+
+def _logaddexp(v: Lanes, a: str, b: str) -> str:
+    """Return max(a, b) + log1p(exp(-|a - b|)); equal ones may be infinite."""
+    size = v.intrinsic("fabs", v.sub(a, b))
+    most = v.select(v.compare("ogt", a, b), a, b)
+    functions = UNARY[v.bits]
+    value = v.add(most, functions["log1p"](v, functions["exp"](v, v.neg(size))))
+    return v.select(v.compare("oeq", a, b), v.add(a, v.constant(math.log(2))), value)
+
+
 _PLAIN: dict[str, Emit] = {
     "add": Lanes.add,
     "sub": Lanes.sub,
@@ -248,7 +286,13 @@ _PLAIN: dict[str, Emit] = {
     "cube": _cube,
     "relu": _relu,
     "sigmoid": sigmoid,
-    "pow": _libm("pow"),
+    "trunc": _rounding("trunc"),
+    "copysign": Lanes.copy_sign,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "logaddexp": _logaddexp,
+    **{name: _libm(name) for name in ("pow", "exp2", "log2", "log10", "tan", "asin", "acos", "atan", "atan2", "hypot")},
+    **{name: _libm(name) for name in ("sinh", "cosh", "asinh", "acosh", "atanh")},
 }
 _LIBM = ("exp", "log", "log1p", "expm1", "tanh", "erf", "sin", "cos")
 UNARY: dict[int, dict[str, Emit]] = {
@@ -268,6 +312,14 @@ UNARY: dict[int, dict[str, Emit]] = {
 """Bits -> function -> how to write it."""
 
 _PREDICATES = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_LOGIC = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor", "logical_not": "xor"}
+"""Instructions on masks; not is exclusive or with all ones."""
+_TESTS: dict[str, Callable[[Lanes, str], str]] = {
+    "isnan": lambda v, x: v.compare("uno", x, x),
+    "isinf": lambda v, x: v.compare("oeq", v.intrinsic("fabs", x), v.constant(math.inf)),
+    "isfinite": lambda v, x: v.compare("one", v.intrinsic("fabs", x), v.constant(math.inf)),
+    "signbit": lambda v, x: v.lines.let(f"icmp slt {v.integer} {v.bits_of(x)}, zeroinitializer"),
+}
 _POWERS: dict[float, Callable[[Lanes, str], str]] = {
     -1.0: lambda v, x: v.div(v.constant(1.0), x),
     1.0: lambda v, x: x,
@@ -301,11 +353,16 @@ class Emission:
         if isinstance(node.value, float):
             return v.constant(node.value)
         operands = [self._done[one] for one in node.arguments]
-        if node.head in COMPARISONS:
-            mask = self._masks[node] = v.compare(_PREDICATES[node.head], *operands)
+        if node.head in TRUTHS:
+            mask = self._masks[node] = self._truth(node, operands)
             return v.select(mask, v.constant(1.0), v.constant(0.0))
         if node.head == "where":
             return v.select(self._mask(node.arguments[0]), operands[1], operands[2])
+        return self._float(node, operands)
+
+    def _float(self, node: Node, operands: list[str]) -> str:
+        """Return what a function of floats gives that is a float itself."""
+        v = self.lanes
         if node.head in ("min", "max"):
             return self._extreme(node, operands)
         if node.head == "pow" and isinstance(node.arguments[1].value, float):
@@ -313,6 +370,16 @@ class Emission:
             if simple is not None:
                 return simple(v, operands[0])
         return UNARY[v.bits][node.head](v, *operands)
+
+    def _truth(self, node: Node, operands: list[str]) -> str:
+        """Return the mask of a function that answers yes or no."""
+        v = self.lanes
+        if node.head in _PREDICATES:
+            return v.compare(_PREDICATES[node.head], *operands)
+        if node.head in _LOGIC:
+            masks = [self._mask(one) for one in node.arguments]
+            return v.lines.let(f"{_LOGIC[node.head]} {v.mask} {masks[0]}, {masks[1] if len(masks) > 1 else v.all_set}")
+        return _TESTS[node.head](v, operands[0])
 
     def _mask(self, node: Node) -> str:
         if node in self._masks:

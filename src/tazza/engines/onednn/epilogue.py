@@ -25,7 +25,7 @@ from tazza.engines.onednn.primitive import (
     post_op,
 )
 from tazza.operator import Expression
-from tazza.operator.expression import Node
+from tazza.tensor.expression import Node
 
 LARGEST = 3.4028234663852886e38  # of float32; oneDNN clips between finite bounds
 

@@ -12,8 +12,8 @@ from tazza.engines.onednn.launch import ZeroLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import EPILOGUES
-from tazza.operator.expression import Expression
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
+from tazza.tensor.expression import Expression
 
 Answer: TypeAlias = "Launch | LaidOut | Unsupported"
 Translate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Answer]

@@ -180,7 +180,8 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     for letter, value in zip(op.input_slots, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)
         if value.blob is not None:
-            state.wanted.setdefault(value.blob, layout)
+            kept = not (isinstance(layout, Opaque) and layout.derived)
+            state.wanted.setdefault(value.blob, layout if kept else ROW_MAJOR)
         taken.append(_in_layout(state, value, layout))
     results: list[Value] = []
     for letter, name, spec in zip(op.output_slots, definition.output, outputs, strict=True):

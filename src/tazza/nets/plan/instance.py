@@ -125,7 +125,7 @@ class Instance:
         self._bind_derived()
         arena = self.program.arena
         if self._arena is None and arena.nbytes:
-            self._arena = allocator_of(CPUPlace()).allocate(arena.nbytes, "arena of a plan")
+            self._arena = allocator_of(CPUPlace(), "arena").allocate(arena.nbytes, "arena of a plan")
         storage = Storage(allocation=self._arena)
         calls: list[tuple[int, Call]] = []
         for position, step in enumerate(self.program.steps):
@@ -177,7 +177,7 @@ class Instance:
 
     def _slice(self, offset: int, nbytes: int) -> Allocation:
         assert self._arena is not None, "scratch memory is part of the arena"
-        return Allocation.adopt(self._arena.buffer[offset : offset + nbytes])
+        return self._arena.part(offset, nbytes)
 
     def _tensors(self, step: Step, storage: Storage) -> list[Tensor]:
         found: list[Tensor] = []

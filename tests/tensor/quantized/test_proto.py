@@ -1,4 +1,4 @@
-"""Quantized tensors: planes of bits."""
+"""The stored form of quantized tensors: planes of bits, byte by byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tazza.errors import FormatError, UnsupportedError
 from tazza.proto.caffe2_pb2 import QTensorProto
-from tazza.tensor.qtensor import qtensor_proto_to_array
+from tazza.tensor.quantized import QTensor, qtensor_from_proto, qtensor_proto_to_array, qtensor_to_proto
 
 
 def planes(numbers: list[int], precision: int, is_signed: bool) -> list[int]:
@@ -31,6 +31,11 @@ def test_values(precision: int, is_signed: bool, count: int, data: st.DataObject
     proto.data.extend(planes(numbers, precision, is_signed))
     expected = np.array([0.25 * (x - 3) for x in numbers], np.float32).reshape(count, 1)
     np.testing.assert_array_equal(qtensor_proto_to_array(proto), expected)
+    if precision <= 8:
+        q = qtensor_from_proto(proto)
+        np.testing.assert_array_equal(q.dequantize().plain(), expected)
+        proto.name = "q"
+        assert qtensor_to_proto(q, "q") == proto
 
 
 @pytest.mark.parametrize(
@@ -46,11 +51,30 @@ def test_values(precision: int, is_signed: bool, count: int, data: st.DataObject
 )
 def test_contradictions(dims: list[int], precision: int, data: list[int], text: str) -> None:
     proto = QTensorProto(dims=dims, precision=precision, scale=1, bias=0, is_signed=False, data=data, name="q")
-    with pytest.raises(FormatError, match=text):
-        qtensor_proto_to_array(proto)
+    for read in (qtensor_proto_to_array, qtensor_from_proto):
+        with pytest.raises(FormatError, match=text):
+            read(proto)
 
 
 def test_several_scales() -> None:
     proto = QTensorProto(dims=[1], precision=1, scale=1, bias=0, is_signed=False, is_multiparam=True, scales=[1, 2])
-    with pytest.raises(UnsupportedError, match="2 scales along axis 0"):
-        qtensor_proto_to_array(proto)
+    for read in (qtensor_proto_to_array, qtensor_from_proto):
+        with pytest.raises(UnsupportedError, match="2 scales along axis 0"):
+            read(proto)
+
+
+def test_more_than_a_qtensor_holds() -> None:
+    proto = QTensorProto(dims=[1], precision=9, scale=1, bias=0, is_signed=False, data=[128] * 9)
+    assert qtensor_proto_to_array(proto).tolist() == [511.0]
+    with pytest.raises(UnsupportedError, match="9 bits > 8"):
+        qtensor_from_proto(proto)
+    proto = QTensorProto(dims=[1], precision=1, scale=float("nan"), bias=0, is_signed=False, data=[128])
+    with pytest.raises(FormatError, match="scale nan"):
+        qtensor_from_proto(proto)
+
+
+def test_padding_is_cleared() -> None:
+    proto = QTensorProto(dims=[3], precision=1, scale=1, bias=0, is_signed=False, data=[255])
+    q = qtensor_from_proto(proto)
+    assert list(qtensor_to_proto(q).data) == [0b1110_0000]
+    assert q.equal(QTensor.of_integers([1, 1, 1], 1, signed=False))

@@ -1,0 +1,14 @@
+"""The engine `gemv`: fully connected layers for one row, at the speed at which memory brings in the weights.
+
+Libraries made for matrices pack the weights anew, or wake all threads for little work. A product of one row with a
+matrix reads each weight once, so it is written for that: as W lies, several rows of it at a time.
+"""
+
+from __future__ import annotations
+
+from tazza.engines.jit import unavailable
+from tazza.operator import engine
+
+GEMV = engine(
+    "gemv", "products of a matrix with few rows, compiled", priority=25, unavailable=unavailable, selective=True
+)

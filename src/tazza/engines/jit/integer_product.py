@@ -1,0 +1,73 @@
+"""Exact products on planes of bits, by the kernels of bit_plane.py: fills `INTEGER_PRODUCTS` of the tensor floor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.engines.jit import unavailable
+from tazza.engines.jit.bit_plane import AVX512_WORDS, RUNS, ProductForm, lanes, product_kernel
+from tazza.runtime.native import call_native
+from tazza.runtime.threads import thread_count
+from tazza.tensor.quantized.factor import Factor
+from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
+
+INPUT_NS, TWO_INPUT_LOGIC_NS, TILE_NS = 0.7, 2.2, 14.0
+"""What one thread takes for a vector of ANDed words, with logic of three inputs and without, and for a tile (V elements
+of C) besides, roughly."""
+PACKING_NS = 1.0
+"""For an element of a factor that is no QTensor, which is packed every time."""
+THREAD_NS = 10_000
+
+
+class BitPlaneProduct(IntegerProduct):
+    """AND, carry-save adders, and a count of bits at the end."""
+
+    def refusal(self, task: ProductTask) -> str | None:
+        """Return why nothing can be compiled, or what there is no kernel for."""
+        if not (task.a.is_packed or task.b.is_packed):
+            return "neither factor is planes of bits"
+        return unavailable()
+
+    def estimate_ns(self, task: ProductTask) -> float:
+        """Return words times pairs of planes, and what a tile costs besides."""
+        a, b = _sides(task)
+        plain = sum(one.rows * one.depth for one in (a, b) if not one.is_packed)
+        work = _work_ns(a, b)
+        return 60_000 + work / _threads(work) + plain * PACKING_NS
+
+    def compute(self, task: ProductTask) -> npt.NDArray[Any]:
+        """Run the kernel; the factor with more rows has them in the lanes."""
+        a, b = _sides(task)
+        width = lanes()
+        left, right = a.packed(width), b.packed(width)
+        run = next((one for one in RUNS if left.word_count <= one), RUNS[-1])
+        wide = task.dtype == np.dtype(np.int64)
+        form = ProductForm(left.planes, right.planes, left.signed, right.signed, run, wide)
+        result = np.empty((a.rows, b.rows), task.dtype)
+        addresses = (left.words.address, right.words.address, result.ctypes.data)
+        words = (_threads(_work_ns(a, b)), a.rows, b.rows, left.word_count, *addresses)
+        block = np.array(words, np.int64)
+        call_native(product_kernel(form), block.ctypes.data)
+        return result if a is task.a else np.ascontiguousarray(result.T)
+
+
+def _sides(task: ProductTask) -> tuple[Factor, Factor]:
+    """Return the factor whose words are spread, and that of the lanes, which are not to be left empty."""
+    return (task.b, task.a) if task.b.rows < lanes() and task.b.rows < task.a.rows else (task.a, task.b)
+
+
+def _work_ns(a: Factor, b: Factor) -> float:
+    tiles = a.rows * -(-b.rows // lanes())
+    words = -(-a.depth // 64)
+    input_ns = INPUT_NS if lanes() == AVX512_WORDS else TWO_INPUT_LOGIC_NS
+    return tiles * (TILE_NS + words * a.planes * b.planes * input_ns)
+
+
+def _threads(work_ns: float) -> int:
+    return max(1, min(thread_count(), int(work_ns / THREAD_NS)))
+
+
+INTEGER_PRODUCTS.register("jit", BitPlaneProduct(), help="AND and counts of bits on packed planes, compiled")

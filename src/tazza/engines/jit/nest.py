@@ -1,0 +1,73 @@
+"""The loops around a row: dimensions that were merged, and the block that says where operands lie in them.
+
+Letters: of the dimensions that are left after merging, the innermost is a row; the others count rows. Words of the
+block: threads, rows, elements of a row, whether threads divide the rows among them; then the extents of the dimensions
+that count rows; then for each operand its address and its steps (in bytes) along these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tazza.engines.jit.emit import Lines
+from tazza.engines.jit.loop import count_loop, share
+
+HEAD = 4
+"""Words of the block before all others."""
+UNIT = 64
+"""Borders between threads within a row lie at multiples of this, so that they do not share cache lines."""
+
+Axis = tuple[int, tuple[int, ...]]
+"""An extent, and the step of each operand along it."""
+
+
+def merged(axes: Sequence[Axis]) -> list[Axis]:
+    """Return the axes without those of extent 1, joined where all operands go on without a gap.
+
+    >>> merged([(2, (12, 0)), (3, (4, 0)), (1, (7, 7)), (5, (4, 4))])
+    [(6, (4, 0)), (5, (4, 4))]
+    """
+    found: list[Axis] = []
+    for extent, steps in axes:
+        if extent == 1:
+            continue
+        if found and all(big == small * extent for big, small in zip(found[-1][1], steps, strict=True)):
+            found[-1] = found[-1][0] * extent, steps
+        else:
+            found.append((extent, steps))
+    return found
+
+
+def row_pointers(lines: Lines, r: str, extents: Sequence[str], bases: Sequence[Sequence[str]]) -> list[str]:
+    """Return where row r of each operand begins; a base is an address and the steps along the counting dimensions."""
+    indices: list[str] = []
+    for extent in reversed(extents[1:]):
+        indices.insert(0, lines.let(f"urem i64 {r}, {extent}"))
+        r = lines.let(f"udiv i64 {r}, {extent}")
+    if extents:
+        indices.insert(0, r)
+    pointers: list[str] = []
+    for address, *steps in bases:
+        for index, step in zip(indices, steps, strict=True):
+            address = lines.let(f"add i64 {address}, {lines.let(f'mul i64 {index}, {step}')}")
+        pointers.append(lines.let(f"inttoptr i64 {address} to ptr"))
+    return pointers
+
+
+def each_row(lines: Lines, depth: int, operands: int, row: Callable[[list[str], str, str], None]) -> None:
+    """Run `row(pointers, begin, end)` for the rows, or the parts of rows, of this thread."""
+    rows, inner, by_rows = (lines.load_word("%block", i) for i in range(1, HEAD))
+    extents = [lines.load_word("%block", HEAD + i) for i in range(depth)]
+    bases = [
+        [lines.load_word("%block", HEAD + depth + (1 + depth) * k + part) for part in range(1 + depth)]
+        for k in range(operands)
+    ]
+    chosen = lines.let(f"icmp ne i64 {by_rows}, 0")
+    row_part, inner_part = share(lines, rows), share(lines, inner, UNIT)
+    first, last = (
+        lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(row_part, ("0", rows), strict=True)
+    )
+    begin, end = (
+        lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(inner_part, ("0", inner), strict=True)
+    )
+    count_loop(lines, first, last, lambda r: row(row_pointers(lines, r, extents, bases), begin, end))

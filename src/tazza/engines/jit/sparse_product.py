@@ -1,0 +1,465 @@
+"""Products of a CSR matrix with a dense one as vector code: what each kernel loads, multiplies and stores.
+
+S is the sparse matrix, R x C with Z elements: `starts` (R + 1), `columns` and `values` (Z). All indices have one width.
+D is the dense matrix with N vectors to be multiplied, Y the result; both have rows of their own pitch.
+
+- `rows`: Y[r, n] = sum over row r of values * D[columns, n]. Threads share the rows by their elements, vectors run over
+  n, and the sums of a row stay in registers, for up to four vectors of n at once.
+- `gathered`: the same for one vector of D (N = 1); vectors run over the elements of a row.
+- `transposed`: Y[c, n] = the sum of values * D[r, n] over all elements of column c. Threads share n.
+- `scattered`: the same for one vector of D (N = 1), element by element, on one thread.
+- `from_left`: Y[n, c] = the same of values * D[n, r]. Threads share n; tiles of D and Y lie in scratch memory, turned
+  round, so that vectors run over n there as well.
+
+Starts and columns are looked at before anything is read with them: they may lie in memory that others write. A
+kernel that finds one out of range stops, and gives the status `BROKEN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.loop import KINDS, count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
+from tazza.engines.jit.rows import element, when
+from tazza.tensor import DataType
+
+THREADS, STATUS, R, C, Z, N, D_PITCH, Y_PITCH, STARTS, COLUMNS, VALUES, D, Y, SCRATCH = range(14)
+"""Words of the block; pitches in elements."""
+BROKEN = 1
+TILE = 4
+"""Vectors of n at once; eight were no faster, as the part of D that they read then leaves the second cache."""
+CHAINS = 4
+"""Sums that a row has at the least, so that one addition need not wait for the one before."""
+
+Values = Sequence[str]
+
+
+def tile_floats(dtype: DataType) -> int:
+    """Return how many n a tile of `from_left` has."""
+    return TILE * lanes_of(Lines(), _bits(dtype)).count
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """The operands of a kernel, loaded from its block."""
+
+    v: Lanes
+    dtype: DataType
+    index_bits: int
+    words: dict[int, str]
+
+    @classmethod
+    def load(cls, lines: Lines, dtype: DataType, index_bits: int) -> _Matrix:
+        numbers = {word: lines.load_word("%block", word) for word in (R, C, Z, N, D_PITCH, Y_PITCH)}
+        pointers = {word: lines.load_pointer("%block", word) for word in (STARTS, COLUMNS, VALUES, D, Y, SCRATCH)}
+        return cls(lanes_of(lines, _bits(dtype)), dtype, index_bits, {**numbers, **pointers})
+
+    def index(self, word: int, i: str) -> str:
+        """Return index i of `starts` or `columns` as int64; one that is negative becomes very large."""
+        lines, kind = self.v.lines, f"i{self.index_bits}"
+        found = lines.let(f"load {kind}, ptr {element(lines, self.words[word], i, kind)}")
+        return found if self.index_bits == 64 else lines.let(f"sext {kind} {found} to i64")
+
+    def at(self, word: int, row: str, pitch: int, column: str) -> str:
+        """Return the address of an element of D or Y."""
+        lines = self.v.lines
+        offset = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.words[pitch]}')}, {column}")
+        return element(lines, self.words[word], offset, KINDS[self.dtype])
+
+    def value(self, i: str) -> str:
+        """Return a vector full of value i."""
+        return load_one(self.v, self.dtype, element(self.v.lines, self.words[VALUES], i, KINDS[self.dtype]))
+
+    def row(self, r: str) -> tuple[str, str]:
+        """Return where the elements of row r begin and end, which is within [0, Z]."""
+        lines = self.v.lines
+        begin, end = self.index(STARTS, r), self.index(STARTS, lines.let(f"add i64 {r}, 1"))
+        over = lines.let(f"icmp ugt i64 {end}, {self.words[Z]}")
+        back = lines.let(f"icmp ugt i64 {begin}, {end}")
+        stop_if(lines, lines.let(f"or i1 {over}, {back}"))
+        return begin, end
+
+    def column(self, i: str) -> str:
+        """Return column i, which is within [0, C)."""
+        found = self.index(COLUMNS, i)
+        stop_if(self.v.lines, self.v.lines.let(f"icmp uge i64 {found}, {self.words[C]}"))
+        return found
+
+
+def _bits(dtype: DataType) -> int:
+    return 64 if dtype is DataType.DOUBLE else 32
+
+
+def stop_if(lines: Lines, broken: str) -> None:
+    """End this thread's work with the status BROKEN if the condition holds."""
+    stop, onward = lines.fresh("stop"), lines.fresh("onward")
+    lines.do(f"br i1 {broken}, label %{stop}, label %{onward}, !prof !0")
+    lines.label(stop)
+    lines.do(f"store i64 {BROKEN}, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+    lines.do("ret void")
+    lines.label(onward)
+
+
+def carry_loop(
+    lines: Lines, kind: str, span: tuple[str, str, int], carried: Values, body: Callable[[str, Values], Values]
+) -> tuple[str, Values]:
+    """Run `carried = body(i, carried)` for i = begin, begin + step ... while i + step <= end; returns i and carried."""
+    begin, end, step = span
+    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
+    before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
+    phis = [f"%{lines.fresh('carry')}" for _ in carried]
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    slot = len(lines.lines)
+    lines.do(f"{following} = add i64 {i}, {step}")
+    more = lines.let(f"icmp sle i64 {following}, {end}")
+    lines.do(f"br i1 {more}, label %{inside}, label %{done}")
+    lines.label(inside)
+    after = body(i, phis)
+    last = lines.block
+    lines.do(f"br label %{test}, !llvm.loop !1")
+    entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
+    for phi, start, new in zip(phis, carried, after, strict=True):
+        entries.append(f"  {phi} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]")
+    lines.lines[slot:slot] = entries
+    lines.label(done)
+    return i, phis
+
+
+def tiles(
+    v: Lanes, begin: str, end: str, widest: int, body: Callable[[str, int, str | None], None], *, rest: bool = True
+) -> None:
+    """Run `body(n, vectors, mask)` for tiles of [begin, end): the widest ones, then halves, at last a masked one.
+
+    `rest=False`: there is none, as [begin, end) is made of whole vectors.
+    """
+    lines = v.lines
+    vectors = widest
+    while vectors:
+
+        def tile(n: str, _: Values, vectors: int = vectors) -> Values:
+            body(n, vectors, None)
+            return ()
+
+        begin, _ = carry_loop(lines, v.type, (begin, end, vectors * v.count), (), tile)
+        vectors //= 2
+    if rest:
+        left = lines.let(f"sub i64 {end}, {begin}")
+        when(lines, lines.let(f"icmp sgt i64 {left}, 0"), lambda: body(begin, 1, lanes_below(v, left)))
+
+
+# -- sums in registers -------------------------------------------------------------------------------------------------
+
+
+def shared_rows(m: _Matrix) -> tuple[str, str]:
+    """Return the first row of this thread and the one behind its last; a row counts as its elements and one more."""
+    lines = m.v.lines
+    work = lines.let(f"add i64 {m.words[Z]}, {m.words[R]}")
+    after = lines.let("add i64 %who, 1")
+    products = [lines.let(f"mul i64 {work}, {i}") for i in ("%who", after)]
+    borders = [_row_of_work(m, lines.let(f"udiv i64 {one}, %many")) for one in products]
+    # The ends are certain even where starts are broken, so that every row belongs to a thread, which then sees it.
+    is_first, is_last = lines.let("icmp eq i64 %who, 0"), lines.let(f"icmp eq i64 {after}, %many")
+    return (
+        lines.let(f"select i1 {is_first}, i64 0, i64 {borders[0]}"),
+        lines.let(f"select i1 {is_last}, i64 {m.words[R]}, i64 {borders[1]}"),
+    )
+
+
+def _row_of_work(m: _Matrix, work: str) -> str:
+    """Return the smallest r with starts[r] + r >= work, by halving."""
+    lines = m.v.lines
+    test, inside, done = lines.fresh("halve"), lines.fresh("middle"), lines.fresh("found")
+    low, high, next_low, next_high = (f"%{lines.fresh(stem)}" for stem in ("low", "high", "up", "down"))
+    before = lines.block
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    lines.do(f"{low} = phi i64 [ 0, %{before} ], [ {next_low}, %{inside} ]")
+    lines.do(f"{high} = phi i64 [ {m.words[R]}, %{before} ], [ {next_high}, %{inside} ]")
+    lines.do(f"br i1 {lines.let(f'icmp slt i64 {low}, {high}')}, label %{inside}, label %{done}")
+    lines.label(inside)
+    middle = lines.let(f"lshr i64 {lines.let(f'add i64 {low}, {high}')}, 1")
+    behind = lines.let(f"add i64 {m.index(STARTS, middle)}, {middle}")
+    less = lines.let(f"icmp slt i64 {behind}, {work}")
+    above = lines.let(f"add i64 {middle}, 1")
+    lines.do(f"{next_low} = select i1 {less}, i64 {above}, i64 {low}")
+    lines.do(f"{next_high} = select i1 {less}, i64 {high}, i64 {middle}")
+    lines.do(f"br label %{test}")
+    lines.label(done)
+    return low
+
+
+def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
+    """Write the kernel `rows`."""
+    m = _Matrix.load(lines, dtype, index_bits)
+    first, last = shared_rows(m)
+
+    def tile(n: str, vectors: int, mask: str | None) -> None:
+        count_loop(lines, first, last, lambda r: _row(m, r, n, vectors, mask))
+
+    tiles(m.v, "0", m.words[N], TILE, tile)
+
+
+def _row(m: _Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
+    """Write `vectors` vectors of a row of Y from n on."""
+    v = m.v
+    lines, zero, together = v.lines, v.constant(0.0), max(1, CHAINS // vectors)
+    begin, end = m.row(r)
+
+    def add(i: str, sums: Values) -> list[str]:
+        d, value = m.at(D, m.column(i), D_PITCH, n), m.value(i)
+        at = [str(q * v.count) for q in range(vectors)]
+        return [v.fma(value, load(v, m.dtype, d, at[q], mask), sums[q]) for q in range(vectors)]
+
+    def add_together(i: str, sums: Values) -> list[str]:
+        after: list[str] = []
+        for u in range(together):
+            after += add(lines.let(f"add i64 {i}, {u}"), sums[u * vectors : (u + 1) * vectors])
+        return after
+
+    i, many = carry_loop(lines, v.type, (begin, end, together), [zero] * (vectors * together), add_together)
+    totals = [_pairwise(v, many[q::vectors]) for q in range(vectors)]
+    if together > 1:
+        _, totals = carry_loop(lines, v.type, (i, end, 1), totals, add)
+    y = m.at(Y, r, Y_PITCH, n)
+    for q, total in enumerate(totals):
+        store(v, m.dtype, total, y, str(q * v.count), mask)
+
+
+def _pairwise(v: Lanes, sums: Values) -> str:
+    while len(sums) > 1:
+        sums = [v.add(a, b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    return sums[0]
+
+
+def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
+    """Write the kernel `gathered`; D is one dense vector."""
+    m = _Matrix.load(lines, dtype, index_bits)
+    v, kind = m.v, f"<{m.v.count} x i{index_bits}>"
+    first, last = shared_rows(m)
+
+    def add(i: str, mask: str, total: str) -> str:
+        columns = _indices(m, i, mask)
+        known = lines.let(f"icmp ult {kind} {columns}, {_full(m, m.words[C])}")
+        wrong = lines.let(f"and {v.mask} {mask}, {lines.let(f'xor {v.mask} {known}, splat (i1 true)')}")
+        stop_if(lines, lines.let(f"icmp ne i{v.count} {lines.let(f'bitcast {v.mask} {wrong} to i{v.count}')}, 0"))
+        places = lines.let(f"getelementptr {v.scalar}, ptr {m.words[D]}, {kind} {columns}")
+        return v.fma(load(v, dtype, m.words[VALUES], i, mask), _gather(v, places, mask), total)
+
+    def row(r: str) -> None:
+        begin, end = m.row(r)
+        every = "splat (i1 true)"
+        span = (begin, end, v.count)
+        i, (total,) = carry_loop(lines, v.type, span, (v.constant(0.0),), lambda i, sums: [add(i, every, sums[0])])
+        total = add(i, lanes_below(v, lines.let(f"sub i64 {end}, {i}")), total)
+        lines.do(f"store {v.scalar} {v.sum(total)}, ptr {m.at(Y, r, Y_PITCH, '0')}")
+
+    count_loop(lines, first, last, row)
+
+
+def _full(m: _Matrix, number: str) -> str:
+    """Return a vector of indices that is full of one number; int32 ones are never larger than that allows."""
+    lines, kind = m.v.lines, f"i{m.index_bits}"
+    short = number if m.index_bits == 64 else lines.let(f"trunc i64 {number} to i32")
+    vector = f"<{m.v.count} x {kind}>"
+    one = lines.let(f"insertelement {vector} poison, {kind} {short}, i32 0")
+    return lines.let(f"shufflevector {vector} {one}, {vector} poison, <{m.v.count} x i32> zeroinitializer")
+
+
+def _indices(m: _Matrix, i: str, mask: str) -> str:
+    lines, kind = m.v.lines, f"i{m.index_bits}"
+    vector, name = f"<{m.v.count} x {kind}>", f"@llvm.masked.load.v{m.v.count}{kind}.p0"
+    lines.declare(f"{vector} {name}(ptr, i32, {m.v.mask}, {vector})")
+    at = element(lines, m.words[COLUMNS], i, kind)
+    operands = f"ptr {at}, i32 {m.index_bits // 8}, {m.v.mask} {mask}, {vector} zeroinitializer"
+    return lines.let(f"call {vector} {name}({operands})")
+
+
+def _gather(v: Lanes, places: str, mask: str) -> str:
+    name, pointers = f"@llvm.masked.gather.{v.short}.v{v.count}p0", f"<{v.count} x ptr>"
+    v.lines.declare(f"{v.type} {name}({pointers}, i32, {v.mask}, {v.type})")
+    operands = f"{pointers} {places}, i32 {v.bits // 8}, {v.mask} {mask}, {v.type} zeroinitializer"
+    return v.lines.let(f"call {v.type} {name}({operands})")
+
+
+# -- sums in memory ----------------------------------------------------------------------------------------------------
+
+
+def _sum_up(m: _Matrix, taken: Callable[[str], Values], sums: Callable[[str], str], mask: str | None) -> None:
+    """Add values * taken(r) to the vectors at sums(column), for all elements of all rows r."""
+    lines, v = m.v.lines, m.v
+
+    def row(r: str) -> None:
+        begin, end = m.row(r)
+        vectors = taken(r)
+
+        def add(i: str) -> None:
+            at, value = sums(m.column(i)), m.value(i)
+            for q, one in enumerate(vectors):
+                place = str(q * v.count)
+                store(v, m.dtype, v.fma(value, one, load(v, m.dtype, at, place, mask)), at, place, mask)
+
+        count_loop(lines, begin, end, add)
+
+    count_loop(lines, "0", m.words[R], row)
+
+
+def _clear(m: _Matrix, sums: Callable[[str], str], vectors: int, mask: str | None) -> None:
+    def clear(c: str) -> None:
+        at = sums(c)
+        for q in range(vectors):
+            store(m.v, m.dtype, m.v.constant(0.0), at, str(q * m.v.count), mask)
+
+    count_loop(m.v.lines, "0", m.words[C], clear)
+
+
+def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
+    """Write the kernel `transposed`."""
+    m = _Matrix.load(lines, dtype, index_bits)
+    v = m.v
+    first, last = share(lines, m.words[N], v.count)
+
+    def tile(n: str, vectors: int, mask: str | None) -> None:
+        def taken(r: str) -> list[str]:
+            row = m.at(D, r, D_PITCH, n)
+            return [load(v, dtype, row, str(q * v.count), mask) for q in range(vectors)]
+
+        def sums(c: str) -> str:
+            return m.at(Y, c, Y_PITCH, n)
+
+        _clear(m, sums, vectors, mask)
+        _sum_up(m, taken, sums, mask)
+
+    tiles(v, first, last, TILE, tile)
+
+
+def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
+    """Write the kernel `scattered`; D and Y are one dense vector each."""
+    m = _Matrix.load(lines, dtype, index_bits)
+    kind = m.v.scalar
+
+    def clear(i: str, mask: str | None, _: Values) -> Values:
+        store(m.v, dtype, m.v.constant(0.0), m.words[Y], i, mask)
+        return ()
+
+    sweep(m.v, "0", m.words[C], clear)
+
+    def row(r: str) -> None:
+        begin, end = m.row(r)
+        taken = lines.let(f"load {kind}, ptr {element(lines, m.words[D], r, kind)}")
+
+        def add(i: str) -> None:
+            value = lines.let(f"load {kind}, ptr {element(lines, m.words[VALUES], i, kind)}")
+            at = element(lines, m.words[Y], m.column(i), kind)
+            more = lines.let(f"fmul {kind} {value}, {taken}")
+            total = lines.let(f"fadd {kind} {lines.let(f'load {kind}, ptr {at}')}, {more}")
+            lines.do(f"store {kind} {total}, ptr {at}")
+
+        count_loop(lines, begin, end, add)
+
+    count_loop(lines, "0", m.words[R], row)
+
+
+def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
+    """Write the kernel `from_left`; scratch memory holds `tile_floats` of R + C + 2 vectors for each thread."""
+    m = _Matrix.load(lines, dtype, index_bits)
+    v = m.v
+    first, last = share(lines, m.words[N], v.count)
+    extents = lines.let(f"add i64 {m.words[R]}, {m.words[C]}")
+    tall = lines.let(f"mul i64 {lines.let(f'add i64 {extents}, {2 * v.count}')}, {TILE * v.count}")
+    turned_D = element(lines, m.words[SCRATCH], lines.let(f"mul i64 %who, {tall}"), v.scalar)
+
+    def tile(n: str, vectors: int) -> None:
+        width = vectors * v.count
+        depth = lines.let(f"mul i64 {lines.let(f'add i64 {m.words[R]}, {v.count}')}, {width}")
+        turned_Y = element(lines, turned_D, depth, v.scalar)
+
+        def sums(c: str) -> str:
+            return element(lines, turned_Y, lines.let(f"mul i64 {c}, {width}"), v.scalar)
+
+        def taken(r: str) -> list[str]:
+            row = element(lines, turned_D, lines.let(f"mul i64 {r}, {width}"), v.scalar)
+            return [load(v, dtype, row, str(q * v.count), None) for q in range(vectors)]
+
+        def turn(q: str, word: int, pitch: int, tile: str, way: Callable[[_Matrix, Values, str, int], None]) -> None:
+            lane = lines.let(f"mul i64 {q}, {v.count}")
+            rows = _row_places(m, word, pitch, lines.let(f"add i64 {n}, {lane}"))
+            way(m, rows, element(lines, tile, lane, v.scalar), width)
+
+        count_loop(lines, "0", str(vectors), lambda q: turn(q, D, D_PITCH, turned_D, _turn_in))
+        _clear(m, sums, vectors, None)
+        _sum_up(m, taken, sums, None)
+        count_loop(lines, "0", str(vectors), lambda q: turn(q, Y, Y_PITCH, turned_Y, _turn_out))
+
+    # Lanes without a row of D take the last one, and write what it gives once more.
+    missing = lines.let(f"urem i64 {lines.let(f'sub i64 {first}, {last}')}, {v.count}")
+    tiles(v, first, lines.let(f"add i64 {last}, {missing}"), TILE, lambda n, vectors, _: tile(n, vectors), rest=False)
+
+
+def _row_places(m: _Matrix, word: int, pitch: int, n: str) -> list[str]:
+    """Return where rows n, n + 1 ... begin, as many as there are lanes; behind the last row comes the last again."""
+    lines = m.v.lines
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    last = lines.let(f"sub i64 {m.words[N]}, 1")
+    found: list[str] = []
+    for lane in range(m.v.count):
+        row = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'add i64 {n}, {lane}')}, i64 {last})")
+        found.append(m.at(word, row, pitch, "0"))
+    return found
+
+
+def _turn_in(m: _Matrix, rows: Values, tile: str, width: int) -> None:
+    """Write column r of some rows of D to line r of a tile, R of them and some of zeros; lines are `width` apart."""
+    v = m.v
+
+    def block(r: str, mask: str | None, _: Values) -> Values:
+        turned = transposed(v, [load(v, m.dtype, row, r, mask) for row in rows])
+        for lane, vector in enumerate(turned):
+            store(v, m.dtype, vector, _line(v, tile, r, lane, width), "0", None)
+        return ()
+
+    sweep(v, "0", m.words[R], block)
+
+
+def _turn_out(m: _Matrix, rows: Values, tile: str, width: int) -> None:
+    """Write line c of a tile to column c of some rows of Y, for all C lines."""
+    v = m.v
+
+    def block(c: str, mask: str | None, _: Values) -> Values:
+        lines_of_tile = [load(v, m.dtype, _line(v, tile, c, lane, width), "0", None) for lane in range(v.count)]
+        for row, vector in zip(rows, transposed(v, lines_of_tile), strict=True):
+            store(v, m.dtype, vector, row, c, mask)
+        return ()
+
+    sweep(v, "0", m.words[C], block)
+
+
+def _line(v: Lanes, tile: str, first: str, lane: int, width: int) -> str:
+    index = v.lines.let(f"mul i64 {v.lines.let(f'add i64 {first}, {lane}')}, {width}")
+    return element(v.lines, tile, index, v.scalar)
+
+
+def transposed(v: Lanes, vectors: Values) -> list[str]:
+    """Return the columns of a square of as many vectors as there are lanes: halves change places, then their halves.
+
+    In the step s, lane i of vector k and lane i + s of vector k - s change places where k has s and i has not.
+    """
+    found, step = list(vectors), 1
+    while step < v.count:
+        for k in range(v.count):
+            if k & step:
+                continue
+            a, b = found[k], found[k + step]
+            lanes = range(v.count)
+            low = [v.count + i - step if i & step else i for i in lanes]
+            high = [v.count + i if i & step else i + step for i in lanes]
+            found[k], found[k + step] = (_shuffled(v, a, b, chosen) for chosen in (low, high))
+        step *= 2
+    return found
+
+
+def _shuffled(v: Lanes, a: str, b: str, lanes: Sequence[int]) -> str:
+    chosen = f"<{v.count} x i32> <{', '.join(f'i32 {lane}' for lane in lanes)}>"
+    return v.lines.let(f"shufflevector {v.type} {a}, {v.type} {b}, {chosen}")

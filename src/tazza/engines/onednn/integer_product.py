@@ -1,0 +1,138 @@
+"""Products of 8-bit integers: oneDNN's matmul u8 x s8 -> s32 and s8 x s8 -> s32, exact where the processor allows.
+
+Letters: C = A B^T as in tensor/quantized/product.py. oneDNN wants signed weights. Where B is unsigned, B - 128 (the
+highest bit flipped) takes its place, and 128 times the sums of the rows of A are added to C.
+
+Without instructions that sum four products in 32 bits (VNNI), oneDNN sums two in 16 bits, which saturate: then this
+engine takes only factors that are small enough. Source: oneDNN, "Nuances of int8 computations".
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.device import current_context
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
+from tazza.engines.onednn.primitive import (
+    Attributes,
+    PrimitiveDescriptor,
+    argument_number,
+    describe,
+    with_openmp_threads,
+)
+from tazza.errors import UnsupportedError
+from tazza.runtime.native_code import processor
+from tazza.runtime.threads import thread_count
+from tazza.tensor import CPUPlace, DataType
+from tazza.tensor.quantized.factor import Factor
+from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
+
+Array: TypeAlias = npt.NDArray[Any]
+
+VNNI = "avx512_vnni"
+"""Processors that have such sums in narrower vectors only count as without: oneDNN 3.2 has no product for them."""
+MOST_16_BITS = 2**15 - 1
+SHIFT = 128
+PRODUCT_NS, UNPACKING_NS, CALL_NS = 0.0065, 0.15, 150_000
+"""What a product takes on one thread, an element that is unpacked, and the call, roughly."""
+
+
+class ByteProduct(IntegerProduct):
+    """Integers as bytes; planes of bits are unpacked first."""
+
+    def refusal(self, task: ProductTask) -> str | None:
+        """Return what does not fit, or why there is no library."""
+        if task.dtype != np.dtype(np.int32):
+            return f"sums may reach {task.bound}, and it sums in int32"
+        for name, factor in (("a", task.a), ("b", task.b)):
+            low, high = factor.limits
+            if low < -128 or high > (127 if low < 0 else 255):
+                return f"{name} has integers from {low} to {high}, which are no bytes"
+        reason = unavailable()
+        if reason is not None:
+            return reason
+        return self._inexact(task)
+
+    @staticmethod
+    def _inexact(task: ProductTask) -> str | None:
+        if processor().has(VNNI):
+            return None
+        # oneDNN makes a signed A unsigned by adding 128; an unsigned B is shifted here.
+        largest_a = 255 if task.a.signed else task.a.largest
+        largest_b = SHIFT if task.b.largest >= SHIFT else task.b.largest
+        pair = 2 * largest_a * largest_b
+        return f"this processor sums pairs in 16 bits, and {pair} > {MOST_16_BITS}" if pair > MOST_16_BITS else None
+
+    def estimate_ns(self, task: ProductTask) -> float:
+        """Return the time of the product, of unpacking and of the call."""
+        threads = thread_count()
+        m, n, k = task.sizes
+        moved = 0.05 * (m + n) * k + 0.5 * m * n
+        shift = m * k * 0.5 if task.b.limits[1] >= SHIFT else 0.0
+        return CALL_NS + (task.products * PRODUCT_NS + moved + task.unpacking_ns(UNPACKING_NS)) / threads + shift
+
+    def compute(self, task: ProductTask) -> Array:
+        """Run the primitive."""
+        A, B = _bytes(task.a), _bytes(task.b)
+        C = np.empty((task.a.rows, task.b.rows), np.int32)
+        if B.dtype == np.int8:
+            _multiply(task, A, B, C)
+            return C
+        _multiply(task, A, (B ^ np.uint8(SHIFT)).view(np.int8), C)
+        sums = A.sum(axis=0 if task.a.transposed else 1, dtype=np.int32)
+        return np.add(C, np.int32(SHIFT) * sums[:, None], out=C)
+
+
+INTEGER_PRODUCTS.register("onednn", ByteProduct(), help="oneDNN's matmul of bytes")
+
+
+def _bytes(factor: Factor) -> Array:
+    """Return the integers as they lie in the source, row-major: uint8 only where they do not fit into int8."""
+    x = factor.source if isinstance(factor.source, np.ndarray) else factor.source.integer_array()
+    return np.ascontiguousarray(x).view(np.int8 if factor.limits[1] < SHIFT else np.uint8)
+
+
+def _multiply(task: ProductTask, A: Array, B: Array, C: Array) -> None:
+    found = _describe(task.sizes, DataType.of(A), task.a.transposed, not task.b.transposed, thread_count())
+    addresses = {"src": A.ctypes.data, "weights": B.ctypes.data, "dst": C.ctypes.data}
+    context = current_context(CPUPlace())
+    if found.scratch_bytes:
+        addresses["scratchpad"] = context.scratch(found.scratch_bytes).address
+    memories = [(argument_number(name), _memory(found, name, address)) for name, address in addresses.items()]
+    block = ffi.new("dnnl_exec_arg_t[]", memories)
+    stream = context.resource("onednn stream", new_stream)
+    with with_openmp_threads(found.threads):
+        status = lib.dnnl_primitive_execute(found.primitive, stream, len(memories), block)
+    check(status, "matmul of bytes")
+
+
+@functools.lru_cache(maxsize=256)
+def _describe(
+    sizes: tuple[int, int, int], dtype: DataType, swapped_a: bool, swapped_b: bool, threads: int
+) -> PrimitiveDescriptor:
+    """Return what multiplies (M, K) by (K, N), where a swapped side lies as its transpose."""
+    del threads  # of the process: those of the primitive follow from it
+    m, n, k = sizes
+    a, b = _matrix((m, k), dtype, swapped_a), _matrix((k, n), DataType.INT8, swapped_b)
+    target = Descriptor.of((m, n), DataType.INT32)
+    try:
+        return describe("matmul", a, b, None, target, attributes=Attributes(), flops=2 * m * n * k)
+    except Unimplemented as error:
+        hint = "ask for another engine"
+        raise UnsupportedError(f"oneDNN cannot multiply {a} by {b}: {error.message}", hint=hint) from error
+
+
+def _matrix(dims: tuple[int, int], dtype: DataType, swapped: bool) -> Descriptor:
+    return Descriptor.of(dims[::-1], dtype).permute((1, 0)) if swapped else Descriptor.of(dims, dtype)
+
+
+def _memory(found: PrimitiveDescriptor, name: str, address: int) -> Any:
+    made = ffi.new("dnnl_memory_t *")
+    pointer = ffi.cast("void *", address)
+    check(lib.dnnl_memory_create(made, found.argument(name).handle, engine(), pointer), f"memory of argument {name}")
+    return ffi.gc(made[0], lib.dnnl_memory_destroy)

@@ -1,0 +1,135 @@
+"""oneDNN's matmul under the products of the tensor floor (tensor/product.py): float32 and bfloat16 with strides.
+
+alpha is a tensor of one element that a post-op multiplies by, so that all alphas share a primitive; beta is the scale
+of the post-op that adds what C held.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.device import current_context
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
+from tazza.engines.onednn.primitive import (
+    FPMATH,
+    Accumulate,
+    Attributes,
+    Binary,
+    PostOp,
+    PrimitiveDescriptor,
+    argument_number,
+    describe,
+    post_op,
+    with_openmp_threads,
+)
+from tazza.errors import UnavailableError
+from tazza.tensor import CPUPlace, DataType, Dim, Strided
+from tazza.tensor.product import PRODUCTS, Form, Multiply, ProductForm
+
+Array = NDArray[Any]
+TYPES = (DataType.FLOAT, DataType.BFLOAT16)
+
+LEAST_FLOPS = 1_000_000
+"""Below, NumPy's call is cheaper by more than the kernel could be faster."""
+
+
+@PRODUCTS.registering("onednn", help="oneDNN's matmul", priority=20)
+def matmul(form: ProductForm) -> Multiply | str:
+    """Return the kernel of a form, or why there is none."""
+    reason = unavailable()
+    if reason is not None:
+        return reason
+    if form.a.dtype not in TYPES:
+        return f"it takes {' and '.join(map(str, TYPES))} here, not {form.a.dtype}"
+    if form.flops < LEAST_FLOPS:
+        return f"{form.flops} operations < {LEAST_FLOPS}: NumPy is done before a call is put together"
+    try:
+        found = _describe(form)
+    except Unimplemented as error:
+        return error.message
+    if found.is_slow or (form.a.dtype is DataType.BFLOAT16 and not found.is_best):
+        return f"oneDNN has only code that is slower than NumPy's BLAS for it ({found.implementation})"
+    return _multiply(found, form.scaled)
+
+
+def _describe(form: ProductForm) -> PrimitiveDescriptor:
+    follow: list[PostOp] = []
+    rank = len(form.c.dims)
+    if form.scaled:
+        follow.append(Binary("binary_mul", Descriptor.of((1,) * rank)))
+    if form.beta != 0:
+        follow.append(Accumulate(form.beta))
+    operands = [_descriptor(one, rank) for one in (form.a, form.b, form.c)]
+    attributes = Attributes(tuple(follow), FPMATH.value)
+    return describe("matmul", operands[0], operands[1], None, operands[2], attributes=attributes, flops=form.flops)
+
+
+def _descriptor(form: Form, rank: int) -> Descriptor:
+    """Return the descriptor of an operand with as many axes as the result has.
+
+    Raises:
+        Unimplemented: elements are read twice or backwards.
+    """
+    missing = (1,) * (rank - len(form.dims))
+    dims, strides = Dim((*missing, *form.dims)), (*missing, *form.strides)
+    if any(extent > 1 and step <= 0 for step, extent in zip(strides, dims, strict=True)):
+        raise Unimplemented(f"strides {strides} of {dims} repeat elements or run backwards")
+    # The step of an extent of 1 is never taken, yet oneDNN goes by it: it looks for a side with step 1.
+    known = zip(strides, dims, dims.strides(), strict=True)
+    steps = [dense if extent == 1 else step for step, extent, dense in known]
+    if dims[-1] == 1:
+        steps[-1] = 1
+    elif dims[-2] == 1:
+        steps[-2] = dims[-1] if steps[-1] == 1 else 1
+    return Descriptor.of(dims, form.dtype, Strided(tuple(steps)))
+
+
+def _multiply(found: PrimitiveDescriptor, scaled: bool) -> Multiply:
+    names: list[str | int] = ["src", "weights", "dst", *([post_op(0)] if scaled else [])]
+    if found.scratch_bytes:
+        names.append("scratchpad")
+    own = _Blocks(found, tuple(names))
+
+    def multiply(a: Array, b: Array, c: Array, alpha: float) -> None:
+        reason = unavailable()
+        if reason is not None:
+            raise UnavailableError(f"engine 'onednn' is not available: {reason}")
+        factor = [np.array([alpha], np.float32)] if scaled else []
+        addresses = [array.ctypes.data for array in (a, b, c, *factor)]
+        context = current_context(CPUPlace())
+        if found.scratch_bytes:
+            addresses.append(context.scratch(found.scratch_bytes).address)
+        block = own.filled(addresses)
+        stream = context.resource("onednn stream", new_stream)
+        with with_openmp_threads(found.threads):
+            status = lib.dnnl_primitive_execute(found.primitive, stream, len(addresses), block)
+        check(status, "matmul")
+
+    return multiply
+
+
+class _Blocks(threading.local):
+    """The argument block of a primitive, one for each thread that runs it: its memory objects take new addresses."""
+
+    def __init__(self, found: PrimitiveDescriptor, names: tuple[str | int, ...]) -> None:
+        self._memories = [_memory(found.argument(name).handle) for name in names]
+        pairs = zip(map(argument_number, names), self._memories, strict=True)
+        self._block = ffi.new("dnnl_exec_arg_t[]", list(pairs))
+
+    def filled(self, addresses: Sequence[int]) -> Any:
+        """Return the block with these addresses, in the order of the names."""
+        for memory, address in zip(self._memories, addresses, strict=True):
+            lib.dnnl_memory_set_data_handle(memory, ffi.cast("void *", address))
+        return self._block
+
+
+def _memory(descriptor: Any) -> Any:
+    made = ffi.new("dnnl_memory_t *")
+    check(lib.dnnl_memory_create(made, descriptor, engine(), ffi.NULL), "memory of a product")
+    return ffi.gc(made[0], lib.dnnl_memory_destroy)

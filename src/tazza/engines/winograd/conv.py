@@ -1,0 +1,137 @@
+"""Convolution by Winograd's algorithm: Conv, Conv2D, and FusedConv with any epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tazza.device import Context
+from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
+from tazza.engines.jit.block import Scratch as ScratchWord
+from tazza.engines.jit.loop import compiled
+from tazza.engines.winograd.code import WORDS, Code
+from tazza.engines.winograd.filters import ENGINE, SOURCES, Filters
+from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.ops.conv import CONV, CONV2D, conv_window
+from tazza.ops.fused import FUSED_CONV, epilogue_of
+from tazza.runtime.flags import flag
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec, channels_last
+
+ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
+FASTER = 0.9
+"""It is taken where the model gives it less than this part of the direct algorithm's time."""
+
+
+def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
+    """Return the convolution as a problem, or why it is none for this engine."""
+    window, dims = conv_window(op, X.shape, W.shape)
+    last = op.order.upper() == "NHWC"
+    if window.rank != 2 or window.stride != (1, 1) or window.dilation != (1, 1) or op.group != 1:
+        return Unsupported("it takes two dimensions, stride 1, dilation 1 and one group")
+    if window.kernel not in ((3, 3), (5, 5)):
+        return Unsupported(f"it takes filters of 3 x 3 and 5 x 5, not of {window.kernel[0]} x {window.kernel[1]}")
+    N, *rest = X.shape
+    C, H, width = (rest[-1], *rest[:2]) if last else tuple(rest)
+    out = (int(dims[0] or 0), int(dims[1] or 0))
+    return Problem(N, C, W.shape[0], window.kernel[0], (H, width), out, (window.head[0], window.head[1]))
+
+
+def named_here(op: OpView) -> bool:
+    """Whether the operator names this engine."""
+    return ENGINE in op.definition.engine.lower().split(",")
+
+
+def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
+    """Return how to do it; or that the direct algorithm is faster, unless the operator names this engine."""
+    threads = thread_count()
+    tiling = best_tiling(problem, threads)
+    assert tiling is not None, "its filters have one of the sizes"
+    if named_here(op):
+        return tiling
+    if not ENABLED.value:
+        return Unsupported("the flag winograd is off")
+    own, direct = tiling.cycles, problem.direct_cycles(threads)
+    if own > FASTER * direct:
+        return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")
+    return tiling
+
+
+def image_steps(spec: TensorSpec, last: bool) -> tuple[int, int, int]:
+    """Return the steps from image to image, row to row and pixel to pixel of a channels-last image, in elements."""
+    _, *extents = spec.shape
+    H, W, C = extents if last else (*extents[1:], extents[0])
+    return H * W * C, W * C, C
+
+
+def image_layout(spec: TensorSpec, last: bool) -> Layout:
+    """Return the layout of an image whose channels are dense."""
+    return ROW_MAJOR if last else channels_last(spec.shape)
+
+
+def launch(
+    tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, letters: Sequence[Word]
+) -> BlockLaunch:
+    """Return the launch; `letters` are X, U, b (0: none), Y and the S."""
+    problem = tiling.problem
+    down, across = tiling.across
+    source, filters, bias, target, *operands = letters
+    words: dict[str, Word] = {
+        "threads": min(tiling.threads, tiling.blocks * tiling.slices),
+        **{"X": source, "U": filters, "b": bias, "Y": target, "scratch": ScratchWord()},
+        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
+        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K},
+        **{"top": problem.pads[0], "left": problem.pads[1]},
+        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles},
+        **dict(zip(("x_image", "x_row", "x_pixel"), image_steps(X, last), strict=True)),
+        **dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True)),
+        **{"block_rows": tiling.block_rows, "slice_panels": tiling.slice_panels, "slices": tiling.slices},
+        "scratch_floats": tiling.scratch_floats,
+    }
+    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    block = (*(words[name] for name in WORDS), *operands)
+    return BlockLaunch(address, block, 4 * tiling.scratch_floats * tiling.threads)
+
+
+def prepare_conv(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Y = epilogue(conv(X, W, b), S ...)."""
+    del context
+    X, W, Y = inputs[0], inputs[1], outputs[0]
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    assert isinstance(X, TensorSpec)
+    assert isinstance(W, TensorSpec)
+    assert isinstance(Y, TensorSpec), "all_float32 has checked that"
+    if Y.size == 0 or X.size == 0:
+        return Unsupported("there is nothing to compute")
+    problem = find_problem(op, X, W)
+    if isinstance(problem, Unsupported):
+        return problem
+    last = op.order.upper() == "NHWC"
+    if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
+        return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
+    tiling = choose(op, problem)
+    if isinstance(tiling, Unsupported):
+        return tiling
+    fused = op.type == FUSED_CONV.type
+    operands = op.operands if fused else 0
+    with_bias = "b" in op.input_slots
+    code = Code(tiling.algorithm, tiling.rows, with_bias, epilogue_of(op) if fused else None, operands)
+    layout = image_layout(X, last)
+    letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
+    made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
+    form = Filters(tiling.algorithm.m, problem.r, problem.C, problem.K, last).layout()
+    layouts = {"X": layout, "W": form, "Y": image_layout(Y, last)}
+    return LaidOut(made, layouts | ({"S": image_layout(Y, last)} if operands else {}))
+
+
+def accepts_images(letter: str, spec: Spec) -> bool:
+    """Take what is strided; the launch names the layouts that it reads."""
+    del letter
+    return not isinstance(spec, TensorSpec) or isinstance(spec.layout, Strided)
+
+
+for _schema in (CONV, CONV2D, FUSED_CONV):
+    launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)

@@ -1,0 +1,141 @@
+"""Gradients of a convolution by Winograd's algorithm: dX, dW and db.
+
+    dX = conv(dY, W turned by 180 degrees with its channels exchanged), with pads of r - 1 - pad
+
+Where dW is not worth it, the next engine that has it computes dW and db.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tazza.device import Context
+from tazza.engines.jit.block import Slot, all_float32
+from tazza.engines.winograd.code import Code
+from tazza.engines.winograd.conv import (
+    ENABLED,
+    FASTER,
+    accepts_images,
+    choose,
+    find_problem,
+    image_layout,
+    image_steps,
+    launch,
+    named_here,
+)
+from tazza.engines.winograd.filters import ENGINE, Filters, filter_steps
+from tazza.engines.winograd.tiling import Problem
+from tazza.engines.winograd.weights import best_weights_tiling, weights_launch
+from tazza.errors import UnsupportedError
+from tazza.operator import Call, Chain, LaidOut, Launch, Operands, OpView, Spec, Unsupported, launcher, rank_engines
+from tazza.operator.choice import choose_kernel
+from tazza.ops.conv import CONV2D_GRADIENT, CONV_GRADIENT
+from tazza.proto import OperatorDef
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Two launches, one after the other, that share scratch memory."""
+
+    first: Launch
+    second: Launch
+
+    @property
+    def scratch_bytes(self) -> int:
+        """That of the greedier one."""
+        return max(self.first.scratch_bytes, self.second.scratch_bytes)
+
+    def bind(self, operands: Operands) -> Call:
+        """Return both calls as one."""
+        return Chain((self.first.bind(operands), self.second.bind(operands)))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The launch for some of the gradients, and the layouts that it asked for."""
+
+    launch: Launch
+    layouts: dict[str, Layout]
+
+
+def transposed(problem: Problem) -> Problem:
+    """Return the convolution that gives dX from dY."""
+    top, left = (problem.r - 1 - pad for pad in problem.pads)
+    return Problem(problem.N, problem.K, problem.C, problem.r, problem.out, problem.image, (top, left))
+
+
+def own_weights(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> Part | Unsupported:
+    """Return the launch of this engine for dW and db, or that the direct algorithm is as fast."""
+    tiling = best_weights_tiling(problem, thread_count())
+    if not named_here(op) and (not ENABLED.value or tiling.cycles > FASTER * tiling.direct_cycles):
+        return Unsupported("the direct algorithm is as fast for dW, or the flag winograd is off")
+    last = op.order.upper() == "NHWC"
+    X, dY, dW = specs["X"], specs["dY"], specs["dW"]
+    layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
+    steps = image_steps(X, last), image_steps(dY, last), filter_steps(dW, layout, last=last)
+    made = weights_launch(tiling, steps, bias="db" in specs)
+    return Part(made, {"X": image_layout(X, last), "dY": image_layout(dY, last), "dW": layout})
+
+
+def others_weights(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Part | Unsupported:
+    """Return the launch of another engine for dW and db alone."""
+    alone = OperatorDef()
+    alone.CopyFrom(op.definition)
+    alone.engine = ""
+    del alone.output[:]
+    kept = [i for i, letter in enumerate(op.output_slots) if letter != "dX"]
+    alone.output.extend(op.definition.output[i] for i in kept)
+    ranking = [one for one in rank_engines(op.type, context.place.kind, "") if one.engine != ENGINE]
+    try:
+        found = choose_kernel(op.schema.view(alone), ranking, context, inputs, [outputs[i] for i in kept])
+    except UnsupportedError as error:
+        return Unsupported(f"dW alone is computed by no other engine: {error.hint}")
+    return Part(found.launch, dict(found.layouts))
+
+
+def prepare_conv_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """DX, dW and db."""
+    if not all_float32(*inputs, *outputs) or any(cast("TensorSpec", spec).size == 0 for spec in inputs):
+        return Unsupported("it computes in float32, and something")
+    letters = (*op.input_slots, *op.output_slots)
+    specs = {letter: cast("TensorSpec", spec) for letter, spec in zip(letters, (*inputs, *outputs), strict=True)}
+    problem = find_problem(op, specs["X"], specs["W"])
+    if isinstance(problem, Unsupported):
+        return problem
+    first = own_weights(op, problem, specs)
+    if "dX" not in specs:
+        return first if isinstance(first, Unsupported) else LaidOut(first.launch, first.layouts)
+    layout = image_layout(specs["dY"], op.order.upper() == "NHWC")
+    second = input_gradient(op, transposed(problem), specs)
+    if isinstance(second, Unsupported):
+        return second
+    if isinstance(first, Unsupported):
+        first = others_weights(op, context, [*inputs[:2], replace(specs["dY"], layout=layout)], outputs)
+    if isinstance(first, Unsupported):
+        return first
+    if first.layouts.get("dY", layout) != layout:
+        return Unsupported("no other engine computes dW from channels-last images")
+    return LaidOut(Both(first.launch, second.launch), {**first.layouts, **second.layouts})
+
+
+def input_gradient(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> Part | Unsupported:
+    """Return the launch for dX, or that the direct algorithm is as fast; `problem` is the one from dY to dX."""
+    tiling = choose(op, problem)
+    if isinstance(tiling, Unsupported):
+        return tiling
+    last = op.order.upper() == "NHWC"
+    dY, dX = specs["dY"], specs["dX"]
+    code = Code(tiling.algorithm, tiling.rows, bias=False, epilogue=None, operands=0)
+    made = launch(tiling, code, dY, dX, last, (Slot("dY"), Slot("W"), 0, Slot("dX")))
+    form = Filters(tiling.algorithm.m, problem.r, problem.C, problem.K, last, turned=True).layout()
+    return Part(made, {"W": form, "dY": image_layout(dY, last), "dX": image_layout(dX, last)})
+
+
+for _schema in (CONV_GRADIENT, CONV2D_GRADIENT):
+    launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv_gradient)

@@ -1,0 +1,145 @@
+"""Filters as Winograd's algorithm reads them: U = G W G^T in panels, and the kernel of Copy that makes them of W."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from tazza.device import Context
+from tazza.engines.jit.block import BlockLaunch, Slot, all_float32
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.loop import compiled, count_loop, lanes_below, lanes_of, share, store
+from tazza.engines.jit.rows import element
+from tazza.engines.winograd.algorithm import Algorithm, algorithm
+from tazza.engines.winograd.transform import apply_twice
+from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.copy import COPY
+from tazza.runtime.native_code import processor, source_digest
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, Opaque, Strided, TensorSpec
+
+ENGINE = "winograd"
+SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What an opaque layout of this engine holds: U[x][panel][c][2 L] of W (K, C, r, r), C and K filled up with 0.
+
+    `last` says that the blob's shape is (K, r, r, C). `turned` filters are those that give dX of dY: input and output
+    channels change places, and the taps are turned by 180 degrees.
+    """
+
+    m: int
+    r: int
+    C: int
+    K: int
+    last: bool
+    turned: bool = False
+
+    def layout(self) -> Opaque:
+        """Return the layout; blobs are never kept in it."""
+        L = processor().vector_bytes // 4
+        floats = (self.m + self.r - 1) ** 2 * -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L
+        return Opaque(ENGINE, self, 4 * floats, derived=True)
+
+
+@launcher(COPY, engine=ENGINE)
+def prepare_filters(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Launch | Unsupported:
+    """Transform filters; other copies are left to other engines."""
+    del op, context
+    W, U = inputs[0], outputs[0]
+    assert isinstance(W, TensorSpec)
+    assert isinstance(U, TensorSpec), "inference has checked that"
+    if not isinstance(U.layout, Opaque) or not isinstance(U.layout.descriptor, Filters):
+        return Unsupported("it copies nothing but filters into the form that it reads")
+    if not isinstance(W.layout, Strided) or not all_float32(W):
+        return Unsupported(f"it transforms strided filters of float32, not {W}")
+    form = U.layout.descriptor
+    k, c, y, x = filter_steps(W, W.layout, last=form.last)
+    origin = 0
+    if form.turned:
+        k, c = c, k
+        origin, y, x = (form.r - 1) * (y + x), -y, -x
+    address = compiled(f"winograd filters {form.m} {form.r}", _Code(form).write, sources=SOURCES)
+    words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, origin, k, c, y, x)
+    return LaidOut(BlockLaunch(address, words), {"Y": U.layout})
+
+
+def filter_steps(W: TensorSpec, layout: Strided, *, last: bool) -> tuple[int, int, int, int]:
+    """Return the steps of k, c, y and x in filters of shape (K, C, r, r), or (K, r, r, C) with channels last."""
+    k, *rest = layout.steps(W.shape)
+    y, x, c = rest if last else (*rest[1:], rest[0])
+    return k, c, y, x
+
+
+@dataclass(frozen=True)
+class _Code:
+    """The code for one algorithm: threads share the channels c of all panels."""
+
+    form: Filters
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return algorithm(self.form.m, self.form.r)
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        v = lanes_of(lines)
+        W, U = (lines.load_pointer("%block", i) for i in (1, 2))
+        C, K, origin, k_step, c_step, y_step, x_step = (lines.load_word("%block", 3 + i) for i in range(7))
+        depth = _rounded(lines, C, v.count)
+        panels = lines.let(f"udiv i64 {_rounded(lines, K, 2 * v.count)}, {2 * v.count}")
+        matrix = lines.let(f"mul i64 {lines.let(f'mul i64 {panels}, {depth}')}, {2 * v.count}")
+        start = element(lines, W, origin)
+        first, last = share(lines, lines.let(f"mul i64 {panels}, {depth}"))
+
+        def row(i: str) -> None:
+            c = lines.let(f"urem i64 {i}, {depth}")
+            panel = lines.let(f"udiv i64 {i}, {depth}")
+            there = lines.let(f"icmp slt i64 {c}, {C}")
+            for half in range(2):
+                k = lines.let(f"add i64 {lines.let(f'mul i64 {panel}, {2 * v.count}')}, {half * v.count}")
+                left = lines.let(f"select i1 {there}, i64 {lines.let(f'sub i64 {K}, {k}')}, i64 0")
+                mask = lanes_below(v, left)
+                at = lines.let(f"add i64 {lines.let(f'mul i64 {k}, {k_step}')}, {lines.let(f'mul i64 {c}, {c_step}')}")
+                taps = [
+                    [gather(v, element(lines, start, at), k_step, (y, y_step), (x, x_step), mask) for x in range(r)]
+                    for y in range(r)
+                ]
+                place = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {2 * v.count}')}, {half * v.count}")
+                for number, value in enumerate(chain(*apply_twice(v, self.algorithm.filters, taps))):
+                    index = lines.let(f"add i64 {lines.let(f'mul i64 {matrix}, {number}')}, {place}")
+                    store(v, DataType.FLOAT, value, U, index, None)
+
+        r = self.form.r
+        count_loop(lines, first, last, row)
+
+
+def _rounded(lines: Lines, count: str, unit: int) -> str:
+    """Return the next multiple of a power of two."""
+    return lines.let(f"and i64 {lines.let(f'add i64 {count}, {unit - 1}')}, {-unit}")
+
+
+def gather(v: Lanes, start: str, step: str, down: tuple[int, str], across: tuple[int, str], mask: str) -> str:
+    """Return every `step`th element from tap (y, x) of a filter on; lanes outside of the mask are 0."""
+    lines = v.lines
+    offset = lines.let(f"add i64 {_times(lines, *down)}, {_times(lines, *across)}")
+    base = element(lines, start, offset)
+    numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
+    kind = f"<{v.count} x i64>"
+    one = lines.let(f"insertelement {kind} poison, i64 {step}, i32 0")
+    steps = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
+    places = lines.let(f"getelementptr float, ptr {base}, {kind} {lines.let(f'mul {kind} {steps}, {numbers}')}")
+    name = f"@llvm.masked.gather.v{v.count}f32.v{v.count}p0"
+    lines.declare(f"{v.type} {name}(<{v.count} x ptr>, i32, {v.mask}, {v.type})")
+    operands = f"<{v.count} x ptr> {places}, i32 4, {v.mask} {mask}, {v.type} zeroinitializer"
+    return lines.let(f"call {v.type} {name}({operands})")
+
+
+def _times(lines: Lines, count: int, step: str) -> str:
+    return lines.let(f"mul i64 {step}, {count}")

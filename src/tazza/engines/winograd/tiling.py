@@ -1,0 +1,160 @@
+"""How a convolution is cut into tiles, blocks and slices, and how long that takes: a model, in cycles of one core.
+
+The constants were measured once, on a processor with AVX-512; what counts is the relation of the two algorithms.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
+from tazza.engines.winograd.writer import GAP
+from tazza.runtime.native_code import processor
+
+ROWS = {64: (14, 12, 10, 8), 32: (6,), 16: (6,)}
+"""Bytes of a vector -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
+L2_BYTES = 1 << 20
+"""The cache of a core: what a thread uses again and again should fit in."""
+TRANSFORM_CYCLES = {(2, 3): (170, 130), (4, 3): (700, 400), (2, 5): (700, 250), (4, 5): (1200, 900)}
+"""(m, r) -> of one tile and one vector of channels: into V, out of M."""
+PRODUCT_SHARE, DIRECT_SHARE = 0.85, 0.87
+"""Parts of the floating-point rate that the products, and the direct algorithm, reach."""
+MEMORY_BYTES, CACHE_BYTES = 5.0, 8.0
+"""Bytes per cycle: from memory for all cores together, and from the last cache for each core."""
+ITEM_CYCLES = 3000
+BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Register tiles in a block that are tried."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution of stride 1: Y (N, oH, oW, K) from X (N, H, W, C) with r x r filters."""
+
+    N: int
+    C: int
+    K: int
+    r: int
+    image: tuple[int, int]
+    out: tuple[int, int]
+    pads: tuple[int, int]
+
+    @property
+    def flops(self) -> int:
+        """Those of the direct algorithm."""
+        return 2 * self.N * math.prod(self.out) * self.K * self.C * self.r**2
+
+    def direct_cycles(self, threads: int) -> float:
+        """Return what the direct algorithm takes: bringing in the filters, and computing."""
+        lanes = processor().vector_bytes // 4
+        filters = 4 * self.C * self.K * self.r**2
+        return filters / MEMORY_BYTES + self.flops / (4 * lanes * DIRECT_SHARE * threads)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How Winograd's algorithm goes about a problem; words as in `code`."""
+
+    problem: Problem
+    algorithm: Algorithm
+    rows: int
+    block_rows: int
+    slices: int
+    threads: int
+
+    @property
+    def across(self) -> tuple[int, int]:
+        """Tiles down and across an image."""
+        down, across = (-(-extent // self.algorithm.m) for extent in self.problem.out)
+        return down, across
+
+    @property
+    def tiles(self) -> int:
+        """T."""
+        return self.problem.N * math.prod(self.across)
+
+    @property
+    def lanes(self) -> int:
+        """L."""
+        return processor().vector_bytes // 4
+
+    @property
+    def groups(self) -> int:
+        """Vectors of input channels."""
+        return -(-self.problem.C // self.lanes)
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels."""
+        return -(-self.problem.K // (2 * self.lanes))
+
+    @property
+    def slice_panels(self) -> int:
+        """Panels of a slice."""
+        return -(-self.panels // self.slices)
+
+    @property
+    def scratch_floats(self) -> int:
+        """V and M of one thread, and what keeps those of two apart."""
+        tiles = self.rows * self.block_rows
+        channels = self.groups * self.lanes + self.slice_panels * 2 * self.lanes
+        return self.algorithm.a**2 * (tiles * channels + 2 * GAP) + 64
+
+    @property
+    def filter_bytes(self) -> int:
+        """U."""
+        return 4 * self.algorithm.a**2 * self.groups * self.lanes * self.panels * 2 * self.lanes
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of tiles there are."""
+        return -(-self.tiles // (self.rows * self.block_rows))
+
+    @property
+    def has_full_block(self) -> bool:
+        """Whether there are tiles for every register tile of a block."""
+        return self.tiles > self.rows * (self.block_rows - 1)
+
+    @property
+    def cycles(self) -> float:
+        """What it takes: computing, bringing in the filters, and what the caches cannot keep."""
+        items = self.blocks * self.slices
+        turns = -(-items // self.threads)  # the last turn may leave threads idle
+        return self.filter_bytes / MEMORY_BYTES + turns * self._item_cycles + (turns - 1) * self._again_cycles
+
+    @property
+    def _item_cycles(self) -> float:
+        """One block and slice, with filters at hand."""
+        into, out = TRANSFORM_CYCLES[self.algorithm.m, self.algorithm.r]
+        tiles = min(self.rows * self.block_rows, self.tiles)
+        products = self.filter_bytes / 4 / self.slices * 2 * self.rows * self.block_rows
+        vectors = -(-self.problem.K // self.lanes) / self.slices
+        compute = products / (4 * self.lanes * PRODUCT_SHARE) + tiles * (self.groups * into + vectors * out)
+        own = 4 * self.scratch_floats
+        return ITEM_CYCLES + compute + (2 * own / CACHE_BYTES if own > 0.75 * L2_BYTES else 0)
+
+    @property
+    def _again_cycles(self) -> float:
+        """Bringing in the filters of a slice once more."""
+        own, filters = 4 * self.scratch_floats, self.filter_bytes / self.slices
+        return filters / CACHE_BYTES if own + filters > L2_BYTES else 0
+
+
+@functools.lru_cache(maxsize=1024)
+def best_tiling(problem: Problem, threads: int) -> Tiling | None:
+    """Return the fastest way by Winograd's algorithm; None where r is a size that it is not made for.
+
+    Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
+    filters of that slice alone. Many are cut into blocks that stay in the cache.
+    """
+    found = [
+        Tiling(problem, algorithm(m, r), rows, block_rows, slices, threads)
+        for m, r in FORMS
+        if r == problem.r
+        for rows in ROWS[processor().vector_bytes]
+        for block_rows in BLOCK_ROWS
+        for slices in {1, threads}
+    ]
+    fit = [one for one in found if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block)]
+    return min(fit, key=lambda tiling: tiling.cycles, default=None)

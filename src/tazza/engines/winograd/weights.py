@@ -1,0 +1,118 @@
+"""The gradient of filters by Winograd's algorithm: how it is cut into blocks, what it costs, and its launch."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from tazza.engines.jit.block import BlockLaunch, Slot, Word
+from tazza.engines.jit.block import Scratch as ScratchWord
+from tazza.engines.jit.loop import compiled
+from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
+from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
+from tazza.engines.winograd.weights_code import WORDS, WeightsCode
+from tazza.engines.winograd.writer import GAP
+from tazza.runtime.native_code import processor, source_digest
+
+SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
+LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 12 << 20
+"""What V and Z of a block may take: as much as U, all of which every block reads and writes, within these bounds."""
+PRODUCT_SHARE, DIRECT_SHARE = 0.6, 0.55
+"""Parts of the floating-point rate that the products, and the direct algorithm, reach."""
+
+
+@dataclass(frozen=True)
+class WeightsTiling:
+    """How the gradient of the filters of a problem is computed, with tiles of m x m outputs."""
+
+    problem: Problem
+    m: int
+    threads: int
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """F(r, m): the outputs of this correlation are the taps."""
+        return algorithm(self.problem.r, self.m)
+
+    @property
+    def across(self) -> tuple[int, int]:
+        """Tiles down and across an image."""
+        down, across = (-(-extent // self.m) for extent in self.problem.out)
+        return down, across
+
+    @property
+    def tiles(self) -> int:
+        """T."""
+        return self.problem.N * math.prod(self.across)
+
+    @property
+    def lanes(self) -> int:
+        """L."""
+        return processor().vector_bytes // 4
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """C and K, filled up to whole vectors and panels."""
+        L = self.lanes
+        return -(-self.problem.C // L) * L, -(-self.problem.K // (2 * L)) * 2 * L
+
+    @property
+    def block(self) -> int:
+        """Tiles of a block."""
+        C, K = self.channels
+        number = 4 * self.algorithm.a**2
+        limit = min(max(number * C * K, LEAST_BLOCK_BYTES), MOST_BLOCK_BYTES)
+        return max(16, min(self.tiles, limit // (number * (C + K))))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """V, Z and U of all threads."""
+        C, K = self.channels
+        return 4 * self.algorithm.a**2 * (self.block * (C + K) + C * K + 2 * GAP) + 256
+
+    @property
+    def cycles(self) -> float:
+        """What it takes."""
+        into, _ = TRANSFORM_CYCLES[self.m, self.problem.r]
+        C, K = self.channels
+        products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * self.lanes * PRODUCT_SHARE)
+        transforms = self.tiles * (C + K) / self.lanes * into
+        sums = -(-self.tiles // self.block) * 8 * self.algorithm.a**2 * C * K / CACHE_BYTES
+        return (products + transforms + sums) / self.threads
+
+    @property
+    def direct_cycles(self) -> float:
+        """What the direct algorithm takes."""
+        return self.problem.flops / (4 * self.lanes * DIRECT_SHARE * self.threads)
+
+
+@functools.lru_cache(maxsize=1024)
+def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
+    """Return the fastest way by Winograd's algorithm."""
+    return min(
+        (WeightsTiling(problem, m, threads) for m, r in FORMS if r == problem.r), key=lambda tiling: tiling.cycles
+    )
+
+
+def weights_launch(
+    tiling: WeightsTiling, steps: tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, ...]], *, bias: bool
+) -> BlockLaunch:
+    """Return the launch for letters X, dY, dW and db; `steps` of X and dY (image, row, pixel), of dW (k, c, y, x)."""
+    problem, (down, across) = tiling.problem, tiling.across
+    code = WeightsCode(tiling.algorithm, bias)
+    words: dict[str, Word] = {
+        "threads": tiling.threads,
+        **{letter: Slot(letter) for letter in ("X", "dY", "dW")},
+        **{"db": Slot("db") if bias else 0, "scratch": ScratchWord()},
+        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
+        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K, "N": problem.N},
+        **{"top": problem.pads[0], "left": problem.pads[1]},
+        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles, "block": tiling.block},
+        **dict(zip(("x_image", "x_row", "x_pixel"), steps[0], strict=True)),
+        **dict(zip(("y_image", "y_row", "y_pixel"), steps[1], strict=True)),
+        **dict(zip(("w_k", "w_c", "w_y", "w_x"), steps[2], strict=True)),
+    }
+    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    return BlockLaunch(address, tuple(words[name] for name in WORDS), tiling.scratch_bytes)

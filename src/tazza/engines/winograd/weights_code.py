@@ -1,0 +1,222 @@
+"""The machine code of the gradient of filters by Winograd's algorithm, for channels-last images.
+
+dW is itself a correlation: of X with dY as the filter. For tiles of m x m outputs and a x a inputs, with A^T, G and B^T
+of F(r, m),
+
+    V[x][c / L][tile][L] = B^T X B      Z[x][k / L][tile][L] = G dY G^T       all threads, for a block of tiles
+    U[x][c][k]          += V[x]^T Z[x]    summed over the tiles                 each thread some x, c and k
+    dW[k, c]             = A^T U A                                              once, at the end
+
+Threads wait for each other between the steps. U is kept as register tiles: ROWS channels c by 2 vectors of k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.engines.jit.rows import element
+from tazza.engines.winograd.algorithm import Algorithm
+from tazza.engines.winograd.transform import apply_twice
+from tazza.engines.winograd.writer import FLOAT, GAP, Writer
+
+ROWS = 8
+"""Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
+ADDRESSES = ("X", "dY", "dW", "db", "scratch")
+WORDS = (
+    "threads",
+    *ADDRESSES,
+    *("H", "W", "C", "oH", "oW", "K", "N"),
+    *("top", "left", "tiles_down", "tiles_across", "tiles", "block"),
+    *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
+    *("w_k", "w_c", "w_y", "w_x"),
+)
+"""Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements."""
+
+
+@dataclass(frozen=True)
+class WeightsCode:
+    """What tells the code of one kernel from that of another; `algorithm` is F(r, m)."""
+
+    algorithm: Algorithm
+    bias: bool
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"winograd weights {self.algorithm.m} {self.algorithm.r} {self.bias}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        _Writer(self, lines).write()
+
+
+class _Writer(Writer):
+    """Writes one kernel."""
+
+    def __init__(self, code: WeightsCode, lines: Lines) -> None:
+        super().__init__(lines, WORDS, ADDRESSES)
+        w, L = self.w, self.v.count
+        self.code = code
+        self.rows = min(ROWS, L)
+        self.products = code.algorithm.a**2
+        groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
+        self.c_tiles, self.k_tiles = self.mul(groups, L // self.rows), vectors
+        self.piece = self.mul(w["block"], L)
+        self.v_matrix = self.add(self.mul(groups, self.piece), GAP)
+        self.z_matrix = self.add(self.mul(self.mul(vectors, 2), self.piece), GAP)
+        self.V = w["scratch"]
+        self.Z = element(lines, self.V, self.mul(self.v_matrix, self.products))
+        self.U = element(lines, self.Z, self.mul(self.z_matrix, self.products))
+        lines.declare("void @GOMP_barrier()")
+
+    def wait(self) -> None:
+        """Let all threads come here."""
+        self.lines.do("call void @GOMP_barrier()")
+
+    def write(self) -> None:
+        w, v, lines = self.w, self.v, self.lines
+        first, last = share(lines, self.mul(self.mul(self.c_tiles, self.k_tiles), self.products))
+        size = 2 * self.rows
+
+        def clear(unit: str) -> None:
+            for i in range(size):
+                self.put(v.constant(0.0), element(lines, self.U, self.mul(unit, size * v.count)), str(i * v.count))
+
+        def block(i: str) -> None:
+            begin = self.mul(i, w["block"])
+            count = self.least(self.sub(w["tiles"], begin), w["block"])
+            start, end = share(lines, count)
+            self.transform(self.add(begin, start), start, self.sub(end, start))
+            self.wait()
+            count_loop(lines, first, last, lambda unit: self.multiply(unit, count))
+            self.wait()
+
+        count_loop(lines, first, last, clear)
+        count_loop(lines, "0", self.pieces(w["tiles"], w["block"]), block)
+        start, end = share(lines, self.mul(self.c_tiles, self.k_tiles))
+        count_loop(lines, start, end, self.finish)
+        if self.code.bias:
+            self.bias()
+
+    def transform(self, begin: str, place: str, count: str) -> None:
+        """Write V and Z for tiles begin, begin + 1 ..., at `place` and behind it."""
+        w, plan = self.w, self.code.algorithm
+        m = plan.r
+
+        def tile(i: str, image: str, row: str, column: str) -> None:
+            where = self.mul(self.add(place, i), self.v.count)
+
+            y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
+            edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
+            keep = self.keeper(self.V, self.v_matrix, where)
+            self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
+            edges = self.inside(row, m, w["oH"]), self.inside(column, m, w["oW"])
+            keep = self.keeper(self.Z, self.z_matrix, where)
+            self.transform_tile(self.at(w["dY"], "y", image, row, column), "y", edges, w["K"], plan.filters, keep)
+
+        self.each_tile(begin, count, m, tile)
+
+    def keeper(self, pointer: str, matrix: str, where: str) -> Callable[[str, int, str], None]:
+        """Return what writes vectors of a tile, at `where` in its piece, to V or Z."""
+
+        def keep(group: str, number: int, value: str) -> None:
+            within = self.add(self.mul(group, self.piece), where)
+            self.put(value, pointer, self.add(self.mul(matrix, number), within))
+
+        return keep
+
+    def multiply(self, unit: str, count: str) -> None:
+        """Add the products of a block of tiles to one register tile of U."""
+        v, L = self.v, self.v.count
+        tiles = self.mul(self.c_tiles, self.k_tiles)
+        number, tile = self.div(unit, tiles), self.rem(unit, tiles)
+        c, k = self.div(tile, self.k_tiles), self.rem(tile, self.k_tiles)
+        group, part = self.div(c, L // self.rows), self.mul(self.rem(c, L // self.rows), self.rows)
+        at = self.add(self.mul(number, self.v_matrix), self.mul(group, self.piece))
+        V = element(self.lines, self.V, self.add(at, part))
+        Z = [
+            element(
+                self.lines,
+                self.Z,
+                self.add(self.mul(number, self.z_matrix), self.mul(self.add(self.mul(k, 2), half), self.piece)),
+            )
+            for half in range(2)
+        ]
+        U = element(self.lines, self.U, self.mul(unit, 2 * self.rows * L))
+
+        def add(t: str, sums: Sequence[str]) -> Sequence[str]:
+            at = self.mul(t, L)
+            pair = [load(v, FLOAT, one, at, None) for one in Z]
+            pixel = element(self.lines, V, at)
+            found: list[str] = []
+            for r in range(self.rows):
+                one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
+                found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
+            return found
+
+        starts = [load(v, FLOAT, U, str(i * L), None) for i in range(2 * self.rows)]
+        for i, value in enumerate(carry_loop(v, "0", count, starts, add)):
+            self.put(value, U, str(i * L))
+
+    def finish(self, tile: str) -> None:
+        """Write dW for one register tile of channels."""
+        w, v, a = self.w, self.v, self.code.algorithm.a
+        c = self.mul(self.div(tile, self.k_tiles), self.rows)
+        k = self.mul(self.rem(tile, self.k_tiles), self.panel)
+        size = 2 * self.rows * v.count
+        matrix = self.mul(self.mul(self.c_tiles, self.k_tiles), size)
+        U = element(self.lines, self.U, self.mul(tile, size))
+
+        def channel(r: str) -> None:
+            channel = self.add(c, r)
+            there = self.lines.let(f"icmp slt i64 {channel}, {w['C']}")
+            for half in range(2):
+                start = self.add(k, half * v.count)
+                left = self.lines.let(f"select i1 {there}, i64 {self.sub(w['K'], start)}, i64 0")
+                mask = lanes_below(v, left)
+                within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
+                sums = [
+                    [load(v, FLOAT, U, self.add(self.mul(matrix, y * a + x), within), None) for x in range(a)]
+                    for y in range(a)
+                ]
+                at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
+                for y, line in enumerate(apply_twice(v, self.code.algorithm.inverse, sums)):
+                    for x, value in enumerate(line):
+                        tap = self.add(self.mul(w["w_y"], y), self.mul(w["w_x"], x))
+                        scatter(v, value, element(self.lines, w["dW"], self.add(at, tap)), w["w_k"], mask)
+
+        count_loop(self.lines, "0", str(self.rows), channel)
+
+    def bias(self) -> None:
+        """db: each thread sums up some of the output channels."""
+        w, v, lines = self.w, self.v, self.lines
+        first, last = share(lines, self.pieces(w["K"], v.count))
+        pixels = self.mul(self.mul(w["N"], w["oH"]), w["oW"])
+
+        def channels(i: str) -> None:
+            k = self.mul(i, v.count)
+            mask = lanes_below(v, self.sub(w["K"], k))
+            dY = element(lines, w["dY"], k)
+
+            def add(pixel: str, sums: Sequence[str]) -> Sequence[str]:
+                return [v.add(sums[0], load(v, FLOAT, dY, self.mul(pixel, w["y_pixel"]), mask))]
+
+            store(v, FLOAT, carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
+
+        count_loop(lines, first, last, channels)
+
+
+def scatter(v: Lanes, value: str, start: str, step: str, mask: str) -> None:
+    """Write lanes to every `step`th element."""
+    lines = v.lines
+    numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
+    kind = f"<{v.count} x i64>"
+    one = lines.let(f"insertelement {kind} poison, i64 {step}, i32 0")
+    steps = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
+    places = lines.let(f"getelementptr float, ptr {start}, {kind} {lines.let(f'mul {kind} {steps}, {numbers}')}")
+    name = f"@llvm.masked.scatter.v{v.count}f32.v{v.count}p0"
+    lines.declare(f"void {name}({v.type}, <{v.count} x ptr>, i32, {v.mask})")
+    lines.do(f"call void {name}({v.type} {value}, <{v.count} x ptr> {places}, i32 4, {v.mask} {mask})")

@@ -1,0 +1,201 @@
+"""Tensor functions as operators of nets: one line, and the signature says the rest.
+
+    @operator_of("RowScale")
+    def row_scale(X: Tensor, scale: float = 2.0) -> Tensor:
+        ...
+
+    register_function(tt.vecdot, "Vecdot")        # any function of the library, or of yours
+
+What is read from the signature:
+
+- Positional parameters that take tensors (`Tensor`, or arrays, or a union with one of them) are inputs, their names
+  the letters. With the default None one is optional; `*X` or a sequence of tensors is variadic. A function that takes
+  arrays only gets arrays.
+- Other parameters are arguments, by name, with their defaults: numbers, bool, text, lists or tuples of these,
+  `Literal` texts, and `DataType` (stored as its label). One of another type keeps its default, and has to have one.
+- A keyword `out` is used: the function then writes into the blob itself.
+- The result is one output `Y`; a tuple gives `Y0`, `Y1` ..., a NamedTuple its fields, `list[Tensor]` a variadic `Y`.
+- `Annotated[Tensor, "N C"]` gives a shape pattern (operator.pattern), `Annotated[Tensor, DataType.INT64]` an element
+  type or a set of them. Where all outputs have a pattern, these are the shape inference. Else the function itself is:
+  it is run once on zeros for each signature. That needs a pure function whose result's size does not depend on values;
+  for others say `dynamic=True`.
+
+A gradient function is a tensor function too: its parameters name inputs (`X`), outputs (`Y`) and gradients of outputs
+(`dY`) of the first, and it returns the gradients of its first inputs, in order. It becomes the operator
+`<type>Gradient`. A net that is loaded needs the module that registers its functions, as with any operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tazza.errors import SchemaError
+from tazza.operator.function_kernel import function_infer, function_prepare
+from tazza.operator.function_signature import FunctionSignature, Output, read_signature
+from tazza.operator.gradient import GradientRequest, NoGradient, not_written
+from tazza.operator.kernel import KERNELS, Kernel
+from tazza.operator.registry import SCHEMAS, schema
+from tazza.operator.schema import BlobSpec, OpSchema, blob
+from tazza.proto import OperatorDef
+
+F = TypeVar("F", bound=Callable[..., Any])
+GRADIENT = "Gradient"
+
+
+def operator_of(
+    type: str,
+    *,
+    gradient: Callable[..., Any] | NoGradient | None = None,
+    infer: Callable[..., Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    dynamic: bool = False,
+    priority: int = 0,
+) -> Callable[[F], F]:
+    """Return a decorator that registers a tensor function as operator `type`; see `register_function`."""
+
+    def decorate(function: F) -> F:
+        register_function(
+            function, type, gradient=gradient, infer=infer, outputs=outputs, dynamic=dynamic, priority=priority
+        )
+        return function
+
+    return decorate
+
+
+def register_function(
+    function: Callable[..., Any],
+    type: str,
+    *,
+    gradient: Callable[..., Any] | NoGradient | None = None,
+    infer: Callable[..., Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    dynamic: bool = False,
+    priority: int = 0,
+) -> OpSchema:
+    """Register a tensor function as an operator, and return the schema that follows from its signature.
+
+    Args:
+        function: a pure function of tensors and arguments.
+        type: the operator type.
+        gradient: its gradient function, or a reason such as `ends(...)`; by default it has none.
+        infer: shape inference as in `OpSchema.infer`, instead of what is derived.
+        outputs: names of the outputs, instead of `Y` or `Y0`, `Y1` ...
+        dynamic: sizes of outputs depend on values, so that they are known only after a run.
+        priority: replaces what was registered with a lower one.
+
+    Raises:
+        SchemaError: the signature says too little, or names what an operator cannot have.
+        DuplicateError: there is such an operator already.
+
+    >>> import numpy as np; from tazza.operator import run_op; from tazza.tensor.linear_algebra import vecdot
+    >>> register_function(vecdot, "DocVecdot")
+    OpSchema(DocVecdot: x1, x2 -> Y)
+    >>> run_op("DocVecdot", np.ones((2, 3)), np.ones(3), axis=-1)
+    array([3., 3.])
+    >>> forget_function("DocVecdot")
+    """
+    signature = read_signature(function, type, outputs)
+    backward = None if gradient is None or isinstance(gradient, NoGradient) else read_signature(gradient, type, None)
+    if backward is not None:
+        backward = _as_gradient(type, signature, backward)
+    none = gradient if isinstance(gradient, NoGradient) else not_written("the function was registered without one")
+    made = _register(type, signature, infer, dynamic, priority, None if backward is not None else none)
+    if backward is not None:
+        _register(type + GRADIENT, backward, None, False, priority, not_written("it is a gradient itself"))
+        made.gradient(_gradient_maker(type, signature, backward), copy_arguments=False)
+    return made
+
+
+def forget_function(type: str) -> None:
+    """Take back what `register_function` registered under `type`, its gradient too; for tests and notebooks."""
+    for one in (type, type + GRADIENT):
+        SCHEMAS.unregister(one)
+        KERNELS.unregister((one, "cpu", "reference"))
+
+
+def _register(
+    type: str,
+    signature: FunctionSignature,
+    infer: Callable[..., Any] | None,
+    dynamic: bool,
+    priority: int,
+    no_gradient: NoGradient | None,
+) -> OpSchema:
+    inputs = [
+        blob(one.name, one.dtypes, one.dims, optional=one.optional, variadic=one.variadic) for one in signature.inputs
+    ]
+    made = schema(
+        type,
+        signature.doc,
+        inputs=inputs,
+        outputs=[_output(one, signature, dynamic) for one in signature.outputs],
+        args=[one.spec for one in signature.arguments],
+        no_gradient=no_gradient,
+        source=f"tazza: the function {signature.where}",
+        priority=priority,
+    )
+    if infer is not None:
+        made.infer(infer)
+    elif not dynamic and not all(one.dims is not None or one.like is not None for one in signature.outputs):
+        made.infer(function_infer(signature))
+    kernel = Kernel(type, "cpu", "reference", prepare=function_prepare(signature), module=signature.function.__module__)
+    KERNELS.register((type, "cpu", "reference"), kernel, help=signature.where, priority=priority)
+    return made
+
+
+def _output(one: Output, signature: FunctionSignature, dynamic: bool) -> BlobSpec:
+    first = signature.inputs[0].name if signature.inputs else None
+    dtypes = one.dtypes if one.dtypes is not None else first
+    if one.like is not None:
+        return blob(one.name, like=one.like)
+    return blob(one.name, dtypes, one.dims, variadic=one.variadic, optional=one.variadic, dynamic=dynamic)
+
+
+def _as_gradient(type: str, forward: FunctionSignature, backward: FunctionSignature) -> FunctionSignature:
+    """Name the results of a gradient function after the inputs, and check what it asks for.
+
+    Raises:
+        SchemaError: it has more results than the function has inputs, or a parameter that names none of its blobs.
+    """
+    letters = [one.name for one in (*forward.inputs, *forward.outputs)]
+    known = [*letters, *(f"d{one.name}" for one in forward.outputs)]
+    strange = [one.name for one in backward.inputs if one.name not in known]
+    if strange:
+        raise SchemaError(
+            f"{type}: the gradient function {backward.where} has the parameter {', '.join(strange)}",
+            hint=f"it may ask for {', '.join(known)}",
+        )
+    if len(backward.outputs) > len(forward.inputs):
+        raise SchemaError(
+            f"{type}: the gradient function returns {len(backward.outputs)} tensors for {len(forward.inputs)} inputs"
+        )
+    asked = [one.name for one in backward.inputs]
+    pairs = zip(backward.outputs, forward.inputs, strict=False)
+    renamed = [
+        Output(f"d{x.name}", y.dtypes, y.dims, y.variadic, like=x.name if x.name in asked and not y.variadic else None)
+        for y, x in pairs
+    ]
+    return backward.with_outputs(renamed)
+
+
+def _gradient_maker(
+    type: str, forward: FunctionSignature, backward: FunctionSignature
+) -> Callable[[GradientRequest], list[OperatorDef]]:
+    """Return what emits the operator of the gradient function, with those arguments that it takes."""
+    taken = {one.spec.name for one in backward.arguments}
+    results = {one.name.removeprefix("d") for one in backward.outputs}
+
+    def make(g: GradientRequest) -> list[OperatorDef]:
+        op = g.op
+        names: list[str] = []
+        for one in backward.inputs:
+            names += [g.I(i) for i, letter in enumerate(op.input_slots) if letter == one.name]
+            names += [g.O(i) for i, letter in enumerate(op.output_slots) if letter == one.name]
+            names += [g.GO(i) for i, letter in enumerate(op.output_slots) if f"d{letter}" == one.name]
+        wanted = [g.GI(i) for i, letter in enumerate(op.input_slots) if letter in results]
+        definitions = g.emit(type + GRADIENT, names, wanted)
+        definitions[0].arg.extend(argument for argument in g.definition.arg if argument.name in taken)
+        return definitions
+
+    return make

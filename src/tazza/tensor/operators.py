@@ -1,0 +1,450 @@
+"""What people write with arrays: operators, properties and short methods. Each hands on to the function that does it.
+
+The functions live in modules that a net never needs, so they are imported by the first use. An operand of a type that
+is not known here (a sparse matrix, a lazy expression) gets its own turn: the operators answer `NotImplemented`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tazza.tensor.dtype import DataType
+    from tazza.tensor.place import Place
+    from tazza.tensor.tensor import Tensor
+    from tazza.tensor.views import Index
+
+    Axis: TypeAlias = "int | tuple[int, ...] | None"
+
+Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float | str | bytes"
+
+API_VERSIONS = ("2021.12", "2022.12", "2023.12")
+"""Versions of the Python array-API standard that the library follows, the newest last."""
+
+
+def _compute(name: str, *operands: object) -> Any:
+    """Evaluate an elementwise function, unless an operand is of a type that is not known here."""
+    from tazza.tensor.elementwise import OPERANDS, compute
+
+    return compute(name, *operands) if all(isinstance(one, OPERANDS) for one in operands) else NotImplemented
+
+
+def _update(name: str, x: ArrayOperators, y: object) -> Any:
+    """Do `x = name(x, y)` in the memory of `x`."""
+    from tazza.tensor.elementwise import OPERANDS, compute_into
+
+    return compute_into(_tensor(x), name, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+def _tensor(x: ArrayOperators) -> Tensor:
+    return cast("Tensor", x)  # the one class that has this base
+
+
+class ArrayOperators:
+    """Base of `Tensor`: the array object of the Python array-API standard.
+
+    Source: Python array API standard 2023.12, "Array object".
+    """
+
+    __slots__ = ()
+
+    # NumPy's arrays leave mixed operators to the class with the higher priority.
+    __array_priority__ = 1000.0
+
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> tuple[int, ...]:
+            """The extents; `Tensor` has them."""
+            ...
+
+        @property
+        def place(self) -> Place:
+            """Where the memory is; `Tensor` knows."""
+            ...
+
+        def plain(self) -> npt.NDArray[Any]:
+            """Return the elements; `Tensor` has them."""
+            ...
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """Return the module with the functions of the array-API standard.
+
+        Raises:
+            ArgumentError: a version of the standard that is not followed.
+        """
+        if api_version is not None and api_version not in API_VERSIONS:
+            raise ArgumentError(
+                f"version {api_version!r} of the array-API standard is not followed",
+                hint=f"known: {', '.join(API_VERSIONS)}",
+            )
+        import tazza.tensor
+
+        return tazza.tensor
+
+    # -- properties ----------------------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def device(self) -> Place:
+        """The place, by the name that the standard gives it."""
+        return self.place
+
+    @property
+    def T(self) -> Tensor:
+        """A view with all axes in reverse order."""
+        from tazza.tensor.views import permute_dims
+
+        return permute_dims(_tensor(self), range(self.ndim)[::-1])
+
+    @property
+    def mT(self) -> Tensor:
+        """A view with the last two axes swapped; raises `ShapeError` for a rank below 2."""
+        from tazza.tensor.views import swapaxes
+
+        return swapaxes(_tensor(self), -2, -1)
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Operand) -> Tensor:
+        return _compute("add", self, other)
+
+    def __radd__(self, other: Operand) -> Tensor:
+        return _compute("add", other, self)
+
+    def __iadd__(self, other: Operand) -> Tensor:
+        return _update("add", self, other)
+
+    def __sub__(self, other: Operand) -> Tensor:
+        return _compute("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Tensor:
+        return _compute("subtract", other, self)
+
+    def __isub__(self, other: Operand) -> Tensor:
+        return _update("subtract", self, other)
+
+    def __mul__(self, other: Operand) -> Tensor:
+        return _compute("multiply", self, other)
+
+    def __rmul__(self, other: Operand) -> Tensor:
+        return _compute("multiply", other, self)
+
+    def __imul__(self, other: Operand) -> Tensor:
+        return _update("multiply", self, other)
+
+    def __truediv__(self, other: Operand) -> Tensor:
+        return _compute("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Tensor:
+        return _compute("divide", other, self)
+
+    def __itruediv__(self, other: Operand) -> Tensor:
+        return _update("divide", self, other)
+
+    def __floordiv__(self, other: Operand) -> Tensor:
+        return _compute("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Tensor:
+        return _compute("floor_divide", other, self)
+
+    def __ifloordiv__(self, other: Operand) -> Tensor:
+        return _update("floor_divide", self, other)
+
+    def __mod__(self, other: Operand) -> Tensor:
+        return _compute("remainder", self, other)
+
+    def __rmod__(self, other: Operand) -> Tensor:
+        return _compute("remainder", other, self)
+
+    def __imod__(self, other: Operand) -> Tensor:
+        return _update("remainder", self, other)
+
+    def __pow__(self, other: Operand) -> Tensor:
+        return _compute("pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Tensor:
+        return _compute("pow", other, self)
+
+    def __ipow__(self, other: Operand) -> Tensor:
+        return _update("pow", self, other)
+
+    def __matmul__(self, other: Operand) -> Tensor:
+        return _multiply_matrices(self, other)
+
+    def __rmatmul__(self, other: Operand) -> Tensor:
+        return _multiply_matrices(other, self)
+
+    def __neg__(self) -> Tensor:
+        return _compute("negative", self)
+
+    def __pos__(self) -> Tensor:
+        return self.copy()
+
+    def __abs__(self) -> Tensor:
+        return _compute("abs", self)
+
+    # -- bits ----------------------------------------------------------------------------------------------------------
+
+    def __and__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_and", self, other)
+
+    def __rand__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_and", other, self)
+
+    def __iand__(self, other: Operand) -> Tensor:
+        return _update("bitwise_and", self, other)
+
+    def __or__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_or", self, other)
+
+    def __ror__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_or", other, self)
+
+    def __ior__(self, other: Operand) -> Tensor:
+        return _update("bitwise_or", self, other)
+
+    def __xor__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_xor", other, self)
+
+    def __ixor__(self, other: Operand) -> Tensor:
+        return _update("bitwise_xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_left_shift", other, self)
+
+    def __ilshift__(self, other: Operand) -> Tensor:
+        return _update("bitwise_left_shift", self, other)
+
+    def __rshift__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Operand) -> Tensor:
+        return _compute("bitwise_right_shift", other, self)
+
+    def __irshift__(self, other: Operand) -> Tensor:
+        return _update("bitwise_right_shift", self, other)
+
+    def __invert__(self) -> Tensor:
+        return _compute("bitwise_invert", self)
+
+    # -- comparisons: one bool for each element ------------------------------------------------------------------------
+
+    # As `==` does not compare whole tensors, sets and dictionaries tell them apart by what they are.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - elementwise
+        return _compute("equal", self, other)
+
+    def __ne__(self, other: object) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - elementwise
+        return _compute("not_equal", self, other)
+
+    def __lt__(self, other: Operand) -> Tensor:
+        return _compute("less", self, other)
+
+    def __le__(self, other: Operand) -> Tensor:
+        return _compute("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Tensor:
+        return _compute("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Tensor:
+        return _compute("greater_equal", self, other)
+
+    # -- elements ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Index) -> Tensor:
+        from tazza.tensor.views import get_item
+
+        return get_item(_tensor(self), index)
+
+    def __setitem__(self, index: Index, value: object) -> None:
+        from tazza.tensor.views import set_item
+
+        set_item(_tensor(self), index, value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor of rank 0 has no length")  # what the language asks for
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def item(self) -> bool | int | float | bytes:
+        """Return the only element as a Python value.
+
+        Raises:
+            ArgumentError: there is not exactly one element.
+        """
+        array = self.plain()
+        if array.size != 1:
+            raise ArgumentError(f"a tensor of {array.size} elements is no single value", hint="index it first: x[0]")
+        return array.item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python values; one value for rank 0."""
+        return self.plain().tolist()
+
+    def tobytes(self) -> bytes:
+        """Return the elements in row-major order as bytes."""
+        return self.plain().tobytes()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(float(self.item()))
+
+    def __index__(self) -> int:
+        value = self.item()
+        if self.shape or type(value) is not int:
+            raise TypeError("only a tensor of rank 0 with an integer is an index")  # what the language asks for
+        return value
+
+    def __format__(self, form: str) -> str:
+        return format(self.item() if form else str(self), form)
+
+    def __str__(self) -> str:
+        from tazza.tensor.printing import text_of
+
+        return text_of(_tensor(self))
+
+    def __reduce__(self) -> tuple[Any, tuple[npt.NDArray[Any]]]:
+        """Pickle the elements, in row-major order and for the CPU; copying (`copy.copy`) goes the same way."""
+        return _with_elements, (np.array(self.plain()),)
+
+    # -- methods -------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Tensor:
+        """Return a row-major copy with a memory of its own, at the same place."""
+        from tazza.tensor.transfer import to_place
+
+        return to_place(_tensor(self), self.place, copy=True)
+
+    def to_device(self, device: Place | str, /, *, stream: None = None) -> Tensor:
+        """Return the tensor at another place: itself when it is there already, else a copy.
+
+        Raises:
+            NotFoundError: an unknown place, or nobody copies between the two.
+        """
+        from tazza.tensor.transfer import to_place
+
+        return to_place(_tensor(self), device)
+
+    def astype(self, dtype: DataType | npt.DTypeLike, *, copy: bool = True) -> Tensor:
+        """Return the elements as another type; without `copy` the tensor itself when it has that type."""
+        from tazza.tensor.standard import astype
+
+        return astype(_tensor(self), dtype, copy=copy)
+
+    def fill(self, value: bool | float | str | bytes) -> None:
+        """Write `value` to every element.
+
+        Raises:
+            DTypeError: the value is of a higher kind than the tensor.
+        """
+        self[...] = value
+
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
+        """Return the elements with another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`; see `tt.reshape`."""
+        from tazza.tensor.views import reshape
+
+        return reshape(_tensor(self), _sizes(shape))
+
+    def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
+        """Return a view with the axes in this order, reversed when none is given."""
+        from tazza.tensor.views import permute_dims
+
+        return permute_dims(_tensor(self), [int(axis) for axis in _sizes(axes)]) if axes else self.T
+
+    def flatten(self) -> Tensor:
+        """Return all elements along one axis: a view where the layout allows."""
+        return self.reshape(-1)
+
+    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Return the sum over these axes; see `tt.sum`."""
+        from tazza.tensor import reduction
+
+        return reduction.sum(_tensor(self), axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Return the product over these axes; see `tt.prod`."""
+        from tazza.tensor import reduction
+
+        return reduction.prod(_tensor(self), axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Return the mean over these axes; see `tt.mean`."""
+        from tazza.tensor import reduction
+
+        return reduction.mean(_tensor(self), axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Return the greatest element over these axes; see `tt.max`."""
+        from tazza.tensor import reduction
+
+        return reduction.max(_tensor(self), axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Return the least element over these axes; see `tt.min`."""
+        from tazza.tensor import reduction
+
+        return reduction.min(_tensor(self), axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Whether any element over these axes is not zero; see `tt.any`."""
+        from tazza.tensor import reduction
+
+        return reduction.any(_tensor(self), axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Whether no element over these axes is zero; see `tt.all`."""
+        from tazza.tensor import reduction
+
+        return reduction.all(_tensor(self), axis=axis, keepdims=keepdims)
+
+
+def _with_elements(array: npt.NDArray[Any]) -> Tensor:
+    from tazza.tensor.tensor import Tensor
+
+    return Tensor.from_numpy(array)
+
+
+def _sizes(given: tuple[SupportsIndex | Sequence[SupportsIndex], ...]) -> Sequence[SupportsIndex]:
+    """Return the numbers, whether they came one by one or as one sequence."""
+    if len(given) == 1 and not hasattr(type(given[0]), "__index__"):
+        return cast("Sequence[SupportsIndex]", given[0])
+    return cast("tuple[SupportsIndex, ...]", given)
+
+
+def _multiply_matrices(a: object, b: object) -> Any:
+    from tazza.tensor.creation import asarray
+    from tazza.tensor.linear_algebra import matmul
+
+    known = (ArrayOperators, np.ndarray)
+    return matmul(asarray(a), asarray(b)) if isinstance(a, known) and isinstance(b, known) else NotImplemented

@@ -1,0 +1,59 @@
+"""Low precision: tensors of n-bit integers as planes of bits, with a scale and a bias, and their exact products.
+
+>>> import numpy as np
+>>> from tazza.tensor.quantized import quantize
+>>> q = quantize(np.float32([-1.5, 0.5, 0.75]), 3); q
+QTensor([3], 3 bits and a sign, scale 0.214286, bias 0)
+>>> q.integers(), q.nbytes
+(Tensor([-7,  2,  4], dtype=int8), 4)
+
+The names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tazza.tensor.quantized.conversion import dequantize, error_bound, quantize
+    from tazza.tensor.quantized.matrix import explain_quantized_matmul, integer_matmul, quantized_matmul
+    from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct
+    from tazza.tensor.quantized.proto import qtensor_from_proto, qtensor_proto_to_array, qtensor_to_proto
+    from tazza.tensor.quantized.qtensor import QTensor
+    from tazza.tensor.quantized.rounding import ROUNDINGS
+
+__all__ = [
+    "INTEGER_PRODUCTS",
+    "ROUNDINGS",
+    "IntegerProduct",
+    "QTensor",
+    "dequantize",
+    "error_bound",
+    "explain_quantized_matmul",
+    "integer_matmul",
+    "qtensor_from_proto",
+    "qtensor_proto_to_array",
+    "qtensor_to_proto",
+    "quantize",
+    "quantized_matmul",
+]
+
+_HOMES = {
+    "conversion": ("dequantize", "error_bound", "quantize"),
+    "matrix": ("explain_quantized_matmul", "integer_matmul", "quantized_matmul"),
+    "product": ("INTEGER_PRODUCTS", "IntegerProduct"),
+    "proto": ("qtensor_from_proto", "qtensor_proto_to_array", "qtensor_to_proto"),
+    "qtensor": ("QTensor",),
+    "rounding": ("ROUNDINGS",),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that has a public name, and keep the name."""
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

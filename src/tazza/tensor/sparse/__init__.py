@@ -1,0 +1,54 @@
+"""Sparse tensors: matrices as COO and CSR, and gradients as some rows of a dense tensor.
+
+>>> import numpy as np
+>>> from tazza.tensor.sparse import CSR
+>>> A = CSR.from_dense(np.float32([[0, 2, 0], [0, 0, 3]])); A.nnz, (A @ np.float32([1, 10, 100])).numpy()
+(2, array([ 20., 300.], dtype=float32))
+
+The names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tazza.tensor.sparse.arithmetic import sparse_add, sparse_divide, sparse_multiply
+    from tazza.tensor.sparse.coo import COO
+    from tazza.tensor.sparse.csr import CSR
+    from tazza.tensor.sparse.matrix import SparseMatrix
+    from tazza.tensor.sparse.product import explain_sparse, sparse_matmul
+    from tazza.tensor.sparse.rows import RowSlices, row_slices
+
+__all__ = [
+    "COO",
+    "CSR",
+    "RowSlices",
+    "SparseMatrix",
+    "explain_sparse",
+    "row_slices",
+    "sparse_add",
+    "sparse_divide",
+    "sparse_matmul",
+    "sparse_multiply",
+]
+
+_HOMES = {
+    "arithmetic": ("sparse_add", "sparse_divide", "sparse_multiply"),
+    "coo": ("COO",),
+    "csr": ("CSR",),
+    "matrix": ("SparseMatrix",),
+    "product": ("explain_sparse", "sparse_matmul"),
+    "rows": ("RowSlices", "row_slices"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that has a public name, and keep the name."""
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,160 @@
+"""Products of sparse and dense matrices, by whichever engine takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tazza.errors import ShapeError, UnsupportedError
+from tazza.tensor.dim import Dim
+from tazza.tensor.dtype import DataType
+from tazza.tensor.promotion import promote
+from tazza.tensor.sparse.csr import CSR
+from tazza.tensor.sparse.matrix import SparseMatrix
+from tazza.tensor.sparse.parts import Array, ArrayLike, plain
+from tazza.tensor.sparse.task import Form, Task, choose
+from tazza.tensor.tensor import Tensor
+
+
+def sparse_matmul(
+    left: SparseMatrix | ArrayLike,
+    right: SparseMatrix | ArrayLike,
+    *,
+    transposed: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return left @ right, one of which is sparse, the other a dense matrix or vector; the result is dense.
+
+    Letters: the sparse matrix S, brought into CSR where it is not, is R x C. S @ D takes D (C, N) or (C); D @ S takes
+    (N, R) or (R). Sums of 16-bit numbers are made in float32. Rows of S are never divided among threads, so that a
+    result does not depend on their number.
+
+    Args:
+        left: S or D.
+        right: D or S.
+        transposed: take S.T instead of S, which is not made for it.
+        out: where to write, of the shape and element type of the result; may overlap the operands.
+
+    Raises:
+        ShapeError: the inner extents differ, the dense operand is neither matrix nor vector, or `out` does not fit.
+        UnsupportedError: both operands are sparse, or none is.
+
+    >>> from tazza.tensor.sparse import CSR
+    >>> S = CSR.from_dense(np.float32([[0, 2, 0], [3, 0, 4]]))
+    >>> sparse_matmul(S, np.float32([1, 10]), transposed=True).numpy()
+    array([30.,  2., 40.], dtype=float32)
+    """
+    plan = _plan(left, right, transposed)
+    result = Tensor(plan.result_shape, plan.dtype) if out is None else _checked_out(out, plan)
+    if result.size == 0:
+        return result
+    direct = out is None or _is_free(result, plan)
+    Y = result.array if direct else np.empty(plan.result_shape, plan.dtype.numpy)
+    _run(plan, Y)
+    if not direct:
+        np.copyto(result.array, Y)
+    result.mark_written()
+    return result
+
+
+def explain_sparse(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, *, transposed: bool = False) -> str:
+    """Return which kernel of which engine computes left @ right, the bytes it moves, and why others do not."""
+    plan = _plan(left, right, transposed)
+    task = _task(plan, np.empty(plan.work_shape, plan.dtype.numpy))
+    name, engine, reasons = choose(task)
+    lines = [
+        f"{task.form.value}: S {Dim(task.shape)}, {len(task.values)} elements of {task.dtype}; {task.vectors} vectors",
+        f"engine {name}: {engine.describe(task)}",
+        f"reads {task.bytes_read} bytes, writes {task.Y.nbytes}, {task.flops} flops",
+        *(f"not {other}: {reason}" for other, reason in reasons.items()),
+    ]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A product: the dense operand as a matrix, and whether operand and result are turned round for it."""
+
+    form: Form
+    S: CSR
+    D: Array
+    dtype: DataType
+    result_shape: Dim
+    work_shape: tuple[int, int]
+    turned: bool
+
+
+def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, transposed: bool) -> _Plan:
+    if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
+        raise UnsupportedError(f"{left} @ {right}: both are sparse", hint="make one dense with to_dense()")
+    from_left = isinstance(right, SparseMatrix)
+    S = right if isinstance(right, SparseMatrix) else left
+    if not isinstance(S, SparseMatrix):
+        raise UnsupportedError("neither operand is sparse", hint="use tazza.tensor.matmul for dense ones")
+    D = plain(left if from_left else right)  # pyright: ignore[reportArgumentType] -- S is the other one
+    if D.ndim not in (1, 2):
+        raise ShapeError(f"the dense operand {Dim(D.shape)} is of rank {D.ndim}", hint="give a matrix or a vector")
+    rows, columns = (S.shape[1], S.shape[0]) if transposed else S.shape
+    inner, outer = (rows, columns) if from_left else (columns, rows)
+    given = D.shape[-1 if from_left else 0]
+    if given != inner:
+        sides = (Dim(D.shape), Dim((rows, columns)))
+        a, b = sides if from_left else sides[::-1]
+        raise ShapeError(f"{a} @ {b}: inner extents {a[-1]} != {b[0]}")
+    vectors = () if D.ndim == 1 else (D.shape[0 if from_left else 1],)
+    shape = Dim((*vectors, outer) if from_left else (outer, *vectors))
+    matrix = D.reshape((1, -1) if from_left else (-1, 1)) if D.ndim == 1 else D
+    # D @ S.T is (S @ D.T).T, and so are vectors from the left, which need no turning round.
+    turned = from_left and (transposed or len(matrix) == 1)
+    operand = matrix.T if turned else matrix
+    form = Form.FROM_LEFT if from_left and not turned else Form.TRANSPOSED if transposed != turned else Form.ROWS
+    work = (len(operand), outer) if form is Form.FROM_LEFT else (outer, operand.shape[1])
+    return _Plan(form, S.to_csr(), operand, promote(S.dtype, DataType.of(D)), shape, work, turned)
+
+
+def _task(plan: _Plan, Y: Array) -> Task:
+    S, kind = plan.S, plan.dtype.numpy
+    given = plan.D.astype(kind, copy=False)
+    D = given if _has_dense_rows(given) else np.ascontiguousarray(given)
+    values = S.values.plain().astype(kind, copy=False)
+    return Task(plan.form, (S.shape[0], S.shape[1]), S.starts.plain(), S.columns.plain(), values, D, Y, plan.dtype)
+
+
+def _run(plan: _Plan, Y: Array) -> None:
+    """Write the result into Y, which is row-major."""
+    if plan.turned and 1 not in plan.work_shape:
+        work = np.empty(plan.work_shape, Y.dtype)
+    else:
+        work = Y.reshape(plan.work_shape)
+    task = _task(plan, work)
+    if task.D.size == 0 or len(task.values) == 0:
+        Y[...] = 0
+        return
+    choose(task)[1].run(task)
+    if not np.may_share_memory(work, Y):
+        np.copyto(Y, work.T)
+
+
+def _has_dense_rows(array: Array) -> bool:
+    """Whether neighbours in a row are adjacent, and rows lie in ascending order; those of one element adjacent too."""
+    pitch, step = array.strides
+    item = array.itemsize
+    if array.shape[1] == 1:
+        return pitch == item
+    return step == item and pitch >= 0 and pitch % item == 0
+
+
+def _checked_out(out: Tensor, plan: _Plan) -> Tensor:
+    if out.shape != plan.result_shape or out.dtype is not plan.dtype:
+        wanted = f"{plan.dtype}{list(plan.result_shape)}"
+        raise ShapeError(f"out is {out.spec}, the product is {wanted}", hint="give a tensor of that shape and type")
+    out.make_plain()
+    return out
+
+
+def _is_free(out: Tensor, plan: _Plan) -> bool:
+    """Whether a kernel may write to `out`: row-major, and no operand's memory."""
+    array, S = out.array, plan.S
+    parts = (plan.D, S.values.plain(), S.columns.plain(), S.starts.plain())
+    return array.flags.c_contiguous and not any(np.may_share_memory(array, part) for part in parts)

@@ -1,0 +1,184 @@
+"""Convolutions and their gradients on the engine `winograd` against the reference, for every algorithm that it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.device import Generator, current_context
+from tazza.engines.jit.block import BlockLaunch, Slot
+from tazza.engines.winograd.algorithm import FORMS, algorithm
+from tazza.engines.winograd.code import Code
+from tazza.engines.winograd.conv import launch
+from tazza.engines.winograd.filters import Filters
+from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
+from tazza.errors import UnsupportedError
+from tazza.operator import Operands, operator_def
+from tazza.operator.engine import why_unavailable
+from tazza.operator.reorder import bind_reorder
+from tazza.operator.run import run_op
+from tazza.tensor import Storage, Tensor, TensorSpec
+from tests.check import check_engine
+from tests.check import run as run_checked
+
+Array = NDArray[Any]
+
+pytestmark = pytest.mark.skipif(
+    why_unavailable("Conv", "cpu", "winograd") is not None, reason="nothing can be compiled here"
+)
+
+SHAPES = [
+    # N, C, H, W, K, r, pads
+    pytest.param(2, 3, 7, 9, 5, 3, (1, 1, 1, 1), id="small"),
+    pytest.param(3, 33, 15, 14, 70, 3, (1, 0, 2, 1), id="odd channels, uneven pads"),
+    pytest.param(5, 20, 12, 13, 50, 5, (0, 0, 0, 0), id="LeNet"),
+    pytest.param(1, 17, 2, 3, 35, 5, (3, 2, 3, 4), id="image smaller than the filter"),
+]
+TOLERANCE = 2e-5
+"""Of the largest output; the direct algorithm's is near 2e-6."""
+
+
+def _arrays(N: int, C: int, H: int, W: int, K: int, r: int) -> tuple[Array, Array, Array]:
+    random = np.random.default_rng(7)
+    shapes = ((N, C, H, W), (K, C, r, r), (K,))
+    X, weights, b = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
+    return X, weights, b
+
+
+def _assert_close(actual: Array, expected: Array) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(("N", "C", "H", "W", "K", "r", "pads"), SHAPES)
+def test_forward(N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int, ...]) -> None:
+    X, weights, b = _arrays(N, C, H, W, K, r)
+    args: dict[str, Any] = {"kernel": r, "pads": list(pads)}
+    definition = operator_def("Conv", ["X", "W", "b"], ["Y"], **args)
+    (Y,), operator = run_checked(definition, [X, weights, b], "winograd")
+    check_engine(operator, "winograd")
+    expected = run_op("Conv", X, weights, b, engine="reference", **args)
+    _assert_close(Y, expected)
+    last = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)) for x in (X, weights)]
+    again = run_op("Conv", *last, b, engine="winograd", order="NHWC", **args)
+    np.testing.assert_array_equal(again.transpose(0, 3, 1, 2), Y)
+
+
+@pytest.mark.parametrize(("N", "C", "H", "W", "K", "r", "pads"), SHAPES)
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_gradient(order: str, N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int, ...]) -> None:
+    image, weights, b = _arrays(N, C, H, W, K, r)
+    args: dict[str, Any] = {"kernel": r, "pads": list(pads), "order": order}
+    axes = (0, 2, 3, 1) if order == "NHWC" else (0, 1, 2, 3)
+    X, weights = (np.ascontiguousarray(x.transpose(axes)) for x in (image, weights))
+    Y: Array = run_op("Conv", X, weights, b, engine="reference", **args)
+    dY: Array = np.random.default_rng(8).standard_normal(Y.shape).astype(np.float32)
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW", "db", "dX"], **args)
+    found, operator = run_checked(definition, [X, weights, dY], "winograd")
+    check_engine(operator, "winograd")
+    expected = run_op("ConvGradient", X, weights, dY, engine="reference", outputs=3, **args)
+    for actual, right in zip(found, expected, strict=True):
+        _assert_close(actual, right)
+
+
+def test_epilogue() -> None:
+    X, weights, b = _arrays(2, 16, 9, 11, 40, 3)
+    S = np.random.default_rng(9).standard_normal((2, 40, 9, 11)).astype(np.float32)
+    args: dict[str, Any] = {"kernel": 3, "pad": 1, "operands": 1, "epilogue": "max(y + s0 * 0.5, 0)"}
+    expected = run_op("FusedConv", X, weights, b, S, engine="reference", **args)
+    definition = operator_def("FusedConv", ["X", "W", "b", "S"], ["Y"], **args)
+    (Y,), operator = run_checked(definition, [X, weights, b, S], "winograd")
+    check_engine(operator, "winograd")
+    _assert_close(Y, expected)
+
+
+def test_epilogue_over_an_operand_that_is_overwritten() -> None:
+    """With dense channels it is; otherwise another engine does it."""
+    X, weights, b = _arrays(2, 16, 9, 11, 40, 3)
+    S = np.random.default_rng(9).standard_normal((2, 40, 9, 11)).astype(np.float32)
+    args: dict[str, Any] = {"kernel": 3, "pad": 1, "operands": 1, "epilogue": "max(y + s0 * 0.5, 0)"}
+    expected = run_op("FusedConv", X, weights, b, S, engine="reference", **args)
+    definition = operator_def("FusedConv", ["X", "W", "b", "S"], ["S"], **args)
+    (Y,), operator = run_checked(definition, [X, weights, b, S.copy()], "winograd", refusable=True)
+    told = check_engine(operator, "winograd", refusable=True)
+    assert told is not None
+    assert "not dense" in told
+    _assert_close(Y, expected)
+    images = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)) for x in (X, weights, S)]
+    last = operator_def("FusedConv", ["X", "W", "b", "S"], ["S"], order="NHWC", **args)
+    (again,), operator = run_checked(last, [*images[:2], b, images[2]], "winograd")
+    check_engine(operator, "winograd")
+    _assert_close(again.transpose(0, 3, 1, 2), expected)
+
+
+@pytest.mark.parametrize(("m", "r"), FORMS)
+@pytest.mark.parametrize(("rows", "block_rows", "slices", "threads"), [(8, 1, 2, 2), (8, 3, 1, 2), (6, 2, 1, 1)])
+def test_every_cut_gives_the_same_bits(m: int, r: int, rows: int, block_rows: int, slices: int, threads: int) -> None:
+    """However tiles and channels are dealt out among blocks, slices and threads."""
+    X, weights, b = _arrays(2, 18, 13, 11, 70, r)
+    problem = Problem(2, 18, 70, r, (13, 11), (16 - r, 14 - r), (1, 1))
+    results: list[Array] = []
+    for tiling in (
+        Tiling(problem, algorithm(m, r), rows, block_rows, slices, threads),
+        Tiling(problem, algorithm(m, r), rows, 1, 1, 1),
+    ):
+        code = Code(tiling.algorithm, rows, bias=True, epilogue=None, operands=0)
+        image, Y = Tensor((2, 13, 11, 18)), Tensor((2, *problem.out, 70))
+        Y.reserve()
+        image.assign(np.ascontiguousarray(X.transpose(0, 2, 3, 1)))
+        U = _transformed(weights, m, r)
+        bias = Tensor((70,))
+        bias.assign(b)
+        made = launch(tiling, code, image.spec, Y.spec, True, [Slot("X"), Slot("W"), Slot("b"), Slot("Y")])
+        _call(made, {"X": image, "W": U, "b": bias, "Y": Y})
+        results.append(Y.array.copy())
+    np.testing.assert_array_equal(results[0], results[1])
+    args: dict[str, Any] = {"kernel": r, "pad": 1}
+    _assert_close(results[0].transpose(0, 3, 1, 2), run_op("Conv", X, weights, b, engine="reference", **args))
+
+
+def _transformed(weights: Array, m: int, r: int) -> Tensor:
+    source = Tensor(weights.shape)
+    source.assign(weights)
+    layout = Filters(m, r, weights.shape[1], weights.shape[0], last=False).layout()
+    target = Tensor.over(Storage(source.place), 0, TensorSpec(weights.shape, source.dtype, layout=layout))
+    target.reserve()
+    bind_reorder(source, target, current_context(source.place))()
+    return target
+
+
+def _call(made: BlockLaunch, tensors: dict[str, Tensor]) -> None:
+    context = current_context(tensors["X"].place)
+    scratch = context.scratch(made.scratch_bytes)
+    made.bind(Operands(tensors, scratch, Generator, context))()
+
+
+def test_transformed_filters_are_copies_only() -> None:
+    found = _transformed(_arrays(1, 3, 5, 5, 7, 3)[1], 2, 3)
+    with pytest.raises(UnsupportedError, match="transformed for Winograd's algorithm"):
+        found.plain()
+
+
+def test_refusals_are_told() -> None:
+    X, weights, b = _arrays(1, 4, 9, 9, 6, 3)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"kernel": 3, "stride": 2}, "stride 1"),
+        ({"kernel": 3, "dilation": 2}, "dilation 1"),
+    ]
+    for args, reason in cases:
+        definition = operator_def("Conv", ["X", "W", "b"], ["Y"], **args)
+        _, operator = run_checked(definition, [X, weights, b], "winograd", refusable=True)
+        told = check_engine(operator, "winograd", refusable=True)
+        assert told is not None
+        assert reason in told
+
+
+def test_model_prefers_the_direct_algorithm_for_few_channels() -> None:
+    few = Problem(64, 1, 20, 5, (28, 28), (24, 24), (0, 0))
+    many = Problem(16, 64, 64, 3, (56, 56), (56, 56), (1, 1))
+    for problem, wins in ((few, False), (many, True)):
+        tiling = best_tiling(problem, 2)
+        assert tiling is not None
+        assert (tiling.cycles < problem.direct_cycles(2)) is wins

@@ -1,0 +1,234 @@
+"""Tensor functions as operators: what follows from a signature, in nets, stored and inferred."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tazza.tensor as tt
+from tazza.errors import ArgumentError, DuplicateError, GradientError, SchemaError, ShapeError
+from tazza.graph.backward import backward_pass
+from tazza.graph.inference import infer_net
+from tazza.operator import SCHEMAS, operator_def, run_op
+from tazza.operator.function import forget_function, operator_of, register_function
+from tazza.operator.gradient import ends
+from tazza.proto import NetDef
+from tazza.tensor import DataType, Tensor, TensorSpec
+from tazza.tensor.linear_algebra import tensordot
+from tazza.tensor.matrix import gemm
+from tazza.workspace import Workspace
+
+Array = NDArray[Any]
+FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE})
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    before = set(SCHEMAS.registered())
+    yield
+    for name in set(SCHEMAS.registered()) - before:
+        if name.startswith("Test"):  # others were loaded
+            forget_function(name)
+
+
+def scaled(X: Array, factor: float = 2.0, *, shift: int = 0) -> Array:
+    """Return factor * X + shift."""
+    return X * X.dtype.type(factor) + X.dtype.type(shift)
+
+
+def scaled_gradient(dY: Array, factor: float = 2.0) -> Array:
+    """Return the gradient of `scaled`."""
+    return dY * dY.dtype.type(factor)
+
+
+def test_one_line_makes_an_operator_that_runs_infers_and_is_stored() -> None:
+    made = register_function(scaled, "TestScaled", gradient=scaled_gradient)
+    assert made.doc == "Return factor * X + shift."
+    stored = NetDef(
+        op=[operator_def("TestScaled", ["x"], ["y"], factor=3.0, shift=1), operator_def("Relu", ["y"], ["z"])]
+    ).SerializeToString()
+    net = NetDef.FromString(stored)
+    specs = infer_net(net, {"x": TensorSpec((2, None, 3), DataType.FLOAT)})
+    assert str(specs[0].outputs[0]) == "float32[2, ?, 3]"
+    for kind in ("simple", "plan"):
+        net.type, net.name = kind, kind
+        net.external_output[:] = ["z"]
+        ws = Workspace()
+        ws.feed("x", np.array([[-2, 5]], np.float32))
+        ws.run_net_once(net)
+        assert ws.fetch("z").tolist() == [[0, 16]]
+
+
+def test_the_gradient_function_is_the_operator_of_the_backward_pass() -> None:
+    register_function(scaled, "TestScaled", gradient=scaled_gradient)
+    ops = [operator_def("TestScaled", ["x"], ["y"], factor=3.0, shift=1)]
+    emitted, _ = backward_pass(ops, {"y": "dy"})
+    ws = Workspace()
+    ws.feed("x", np.ones((2, 3), np.float32))
+    ws.feed("dy", np.full((2, 3), 5, np.float32))
+    ws.run_net_once(NetDef(name="g", op=[*ops, *emitted]))
+    assert [op.type for op in emitted] == ["TestScaledGradient"]
+    assert [argument.name for argument in emitted[0].arg] == ["factor"]
+    assert np.all(ws.fetch("x_grad") == 15)
+
+
+def product_gradient(a: Tensor, b: Tensor, dY: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of a product of two matrices."""
+    return gemm(dY, b, trans_b=True), gemm(a, dY, trans_a=True)
+
+
+def test_functions_of_the_library() -> None:
+    register_function(tensordot, "TestDot", gradient=ends("a test"))
+    a, b = np.random.default_rng(0).standard_normal((2, 2, 3)).astype(np.float32)
+    assert np.allclose(run_op("TestDot", a, b), np.tensordot(a, b))
+    register_function(gemm, "TestGemm", gradient=None)
+    found = run_op("TestGemm", a, b, trans_b=True, alpha=2)
+    assert np.allclose(found, 2 * a @ b.T)
+    (spec,) = infer_net(
+        NetDef(op=[operator_def("TestGemm", ["a", "b"], ["c"], trans_b=True)]),
+        {"a": TensorSpec((2, 3), DataType.FLOAT), "b": TensorSpec((None, 3), DataType.FLOAT)},
+    )
+    assert str(spec.outputs[0]) == "float32[2, ?]"
+    with pytest.raises(ShapeError, match="K = 3 columns"):
+        run_op("TestGemm", a, b)
+    with pytest.raises(GradientError, match="registered without one"):
+        backward_pass([operator_def("TestGemm", ["a", "b"], ["c"])], {"c": "dc"})
+    forget_function("TestGemm")
+    register_function(gemm, "TestGemm", gradient=product_gradient)
+    ws = Workspace()
+    dy = np.array([[1.0, -1]], np.float32)
+    for name, value in (("a", a[:1]), ("b", b[:, :2].T.copy()), ("dc", dy)):
+        ws.feed(name, value[:, :2] if name == "a" else value)
+    ops = [operator_def("TestGemm", ["a", "b"], ["c"])]
+    emitted, _ = backward_pass(ops, {"c": "dc"})
+    ws.run_net_once(NetDef(name="g", op=[*ops, *emitted]))
+    assert np.allclose(ws.fetch("a_grad"), dy @ b[:, :2])
+    assert np.allclose(ws.fetch("b_grad"), a[:1, :2].T @ dy)
+
+
+class Parts(NamedTuple):
+    """Two results with names."""
+
+    low: Annotated[Tensor, "N", DataType.FLOAT]
+    number: Annotated[Array, "1", DataType.INT64]
+
+
+def test_annotations_give_shapes_types_names_and_choices() -> None:
+    calls: list[int] = []
+
+    @operator_of("TestParts")
+    def parts(
+        X: Annotated[Array, "N C", FLOATS],
+        bias: Annotated[Array, "N"] | None = None,
+        mode: Literal["min", "max"] = "min",
+        axes: tuple[int, ...] = (1,),
+        dtype: DataType = DataType.FLOAT,
+    ) -> Parts:
+        calls.append(1)
+        assert isinstance(axes, tuple)
+        low = getattr(np, mode)(X, axis=axes).astype(dtype.numpy)
+        return Parts(low if bias is None else low + bias, np.array([X.size]))
+
+    declared = SCHEMAS["TestParts"]
+    assert list(declared.outputs_by_letter) == ["low", "number"]
+    known = {"x": TensorSpec((2, 3), DataType.DOUBLE), "b": TensorSpec((2,), DataType.FLOAT)}
+    (spec,) = infer_net(NetDef(op=[operator_def("TestParts", ["x", "b"], ["l", "n"])]), known)
+    assert [str(one) for one in spec.outputs] == ["float32[2]", "int64[1]"]
+    assert calls == [], "patterns need no run on zeros"
+    low, count = run_op(
+        "TestParts", np.array([[1.0, 5, 3], [2, 7, 4]]), np.array([10, 20], np.float32), mode="max", axes=[1]
+    )
+    assert (low.tolist(), count.tolist()) == ([15, 27], [6])
+    with pytest.raises(ArgumentError, match="not one of 'min', 'max'"):
+        run_op("TestParts", np.ones((2, 3)), mode="mean")
+    with pytest.raises(ShapeError, match=r"N is \(5\) in bias and \(2\) in X"):
+        run_op("TestParts", np.ones((2, 3)), np.ones(5, np.float32))
+
+
+def test_sizes_that_depend_on_values() -> None:
+    def positive(X: Array) -> Array:
+        return X[X > 0]
+
+    register_function(positive, "TestPositive", dynamic=True)
+    assert run_op("TestPositive", [-1.0, 2.0, 3.0]).tolist() == [2, 3]
+    register_function(positive, "TestWrong")
+    with pytest.raises(ShapeError, match=r"gave float32\[2\], inference said float32\[0\](.|\n)*dynamic=True"):
+        run_op("TestWrong", [-1.0, 2.0, 3.0])
+
+
+def test_any_number_of_tensors() -> None:
+    @operator_of("TestStack")
+    def stack(arrays: Sequence[Tensor], axis: int = 0) -> Array:
+        return np.stack([one.plain() for one in arrays], axis)
+
+    @operator_of("TestSum", gradient=total_gradient)
+    def total(*X: Array) -> Array:
+        return np.add.reduce(list(X))
+
+    a, b = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    assert run_op("TestStack", a, b, axis=1).shape == (2, 2, 3)
+    forward = operator_def("TestSum", ["a", "b"], ["y"])
+    emitted, _ = backward_pass([forward], {"y": "dy"})
+    ws = Workspace()
+    for name, value in (("a", a), ("b", b), ("dy", 5 * a)):
+        ws.feed(name, value)
+    ws.run_net_once(NetDef(name="g", op=[forward, *emitted]))
+    assert np.all(ws.fetch("b_grad") == 5)
+    assert np.array_equal(ws.fetch("y"), a)
+
+
+def total_gradient(dY: Array, *X: Array) -> list[Array]:
+    """Return dY for each of X."""
+    return [dY for _ in X]
+
+
+def test_what_a_signature_cannot_say() -> None:
+    def no_result(X: Tensor): ...  # noqa: ANN202 -- what this test is about
+
+    def strange(X: Tensor, table: dict[str, int]) -> Tensor:
+        return X
+
+    with pytest.raises(SchemaError, match="return annotation"):
+        register_function(no_result, "TestNone")
+    with pytest.raises(SchemaError, match=r"'table' .* has no default"):
+        register_function(strange, "TestStrange")
+    with pytest.raises(SchemaError, match="has the parameter factor_of_dY"):
+        register_function(scaled, "TestScaled", gradient=wrong_gradient)
+    assert "TestScaled" not in SCHEMAS
+    register_function(scaled, "TestScaled")
+    with pytest.raises(DuplicateError, match="TestScaled"):
+        register_function(scaled, "TestScaled")
+
+
+def wrong_gradient(factor_of_dY: Array) -> Array:
+    """Ask for what is not there."""
+    return factor_of_dY
+
+
+def test_every_function_of_the_library_that_gives_tensors_can_be_an_operator() -> None:
+    """Aliases and names that only type checkers read are understood; what cannot be an operator has a reason."""
+    refused: set[str] = set()
+    for module in ("creation", "views", "elementwise", "manipulation", "reduction", "searching", "matrix"):
+        for name in importlib.import_module(f"tazza.tensor.{module}").__all__:
+            function = getattr(tt, name)
+            if not inspect.isfunction(function):
+                continue
+            try:
+                register_function(function, f"Test_{name}")
+            except SchemaError:
+                refused.add(name)
+    assert refused <= {"array", "asarray", "shares_memory", "explain_gemm"}, "an object, a bool or a text"
+    x = np.array([[3, 1, 2], [5, 4, 0]], np.float32)
+    assert run_op("Test_sum", x, axis=1).tolist() == [6, 9]
+    assert run_op("Test_concat", x, x, axis=1).shape == (2, 6)
+    assert run_op("Test_reshape", x, shape=[3, -1]).tolist() == x.reshape(3, 2).tolist()
+    assert run_op("Test_zeros", shape=[2, 3], dtype="int32").dtype == np.int32
+    assert run_op("Test_argmax", x, axis=1).tolist() == [0, 0]
+    values, counts = run_op("Test_unique_counts", np.zeros(1, np.int32))
+    assert (values.tolist(), counts.tolist()) == ([0], [1])

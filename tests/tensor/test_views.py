@@ -1,0 +1,225 @@
+"""Views: against NumPy over every element type, rank 0-9 and layout; shared memory, and writes through it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tazza.tensor as tt
+from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError, UnsupportedError
+from tazza.tensor.views import Window
+from tests.arrays import RANK_MAX, Array, Pair, assert_same, make_pair, pairs, shapes, simple_indices, values_of
+
+
+@given(st.data(), pairs())
+@settings(max_examples=150)
+def test_every_index(data: st.DataObject, pair: Pair) -> None:
+    index = data.draw(simple_indices(tuple(pair.array.shape)))
+    found, expected = pair.tensor[index], pair.array[index]
+    assert_same(found, expected)
+    backwards = any(step < 0 and n > 1 for step, n in zip(expected.strides, expected.shape, strict=True))
+    shared = not backwards and expected.size > 0 and pair.layout != "opaque"
+    assert tt.shares_memory(found, pair.tensor) == shared
+
+
+def test_masks_lists_and_tensors_as_indices() -> None:
+    array = np.arange(30).reshape(2, 3, 5)
+    x = tt.asarray(array)
+    assert_same(x[x > 7], array[array > 7])
+    assert_same(x[:, [2, 0]], array[:, [2, 0]])
+    assert_same(x[tt.asarray(1), tt.asarray([0, 2])], array[1, [0, 2]])
+    assert_same(x[..., np.arange(3), None], array[..., np.arange(3), None])
+    assert not tt.shares_memory(x, x[[0, 1]])
+
+
+@pytest.mark.parametrize("index", [2, (0, -4), (0, 0, 0), (..., ...), np.array([7]), (slice(None), 3)])
+def test_indices_outside(index: Any) -> None:
+    with pytest.raises(BoundsError):
+        tt.zeros((2, 3))[index]
+    with pytest.raises(BoundsError):
+        tt.zeros((2, 3))[index] = 1
+
+
+# -- chains of views, and what is seen through them --------------------------------------------------------------------
+
+
+def _step(draw: Any, x: tt.Tensor, a: Array) -> tuple[tt.Tensor, Array]:
+    """Do one thing that is a view in NumPy and in ours."""
+    rank = a.ndim
+    axis = draw(st.integers(-rank, rank - 1)) if rank else 0
+    other = draw(st.integers(-rank, rank - 1)) if rank else 0
+    kind = draw(st.sampled_from(["index", "permute", "new axis", "flatten", "diagonal", "move", "squeeze"]))
+    if kind == "index":
+        index = draw(simple_indices(a.shape).filter(lambda index: all(_forward(item) for item in index)))
+        return x[index], a[index if ... in index else (*index, ...)]
+    if kind == "permute":
+        axes = draw(st.permutations(range(rank)))
+        return tt.permute_dims(x, axes), a.transpose(axes)
+    if kind == "new axis" and rank < RANK_MAX:
+        return tt.expand_dims(x, axis=axis), np.expand_dims(a, axis)
+    if kind == "flatten" and a.size and np.shares_memory(a.reshape(-1), a):
+        return tt.reshape(x, (-1,), copy=False), a.reshape(-1)
+    if kind == "diagonal" and axis % max(rank, 1) != other % max(rank, 1):
+        k = draw(st.integers(-2, 2))
+        return tt.diagonal(x, offset=k, axis1=axis, axis2=other), a.diagonal(k, axis, other)
+    if kind == "move" and rank:
+        return tt.moveaxis(x, axis, other), np.moveaxis(a, axis, other)
+    if kind == "squeeze" and rank and a.shape[axis] == 1:
+        return tt.squeeze(x, axis), a.squeeze(axis)
+    return x, a
+
+
+def _forward(item: Any) -> bool:
+    return not isinstance(item, slice) or cast("Any", item).step in (None, 1, 2, 3)
+
+
+@given(st.data(), pairs(layouts=("row-major", "permuted", "gaps", "adopted")))
+@settings(max_examples=120)
+def test_writes_through_views_are_seen_by_all(data: st.DataObject, pair: Pair) -> None:
+    x, a = pair.tensor, pair.array.copy(order="K") if pair.layout == "adopted" else pair.array
+    pair = Pair(x, a, pair.layout)
+    for _ in range(data.draw(st.integers(1, 4))):
+        x, a = _step(data.draw, x, a)
+        assert_same(x, a)
+    version = x.storage.version
+    written = values_of(x.dtype, a.shape, 3)
+    a.flags.writeable = True  # NumPy's diagonal is only marked as read-only
+    if data.draw(st.booleans()):
+        x[...] = tt.asarray(written)
+        a[...] = written
+    else:
+        x.fill(True)
+        a.fill(1)
+    assert x.storage.version > version
+    assert_same(x, a)
+    pair.check()
+
+
+@given(st.data(), pairs(max_rank=4, layouts=("row-major", "permuted", "adopted")))
+@settings(max_examples=80)
+def test_parts_of_one_tensor_that_overlap(data: st.DataObject, pair: Pair) -> None:
+    """Assignment reads all of its source first, however source and target lie."""
+    x, a = pair.tensor, pair.array.copy()
+    pair = Pair(x, a, pair.layout)
+    cut = tuple(data.draw(st.integers(0, extent)) for extent in a.shape)
+    front = tuple(slice(0, extent - k) for k, extent in zip(cut, a.shape, strict=True))
+    back = tuple(slice(k, None) for k in cut)
+    turned = tuple(slice(None, None, data.draw(st.sampled_from([1, -1]))) for _ in cut)
+    if data.draw(st.booleans()):
+        front, back = back, front
+    x[front] = x[back][turned]
+    a[front] = a[back][turned].copy()
+    pair.check()
+
+
+@given(st.data(), pairs(min_extent=1, max_rank=5, layouts=("row-major", "permuted", "gaps", "stretched", "opaque")))
+@settings(max_examples=100)
+def test_reshape_is_a_view_where_numpys_is(data: st.DataObject, pair: Pair) -> None:
+    extents = [n for extent in pair.array.shape for n in ((2, extent // 2) if extent % 2 == 0 else (extent, 1))]
+    wanted = data.draw(st.permutations(extents)) if data.draw(st.booleans()) else [-1, *extents[::2]][:1]
+    expected = pair.array.reshape(wanted)
+    assert_same(tt.reshape(pair.tensor, wanted), expected)
+    if pair.layout == "opaque":
+        return
+    shares = np.shares_memory(expected, pair.array)
+    assert tt.shares_memory(tt.reshape(pair.tensor, wanted), pair.tensor) == shares
+    assert not tt.shares_memory(tt.reshape(pair.tensor, wanted, copy=True), pair.tensor)
+    if not shares:
+        with pytest.raises(ArgumentError, match="only as a copy"):
+            tt.reshape(pair.tensor, wanted, copy=False)
+
+
+def test_reshape_of_nothing_and_to_the_wrong_size() -> None:
+    assert tt.zeros((0, 3)).reshape(5, 0).shape == (5, 0)
+    assert tt.zeros((2, 0)).reshape(-1, 3).shape == (0, 3)
+    with pytest.raises(ShapeError, match="6 elements cannot become"):
+        tt.zeros((2, 3)).reshape(4, 2)
+    with pytest.raises(ShapeError, match=r"2 extents .* are -1"):
+        tt.zeros((2, 3)).reshape(-1, -1)
+
+
+@given(st.data(), pairs(layouts=("row-major", "permuted", "stretched", "opaque"), max_rank=6))
+@settings(max_examples=60)
+def test_broadcasting(data: st.DataObject, pair: Pair) -> None:
+    x, a = pair.tensor, pair.array
+    if a.ndim and a.shape[0] > 1 and data.draw(st.booleans()):
+        x, a = x[:1], a[:1]
+    target = (*data.draw(shapes(max_rank=3)), *(7 if extent == 1 else extent for extent in a.shape))
+    assert_same(tt.broadcast_to(x, target), np.broadcast_to(a, target))
+    if len(target) > a.ndim and np.prod(target) > a.size > 0:
+        with pytest.raises(UnsupportedError, match="one in memory"):
+            tt.broadcast_to(x, target)[...] = False
+
+
+def test_transposes() -> None:
+    x = tt.asarray(np.arange(30).reshape(2, 3, 5))
+    assert_same(x.T, x.plain().T)
+    assert_same(x.mT, x.plain().swapaxes(1, 2))
+    assert_same(tt.moveaxis(x, (0, 1), (-1, 0)), np.moveaxis(x.plain(), (0, 1), (-1, 0)))
+    assert x.T.T.layout == tt.ROW_MAJOR
+    assert x.transpose(1, 0, 2).shape == (3, 2, 5)
+
+
+X = tt.zeros((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (lambda: tt.permute_dims(X, (0, 0)), ShapeError),
+        (lambda: tt.squeeze(X, 0), ShapeError),
+        (lambda: tt.expand_dims(X, axis=3), BoundsError),
+        (lambda: tt.expand_dims(X, axis=(0, 0)), ShapeError),
+        (lambda: tt.broadcast_to(X, (3, 3)), ShapeError),
+        (lambda: tt.broadcast_to(X, (3,)), ShapeError),
+        (lambda: tt.diagonal(X, axis1=0, axis2=-2), ShapeError),
+        (lambda: tt.moveaxis(X, (0, 1), 0), ShapeError),
+        (lambda: X[0].mT, ShapeError),
+    ],
+)
+def test_what_does_not_fit(wrong: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        wrong()
+
+
+class TestAssignment:
+    """What may be put where."""
+
+    def test_kinds_only_rise(self) -> None:
+        x = tt.zeros((2, 3), dtype="int32")
+        for value in (1.5, np.float32(1), tt.ones(3)):
+            with pytest.raises(DTypeError, match=r"do not go into int32\[2, 3\]"):
+                x[0] = value
+        with pytest.raises(DTypeError):
+            tt.zeros(2, dtype="bool")[0] = 1
+        y = tt.zeros(2, dtype="bfloat16")
+        y[0], y[1] = True, np.float64(0.5)
+        assert y.tolist() == [1, 0.5]
+
+    def test_shapes(self) -> None:
+        with pytest.raises(ShapeError, match="broadcast"):
+            tt.zeros((2, 3))[:, 1] = [1.0, 2.0, 3.0]
+
+    def test_text(self) -> None:
+        x = tt.asarray(["a", "b"])
+        x[1] = "\u00e8"
+        assert x.tolist() == [b"a", "\u00e8".encode()]
+
+    def test_an_opaque_layout_becomes_plain(self) -> None:
+        array: npt.NDArray[Any] = np.arange(6, dtype=np.float32).reshape(2, 3)
+        pair = make_pair(tt.DataType.FLOAT, (2, 3), "opaque", 1, [0, 1])
+        pair.tensor[1, :2] = array[0, :2]
+        pair.array[1, :2] = array[0, :2]
+        pair.check()
+        assert pair.tensor.layout == tt.ROW_MAJOR
+
+
+def test_views_where_the_cpu_does_not_read() -> None:
+    """Only numbers are needed to say where a view lies."""
+    window = Window((3, 5, 7), (35, 7, 1)).index((slice(1, None), 2)).permute((1, 0))
+    assert window == Window((7, 2), (1, 35), 35 + 14)
