@@ -23,7 +23,6 @@ from tazza.operator import (
     operator_def,
     why_unavailable,
 )
-from tazza.operator.engine import ENGINES
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
