@@ -12,7 +12,7 @@ CODE := src tests benchmarks tools $(wildcard examples)
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test check format index proto walk bench test-oldest
+.PHONY: help venv train test check format index proto walk tutorial bench bench-tensor test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -51,9 +51,16 @@ bench: venv  ## Time tazza beside its peers; QUICK=1, NETS="resnet50 lenet-1", C
 	$(BIN)/python -m benchmarks.bench $(NETS) $(if $(QUICK),--quick) $(if $(RUNS),--runs $(RUNS)) \
 		$(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
 
+bench-tensor: venv  ## Time the tensor library beside its peers; QUICK=1, ONLY="lazy sparse", PEERS_PYTHON=
+	$(BIN)/python -m benchmarks.tensor $(ONLY) $(if $(QUICK),--quick) $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
+
 walk: venv  ## Write the sessions and draw the pictures of docs/walk anew
 	$(BIN)/python -m tools.write_walk
 	$(BIN)/python -m tools.draw_walk
+
+tutorial: venv  ## Write the session and draw the pictures of docs/tensor anew
+	$(BIN)/python -m tools.write_tensor
+	$(BIN)/python -m tools.draw_tensor
 
 test-oldest: pyproject.toml  ## Test messages and tensors on the oldest dependencies that are allowed (Python 3.11)
 	$(PYTHON) -m venv $(OLDEST)

@@ -12,7 +12,7 @@ from tazza.device import Generator, current_context
 from tazza.engines.jit.block import BlockLaunch, Slot
 from tazza.engines.winograd.algorithm import FORMS, algorithm
 from tazza.engines.winograd.code import Code
-from tazza.engines.winograd.conv import launch
+from tazza.engines.winograd.conv import ENABLED, launch
 from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.errors import UnsupportedError
@@ -182,3 +182,13 @@ def test_model_prefers_the_direct_algorithm_for_few_channels() -> None:
         tiling = best_tiling(problem, 2)
         assert tiling is not None
         assert (tiling.cycles < problem.direct_cycles(2)) is wins
+
+
+def test_flags_keep_it_out() -> None:
+    X, weights, b = _arrays(4, 64, 28, 28, 64, 3)
+    definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
+    _, operator = run_checked(definition, [X, weights, b])
+    assert operator.choices[-1].engine == "winograd"
+    with ENABLED.override(False):
+        _, operator = run_checked(definition, [X, weights, b])
+    assert {choice.engine: choice.reason for choice in operator.choices}["winograd"] == "the flag winograd is off"

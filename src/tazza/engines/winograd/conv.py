@@ -14,7 +14,7 @@ from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.ops.conv import CONV, CONV2D, conv_window
 from tazza.ops.fused import FUSED_CONV, epilogue_of
-from tazza.runtime.flags import flag
+from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec, channels_last
 
@@ -42,6 +42,15 @@ def named_here(op: OpView) -> bool:
     return ENGINE in op.definition.engine.lower().split(",")
 
 
+def switched_off() -> str | None:
+    """Return which flag keeps this engine out, or None."""
+    if not ENABLED.value:
+        return "the flag winograd is off"
+    # It belongs to engines that have kernels for narrower types; where none is loaded, none is there to be faster.
+    narrow = dict(kernel_flags()).get("fpmath")
+    return f"the flag fpmath asks for {narrow}, it computes in float32" if narrow else None
+
+
 def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
     """Return how to do it; or that the direct algorithm is faster, unless the operator names this engine."""
     threads = thread_count()
@@ -49,8 +58,9 @@ def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
     assert tiling is not None, "its filters have one of the sizes"
     if named_here(op):
         return tiling
-    if not ENABLED.value:
-        return Unsupported("the flag winograd is off")
+    reason = switched_off()
+    if reason is not None:
+        return Unsupported(reason)
     own, direct = tiling.cycles, problem.direct_cycles(threads)
     if own > FASTER * direct:
         return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")

@@ -15,7 +15,6 @@ from tazza.device import Context
 from tazza.engines.jit.block import Slot, all_float32
 from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import (
-    ENABLED,
     FASTER,
     accepts_images,
     choose,
@@ -24,6 +23,7 @@ from tazza.engines.winograd.conv import (
     image_steps,
     launch,
     named_here,
+    switched_off,
 )
 from tazza.engines.winograd.filters import ENGINE, Filters, filter_steps
 from tazza.engines.winograd.tiling import Problem
@@ -71,8 +71,11 @@ def transposed(problem: Problem) -> Problem:
 def own_weights(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> Part | Unsupported:
     """Return the launch of this engine for dW and db, or that the direct algorithm is as fast."""
     tiling = best_weights_tiling(problem, thread_count())
-    if not named_here(op) and (not ENABLED.value or tiling.cycles > FASTER * tiling.direct_cycles):
-        return Unsupported("the direct algorithm is as fast for dW, or the flag winograd is off")
+    reason = None if named_here(op) else switched_off()
+    if reason is not None:
+        return Unsupported(reason)
+    if not named_here(op) and tiling.cycles > FASTER * tiling.direct_cycles:
+        return Unsupported("the direct algorithm is as fast for dW")
     last = op.order.upper() == "NHWC"
     X, dY, dW = specs["X"], specs["dY"], specs["dW"]
     layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
