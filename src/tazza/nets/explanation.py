@@ -51,9 +51,9 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.operator, row.outputs, row.engine, row.implementation, row.layout, size, time, fused
 
 
-def operator_row(operator: Operator) -> Row:
-    """Return the row of an operator that runs by itself."""
+def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:
+    """Return the row of an operator that runs by itself, or in place of those named."""
     taken = next((choice.engine for choice in operator.choices if choice.reason is None), "not run yet")
     written = sum(blob.value.nbytes for blob in operator.outputs if isinstance(blob.value, Tensor))
     outputs = ", ".join(operator.definition.output)
-    return Row(operator.op.type, outputs, (), taken, "", "", written, None, operator.choices)
+    return Row(operator.op.type, outputs, fused_from, taken, "", "", written, None, operator.choices)
