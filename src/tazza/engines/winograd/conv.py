@@ -84,7 +84,7 @@ def launch(
 ) -> BlockLaunch:
     """Return the launch; `letters` are X, U, b (0: none), Y and the S."""
     problem = tiling.problem
-    down, across = tiling.across
+    down, across = problem.across(tiling.algorithm.m)
     source, filters, bias, target, *operands = letters
     words: dict[str, Word] = {
         "threads": min(tiling.threads, tiling.blocks * tiling.slices),

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, all_float32
-from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import compiled, count_loop, lanes_below, lanes_of, share, store
 from tazza.engines.jit.rows import element
 from tazza.engines.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.winograd.transform import apply_twice
+from tazza.engines.winograd.writer import gather
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.copy import COPY
 from tazza.runtime.native_code import processor, source_digest
@@ -108,7 +109,7 @@ class _Code:
                 mask = lanes_below(v, left)
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {k}, {k_step}')}, {lines.let(f'mul i64 {c}, {c_step}')}")
                 taps = [
-                    [gather(v, element(lines, start, at), k_step, (y, y_step), (x, x_step), mask) for x in range(r)]
+                    [gather(v, _tap(lines, start, at, (y, y_step), (x, x_step)), k_step, mask) for x in range(r)]
                     for y in range(r)
                 ]
                 place = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {2 * v.count}')}, {half * v.count}")
@@ -125,21 +126,7 @@ def _rounded(lines: Lines, count: str, unit: int) -> str:
     return lines.let(f"and i64 {lines.let(f'add i64 {count}, {unit - 1}')}, {-unit}")
 
 
-def gather(v: Lanes, start: str, step: str, down: tuple[int, str], across: tuple[int, str], mask: str) -> str:
-    """Return every `step`th element from tap (y, x) of a filter on; lanes outside of the mask are 0."""
-    lines = v.lines
-    offset = lines.let(f"add i64 {_times(lines, *down)}, {_times(lines, *across)}")
-    base = element(lines, start, offset)
-    numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
-    kind = f"<{v.count} x i64>"
-    one = lines.let(f"insertelement {kind} poison, i64 {step}, i32 0")
-    steps = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
-    places = lines.let(f"getelementptr float, ptr {base}, {kind} {lines.let(f'mul {kind} {steps}, {numbers}')}")
-    name = f"@llvm.masked.gather.v{v.count}f32.v{v.count}p0"
-    lines.declare(f"{v.type} {name}(<{v.count} x ptr>, i32, {v.mask}, {v.type})")
-    operands = f"<{v.count} x ptr> {places}, i32 4, {v.mask} {mask}, {v.type} zeroinitializer"
-    return lines.let(f"call {v.type} {name}({operands})")
-
-
-def _times(lines: Lines, count: int, step: str) -> str:
-    return lines.let(f"mul i64 {step}, {count}")
+def _tap(lines: Lines, start: str, at: str, down: tuple[int, str], across: tuple[int, str]) -> str:
+    """Return the address of a tap, so many steps down and across from element `at`."""
+    y, x = (lines.let(f"mul i64 {step}, {count}") for count, step in (down, across))
+    return element(lines, start, lines.let(f"add i64 {lines.let(f'add i64 {at}, {y}')}, {x}"))

@@ -28,6 +28,11 @@ BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Register tiles in a block that are tried."""
 
 
+def lane_count() -> int:
+    """Return L, the float32 of a vector."""
+    return processor().vector_bytes // 4
+
+
 @dataclass(frozen=True)
 class Problem:
     """A convolution of stride 1: Y (N, oH, oW, K) from X (N, H, W, C) with r x r filters."""
@@ -45,11 +50,19 @@ class Problem:
         """Those of the direct algorithm."""
         return 2 * self.N * math.prod(self.out) * self.K * self.C * self.r**2
 
+    def across(self, m: int) -> tuple[int, int]:
+        """Return how many tiles of m x m outputs there are down and across an image."""
+        down, across = (-(-extent // m) for extent in self.out)
+        return down, across
+
+    def tiles(self, m: int) -> int:
+        """Return how many tiles of m x m outputs all images have."""
+        return self.N * math.prod(self.across(m))
+
     def direct_cycles(self, threads: int) -> float:
         """Return what the direct algorithm takes: bringing in the filters, and computing."""
-        lanes = processor().vector_bytes // 4
         filters = 4 * self.C * self.K * self.r**2
-        return filters / MEMORY_BYTES + self.flops / (4 * lanes * DIRECT_SHARE * threads)
+        return filters / MEMORY_BYTES + self.flops / (4 * lane_count() * DIRECT_SHARE * threads)
 
 
 @dataclass(frozen=True)
@@ -64,30 +77,19 @@ class Tiling:
     threads: int
 
     @property
-    def across(self) -> tuple[int, int]:
-        """Tiles down and across an image."""
-        down, across = (-(-extent // self.algorithm.m) for extent in self.problem.out)
-        return down, across
-
-    @property
     def tiles(self) -> int:
         """T."""
-        return self.problem.N * math.prod(self.across)
-
-    @property
-    def lanes(self) -> int:
-        """L."""
-        return processor().vector_bytes // 4
+        return self.problem.tiles(self.algorithm.m)
 
     @property
     def groups(self) -> int:
         """Vectors of input channels."""
-        return -(-self.problem.C // self.lanes)
+        return -(-self.problem.C // lane_count())
 
     @property
     def panels(self) -> int:
         """Panels of output channels."""
-        return -(-self.problem.K // (2 * self.lanes))
+        return -(-self.problem.K // (2 * lane_count()))
 
     @property
     def slice_panels(self) -> int:
@@ -98,13 +100,13 @@ class Tiling:
     def scratch_floats(self) -> int:
         """V and M of one thread, and what keeps those of two apart."""
         tiles = self.rows * self.block_rows
-        channels = self.groups * self.lanes + self.slice_panels * 2 * self.lanes
+        channels = self.groups * lane_count() + self.slice_panels * 2 * lane_count()
         return self.algorithm.a**2 * (tiles * channels + 2 * GAP) + 64
 
     @property
     def filter_bytes(self) -> int:
         """U."""
-        return 4 * self.algorithm.a**2 * self.groups * self.lanes * self.panels * 2 * self.lanes
+        return 4 * self.algorithm.a**2 * self.groups * lane_count() * self.panels * 2 * lane_count()
 
     @property
     def blocks(self) -> int:
@@ -129,8 +131,8 @@ class Tiling:
         into, out = TRANSFORM_CYCLES[self.algorithm.m, self.algorithm.r]
         tiles = min(self.rows * self.block_rows, self.tiles)
         products = self.filter_bytes / 4 / self.slices * 2 * self.rows * self.block_rows
-        vectors = -(-self.problem.K // self.lanes) / self.slices
-        compute = products / (4 * self.lanes * PRODUCT_SHARE) + tiles * (self.groups * into + vectors * out)
+        vectors = -(-self.problem.K // lane_count()) / self.slices
+        compute = products / (4 * lane_count() * PRODUCT_SHARE) + tiles * (self.groups * into + vectors * out)
         own = 4 * self.scratch_floats
         return ITEM_CYCLES + compute + (2 * own / CACHE_BYTES if own > 0.75 * L2_BYTES else 0)
 

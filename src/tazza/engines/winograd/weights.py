@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
 from tazza.engines.jit.loop import compiled
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
-from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
+from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem, lane_count
 from tazza.engines.winograd.weights_code import WORDS, WeightsCode
 from tazza.engines.winograd.writer import GAP
-from tazza.runtime.native_code import processor, source_digest
+from tazza.runtime.native_code import source_digest
 
 SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 12 << 20
@@ -37,25 +36,14 @@ class WeightsTiling:
         return algorithm(self.problem.r, self.m)
 
     @property
-    def across(self) -> tuple[int, int]:
-        """Tiles down and across an image."""
-        down, across = (-(-extent // self.m) for extent in self.problem.out)
-        return down, across
-
-    @property
     def tiles(self) -> int:
         """T."""
-        return self.problem.N * math.prod(self.across)
-
-    @property
-    def lanes(self) -> int:
-        """L."""
-        return processor().vector_bytes // 4
+        return self.problem.tiles(self.m)
 
     @property
     def channels(self) -> tuple[int, int]:
         """C and K, filled up to whole vectors and panels."""
-        L = self.lanes
+        L = lane_count()
         return -(-self.problem.C // L) * L, -(-self.problem.K // (2 * L)) * 2 * L
 
     @property
@@ -77,15 +65,15 @@ class WeightsTiling:
         """What it takes."""
         into, _ = TRANSFORM_CYCLES[self.m, self.problem.r]
         C, K = self.channels
-        products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * self.lanes * PRODUCT_SHARE)
-        transforms = self.tiles * (C + K) / self.lanes * into
+        products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * lane_count() * PRODUCT_SHARE)
+        transforms = self.tiles * (C + K) / lane_count() * into
         sums = -(-self.tiles // self.block) * 8 * self.algorithm.a**2 * C * K / CACHE_BYTES
         return (products + transforms + sums) / self.threads
 
     @property
     def direct_cycles(self) -> float:
         """What the direct algorithm takes."""
-        return self.problem.flops / (4 * self.lanes * DIRECT_SHARE * self.threads)
+        return self.problem.flops / (4 * lane_count() * DIRECT_SHARE * self.threads)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -100,7 +88,8 @@ def weights_launch(
     tiling: WeightsTiling, steps: tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, ...]], *, bias: bool
 ) -> BlockLaunch:
     """Return the launch for letters X, dY, dW and db; `steps` of X and dY (image, row, pixel), of dW (k, c, y, x)."""
-    problem, (down, across) = tiling.problem, tiling.across
+    problem = tiling.problem
+    down, across = problem.across(tiling.m)
     code = WeightsCode(tiling.algorithm, bias)
     words: dict[str, Word] = {
         "threads": tiling.threads,

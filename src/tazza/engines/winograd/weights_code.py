@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.engines.jit.rows import element
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import FLOAT, GAP, Writer
+from tazza.engines.winograd.writer import FLOAT, GAP, Writer, scatter
 
 ROWS = 8
 """Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
@@ -207,16 +207,3 @@ class _Writer(Writer):
             store(v, FLOAT, carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
 
         count_loop(lines, first, last, channels)
-
-
-def scatter(v: Lanes, value: str, start: str, step: str, mask: str) -> None:
-    """Write lanes to every `step`th element."""
-    lines = v.lines
-    numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
-    kind = f"<{v.count} x i64>"
-    one = lines.let(f"insertelement {kind} poison, i64 {step}, i32 0")
-    steps = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
-    places = lines.let(f"getelementptr float, ptr {start}, {kind} {lines.let(f'mul {kind} {steps}, {numbers}')}")
-    name = f"@llvm.masked.scatter.v{v.count}f32.v{v.count}p0"
-    lines.declare(f"void {name}({v.type}, <{v.count} x ptr>, i32, {v.mask})")
-    lines.do(f"call void {name}({v.type} {value}, <{v.count} x ptr> {places}, i32 4, {v.mask} {mask})")

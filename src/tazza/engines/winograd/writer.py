@@ -146,3 +146,28 @@ class Writer:
     def put(self, value: str, pointer: str, index: str) -> None:
         """Write a whole vector."""
         store(self.v, FLOAT, value, pointer, index, None)
+
+
+def places(v: Lanes, start: str, step: str) -> str:
+    """Return the addresses of every `step`th float from `start` on, one for each lane."""
+    lines, kind = v.lines, f"<{v.count} x i64>"
+    numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
+    one = lines.let(f"insertelement {kind} poison, i64 {step}, i32 0")
+    steps = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
+    return lines.let(f"getelementptr float, ptr {start}, {kind} {lines.let(f'mul {kind} {steps}, {numbers}')}")
+
+
+def gather(v: Lanes, start: str, step: str, mask: str) -> str:
+    """Return every `step`th float from `start` on; lanes outside of the mask are 0."""
+    name = f"@llvm.masked.gather.v{v.count}f32.v{v.count}p0"
+    v.lines.declare(f"{v.type} {name}(<{v.count} x ptr>, i32, {v.mask}, {v.type})")
+    operands = f"<{v.count} x ptr> {places(v, start, step)}, i32 4, {v.mask} {mask}, {v.type} zeroinitializer"
+    return v.lines.let(f"call {v.type} {name}({operands})")
+
+
+def scatter(v: Lanes, value: str, start: str, step: str, mask: str) -> None:
+    """Write lanes to every `step`th float from `start` on."""
+    name = f"@llvm.masked.scatter.v{v.count}f32.v{v.count}p0"
+    v.lines.declare(f"void {name}({v.type}, <{v.count} x ptr>, i32, {v.mask})")
+    operands = f"{v.type} {value}, <{v.count} x ptr> {places(v, start, step)}, i32 4, {v.mask} {mask}"
+    v.lines.do(f"call void {name}({operands})")
