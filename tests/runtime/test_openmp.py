@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -56,3 +59,17 @@ def test_missing_library_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "libgomp1" in str(openmp.openmp_unavailable())
     with pytest.raises(UnavailableError, match="cannot be loaded"):
         openmp.openmp_threads()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_wait_as_the_user_says_else_briefly(given: dict[str, str], expected: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name not in openmp.WAITING}
+    load = "import os; from tazza.runtime.openmp import openmp_threads; openmp_threads()"
+    code = f"{load}; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **given}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected
