@@ -63,7 +63,7 @@ def test_missing_library_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    [({}, "5000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
 )
 def test_threads_wait_as_the_user_says_else_briefly(given: dict[str, str], expected: str) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in openmp.WAITING}

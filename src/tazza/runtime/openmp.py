@@ -14,8 +14,8 @@ from functools import cache
 from tazza.errors import UnavailableError
 
 LIBRARY = "libgomp.so.1"
-SPINS = 1000
-"""How often a thread that waits for others looks again before it sleeps: some 50 microseconds.
+SPINS = 5000
+"""How often a thread that waits for others looks again before it sleeps: some 300 microseconds.
 
 The library's own choice is 300,000, which is longer than a time slice. When another process wants a processor too, the
 thread that is waited for then often does not get one until the waiting has used up its slice: a product of 0.3 ms took
