@@ -53,14 +53,15 @@ def switched_off() -> str | None:
 
 def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
     """Return how to do it; or that the direct algorithm is faster, unless the operator names this engine."""
-    threads = thread_count()
-    tiling = best_tiling(problem, threads)
-    assert tiling is not None, "its filters have one of the sizes"
-    if named_here(op):
+    threads, named = thread_count(), named_here(op)
+    tiling = best_tiling(problem, threads, modest=not named)
+    if named and tiling is not None:
         return tiling
     reason = switched_off()
     if reason is not None:
         return Unsupported(reason)
+    if tiling is None:
+        return Unsupported("the transformed filters would take more memory than images and filters do")
     own, direct = tiling.cycles, problem.direct_cycles(threads)
     if own > FASTER * direct:
         return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")

@@ -50,6 +50,12 @@ class Problem:
         """Those of the direct algorithm."""
         return 2 * self.N * math.prod(self.out) * self.K * self.C * self.r**2
 
+    @property
+    def bytes(self) -> int:
+        """Those of X, Y and W."""
+        pixels = self.N * (math.prod(self.image) * self.C + math.prod(self.out) * self.K)
+        return 4 * (pixels + self.C * self.K * self.r**2)
+
     def across(self, m: int) -> tuple[int, int]:
         """Return how many tiles of m x m outputs there are down and across an image."""
         down, across = (-(-extent // m) for extent in self.out)
@@ -109,6 +115,11 @@ class Tiling:
         return 4 * self.algorithm.a**2 * self.groups * lane_count() * self.panels * 2 * lane_count()
 
     @property
+    def is_modest(self) -> bool:
+        """Whether U takes no more memory than X, Y and W do: it stays there beside W, as long as a net does."""
+        return self.filter_bytes <= self.problem.bytes
+
+    @property
     def blocks(self) -> int:
         """How many blocks of tiles there are."""
         return -(-self.tiles // (self.rows * self.block_rows))
@@ -144,8 +155,8 @@ class Tiling:
 
 
 @functools.lru_cache(maxsize=1024)
-def best_tiling(problem: Problem, threads: int) -> Tiling | None:
-    """Return the fastest way by Winograd's algorithm; None where r is a size that it is not made for.
+def best_tiling(problem: Problem, threads: int, *, modest: bool = True) -> Tiling | None:
+    """Return the fastest way by Winograd's algorithm, with `modest` among those alone; None where there is none.
 
     Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
     filters of that slice alone. Many are cut into blocks that stay in the cache.
@@ -158,5 +169,9 @@ def best_tiling(problem: Problem, threads: int) -> Tiling | None:
         for block_rows in BLOCK_ROWS
         for slices in {1, threads}
     ]
-    fit = [one for one in found if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block)]
+    fit = [
+        one
+        for one in found
+        if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block) and (one.is_modest or not modest)
+    ]
     return min(fit, key=lambda tiling: tiling.cycles, default=None)

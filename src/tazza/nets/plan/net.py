@@ -35,6 +35,7 @@ from tazza.operator.kernel import value_key
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag, kernel_flags
+from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
@@ -299,6 +300,7 @@ class PlanNet(NetBase, StepHost):
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
         program = compile_fastest(region, specs, free, CPUContext(), read)
         program.values_read = reads
+        give_back()  # what loading and compiling left, before the arena is allocated
         return program
 
     def _evict(self) -> None:
