@@ -1,0 +1,56 @@
+"""The gradient of filters, for every form, with several blocks and threads, and edges that the tiles do not cover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.device import Generator, current_context
+from tazza.engines.winograd import weights
+from tazza.engines.winograd.algorithm import FORMS
+from tazza.engines.winograd.tiling import Problem
+from tazza.engines.winograd.weights import WeightsTiling, weights_launch
+from tazza.operator import Operands
+from tazza.operator.engine import why_unavailable
+from tazza.operator.run import run_op
+from tazza.tensor import Tensor
+
+pytestmark = pytest.mark.skipif(
+    why_unavailable("ConvGradient", "cpu", "winograd") is not None, reason="nothing can be compiled here"
+)
+
+
+@pytest.mark.parametrize(("m", "r"), FORMS)
+@pytest.mark.parametrize(("threads", "block_bytes"), [(1, 1), (2, 1), (2, 1 << 20)])
+def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a bound of one byte blocks have the least number of tiles, so there are several."""
+    monkeypatch.setattr(weights, "LEAST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(weights, "MOST_BLOCK_BYTES", block_bytes)
+    N, C, K, H, W = 3, 18, 37, 13, 11
+    out = (H + 3 - r, W + 3 - r)
+    problem = Problem(N, C, K, r, (H, W), out, (1, 1))
+    tiling = WeightsTiling(problem, m, threads)
+    assert (tiling.block < tiling.tiles) is (block_bytes == 1)
+    random = np.random.default_rng(4)
+    X, dY = (random.standard_normal(shape).astype(np.float32) for shape in ((N, H, W, C), (N, *out, K)))
+    tensors = {"X": _tensor(X), "dY": _tensor(dY), "dW": Tensor((K, C, r, r)), "db": Tensor((K,))}
+    tensors["dW"].reserve()
+    tensors["db"].reserve()
+    steps = ((H * W * C, W * C, C), (out[0] * out[1] * K, out[1] * K, K), (C * r * r, r * r, r, 1))
+    made = weights_launch(tiling, steps, bias=True)
+    context = current_context(tensors["X"].place)
+    made.bind(Operands(tensors, context.scratch(made.scratch_bytes), Generator, context))()
+    args: dict[str, Any] = {"kernel": r, "pad": 1, "no_gradient_to_input": 1}
+    images = (X.transpose(0, 3, 1, 2), np.zeros((K, C, r, r), np.float32), dY.transpose(0, 3, 1, 2))
+    expected = run_op("ConvGradient", *images, engine="reference", outputs=2, **args)
+    for letter, right in zip(("dW", "db"), expected, strict=True):
+        np.testing.assert_allclose(tensors[letter].array, right, rtol=0, atol=2e-5 * float(np.abs(right).max()))
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    made = Tensor(array.shape)
+    made.assign(array)
+    return made
