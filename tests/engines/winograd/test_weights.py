@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(("m", "r"), FORMS)
-@pytest.mark.parametrize(("threads", "block_bytes"), [(1, 1), (2, 1), (2, 1 << 20)])
+@pytest.mark.parametrize(("threads", "block_bytes"), [(1, 1), (2, 1), (2, 1 << 22)])
 def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bound of one byte blocks have the least number of tiles, so there are several."""
     monkeypatch.setattr(weights, "LEAST_BLOCK_BYTES", block_bytes)
