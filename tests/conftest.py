@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
+from typing import Any
 
-from hypothesis import settings
+import pytest
+from hypothesis import is_hypothesis_test, settings
 
 # One BLAS thread: tests run side by side, and threads that wait for each other on busy processors take seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -15,4 +18,26 @@ os.environ.setdefault("TAZZA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytes
 
 # An example that takes long on a busy machine is no failure: tests assert nothing about time.
 settings.register_profile("tazza", deadline=None)
+# `make check` takes this one: no law is shown with more examples than this, whatever its own settings say.
+FAST = settings(deadline=None, max_examples=15)
+settings.register_profile("fast", FAST)
 settings.load_profile("tazza")
+
+SETTINGS = "_hypothesis_internal_use_settings"
+"""Where hypothesis keeps the settings of a test; there is no public way to lower those of a decorator."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """With the profile `fast`, lower the number of examples that a test's own settings ask for."""
+    test: Any = getattr(item, "obj", None)
+    if settings.get_current_profile_name() != "fast" or not is_hypothesis_test(test):
+        return
+    test = getattr(test, "__func__", test)  # of a method, which takes no attributes
+    if hasattr(test, SETTINGS):  # others take those of the profile
+        own: settings = getattr(test, SETTINGS)
+        setattr(test, SETTINGS, settings(own, max_examples=min(own.max_examples, FAST.max_examples)))
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of Python's search for garbage: each one would go through all tests and modules."""
+    gc.freeze()

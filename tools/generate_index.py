@@ -1,13 +1,19 @@
-"""Write `src/tazza/operator/index.json` anew from what the modules register: `make index`."""
+"""Write the indexes anew: operators, kernels and engines, and the names of the tensor library: `make index`."""
 
 from __future__ import annotations
 
-from tazza.operator.index import PATH, dump, generate
+from tazza.tensor.names import PATH, STUB, dump, dump_stub, generate
 
 
 def main() -> None:
-    """Import everything, then write."""
-    PATH.write_text(dump(generate()))
+    """Import everything, then write: the names of tensors first, since operators and kernels look for them."""
+    found = generate()
+    PATH.write_text(dump(found))
+    STUB.write_text(dump_stub(found))
+
+    from tazza.operator import index
+
+    index.PATH.write_text(index.dump(index.generate()))
 
 
 if __name__ == "__main__":

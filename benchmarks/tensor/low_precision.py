@@ -22,7 +22,7 @@ from tazza.tensor import Tensor
 from tazza.tensor.linear_algebra import matmul
 from tazza.tensor.quantized import QTensor, integer_matmul, quantize
 from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import ProductTask, choose
+from tazza.tensor.quantized.product import INTEGER_PRODUCTS, ProductTask
 
 BITS = ((1, 1), (1, 8), (2, 2), (3, 3), (4, 4), (8, 8))
 WAYS = {"packed": "jit", "bytes": "onednn"}
@@ -55,7 +55,7 @@ def integer_calls(rows: int, size: int, generator: np.random.Generator) -> dict[
     for first, second in BITS:
         x, w = (generator.integers(0, 1 << bits, (n, size)) for bits, n in ((first, rows), (second, size)))
         a, b = (QTensor.of_integers(one, bits, signed=False) for one, bits in ((x, first), (w, second)))
-        taken = choose(ProductTask(Factor(a), Factor(b))).engine
+        taken = INTEGER_PRODUCTS.choose(ProductTask(Factor(a), Factor(b))).engine
         for way, engine in WAYS.items():
             add(f"{first} x {second} bits, {way}{' (chosen)' * (engine == taken)}", a, b, (x, w), engine)
     return calls

@@ -48,8 +48,8 @@ def products(size: int, dtype: tt.DataType) -> Calls:
     c = np.empty((size, size), dtype.numpy)
     out = tt.asarray(c)
     calls: Calls = {
-        "tazza": lambda: tt.gemm(a, b, trans_b=True, out=out),
-        "tazza, alpha and beta": lambda: tt.gemm(a, b, trans_b=True, alpha=2, beta=3, out=out),
+        "tazza": lambda: tt.gemm(a, b, transpose_b=True, out=out),
+        "tazza, alpha and beta": lambda: tt.gemm(a, b, transpose_b=True, alpha=2, beta=3, out=out),
     }
     if dtype not in NARROW:  # NumPy takes seconds for those
         calls["numpy"] = lambda: np.matmul(a, b.T, out=c)

@@ -35,7 +35,7 @@ def products(ours: CSR, theirs: Any, D: np.ndarray[Any, Any]) -> dict[str, tuple
     left = np.ascontiguousarray(D.T)
     return {
         "S @ D": (lambda: ours @ D, lambda: theirs @ D),
-        "S.T @ D": (lambda: sparse_matmul(ours, D, transposed=True), lambda: theirs.T @ D),
+        "S.T @ D": (lambda: sparse_matmul(ours, D, transpose=True), lambda: theirs.T @ D),
         "D @ S": (lambda: left @ ours, lambda: left @ theirs),
     }
 

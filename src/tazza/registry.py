@@ -4,7 +4,7 @@ Operators, kernels, schemas, gradients, nets, DBs, serializers and flags are eac
 tazza keeps a hand-written list of such things. A key that is missing is first sought by the `loader` (which may
 import the module that registers it), then in the fallback registry.
 
-State: `_entries` changes only under `_lock`; reading needs no lock, since entries are never mutated.
+State: `_entries` and `generation` change only under `_lock`; reading needs no lock, since entries are never mutated.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Registry(Generic[K, V]):
         self._known = known
         self._entries: dict[K, Entry[V]] = {}
         self._lock = threading.RLock()
+        self.generation = 0
+        """Grows whenever a key gets another value or loses it: what was made of values is as old as that."""
 
     def register(self, key: K, value: V, *, help: str = "", priority: int = 0) -> None:
         """Bind `key` to `value`.
@@ -77,6 +79,7 @@ class Registry(Generic[K, V]):
                 )
             if old is None or old.priority < priority:
                 self._entries[key] = Entry(value, help, priority)
+                self.generation += 1
 
     def registering(self, key: K, *, help: str = "", priority: int = 0) -> Callable[[V], V]:
         """Return a decorator that binds `key` to what it decorates."""
@@ -90,7 +93,8 @@ class Registry(Generic[K, V]):
     def unregister(self, key: K) -> None:
         """Forget `key`; meant for tests and for modules that are unloaded. Unknown keys are ignored."""
         with self._lock:
-            self._entries.pop(key, None)
+            if self._entries.pop(key, None) is not None:
+                self.generation += 1
 
     def entry(self, key: K) -> Entry[V] | None:
         """Return the entry of `key`, asking the loader and then the fallback; None when nobody knows it."""
@@ -140,6 +144,16 @@ class Registry(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self.keys())
+
+    def __repr__(self) -> str:
+        """Tell what is registered by now, for which nothing is imported.
+
+        >>> Registry("colour")
+        Registry('colour': nothing by now)
+        """
+        names = sorted(map(str, self._entries))
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        return f"Registry({self.noun!r}: {', '.join(names[:NAMES_SHOWN]) + more if names else 'nothing by now'})"
 
     def registered(self) -> list[K]:
         """Return the keys that are registered here by now, in the order of registration."""

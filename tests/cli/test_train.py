@@ -29,6 +29,7 @@ def losses(out: Path) -> list[str]:
     return [row["loss"] for row in csv.DictReader((out / "history.csv").read_text().splitlines())]
 
 
+@pytest.mark.slow  # seconds for the pictures and for the last percent; parts of it are shown by the tests below
 def test_a_training_writes_all_that_it_says(run: Run, bars: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = run("train", "lenet", "--data", bars, "--iterations", 12, "--out", out, *SMALL)

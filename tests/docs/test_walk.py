@@ -141,6 +141,7 @@ def test_picture(name: str, draw: Callable[[], str]) -> None:
     assert path.stat().st_size < LARGEST_BYTES
 
 
+@pytest.mark.slow  # `test_picture` draws each once, beside what is kept
 def test_drawing_twice_gives_the_same() -> None:
     assert draw_run(RUNS["run-gemm"]) == draw_run(RUNS["run-gemm"])
     assert draw_classes(CLASSES["classes-plan"]) == draw_classes(CLASSES["classes-plan"])

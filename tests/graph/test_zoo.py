@@ -24,6 +24,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "lenet": {"classes": 5},
     "mlp": {"classes": 5},
 }
+SLOW = {"inference": ("mobilenet_v2",), "training": ("mobilenet_v2", "resnet50")}
+"""Deep nets, on which the passes do what they do on the others, more often."""
 
 
 def specs_of(model: Model, shape: tuple[int, ...]) -> dict[str, Spec]:
@@ -75,7 +77,12 @@ def shape_of(name: str) -> tuple[int, ...]:
     return CLASSIFIERS[name].input_shape(BATCH, size=SMALL[name].get("size"))
 
 
-@pytest.mark.parametrize("name", SMALL)
+def names(kind: str) -> list[Any]:
+    """Return the nets, of which some are left to the slow tests."""
+    return [pytest.param(name, marks=pytest.mark.slow if name in SLOW[kind] else ()) for name in SMALL]
+
+
+@pytest.mark.parametrize("name", names("inference"))
 def test_inference(name: str) -> None:
     model, shape = CLASSIFIERS[name].inference(**SMALL[name]), shape_of(name)
     specs = specs_of(model, shape)
@@ -86,9 +93,7 @@ def test_inference(name: str) -> None:
     np.testing.assert_allclose(after.fetch("softmax"), before.fetch("softmax"), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "mobilenet_v2" else ()) for name in SMALL]
-)
+@pytest.mark.parametrize("name", names("training"))
 def test_training(name: str) -> None:
     model, shape = CLASSIFIERS[name].training(**SMALL[name]), shape_of(name)
     sgd(model, 0.01, momentum=0.9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,34 +54,53 @@ FAMILIES = ("tazza.ops.", "tazza.engines.")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _docstring_lines(tree: ast.Module) -> set[int]:
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _statements(node: ast.AST, *, running: bool = False) -> Iterator[ast.AST]:
+    """Walk the statements of a tree, however deep, without their expressions, which are most of it.
+
+    With `running`, what only a type checker reads is left out.
+    """
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        if field == "body" and running and _is_type_checking(node):
+            continue
+        for child in getattr(node, field, ()):
+            yield child
+            yield from _statements(child, running=running)
+
+
+def _docstring_lines(statements: Iterable[ast.AST]) -> set[int]:
     """Return the lines of all strings that stand alone: docstrings of modules, classes, functions and constants."""
     return {
         line
-        for node in ast.walk(tree)
+        for node in statements
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
 
 
-def _code_lines(source: str) -> set[int]:
+def _code_lines(source: str, statements: Iterable[ast.AST]) -> set[int]:
     r"""Return the lines that hold code: no comments, docstrings or blank lines.
 
-    >>> sorted(_code_lines('def f():\n    "Doc."\n\n    # why\n    return (\n        1\n    )\n'))
+    >>> source = 'def f():\n    "Doc."\n\n    # why\n    return (\n        1\n    )\n'
+    >>> sorted(_code_lines(source, _statements(ast.parse(source))))
     [1, 5, 6, 7]
     """
     bare = (line.strip() for line in source.splitlines())
     lines = {number for number, line in enumerate(bare, 1) if line and not line.startswith("#")}
-    return lines - _docstring_lines(ast.parse(source))
+    return lines - _docstring_lines(statements)
 
 
 def _sizes(path: Path) -> Iterator[tuple[str, int, int]]:
     """Give name, size in code lines and limit of a file and of each function in it."""
     source = path.read_text(encoding="utf-8")
-    code = _code_lines(source)
+    statements = list(_statements(ast.parse(source)))
+    code = _code_lines(source, statements)
     name = path.relative_to(ROOT).as_posix()
     yield name, len(code), FILE_LINES_MAX
-    for node in ast.walk(ast.parse(source)):
+    for node in statements:
         if isinstance(node, Function):
             body = range(node.lineno, (node.end_lineno or node.lineno) + 1)
             yield f"{name}:{node.name}", len(code.intersection(body)), FUNCTION_LINES_MAX
@@ -98,25 +117,13 @@ def test_no_file_has_a_vague_name() -> None:
     assert [path for path in FILES if VAGUE_NAMES & {path.stem, path.parent.name}] == []
 
 
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
-def _running_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk a tree without what only a type checker reads."""
-    yield node
-    children = node.orelse if _is_type_checking(node) and isinstance(node, ast.If) else ast.iter_child_nodes(node)
-    for child in children:
-        yield from _running_nodes(child)
-
-
 def _imported_modules(source: str) -> Iterator[str]:
     r"""Name what a source imports from tazza, at its top or inside of functions, as `part` of `tazza.part`.
 
     >>> list(_imported_modules('import tazza.db.minidb, os\nfrom tazza import nets, load'))
     ['db', 'nets', 'tazza']
     """
-    for node in _running_nodes(ast.parse(source)):
+    for node in _statements(ast.parse(source), running=True):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "tazza":

@@ -34,7 +34,7 @@ def check(predictor: Predictor, model: str) -> None:
         assert np.abs(predictor.run(data=data[:rows])["softmax"] - softmax[:rows]).max() < 1e-5
 
 
-@pytest.mark.parametrize("model", [LENET, RESNET])
+@pytest.mark.parametrize("model", [LENET, pytest.param(RESNET, marks=pytest.mark.slow)])
 def test_nets(shared: Path, model: str) -> None:
     folder = shared / "interop" / model
     with load(folder / "init_net.pb", folder / "predict_net.pb") as predictor:

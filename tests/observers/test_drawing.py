@@ -14,6 +14,7 @@ from tazza.observers.drawing import Curve, Guess, draw_curves, draw_least_sure
 PNG = b"\x89PNG"
 
 
+@pytest.mark.slow  # importing matplotlib takes a second
 def test_curves(tmp_path: Path) -> None:
     iterations = list(range(1, 101))
     loss = Curve(iterations, [1 / i for i in iterations])
@@ -25,6 +26,7 @@ def test_curves(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["both.png", "loss.png", "one.png"]
 
 
+@pytest.mark.slow
 def test_least_sure(tmp_path: Path) -> None:
     grey = np.random.default_rng(1).random((5, 7))
     guesses = [Guess(grey, 3, 3, 0.4), Guess(np.stack([grey] * 3, -1), 3, 8, 0.9)]

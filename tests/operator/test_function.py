@@ -80,7 +80,7 @@ def test_the_gradient_function_is_the_operator_of_the_backward_pass() -> None:
 
 def product_gradient(a: Tensor, b: Tensor, dY: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of a product of two matrices."""
-    return gemm(dY, b, trans_b=True), gemm(a, dY, trans_a=True)
+    return gemm(dY, b, transpose_b=True), gemm(a, dY, transpose_a=True)
 
 
 def test_functions_of_the_library() -> None:
@@ -88,10 +88,10 @@ def test_functions_of_the_library() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 2, 3)).astype(np.float32)
     assert np.allclose(run_op("TestDot", a, b), np.tensordot(a, b))
     register_function(gemm, "TestGemm", gradient=None)
-    found = run_op("TestGemm", a, b, trans_b=True, alpha=2)
+    found = run_op("TestGemm", a, b, transpose_b=True, alpha=2)
     assert np.allclose(found, 2 * a @ b.T)
     (spec,) = infer_net(
-        NetDef(op=[operator_def("TestGemm", ["a", "b"], ["c"], trans_b=True)]),
+        NetDef(op=[operator_def("TestGemm", ["a", "b"], ["c"], transpose_b=True)]),
         {"a": TensorSpec((2, 3), DataType.FLOAT), "b": TensorSpec((None, 3), DataType.FLOAT)},
     )
     assert str(spec.outputs[0]) == "float32[2, ?]"
@@ -232,3 +232,46 @@ def test_every_function_of_the_library_that_gives_tensors_can_be_an_operator() -
     assert run_op("Test_argmax", x, axis=1).tolist() == [0, 0]
     values, counts = run_op("Test_unique_counts", np.zeros(1, np.int32))
     assert (values.tolist(), counts.tolist()) == ([0], [1])
+
+
+def inverse(X: Tensor) -> Tensor:
+    """Y = X ** -1, which zeros do not have."""
+    return Tensor.from_numpy(np.linalg.inv(X.plain()))
+
+
+def refusing(X: Tensor) -> Tensor:
+    """Take nothing."""
+    raise ValueError(f"no {X.shape}")
+
+
+def test_a_function_that_does_not_take_zeros_is_tried_with_other_values() -> None:
+    register_function(inverse, "TestInverse")
+    x = np.array([[[2, 1], [0, 4]], [[0, 1], [1, 0]]], np.float32)
+    np.testing.assert_allclose(run_op("TestInverse", x), np.linalg.inv(x), rtol=1e-6)
+    with pytest.raises(ShapeError, match=r"failed on zeros, identity matrices, ones of these shapes: LinAlgError"):
+        run_op("TestInverse", x[:, :1])
+    register_function(refusing, "TestRefusing")
+    with pytest.raises(ShapeError, match=r"ValueError: no .*\n.*\n.*dynamic=True"):
+        run_op("TestRefusing", x)
+
+
+def test_annotations_mean_what_they_mean_where_the_function_was_defined() -> None:
+    def here(X: Tensor, scale: float = 3.0) -> Tensor:
+        return X * scale
+
+    here.__module__ = "math"  # which has no Tensor
+    register_function(here, "TestHere")
+    assert run_op("TestHere", np.ones(2, np.float32)).tolist() == [3, 3]
+
+
+def test_the_package_has_the_decorator() -> None:
+    import tazza.operator as package
+
+    assert (package.register_function, package.forget_function) == (register_function, forget_function)
+
+    @package.operator_of("TestDecorated")
+    def twice(X: Tensor) -> Tensor:
+        return X + X
+
+    assert run_op("TestDecorated", np.ones(2, np.float32)).tolist() == [2, 2]
+    assert twice(Tensor.from_numpy(np.ones(1))).tolist() == [2]

@@ -195,6 +195,7 @@ def test_mistakes_are_those_of_the_operator_and_leave_nothing() -> None:
     assert run_op("MatMul", x, x, trans_b=1).plain().tolist() == [[3, 3], [3, 3]]
 
 
+@pytest.mark.slow  # what the tests above show of some operators, on each
 def test_the_examples_of_all_operators_twice() -> None:
     """A kept operator gives what a new one gives: each example is run two times, the second with what was kept."""
 
@@ -215,3 +216,36 @@ def test_the_examples_of_all_operators_twice() -> None:
 
 def _listed(results: Any) -> list[Any]:
     return list(cast("tuple[Any, ...]", results)) if isinstance(results, tuple) else [results]
+
+
+def double(X: Tensor) -> Tensor:
+    """Y = 2 X."""
+    return X * 2
+
+
+def negative(X: Tensor) -> Tensor:
+    """Y = -X."""
+    return -X
+
+
+def test_what_was_registered_anew_runs() -> None:
+    x = np.ones(3, np.float32)
+    try:
+        register_function(double, "TestAnew")
+        assert [run_op("TestAnew", x).tolist() for _ in range(2)] == [[2, 2, 2]] * 2
+        register_function(negative, "TestAnew", priority=1)
+        assert run_op("TestAnew", x).tolist() == [-1, -1, -1]
+        forget_function("TestAnew")
+        register_function(double, "TestAnew")
+        assert run_op("TestAnew", x).tolist() == [2, 2, 2]
+    finally:
+        forget_function("TestAnew")
+    with pytest.raises(UnknownOperatorError):
+        run_op("TestAnew", x)
+
+
+def test_zeros_of_both_signs_are_two_arguments(made: list[str]) -> None:
+    x = np.ones(3, np.float32)
+    signs = [bool(np.signbit(run_op("Scale", x, scale=zero).plain()).all()) for zero in (0.0, -0.0, 0.0)]
+    assert signs == [False, True, False]
+    assert made == ["Scale", "Scale"]

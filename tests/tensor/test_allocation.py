@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,8 +21,12 @@ from tazza.tensor.allocation import (
     Taken,
     allocator_of,
     default_allocator,
+    new_array,
+    using_allocator,
 )
 from tazza.tensor.place import CUDAPlace, PinnedPlace, Place
+from tazza.tensor.quantized import QTensor
+from tazza.tensor.sparse import COO, CSR
 from tests.tensor.allocators.model import MAKERS, AllocatorMachine, as_test
 
 
@@ -202,3 +210,73 @@ def test_a_higher_priority_replaces_the_allocator() -> None:
         assert allocator_of(place).limit_bytes == 7
     finally:
         ALLOCATORS.unregister("attic")
+
+
+FORK = """
+import os, signal, threading
+import tazza.tensor as tt
+from tazza.tensor import allocation
+
+allocator = allocation.default_allocator()
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with allocator._lock, allocation._made_lock:
+        allocator._busy = True
+        held.set()
+        done.wait()
+        allocator._busy = False
+
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)  # ends it if it waits for ever
+    tt.Tensor((100,)).reserve()
+    allocation.allocator_of(allocator.place, "caching").allocate(10)
+    os._exit(0)
+done.set()
+thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_allocates_whatever_other_threads_were_at() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "0\n"
+
+
+def test_results_come_from_the_allocator_in_force() -> None:
+    dense = np.ones((30, 50), np.float32)
+    sparse = CSR.from_dense(dense)
+    listed = sparse.to_coo()
+    q = QTensor.of_integers(np.arange(1500) % 7, 3, signed=False)
+    acts: list[Callable[[], object]] = [
+        lambda: new_array((30, 50), np.float32),
+        lambda: CSR.from_dense(dense),
+        lambda: COO.from_dense(dense),
+        sparse.transpose,
+        lambda: sparse * 2,
+        lambda: sparse * dense,
+        lambda: sparse / dense,
+        lambda: sparse + dense,
+        lambda: listed + listed,
+        lambda: sparse @ np.ones((50, 30), np.float32),
+        q.integers,
+        q.dequantize,
+    ]
+    for act in acts:
+        with using_allocator(AlignedAllocator(limit_bytes=1000)), pytest.raises(OutOfMemoryError):
+            act()
+        with using_allocator(AlignedAllocator()) as allocator:
+            act()
+            assert allocator.statistics.total_count > 0
+
+
+def test_what_is_larger_than_any_memory() -> None:
+    tall = COO((2**46, 5), [0], [1], [1.0])
+    for act in (lambda: new_array((2**40, 2**40), np.float32), lambda: tall @ np.ones(5)):
+        with pytest.raises(OutOfMemoryError):
+            act()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tazza.tensor as tt
-from tazza.errors import ArgumentError, DTypeError, NotFoundError, ShapeError
+from tazza.errors import ArgumentError, DTypeError, NotFoundError, OutOfMemoryError, ShapeError, UnavailableError
 from tests.arrays import NUMBERS, Pair, assert_same, pairs, shapes
 
 
@@ -126,7 +126,7 @@ WRONG: Any = object()
         (lambda: tt.zeros((2, -1)), ShapeError),
         (lambda: tt.zeros(2, dtype="complex64"), DTypeError),
         (lambda: tt.zeros(2, device="moon"), NotFoundError),
-        (lambda: tt.ones(2).to_device(tt.CUDAPlace(0)), NotFoundError),
+        (lambda: tt.ones(2).to_device(tt.CUDAPlace(0)), UnavailableError),
         (lambda: tt.full(2, 300, dtype="uint8"), DTypeError),
         (lambda: tt.full(2, 2.5, dtype="int32"), DTypeError),
         (lambda: tt.full(2, WRONG), DTypeError),
@@ -136,6 +136,15 @@ WRONG: Any = object()
         (lambda: tt.asarray(WRONG), DTypeError),
         (lambda: tt.asarray(["a"]).astype("float32"), DTypeError),
         (lambda: tt.arange(0, 1, 0), ArgumentError),
+        (lambda: tt.arange(float("inf")), ArgumentError),
+        (lambda: tt.arange(float("nan")), ArgumentError),
+        (lambda: tt.arange(0, 1, float("nan")), ArgumentError),
+        (lambda: tt.arange(2**70), ShapeError),
+        (lambda: tt.arange(2**70, 2**70 + 3), DTypeError),
+        (lambda: tt.arange(1e300), ShapeError),
+        (lambda: tt.arange(2**50), OutOfMemoryError),
+        (lambda: tt.zeros((2**62, 2**62, 0)), ShapeError),
+        (lambda: tt.empty((1,) * 65), ShapeError),
         (lambda: tt.linspace(0, 1, -1), ShapeError),
         (lambda: tt.tril(tt.zeros(3)), ShapeError),
         (lambda: tt.meshgrid(tt.zeros((2, 3))), ShapeError),

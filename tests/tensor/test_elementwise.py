@@ -188,7 +188,7 @@ def test_in_place_keeps_type_and_shape() -> None:
     with pytest.raises(ShapeError):
         x += tt.zeros((2, 3), dtype="int64")
     stretched = tt.broadcast_to(tt.ones(1), (3,))
-    with pytest.raises(UnsupportedError, match="one in memory"):
+    with pytest.raises(UnsupportedError, match="one element in several places"):
         stretched += 1
     x <<= 2
     x |= 1
@@ -305,3 +305,26 @@ def test_odd_values(dtype: tt.DataType) -> None:
     for name, function, dtypes in BINARY:
         if dtype in dtypes and name not in SHIFTS:
             _check(getattr(tt, name)(x, y), _expect(function, array, column))
+
+
+def test_functions_of_lazy_operands_are_lazy() -> None:
+    array = np.array([0.25, 0.5, 0.75])
+    for name in elementwise.__all__:
+        function = getattr(tt, name)
+        count = len([one for one in inspect.signature(function).parameters.values() if one.kind is one.POSITIONAL_ONLY])
+        kind = bool if name.startswith("logical") else np.int64 if name.startswith("bitwise") else np.float64
+        given = [array.astype(kind)] * count
+        if name == "where":
+            given[0] = array < 0.5
+        for lazy_at in range(count):
+            operands = [tt.lazy(one) if k == lazy_at else one for k, one in enumerate(given)]
+            found = function(*operands)
+            assert isinstance(found, tt.Lazy)
+            np.testing.assert_array_equal(found.evaluate().numpy(), function(*given).numpy(), err_msg=name)
+    x = tt.Tensor.from_numpy(array)
+    clipped = tt.clip(tt.lazy(x) * 2, 0.75, x)
+    assert isinstance(clipped, tt.Lazy)
+    assert clipped.evaluate().tolist() == [0.25, 0.5, 0.75]
+    later = tt.exp(tt.lazy(array)) * tt.maximum(array, tt.lazy(x))
+    array[...] = 0
+    assert later.evaluate().tolist() == [0.25, 0.5, 0.75]

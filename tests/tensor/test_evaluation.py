@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.tensor import ROW_MAJOR, AlignedAllocator, DataType, Tensor
 from tazza.tensor.allocation import using_allocator
 from tazza.tensor.deferred import Lazy, apply, assign, bind, evaluate, lazy
@@ -149,3 +149,79 @@ def test_threads_evaluate_side_by_side() -> None:
     for one in threads:
         one.join()
     assert not failed
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_operand_that_was_resized_since_is_refused(size: int) -> None:
+    x = Tensor.from_numpy(np.ones(size, np.float32))
+    expression = lazy(x) * 2 + 1
+    step = bind([expression])
+    step.run()
+    x.resize((3,))
+    for compute in (expression.evaluate, step.run, expression.explain):
+        with pytest.raises(ShapeError, match=rf"has the shape Dim\(3\) now, it had Dim\({size}\)"):
+            compute()
+    x.resize((size,), DataType.DOUBLE)
+    for compute in (expression.evaluate, step.run):
+        with pytest.raises(DTypeError, match="of type float64 now, it was float32"):
+            compute()
+    x.assign(np.full(size, 4, np.float32))
+    assert step.run()[0].array[-1] == 9
+    array = np.ones((2, size))
+    expression = lazy(array) + 1
+    array.resize((size, 2), refcheck=False)
+    with pytest.raises(ShapeError, match="has the shape"):
+        expression.evaluate()
+
+
+def test_a_target_that_was_resized_since_is_refused() -> None:
+    x, y = (Tensor.from_numpy(np.ones(2 * FEW)) for _ in range(2))
+    for out in (y, None):
+        step = bind([lazy(x) + 1], [out])
+        (result,) = step.run()
+        result.resize((3,))
+        with pytest.raises(ShapeError, match="does not fit the target"):
+            step.run()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("evaluator", [None, "numpy"])
+def test_a_result_that_is_an_operand_is_not_overwritten_before(size: int, evaluator: str | None) -> None:
+    values = np.arange(1, 1 + size)
+    x, y, z = (Tensor.from_numpy(one) for one in (values, values + 1, values + 2))
+    evaluate([lazy(x) * y, lazy(x), apply("trunc", y) + 0 * x], [x, y, z], evaluator=evaluator)
+    np.testing.assert_array_equal(x.array, values * (values + 1))
+    np.testing.assert_array_equal(y.array, values)
+    np.testing.assert_array_equal(z.array, values + 1)
+
+
+def test_a_single_number_in_an_array_is_followed_when_it_changes() -> None:
+    for dtype in (np.float32, np.float64, np.int64):
+        rate = np.array(1, dtype)
+        step = bind([lazy(np.ones(4)) * rate, lazy(np.arange(3)) / rate])
+        step.run()
+        rate[...] = 4
+        assert [one.array.tolist() for one in step.run()] == [[4.0] * 4, [0, 0.25, 0.5]]
+    with pytest.raises(DTypeError, match="byte order '>' of an operand float64"):
+        apply("mul", np.ones(4), np.ones(4, ">f8"))
+
+
+@pytest.mark.parametrize("evaluator", ["numpy", None])
+def test_what_is_shared_costs_once(evaluator: str | None) -> None:
+    """As a tree the expression has 2 ** 24 leaves."""
+    x = np.full(2 * FEW, 0.5, np.float32)
+    shared, total = lazy(x), lazy(x)
+    for _ in range(24):
+        shared = shared * shared + shared * 0.5
+        total = total + shared
+    step = bind([total, shared.sum()], evaluator=evaluator)
+    assert step.run()[0].array[0] == np.float32(12.5)
+    assert len(step.explain()) < 8000
+    assert "v27 = a0 * a0 + a0 * a1\n" in step.explain()
+
+
+def test_explain_of_a_long_expression_needs_no_deep_stack() -> None:
+    x = lazy(np.zeros(3, np.int32))
+    for _ in range(3000):
+        x = x + 1
+    assert len(x.explain().splitlines()) > 200

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, DTypeError
+from tazza.tensor.deferred import Lazy, apply, lazy
 from tazza.tensor.expression import DEEPEST, Expression
 from tazza.tensor.function import FUNCTIONS
 
@@ -82,9 +84,11 @@ def test_what_occurs_twice_costs_once() -> None:
 
 
 def test_deep_sharing_stays_small() -> None:
-    x = Expression.parse("x")
+    x, same = Expression.parse("x"), Expression.parse("x")
     for _ in range(100):
         x = Expression.parse("y * y").substitute({"y": x})
+        same = Expression.parse("y * y").substitute({"y": same})
+    assert x == same
     assert x.flops == 100
     assert x.evaluate({"x": np.ones(2)}).tolist() == [1, 1]
 
@@ -130,3 +134,34 @@ def test_sigmoid_of_large_values_raises_no_warning() -> None:
 def test_a_missing_value_is_named() -> None:
     with pytest.raises(ArgumentError, match="no value for y"):
         Expression.parse("x + y").evaluate({"x": np.zeros(1)})
+
+
+TEXTS: dict[str, Callable[[Lazy, Lazy], Lazy]] = {
+    "a / b": lambda a, b: a / b,
+    "a < b": lambda a, b: a < b,
+    "(a < b) * a + 2": lambda a, b: apply("lt", a, b).cast(a.dtype) * a + 2,
+    "where(a, b, 3)": lambda a, b: apply("where", apply("ne", a, 0), b, 3),
+    "exp(a) - b * a": lambda a, b: apply("exp", a) - b * a,
+    "where(a < b, 1, 0) * b": lambda a, b: apply("lt", a, b).cast(a.dtype) * b,
+    "where(a < b, a >= 2, b < 1)": lambda a, b: apply("where", a < b, a >= 2, b < 1),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_a_formula_is_what_the_lazy_expression_is(text: str, dtype: str) -> None:
+    a, b = (np.array(one, dtype) for one in ([7, 2, 0, -3], [2, 5, 3, 4]))
+    expected = TEXTS[text](lazy(a), lazy(b)).evaluate().numpy()
+    found = Expression.parse(text).evaluate({"a": a, "b": b})
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_constants_of_a_formula_keep_the_width_of_the_arrays() -> None:
+    x = np.array([1, 2], np.int32)
+    assert Expression.parse("x * 2 + (3 - 1)").evaluate({"x": x}).dtype == np.int32
+    with pytest.raises(DTypeError, match=r"0\.5 is of the kind floating point"):
+        Expression.parse("x * 0.5").evaluate({"x": x})
+    assert Expression.parse("alpha / 2").evaluate({"alpha": 3}) == 1.5
+    swapped = Expression.parse("x * 0.5").evaluate({"x": np.array([3.0], ">f4")})
+    assert (swapped.dtype, swapped.tolist()) == (np.float32, [1.5])

@@ -38,16 +38,16 @@ ORDERS = st.sampled_from(["C", "F", "gaps", "back"])
 def test_gemm_is_the_formula(data: st.DataObject, dtype: DataType, seed: int) -> None:
     rng = np.random.default_rng(seed)
     M, N, K = (data.draw(st.sampled_from([0, 1, 2, 5, 64, 130])) for _ in "MNK")
-    trans_a, trans_b = data.draw(st.booleans()), data.draw(st.booleans())
+    transpose_a, transpose_b = data.draw(st.booleans()), data.draw(st.booleans())
     alpha, beta = data.draw(st.sampled_from([1, 2, -3])), data.draw(st.sampled_from([0, 1, 2]))
-    a = _random(rng, (K, M) if trans_a else (M, K), dtype, data.draw(ORDERS))
-    b = _random(rng, (N, K) if trans_b else (K, N), dtype, data.draw(ORDERS))
+    a = _random(rng, (K, M) if transpose_a else (M, K), dtype, data.draw(ORDERS))
+    b = _random(rng, (N, K) if transpose_b else (K, N), dtype, data.draw(ORDERS))
     former = _random(rng, (M, N), dtype, "C")
     out = Tensor.from_numpy(former)
-    wide = [one.astype(np.float64) for one in (a.T if trans_a else a, b.T if trans_b else b, former)]
+    wide = [one.astype(np.float64) for one in (a.T if transpose_a else a, b.T if transpose_b else b, former)]
     expected = alpha * (wide[0] @ wide[1]) + beta * wide[2]
     given = out if beta else None
-    found = matrix.gemm(a, b, trans_a=trans_a, trans_b=trans_b, alpha=alpha, beta=beta, out=given)
+    found = matrix.gemm(a, b, transpose_a=transpose_a, transpose_b=transpose_b, alpha=alpha, beta=beta, out=given)
     if dtype.is_float:
         tolerance = EPSILON[dtype] * (1 + np.abs(expected))
         assert np.all(np.abs(found.plain().astype(np.float64) - expected) <= tolerance)
@@ -76,21 +76,21 @@ def test_out_may_be_an_operand(size: int) -> None:
     rng = np.random.default_rng(1)
     values = rng.integers(-3, 4, (size, size)).astype(np.float32)
     x = Tensor.from_numpy(values)
-    matrix.gemm(x, x, trans_b=True, beta=1, out=x)
+    matrix.gemm(x, x, transpose_b=True, beta=1, out=x)
     assert np.array_equal(x.plain(), values @ values.T + values)
 
 
 def test_a_lazy_expression_is_an_operand() -> None:
     x = np.ones((2, 3))
-    found = matrix.gemm(tt.lazy(tt.asarray(x)) * 2, x, trans_b=True)
+    found = matrix.gemm(tt.lazy(tt.asarray(x)) * 2, x, transpose_b=True)
     assert found.plain().tolist() == [[6, 6], [6, 6]]
 
 
 def test_integers_are_exact_and_wrap() -> None:
     big = np.array([[2**40, 1]], np.int64)
-    assert matrix.gemm(big, big, trans_b=True).plain()[0, 0] == (2**80 + 1) % 2**64
+    assert matrix.gemm(big, big, transpose_b=True).plain()[0, 0] == (2**80 + 1) % 2**64
     exact = np.array([[2**31, 3]], np.int64)
-    assert matrix.gemm(exact, exact, trans_b=True).plain()[0, 0] == 2**62 + 9
+    assert matrix.gemm(exact, exact, transpose_b=True).plain()[0, 0] == 2**62 + 9
     assert matrix.gemm(np.array([[100]], np.int8), np.array([[2]], np.int8)).plain()[0, 0] == np.int8(-56)
 
 
@@ -104,7 +104,7 @@ def test_batches_broadcast_and_need_no_copies(size: int) -> None:
         assert np.allclose(matrix.strided_batched_gemm(a, other).plain(), a @ b, atol=1e-3)
     turned = a.transpose(1, 0, 3, 2)
     assert np.allclose(
-        matrix.strided_batched_gemm(turned, b, trans_a=True).plain(), turned.swapaxes(2, 3) @ b, atol=1e-3
+        matrix.strided_batched_gemm(turned, b, transpose_a=True).plain(), turned.swapaxes(2, 3) @ b, atol=1e-3
     )
 
 
@@ -113,11 +113,11 @@ def test_batched_gemm_takes_pairs_of_any_shapes() -> None:
     a = [rng.standard_normal((m, 4)) for m in (2, 3)]
     b = [rng.standard_normal((n, 4)) for n in (5, 1)]
     out = [Tensor.from_numpy(np.ones((2, 5))), Tensor.from_numpy(np.ones((3, 1)))]
-    found = matrix.batched_gemm(a, b, trans_b=True, beta=3, out=out)
+    found = matrix.batched_gemm(a, b, transpose_b=True, beta=3, out=out)
     for x, y, result in zip(a, b, found, strict=True):
         assert np.allclose(result.plain(), x @ y.T + 3)
     with pytest.raises(ShapeError, match="pair 1"):
-        matrix.batched_gemm(a, [b[0], b[1][:, :3]], trans_b=True, out=out)
+        matrix.batched_gemm(a, [b[0], b[1][:, :3]], transpose_b=True, out=out)
     assert np.allclose(out[0].plain(), a[0] @ b[0].T + 3), "nothing was multiplied before all was checked"
 
 
@@ -128,7 +128,7 @@ def test_gemv_and_vectors_along_axes() -> None:
     assert np.allclose(matrix.gemv(a, row).plain(), a @ row, atol=1e-3)
     y = Tensor.from_numpy(row)
     assert np.allclose(
-        matrix.gemv(a, column, trans=True, alpha=2, beta=-1, out=y).plain(), 2 * (column @ a) - row, atol=1e-3
+        matrix.gemv(a, column, transpose=True, alpha=2, beta=-1, out=y).plain(), 2 * (column @ a) - row, atol=1e-3
     )
     assert np.allclose(matrix.row_sums(a).plain(), a.sum(1), atol=1e-3)
     assert np.allclose(matrix.column_sums(a.astype(np.float16)).plain(), a.sum(0), rtol=2e-2, atol=0.1)
@@ -151,7 +151,7 @@ WRONG: dict[str, tuple[Any, type[TazzaError], str]] = {
     "inner extents": (
         lambda: matrix.gemm(F((2, 3)), F((5, 3))),
         ShapeError,
-        "K = 3 .* K = 5 (.|\n)*trans_b=True would fit",
+        "K = 3 .* K = 5 (.|\n)*transpose_b=True would fit",
     ),
     "no matrix": (lambda: matrix.gemm(F(3), F((3, 2))), ShapeError, "A has rank 1"),
     "dtypes": (lambda: matrix.gemm(F((2, 3)), F((3, 2), np.float32)), DTypeError, "A is float64, B is float32"),
@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[Any, type[TazzaError], str]] = {
         "out has",
     ),
     "dtype of out": (lambda: matrix.gemm(F((2, 3)), F((3, 2)), out=Tensor((2, 2))), DTypeError, "out is float32"),
-    "vector": (lambda: matrix.gemv(F((2, 3)), F(2)), ShapeError, "K = 3 .* K = 2(.|\n)*trans=True would fit"),
+    "vector": (lambda: matrix.gemv(F((2, 3)), F(2)), ShapeError, "K = 3 .* K = 2(.|\n)*transpose=True would fit"),
     "batches": (lambda: matrix.strided_batched_gemm(F((2, 1, 3)), F((5, 3, 1))), ShapeError, "2 != 5"),
     "numbers of matrices": (lambda: matrix.batched_gemm([F((2, 3))], []), ShapeError, "1 and 0 matrices"),
     "row": (
@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[Any, type[TazzaError], str]] = {
         ShapeError,
         "3 columns, the vector has 2(.|\n)*add_column would fit",
     ),
-    "mask": (lambda: matrix.set_elements(Tensor((2,)), 1, where=[0, 1]), DTypeError, "where is int32"),
+    "mask": (lambda: matrix.set_elements(Tensor((2,)), 1, where=[0, 1]), DTypeError, "where is int64"),
     "value": (lambda: matrix.set_elements(Tensor((2,)), [1, 2, 3]), ShapeError, "does not broadcast|not equal|!="),
 }
 
@@ -188,3 +188,13 @@ def test_what_does_not_fit_is_said(name: str) -> None:
     call, error, text = WRONG[name]
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_the_hint_of_gemv_helps(transpose: bool) -> None:
+    A = np.ones((3, 2))
+    with pytest.raises(ShapeError, match=f"transpose={not transpose} would fit"):
+        matrix.gemv(A, np.ones(2 if transpose else 3), transpose=transpose)
+    with pytest.raises(ShapeError) as caught:
+        matrix.gemv(A, np.ones(5), transpose=transpose)
+    assert "would fit" not in str(caught.value)

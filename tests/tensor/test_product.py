@@ -7,8 +7,22 @@ import threading
 import numpy as np
 import pytest
 
+from tazza.tensor import product as product_module
 from tazza.tensor.filling import load_fillers
-from tazza.tensor.product import PRODUCTS, Array, Form, Multiply, ProductForm, explain_product, product_into
+from tazza.tensor.product import (
+    CHOICE_BYTES,
+    PRODUCTS,
+    Array,
+    Beta,
+    Form,
+    KeptChoices,
+    Multiply,
+    ProductForm,
+    explain_product,
+    prepare_product,
+    product_into,
+)
+from tazza.tensor.tasks import Choice, Offer, Unsupported
 
 
 def test_every_refusal_has_a_reason() -> None:
@@ -22,16 +36,16 @@ def test_every_refusal_has_a_reason() -> None:
 def test_an_engine_that_knows_plain_products_only_is_used_for_scaled_ones() -> None:
     seen: list[ProductForm] = []
 
-    def plain(a: Array, b: Array, c: Array, alpha: float) -> None:
+    def plain(a: Array, b: Array, c: Array, alpha: float, beta: float) -> None:
         np.matmul(a, b, out=c)
 
-    def maker(form: ProductForm) -> Multiply | str:
+    def solver(form: ProductForm) -> Offer[Multiply] | Unsupported:
         seen.append(form)
-        if form.scaled or form.beta != 0 or form.a.dims != (3, 2):
-            return "plain products of one shape only"
-        return plain
+        if form.scaled or form.beta is not Beta.ZERO or form.a.dims != (3, 2):
+            return Unsupported("plain products of one shape only")
+        return Offer(plain)
 
-    PRODUCTS.register("test of products", maker, priority=99)
+    PRODUCTS.register("test of products", solver, priority=99)
     try:
         a, b, c = np.ones((3, 2), np.float16), np.ones((2, 5), np.float16), np.ones((3, 5), np.float16)
         product_into(a, b, c, 2.0, 3.0)
@@ -81,3 +95,28 @@ def test_threads_multiply_at_once() -> None:
     for one in threads:
         one.join()
     assert wrong == []
+
+
+def test_another_beta_is_no_other_kernel() -> None:
+    x, c = np.ones((100, 100), np.float32), np.ones((100, 100), np.float32)
+    chosen = {id(prepare_product(x, x, c, 1.0, beta)) for beta in (0.5, -2.0, 7.25)}
+    assert len(chosen) == 1
+    for beta in (0.5, 1.0, 0.0, -2.0):
+        c[...] = 4
+        product_into(x, x, c, 2.0, beta)
+        assert np.all(c == 200 + 4 * beta)
+
+
+def test_kernels_are_kept_within_a_bound_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptChoices(3 * CHOICE_BYTES + 200)
+    for key, nbytes in enumerate((100, 100, 100, 5_000, 10**9)):
+        kept.put(key, Choice("test", Offer(product_into, nbytes=nbytes)))
+        assert kept.get(key) is not None
+        assert kept.nbytes <= kept.most_bytes or len(kept) == 1
+    assert [key for key in range(5) if kept.get(key) is not None] == [4]
+    small = KeptChoices(2 * CHOICE_BYTES)
+    monkeypatch.setattr(product_module, "_kept", small)
+    for n in range(1, 20):
+        x = np.ones((n, n))
+        product_into(x, x, np.empty((n, n)))
+    assert 0 < len(small) <= 2

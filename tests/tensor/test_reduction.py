@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tazza.tensor as tt
-from tazza.errors import DTypeError, ShapeError
+from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tests.arrays import FLOATS, INTEGERS, Array, Pair, pairs
 
 DataType = tt.DataType
@@ -92,7 +92,10 @@ def test_half_precision_does_not_add_up_in_itself() -> None:
 def test_nan_wins() -> None:
     for dtype in FLOATS:
         x = tt.asarray([1.0, tt.nan, -tt.inf], dtype=dtype)
-        assert all(tt.isnan(getattr(tt, name)(x)).item() for name in ("max", "min", "sum", "mean", "prod", "var"))
+        assert all(
+            tt.isnan(cast("tt.Tensor", getattr(tt, name)(x))).item()
+            for name in ("max", "min", "sum", "mean", "prod", "var")
+        )
         assert (tt.max(x[::2]).item(), tt.min(x[::2]).item(), tt.all(x).item()) == (1, -tt.inf, True)
 
 
@@ -123,3 +126,22 @@ def test_types_and_corrections() -> None:
 def test_what_does_not_fit(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         wrong()
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "max", "min", "any", "all"])
+def test_functions_of_numpy_find_the_method(name: str) -> None:
+    x = tt.asarray([[1, 2, 3], [4, 5, 0]], dtype=np.float32)
+    function = getattr(np, name)
+    assert function(x).tolist() == function(x.plain()).tolist()
+    found = function(x, axis=1, keepdims=True)
+    assert isinstance(found, tt.Tensor)
+    assert found.tolist() == function(x.plain(), axis=1, keepdims=True).tolist()
+    with pytest.raises(ArgumentError, match="out = "):
+        function(x, out=np.zeros(()))
+
+
+def test_types_of_sums_that_numpy_hands_on() -> None:
+    x = tt.asarray([100, 100], dtype=np.int8)
+    assert np.sum(x, dtype=np.float32).dtype is tt.DataType.FLOAT
+    with pytest.raises(ArgumentError, match=r"dtype = .* is not supported"):
+        np.mean(x, dtype=np.float32)

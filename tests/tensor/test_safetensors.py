@@ -79,7 +79,7 @@ def test_a_mapped_tensor_can_be_written_and_the_file_stays(tmp_path: Path) -> No
     path = tmp_path / "a"
     save_safetensors({"x": np.arange(6.0)}, path)
     before = path.read_bytes()
-    x = load_safetensors(path)["x"]
+    x = load_safetensors(path, mapped=True)["x"]
     x.numpy()[:] = -1
     assert path.read_bytes() == before
     save_safetensors({"x": np.zeros(6)}, path)
@@ -187,3 +187,19 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(error, match=text):
             save_safetensors(tensors, tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="no list of file descriptors here")
+def test_small_files_keep_no_descriptor(tmp_path: Path) -> None:
+    before = len(list(DESCRIPTORS.iterdir()))
+    save_safetensors({"x": np.arange(6.0)}, tmp_path / "small")
+    save_safetensors({"x": np.arange(2.0**17)}, tmp_path / "large")
+    small = [load_safetensors(tmp_path / "small") for _ in range(5)]
+    assert len(list(DESCRIPTORS.iterdir())) == before
+    large = load_safetensors(tmp_path / "large")
+    asked = load_safetensors(tmp_path / "small", mapped=True)
+    assert len(list(DESCRIPTORS.iterdir())) == before + 2
+    assert small[0]["x"].plain()[5] == asked["x"].plain()[5] == large["x"].plain()[5] == 5

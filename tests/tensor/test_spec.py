@@ -60,3 +60,9 @@ def test_place_and_layout_show_when_unusual() -> None:
 def test_type_spec() -> None:
     assert str(TypeSpec("std::string")) == "std::string"
     assert TypeSpec("a") != TypeSpec("b")
+
+
+@pytest.mark.parametrize("dims", [(1,) * 65, (2**62, 2**62, 0), (2**61, 1), (None, 2**31, 2**31)])
+def test_more_than_an_address_reaches(dims: tuple[int | None, ...]) -> None:
+    with pytest.raises(ShapeError, match=r"rank 65 > 64|2\*\*63 bytes"):
+        TensorSpec(dims, DataType.FLOAT)

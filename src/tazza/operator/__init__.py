@@ -6,6 +6,7 @@ from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
 from tazza.operator.expression import formula, formulas_of
+from tazza.operator.function import forget_function, operator_of, register_function
 from tazza.operator.gradient import (
     Gradient,
     GradientKind,
@@ -98,6 +99,7 @@ __all__ = [
     "find_argument",
     "find_schema",
     "forbidden",
+    "forget_function",
     "formula",
     "formulas_of",
     "gradient_for_op",
@@ -109,8 +111,10 @@ __all__ = [
     "make_argument",
     "not_written",
     "operator_def",
+    "operator_of",
     "prefer_engines",
     "rank_engines",
+    "register_function",
     "run_op",
     "schema",
     "show_dims",

@@ -27,8 +27,13 @@ def annotations_of(owner: Callable[..., Any] | type) -> dict[str, Any]:
     """
     bare: Any = inspect.unwrap(owner)
     found: dict[str, Any] = getattr(bare, "__annotations__", {})
-    names = _Names(bare.__module__)
+    defined = getattr(bare, "__globals__", None)  # a function of another module may have been given a new home
+    names = _Names(bare.__module__, _globals_of(bare.__module__) if defined is None else defined)
     return {name: _evaluated(value, names) for name, value in found.items()}
+
+
+def _globals_of(module: str) -> dict[str, Any]:
+    return getattr(sys.modules.get(module), "__dict__", {})
 
 
 def _evaluated(annotation: Any, names: _Names) -> Any:
@@ -38,15 +43,15 @@ def _evaluated(annotation: Any, names: _Names) -> Any:
 
 
 class _Names(dict[str, Any]):
-    """What names mean in a module, to type checkers."""
+    """What names mean to type checkers, where a function or class was defined."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, defined: dict[str, Any]) -> None:
         super().__init__()
-        self._module = module
+        self._module: str = defined.get("__name__", module)
+        self._defined = defined
 
     def __missing__(self, name: str) -> Any:
-        module = sys.modules.get(self._module)
-        found = getattr(module, "__dict__", {})
+        found = self._defined
         value = found[name] if name in found else _for_type_checkers(self._module)[name]
         self[name] = _evaluated(value, self) if isinstance(value, str) else value
         return self[name]

@@ -17,8 +17,8 @@ What is read from the signature:
 - The result is one output `Y`; a tuple gives `Y0`, `Y1` ..., a NamedTuple its fields, `list[Tensor]` a variadic `Y`.
 - `Annotated[Tensor, "N C"]` gives a shape pattern (operator.pattern), `Annotated[Tensor, DataType.INT64]` an element
   type or a set of them. Where all outputs have a pattern, these are the shape inference. Else the function itself is:
-  it is run once on zeros for each signature. That needs a pure function whose result's size does not depend on values;
-  for others say `dynamic=True`.
+  it is run once on zeros for each signature, and on identity matrices and ones where it does not take zeros. That
+  needs a pure function whose result's size does not depend on values; for others say `dynamic=True`.
 
 A gradient function is a tensor function too: its parameters name inputs (`X`), outputs (`Y`) and gradients of outputs
 (`dY`) of the first, and it returns the gradients of its first inputs, in order. It becomes the operator

@@ -1,4 +1,8 @@
-"""How a tensor function runs as the kernel of an operator, and how shapes are inferred by running it on zeros."""
+"""How a tensor function runs as the kernel of an operator, and how shapes are inferred by running it once.
+
+It is run on zeros, and where it does not take these, on identity matrices and then on ones: a function that inverts a
+matrix, say, raises for zeros, whatever their shape.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ from tazza.tensor import DataType, Tensor, TensorSpec
 
 PROBES = (2, 3)
 """Extents that stand for an unknown one, in turn; what changes with them in a result is unknown too."""
+
+FILLS = ("zeros", "identity matrices", "ones")
+"""Values that the function is tried with, in turn."""
 
 
 def function_prepare(signature: FunctionSignature) -> Callable[..., Launch]:
@@ -150,41 +157,52 @@ def _flat(value: Any) -> tuple[TensorSpec, ...]:
 
 
 def _probe(signature: FunctionSignature, question: _Question, extent: int) -> tuple[TensorSpec, ...]:
-    """Run the function on zeros; nothing where that cannot tell, since some extents are unknown.
+    """Run the function on values of our own; nothing where that cannot tell, since some extents are unknown.
 
     Raises:
-        ShapeError: it does not take inputs of these known shapes.
+        ShapeError: it takes none of them in these known shapes.
     """
     op = question.op
     if any(spec.dims is None for _, value in question.specs for spec in _flat(value)):
         return ()
     inputs = {one.name: one for one in signature.inputs}
-    values = {name: _given(inputs[name], _zeros(value, extent)) for name, value in question.specs}
-    positional, keywords = call_arguments(signature, op, values)
-    try:
-        with np.errstate(all="ignore"):
-            result = signature.function(*positional, **keywords)
-    except Exception as error:
-        if not question.known:
-            return ()  # what stood for an unknown extent may be what does not fit
-        if isinstance(error, TazzaError):
-            raise
-        message = f"{signature.where} failed on zeros of these shapes: {type(error).__name__}: {error}"
-        raise op.error(ShapeError, message, "give infer=, or shape patterns in its annotations") from error
-    arrays = [_array(one) for one in (result if signature.several else [result])]
-    return tuple(TensorSpec(array.shape, DataType.of(array)) for array in arrays)
+    first: Exception | None = None
+    for fill in FILLS:
+        values = {name: _given(inputs[name], _filled(value, extent, fill)) for name, value in question.specs}
+        positional, keywords = call_arguments(signature, op, values)
+        try:
+            with np.errstate(all="ignore"):
+                result = signature.function(*positional, **keywords)
+        except Exception as error:
+            first = error if first is None else first
+            continue
+        arrays = [_array(one) for one in (result if signature.several else [result])]
+        return tuple(TensorSpec(array.shape, DataType.of(array)) for array in arrays)
+    if not question.known:
+        return ()  # what stood for an unknown extent may be what does not fit
+    if isinstance(first, TazzaError):
+        raise first
+    message = f"{signature.where} failed on {', '.join(FILLS)} of these shapes: {type(first).__name__}: {first}"
+    hint = "give infer=, shape patterns in its annotations, or dynamic=True"
+    raise op.error(ShapeError, message, hint) from first
 
 
-def _zeros(value: Any, extent: int) -> Any:
+def _filled(value: Any, extent: int, fill: str) -> Any:
     if value is None:
         return None
     if isinstance(value, tuple):
-        return tuple(_zeros(one, extent) for one in cast("tuple[TensorSpec, ...]", value))
+        return tuple(_filled(one, extent, fill) for one in cast("tuple[TensorSpec, ...]", value))
     dims = tuple(extent if one is None else one for one in value.dims)
     if value.dtype is DataType.STRING:
         return Tensor.from_numpy(np.full(dims, b"", object))
     # np.zeros touches no memory until somebody reads it, and sharing keeps it so.
-    return Tensor.from_numpy(np.zeros(dims, value.dtype.numpy), copy=None)
+    array = np.zeros(dims, value.dtype.numpy)
+    if fill == "ones" or (fill == "identity matrices" and len(dims) < 2):
+        array[...] = 1
+    elif fill == "identity matrices":
+        diagonal = np.arange(min(dims[-2:]))
+        array[..., diagonal, diagonal] = 1
+    return Tensor.from_numpy(array, copy=None)
 
 
 def _agreed(a: TensorSpec, b: TensorSpec) -> TensorSpec | None:

@@ -40,6 +40,7 @@ from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
@@ -47,13 +48,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[Any]
 Call: TypeAlias = Callable[[], Any]
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """An engine's answer when it does not take an operator: the reason, for people to read."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

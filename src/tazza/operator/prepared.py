@@ -5,7 +5,8 @@ is kept and its inputs are copied in and its outputs out, as long as they are sm
 is bound to the tensor that was given, or makes the one that is returned, and lets go of it afterwards.
 
 What is not kept: operators with state (host kernels, kernels that open something), those that drew random numbers (each
-call draws from a new generator), blobs that hold no tensor, and arguments that are messages or arrays.
+call draws from a new generator), blobs that hold no tensor, and arguments that are messages or arrays. An operator is
+good for as long as the registries of schemas, kernels and engines stay as they were when it was made.
 
 State: `_kept`, a thread's prepared operators, the last used at the end. One is taken out while it runs, so that an
 operator that calls another of its kind gets a second.
@@ -22,9 +23,10 @@ import numpy as np
 
 from tazza.device import Generator
 from tazza.operator.definition import operator_def
-from tazza.operator.engine import preferences
+from tazza.operator.engine import ENGINES, preferences
+from tazza.operator.kernel import KERNELS, Kernel
 from tazza.operator.operator import LocalBlobs, Operator
-from tazza.operator.registry import find_schema
+from tazza.operator.registry import SCHEMAS, find_schema
 from tazza.operator.schema import OpSchema
 from tazza.operator.view import OpView
 from tazza.proto import DeviceOption, OperatorDef
@@ -61,10 +63,13 @@ def run_on_tensors(
     key = _key((type, outputs, engine, device), values, arguments)
     kept = _of_this_thread()
     prepared = None if key is None else kept.pop(key, None)
+    if prepared is not None and prepared.registered != _registered():
+        prepared.close()
+        prepared = None
     if prepared is None:
         prepared = PreparedOperator(type, values, outputs, engine, device, arguments)
     results = prepared.run(values)  # when this raises, the operator is not kept
-    if key is not None and prepared.reusable:
+    if key is not None and prepared.reusable and prepared.is_registered():
         kept[key] = prepared
         if len(kept) > KEPT:
             kept.popitem(last=False)[1].close()
@@ -111,6 +116,7 @@ class PreparedOperator:
         """
         self.definition = local_definition(type, len(values), outputs, engine, device, arguments)
         names_in, names_out = self.definition.input, self.definition.output
+        self.registered: tuple[int, ...] | None = None
         self._blobs = LocalBlobs()
         self._inputs = [self._blobs.create_blob(name) for name in names_in]
         self._own: list[Tensor | None] = [None] * len(values)
@@ -125,6 +131,19 @@ class PreparedOperator:
         """Whether another run with other inputs is as good as that of a new operator."""
         held = [blob.value for blob in (*self._inputs, *self._outputs)]
         return not self._operator.has_state and all(value is None or isinstance(value, Tensor) for value in held)
+
+    def is_registered(self) -> bool:
+        """Whether schema and kernel are still what the registries have; remember up to when that is known."""
+        now = _registered()  # before looking: what is registered meanwhile makes it old
+        if self.registered == now:
+            return True
+        kernels = self._operator.kernels
+        if SCHEMAS.get(self.definition.type) is not self._operator.schema or any(
+            KERNELS.get((one.type, one.device, one.engine)) is not one for one in kernels
+        ):
+            return False
+        self.registered = now  # the first run itself loads kernels, so that it is known afterwards only
+        return True
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Run on these inputs and return the outputs, which the operator does not touch again."""
@@ -196,6 +215,16 @@ class _LocalOperator(Operator):
 
     drew = False
 
+    def __init__(self, definition: OperatorDef, blobs: LocalBlobs, *, strict: bool) -> None:
+        self.kernels: list[Kernel] = []
+        super().__init__(definition, blobs, strict=strict)
+
+    def state(self, kernel: Kernel) -> Any:
+        """Return what the kernel keeps, and remember that it was bound."""
+        if kernel not in self.kernels:
+            self.kernels.append(kernel)
+        return super().state(kernel)
+
     def generator(self) -> Generator:
         """Return the generator, and remember that it was asked for."""
         self.drew = True
@@ -262,6 +291,11 @@ def _of_this_thread() -> OrderedDict[Hashable, PreparedOperator]:
     return found
 
 
+def _registered() -> tuple[int, ...]:
+    """Return what changes with every registration that could give an operator another meaning or kernel."""
+    return SCHEMAS.generation, KERNELS.generation, ENGINES.generation
+
+
 # -- what makes two calls alike ----------------------------------------------------------------------------------------
 
 
@@ -290,10 +324,13 @@ def _key(what: tuple[Any, ...], values: Sequence[Any], arguments: dict[str, Any]
 def _frozen(value: Any) -> Hashable | None:
     """Return an argument so that 1, 1.0 and True differ; None for what is neither plain nor a list of plain values."""
     if isinstance(value, _PLAIN):
-        return value.__class__, value
+        return _told_apart(value)
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
-        return (
-            (tuple((one.__class__, one) for one in items),) if all(isinstance(one, _PLAIN) for one in items) else None
-        )
+        return (tuple(map(_told_apart, items)),) if all(isinstance(one, _PLAIN) for one in items) else None
     return None
+
+
+def _told_apart(value: Any) -> Hashable:
+    # 0.0 equals -0.0 and no NaN equals itself; their texts do as is wanted.
+    return value.__class__, repr(value) if isinstance(value, float) else value

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tazza.errors import ArgumentError, InitError
 from tazza.registry import Registry
+from tazza.runtime.fork import check_threads
 
 if TYPE_CHECKING:
     from ctypes import Array, _Pointer  # pyright: ignore[reportPrivateUsage] - the public name exists in stubs only
@@ -154,12 +155,17 @@ def native_arguments(
     return block
 
 
-def call_native(address: int, a: int, b: int = 0, c: int = 0, d: int = 0) -> int:
+def call_native(address: int, a: int, b: int = 0, c: int = 0, d: int = 0, *, threads: int | None = None) -> int:
     """Call a C function with up to four numbers or addresses, without the GIL, and return what it returns.
+
+    `threads` is how many OpenMP threads it uses; None is not known, and so counts as several.
 
     Raises:
         ArgumentError: the address or the first argument is 0. Any other wrong address cannot be noticed.
+        UnavailableError: it uses several threads, and they were lost when this process was forked.
     """
+    if threads != 1:
+        check_threads()
     if address == 0 or a == 0:
         raise ArgumentError(f"a native call needs two addresses, got {address:#x} and {a:#x}")
     return _function(address)(a, b, c, d)

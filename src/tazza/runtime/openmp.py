@@ -12,6 +12,7 @@ import os
 from functools import cache
 
 from tazza.errors import UnavailableError
+from tazza.runtime.fork import PROCESS, in_forked_child
 
 LIBRARY = "libgomp.so.1"
 SPINS = 5000
@@ -87,3 +88,12 @@ def openmp_address(name: str) -> int:
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None, "a function that was found has an address"
     return address
+
+
+def _stay_alone() -> None:
+    """Let regions that ask for no number of threads have one in a forked child, where there are no others."""
+    if PROCESS.lost and _library.cache_info().currsize and openmp_unavailable() is None:
+        set_openmp_threads(1)
+
+
+in_forked_child(_stay_alone)

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.runtime.fork import PROCESS, check_threads
 from tazza.runtime.native_code import native_function, source_digest, unavailable
 from tazza.runtime.openmp import openmp_address, openmp_unavailable
 from tazza.runtime.threads import thread_count
@@ -208,7 +209,12 @@ class Segment:
         """Run all rows without the GIL; returns (0, 0), or the number of the row that failed, from 1, and its status.
 
         The OpenMP thread count of the calling thread is afterwards what it was.
+
+        Raises:
+            UnavailableError: it uses several threads, and they were lost when this process was forked.
         """
+        if PROCESS.lost and self._workers > 1:
+            check_threads()
         if getattr(_thread, "flushed", 0) < self._workers:
             _flush_workers(self._workers)
         result = self._call(self._at)
@@ -216,6 +222,8 @@ class Segment:
 
     def run_timed(self) -> tuple[tuple[int, int], NDArray[np.float64]]:
         """Run as `run` does; returns its answer, and the seconds that each row took (0 for rows that did not run)."""
+        if self._workers > 1:
+            check_threads()
         self._times[:] = 0
         result = self._call(ctypes.c_void_p(self._timed_header.ctypes.data))
         stamps = np.maximum.accumulate(self._times)
@@ -245,6 +253,8 @@ def _can_flush() -> bool:
 def _flush_workers(count: int) -> None:
     """Let the OpenMP threads that work for this thread take denormals for 0; nobody else sees their arithmetic."""
     _thread.flushed = count
+    if count > 1:
+        check_threads()  # from here on there are threads
     if unavailable() is not None or openmp_unavailable() is not None or not _can_flush():
         return
     flush = native_function(

@@ -2,7 +2,7 @@
 
 It is the flag `num_threads` if that is above 0, else the first number of `OMP_NUM_THREADS`, else the CPUs that the
 process may use: those of its affinity mask, no more than the quota of its control group (Linux, versions 1 and 2)
-allows.
+allows. In a child that lost the threads of its parent in a fork it is 1 (see fork.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import PROCESS
 from tazza.runtime.log import warn_once
 
 NUM_THREADS = flag(
@@ -29,6 +30,8 @@ def thread_count() -> int:
     Raises:
         InitError: the environment variable of the flag `num_threads` cannot be read.
     """
+    if PROCESS.lost:
+        return 1
     chosen = NUM_THREADS.value
     return chosen if chosen > 0 else _environment_count()
 

@@ -9,20 +9,21 @@ in the middle of its own thread's allocation, and gets an error then, where a pl
 
 Invariants: `in_use_bytes` is the sum of the bytes of all spans that anybody, NumPy views included, can still reach. A
 block leaves a free list before it becomes a span or part of another block, so that what interrupts an allocator
-(Ctrl-C) can lose a block, which then counts as held for ever, but never hand it out twice.
+(Ctrl-C, a fork) can lose a block, which then counts as held for ever, but never hand it out twice.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import math
 import pkgutil
 import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from ctypes import addressof, c_char
@@ -35,6 +36,7 @@ import numpy.typing as npt
 
 from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
+from tazza.runtime.fork import in_forked_child
 from tazza.tensor.place import PLACE_KINDS, CPUPlace, Place
 
 ALIGNMENT = 64
@@ -173,6 +175,9 @@ def alone(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A, P],
     return locked
 
 
+_living: weakref.WeakSet[Allocator] = weakref.WeakSet()
+
+
 class Allocator(ABC):
     """Hands out spans of one place and knows how much of it is in use.
 
@@ -188,6 +193,7 @@ class Allocator(ABC):
         self._returned: deque[_Owned] = deque()
         self._live: dict[_Owned, tuple[int, int, Any, str]] = {}  # address, nbytes, block, holder
         self._in_use = self._peak = self._reserved = self._count = self._total = 0
+        _living.add(self)
 
     # -- what a kind of allocator brings -------------------------------------------------------------------------------
 
@@ -325,6 +331,11 @@ class Allocator(ABC):
             hint="free blobs, use a smaller batch, or raise the allocator's limit_bytes",
         )
 
+    def leave_fork(self) -> None:
+        """Forget, in a forked child, that another thread was at work here; it may have lost a block to nobody."""
+        self._lock = threading.RLock()
+        self._busy = False
+
     def _drain(self) -> None:
         while self._returned:
             noted = self._live.pop(self._returned.popleft(), None)
@@ -447,6 +458,17 @@ _made: dict[tuple[str, Place], tuple[Callable[[Place], Allocator], Allocator]] =
 _made_lock = threading.RLock()  # a policy asks for the allocator below it
 
 
+def _leave_fork() -> None:
+    """Replace all locks: threads that held one when the process was forked will never release it in the child."""
+    global _made_lock
+    _made_lock = threading.RLock()
+    for allocator in list(_living):
+        allocator.leave_fork()
+
+
+in_forked_child(_leave_fork)
+
+
 def allocator_of(place: Place, name: str | None = None) -> Allocator:
     """Return the one allocator of that name for `place`; None is the usual one of the place.
 
@@ -496,6 +518,22 @@ def current_allocator(place: Place) -> Allocator:
     chosen = _chosen.get()
     found = None if chosen is None else chosen.get(place)
     return allocator_of(place) if found is None else found
+
+
+def new_array(shape: Sequence[int], dtype: npt.DTypeLike, holder: str = "") -> npt.NDArray[Any]:
+    """Return an array for a result or for work, in memory of the allocator in force; its content is undefined.
+
+    Raises:
+        OutOfMemoryError: there is not that much, or it is over the allocator's limit.
+
+    >>> with using_allocator(AlignedAllocator()) as allocator:
+    ...     new_array((2, 3), np.float32).shape, allocator.statistics.total_count
+    ((2, 3), 1)
+    """
+    kind = np.dtype(dtype)
+    nbytes = math.prod(shape) * kind.itemsize
+    span = current_allocator(CPUPlace()).allocate(nbytes, holder)
+    return np.ndarray(tuple(shape), kind, span.buffer)
 
 
 @contextmanager

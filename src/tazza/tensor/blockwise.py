@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tazza.tensor.dtype import DataType
-from tazza.tensor.evaluator import EVALUATORS, Array, Evaluator, Prepared, Task
+from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Task
 from tazza.tensor.function import CASTS, FUNCTIONS
 from tazza.tensor.program import REDUCTIONS, Program, accumulator_type, initial, types_of
 
@@ -91,16 +91,23 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
             yield (*head, slice(start, min(start + step, shape[cut])), *rest)
 
 
+def _store(targets: Sequence[Array], values: list[Any]) -> None:
+    """Write results; one that is an operand itself, and so may be a target before it, is copied first."""
+    for k in range(1, len(values)):
+        if any(np.may_share_memory(values[k], target) for target in targets[:k]):
+            values[k] = np.array(values[k])
+    for target, value in zip(targets, values, strict=True):
+        np.copyto(target, value, casting="unsafe")
+
+
 def _pointwise(task: Task) -> None:
     if math.prod(task.shape) <= BLOCK:
-        for target, value in zip(task.targets, _compute(task.program, list(task.sources)), strict=True):
-            np.copyto(target, value, casting="unsafe")
+        _store(task.targets, _compute(task.program, list(task.sources)))
         return
     spread = [np.broadcast_to(x, task.shape) for x in task.sources]
     for block in _blocks(task.shape):
         found = _compute(task.program, [x[block] for x in spread])
-        for target, value in zip(task.targets, found, strict=True):
-            np.copyto(target[block], value, casting="unsafe")
+        _store([target[block] for target in task.targets], found)
 
 
 def _reduce(task: Task) -> None:
@@ -124,7 +131,9 @@ def _reduce(task: Task) -> None:
         np.copyto(target, total, casting="unsafe")
 
 
-def _prepare(task: Task) -> Prepared:
+@EVALUATORS.solving("numpy", help="NumPy in blocks of the cache's size; takes everything")
+def prepare_blocks(task: Task) -> Prepared:
+    """Take every task."""
     work = _reduce if task.program.reduction else _pointwise
 
     def run() -> None:
@@ -133,6 +142,3 @@ def _prepare(task: Task) -> Prepared:
                 work(task)
 
     return Prepared(run, f"NumPy, step by step over blocks of {BLOCK} elements", cached=True)
-
-
-EVALUATORS.register("numpy", Evaluator("numpy", _prepare), help="NumPy in blocks of the cache's size; takes everything")

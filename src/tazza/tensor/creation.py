@@ -235,23 +235,43 @@ def arange(
     """Return `start + i * step` for all i >= 0 for which that lies before `stop`; `arange(n)` counts from 0.
 
     Raises:
-        ArgumentError: `step` is 0.
+        ArgumentError: `step` is 0, or one of the numbers is not finite.
+        ShapeError: that are too many.
+        DTypeError: an integer is beyond 64 bits.
 
     >>> arange(2, 8, 3)
     Tensor([2, 5], dtype=int64)
     """
     first, end = (0, start) if stop is None else (start, stop)
+    if not all(isinstance(value, int) or math.isfinite(value) for value in (first, end, step)):
+        raise ArgumentError(f"arange from {first} to {end} by {step} is not between finite numbers")
     if step == 0:
         raise ArgumentError("step == 0: the range would not end", hint="a step is not 0")
     whole = all(isinstance(value, int) for value in (first, end, step))
     kind = (INTEGER if whole else FLOAT) if dtype is None else DataType.of(dtype)
+    length = _length(first, end, step, whole)
+    exact = empty((length,), dtype=INTEGER if whole else DataType.DOUBLE)
+    values = exact.array  # an impossible length is told here
+    if length > 0:
+        last = first + (length - 1) * step
+        beyond = next((value for value in (first, last) if whole and not -(2**63) <= value < 2**63), None)
+        if beyond is not None:
+            raise DTypeError(f"{beyond} does not fit {INTEGER}", hint="give floating-point numbers")
+        values[...] = np.arange(length, dtype=values.dtype) * (step if length > 1 else 0) + first
+    return asarray(exact, dtype=kind, device=device)
+
+
+def _length(first: float, end: float, step: float, whole: bool) -> int:
+    """Return how many values lie from `first` to before `end`."""
     if whole:
-        length = len(range(int(first), int(end), int(step)))
-    else:
+        return max(0, int(-((first - end) // step)))
+    if first >= end if step > 0 else first <= end:
+        return 0
+    try:
         # A quotient that underflows still stands for the first element.
-        length = max(1, math.ceil((end - first) / step)) if (first < end if step > 0 else first > end) else 0
-    exact = np.arange(length, dtype=np.int64 if whole else np.float64) * step + first
-    return asarray(Tensor.from_numpy(exact), dtype=kind, device=device)
+        return max(1, math.ceil((end - first) / step))
+    except OverflowError as error:
+        raise ShapeError(f"arange from {first} to {end} by {step} has too many elements") from error
 
 
 def linspace(

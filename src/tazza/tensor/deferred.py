@@ -44,7 +44,8 @@ class Lazy:
     """An expression over arrays that was not computed yet; immutable.
 
     `function` is "" for an operand, whose `value` is a tensor or an array, else the name of what is applied to
-    `operands`. With a `reduction` the single operand is reduced along `axes`, of which the extent 1 stays.
+    `operands`. With a `reduction` the single operand is reduced along `axes`, of which the extent 1 stays. `fixed` are
+    operands that nobody can write to: numbers.
 
     >>> x = lazy(np.array([1.0, 2.0, 4.0], np.float32))
     >>> (2 * x + 1).evaluate().numpy().tolist()
@@ -53,7 +54,7 @@ class Lazy:
     21.0
     """
 
-    __slots__ = ("axes", "dtype", "function", "kept", "operands", "reduction", "shape", "value")
+    __slots__ = ("axes", "dtype", "fixed", "function", "kept", "operands", "reduction", "shape", "value")
     __array_ufunc__ = None
     """Lets NumPy's arrays leave `array + expression` to the expression."""
     __hash__ = object.__hash__
@@ -66,6 +67,7 @@ class Lazy:
         shape: Dim,
         *,
         value: Tensor | npt.NDArray[Any] | None = None,
+        fixed: bool = False,
         reduction: tuple[str, tuple[int, ...], bool] | None = None,
     ) -> None:
         """Hold the parts; use `lazy` and `apply`."""
@@ -74,6 +76,7 @@ class Lazy:
         self.dtype = dtype
         self.shape = shape
         self.value = value
+        self.fixed = fixed
         self.reduction, self.axes, self.kept = ("", (), False) if reduction is None else reduction
 
     @property
@@ -280,19 +283,26 @@ def lazy(x: Operand) -> Lazy:
     """Return the expression that is just this operand; memory is neither copied nor read.
 
     Raises:
-        DTypeError: text, complex numbers, or no array at all.
+        DTypeError: text, complex numbers, another byte order than the machine's, or no array at all.
     """
     if isinstance(x, Lazy):
         return x
     if isinstance(x, Tensor):
         kind_of(x.dtype)
         return Lazy("", (), x.dtype, x.shape, value=x)
-    array = np.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else _number(x, result_type(x))
-    dtype = DataType.of(array)
+    if not isinstance(x, np.ndarray):
+        number = np.asarray(x) if isinstance(x, np.generic) else _number(x, result_type(x))
+        dtype = DataType.of(number)
+        kind_of(dtype)
+        return Lazy("", (), dtype, Dim(()), value=number, fixed=True)
+    dtype = DataType.of(x)
     kind_of(dtype)
-    if array.dtype != dtype.numpy:
-        array = array.astype(dtype.numpy)  # another byte order
-    return Lazy("", (), dtype, Dim(array.shape), value=array)
+    if x.dtype != dtype.numpy:
+        raise DTypeError(
+            f"the byte order {x.dtype.byteorder!r} of an operand {x.dtype.name} is not the machine's",
+            hint="what is recorded is not copied: give array.astype(array.dtype.newbyteorder('='))",
+        )
+    return Lazy("", (), dtype, Dim(x.shape), value=x)
 
 
 def apply(name: str, *operands: Operand) -> Lazy:
@@ -334,7 +344,8 @@ def assign(target: Tensor, expression: Operand) -> None:
     The expression broadcasts to the shape of the target, and is cast to its type unless that is of a lower kind.
 
     Raises:
-        ShapeError: it does not broadcast to the target, or the target has one element in several places.
+        ShapeError: it does not broadcast to the target.
+        UnsupportedError: the target has one element in several places.
         DTypeError: its type is of a higher kind than the target's.
 
     >>> x = Tensor.from_numpy(np.arange(4.0))
@@ -386,7 +397,10 @@ def _typed(name: str, operands: tuple[Operand, ...]) -> list[Lazy]:
         first = 1 if FUNCTIONS[name].rule is Rule.WHERE else 0
         dtype = result_type(*parts[first:])
         for k in numbers:
-            parts[k] = lazy(parts[k] if k < first else _number(parts[k], dtype))
+            if k < first:
+                parts[k] = lazy(parts[k])
+            else:
+                parts[k] = Lazy("", (), dtype, Dim(()), value=_number(parts[k], dtype), fixed=True)
     return parts
 
 
@@ -399,8 +413,9 @@ def _number(x: Any, dtype: DataType) -> npt.NDArray[Any]:
 
 
 def _converted(part: Lazy, dtype: DataType) -> Lazy:
-    if isinstance(part.value, np.ndarray) and part.value.ndim == 0:
-        return Lazy("", (), dtype, part.shape, value=part.value.astype(dtype.numpy))
+    if part.fixed:
+        number = cast("npt.NDArray[Any]", part.value)
+        return Lazy("", (), dtype, part.shape, value=number.astype(dtype.numpy), fixed=True)
     return Lazy(dtype.label, (part,), dtype, part.shape)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from tazza.errors import ArgumentError, UnsupportedError
-from tazza.registry import Registry
+from tazza.registry import Entry, Registry
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import Place
@@ -99,11 +99,27 @@ class Dispatch(Generic[P, R]):
         Raises:
             UnsupportedError: there is none; names what is missing, and what there is instead.
         """
-        wanted: Coordinates = (None if place is None else place.kind, dtype, rank)
-        found = self._match(wanted)
+        found = self.entry(place, dtype, rank)
         if found is None:
-            raise self._missing(wanted)
-        return found
+            raise self._missing(_wanted(place, dtype, rank))
+        return found.value
+
+    def entry(
+        self, place: Place | None = None, dtype: DataType | None = None, rank: int | None = None
+    ) -> Entry[Callable[P, R]] | None:
+        """Return the case for these with its priority, or None; see `find`."""
+        return self._match(_wanted(place, dtype, rank))
+
+    def why_not(self, place: Place | None = None, dtype: DataType | None = None, rank: int | None = None) -> str:
+        """Return what is missing where there is no case, and what there is instead."""
+        why, there = self._reasons(_wanted(place, dtype, rank))
+        return f"{why}, there is {there}"
+
+    @property
+    def priority(self) -> int:
+        """The highest priority of a case; 0 without one."""
+        entries = (self._cases.entry(key) for key in self._cases.registered())
+        return max((entry.priority for entry in entries if entry is not None), default=0)
 
     def __call__(self, *args: P.args, **options: P.kwargs) -> R:
         """Call the case of the first argument.
@@ -121,14 +137,20 @@ class Dispatch(Generic[P, R]):
         all_of_them = itertools.product(places, dtypes, ranks)
         return [each for each in all_of_them if self._match((each[0].kind, each[1], each[2])) is None]
 
-    def _match(self, wanted: Coordinates) -> Callable[P, R] | None:
+    def _match(self, wanted: Coordinates) -> Entry[Callable[P, R]] | None:
         kind, dtype, rank = wanted
         keys = itertools.product((kind, None), (dtype, None), (rank, None))
-        found = (self._cases.get(key) for key in keys)  # the first key is the most special one
+        found = (self._cases.entry(key) for key in keys)  # the first key is the most special one
         return next((case for case in found if case is not None), None)
 
     def _missing(self, wanted: Coordinates) -> UnsupportedError:
         named = ", ".join(f"{noun} {value}" for noun, value in zip(_NOUNS, wanted, strict=True) if value is not None)
+        why, there = self._reasons(wanted)
+        whom = f" for {named}" if named else ""
+        return UnsupportedError(f"{self.name} has no case{whom}: {why}", hint=f"there is {there}")
+
+    def _reasons(self, wanted: Coordinates) -> tuple[str, str]:
+        """Return what is missing, and what there is."""
         alternatives = [(noun, i, self._others(wanted, i)) for i, noun in enumerate(_NOUNS)]
         reasons = [
             (f"{noun} {'' if wanted[i] is None else wanted[i]} is missing".replace("  ", " "), f"{noun} {others}")
@@ -137,8 +159,7 @@ class Dispatch(Generic[P, R]):
         ]
         why = " or ".join(reason for reason, _ in reasons) if reasons else "they are not served together"
         there = "; or ".join(hint for _, hint in reasons) if reasons else self._listing()
-        whom = f" for {named}" if named else ""
-        return UnsupportedError(f"{self.name} has no case{whom}: {why}", hint=f"there is {there}")
+        return why, there
 
     def _others(self, wanted: Coordinates, axis: int) -> str:
         """Return the values of one coordinate with which there would be a case, all others being as wanted."""
@@ -152,6 +173,10 @@ class Dispatch(Generic[P, R]):
             for key in self._cases.registered()
         ]
         return "; ".join(cases) if cases else "no case at all"
+
+
+def _wanted(place: Place | None, dtype: DataType | None, rank: int | None) -> Coordinates:
+    return None if place is None else place.kind, dtype, rank
 
 
 def _with(wanted: Coordinates, other: Coordinates, axis: int) -> Coordinates:

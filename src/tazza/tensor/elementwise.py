@@ -1,7 +1,8 @@
 """Elementwise functions of the Python array-API standard, evaluated at once.
 
 Each is an expression of one function (`deferred.apply`) that is evaluated where it stands: one mechanism for eager and
-lazy work. Operands broadcast; element types follow promotion.py; a Python number takes the type of the other operand.
+lazy work. Beside a lazy operand the result is lazy too, and nothing is evaluated. Operands broadcast; element types
+follow promotion.py; a Python number takes the type of the other operand.
 Results are row-major and have a memory of their own. Text can only be compared for equality.
 
 Letters: `x` and `y` are operands (tensors, NumPy arrays, or numbers beside a tensor). Every function raises
@@ -13,13 +14,13 @@ Source: Python array API standard 2023.12, "Element-wise functions".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import DTypeError
-from tazza.tensor.deferred import apply, assign
+from tazza.tensor.deferred import Lazy, apply, assign
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operators import ArrayOperators
 from tazza.tensor.tensor import Tensor
@@ -93,7 +94,10 @@ __all__ = [
     "where",
 ]
 
+Result: TypeAlias = "Tensor | Lazy"
+"""Lazy where an operand is."""
 Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float"
+Given: TypeAlias = "Operand | Lazy"
 
 OPERANDS: tuple[type, ...] = (ArrayOperators, np.ndarray, np.generic, bool, int, float, str, bytes)
 """Types that the operators of a tensor take; any other gets its own turn."""
@@ -101,8 +105,54 @@ OPERANDS: tuple[type, ...] = (ArrayOperators, np.ndarray, np.generic, bool, int,
 _TEXT: dict[str, Callable[[Any, Any], Any]] = {"equal": np.equal, "not_equal": np.not_equal}
 
 
-def compute(name: str, *operands: object) -> Tensor:
-    """Evaluate the function with this name in the standard."""
+class Unary(Protocol):
+    """A function of one operand."""
+
+    @overload
+    def __call__(self, x: Operand, /) -> Tensor: ...
+    @overload
+    def __call__(self, x: Lazy, /) -> Lazy: ...
+
+
+class Binary(Protocol):
+    """A function of two operands."""
+
+    @overload
+    def __call__(self, x: Operand, y: Operand, /) -> Tensor: ...
+    @overload
+    def __call__(self, x: Lazy, y: Given, /) -> Lazy: ...
+    @overload
+    def __call__(self, x: Operand, y: Lazy, /) -> Lazy: ...
+
+
+class Ternary(Protocol):
+    """A function of three operands."""
+
+    @overload
+    def __call__(self, condition: Operand, x: Operand, y: Operand, /) -> Tensor: ...
+    @overload
+    def __call__(self, condition: Given, x: Given, y: Given, /) -> Result: ...
+
+
+def unary(function: Callable[[Given], Result]) -> Unary:
+    """Say of a function that its result is lazy where the operand is."""
+    return cast("Unary", function)
+
+
+def binary(function: Callable[[Given, Given], Result]) -> Binary:
+    """Say of a function that its result is lazy where an operand is."""
+    return cast("Binary", function)
+
+
+def ternary(function: Callable[[Given, Given, Given], Result]) -> Ternary:
+    """Say of a function that its result is lazy where an operand is."""
+    return cast("Ternary", function)
+
+
+def compute(name: str, *operands: object) -> Result:
+    """Evaluate the function with this name in the standard; or record it, where an operand is lazy."""
+    if any(isinstance(one, Lazy) for one in operands):
+        return apply(name, *[one if isinstance(one, Lazy) else _operand(one, copied=False) for one in operands])
     given = [_operand(one) for one in operands]
     if any(isinstance(one, Tensor) and one.dtype is DataType.STRING for one in given):
         return _compare_text(name, given)
@@ -122,10 +172,12 @@ def compute_into(x: Tensor, name: str, y: object) -> Tensor:
     return x
 
 
-def _operand(x: object) -> Any:
-    """Return a tensor (text and NumPy's arrays become one), or a Python number."""
+def _operand(x: object, *, copied: bool = True) -> Any:
+    """Return a tensor (text and NumPy's arrays become one, unless `copied` is false), or a Python number."""
     if type(x) is Tensor or type(x) in (bool, int, float):
         return x
+    if not copied and isinstance(x, np.ndarray):
+        return cast("Any", x)
     if isinstance(x, np.ndarray | np.generic | str | bytes):
         return Tensor.from_numpy(np.asarray(x), copy=None)
     if isinstance(x, OPERANDS):
@@ -144,338 +196,406 @@ def _compare_text(name: str, operands: list[Any]) -> Tensor:
     return Tensor.from_numpy(np.broadcast_to(function(x.plain(), y.plain()).astype(bool), shape))
 
 
-def abs(x: Operand, /) -> Tensor:
+@unary
+def abs(x: Given, /) -> Result:
     """Return |x|."""
     return compute("abs", x)
 
 
-def acos(x: Operand, /) -> Tensor:
+@unary
+def acos(x: Given, /) -> Result:
     """Return the angle from 0 to pi (in radians) whose cosine is x."""
     return compute("acos", x)
 
 
-def acosh(x: Operand, /) -> Tensor:
+@unary
+def acosh(x: Given, /) -> Result:
     """Return the value >= 0 whose hyperbolic cosine is x."""
     return compute("acosh", x)
 
 
-def add(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def add(x: Given, y: Given, /) -> Result:
     """Return x + y; or of bools."""
     return compute("add", x, y)
 
 
-def asin(x: Operand, /) -> Tensor:
+@unary
+def asin(x: Given, /) -> Result:
     """Return the angle from -pi/2 to pi/2 (in radians) whose sine is x."""
     return compute("asin", x)
 
 
-def asinh(x: Operand, /) -> Tensor:
+@unary
+def asinh(x: Given, /) -> Result:
     """Return the value whose hyperbolic sine is x."""
     return compute("asinh", x)
 
 
-def atan(x: Operand, /) -> Tensor:
+@unary
+def atan(x: Given, /) -> Result:
     """Return the angle from -pi/2 to pi/2 (in radians) whose tangent is x."""
     return compute("atan", x)
 
 
-def atan2(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def atan2(x: Given, y: Given, /) -> Result:
     """Return the angle in radians of the point (y, x), from -pi to pi: here `x` is the ordinate, `y` the abscissa."""
     return compute("atan2", x, y)
 
 
-def atanh(x: Operand, /) -> Tensor:
+@unary
+def atanh(x: Given, /) -> Result:
     """Return the value whose hyperbolic tangent is x."""
     return compute("atanh", x)
 
 
-def bitwise_and(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def bitwise_and(x: Given, y: Given, /) -> Result:
     """Return x & y, for integers and bools."""
     return compute("bitwise_and", x, y)
 
 
-def bitwise_invert(x: Operand, /) -> Tensor:
+@unary
+def bitwise_invert(x: Given, /) -> Result:
     """Return ~x, for integers and bools."""
     return compute("bitwise_invert", x)
 
 
-def bitwise_left_shift(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def bitwise_left_shift(x: Given, y: Given, /) -> Result:
     """Return x << y, for integers."""
     return compute("bitwise_left_shift", x, y)
 
 
-def bitwise_or(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def bitwise_or(x: Given, y: Given, /) -> Result:
     """Return x | y, for integers and bools."""
     return compute("bitwise_or", x, y)
 
 
-def bitwise_right_shift(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def bitwise_right_shift(x: Given, y: Given, /) -> Result:
     """Return x >> y with the sign kept, for integers."""
     return compute("bitwise_right_shift", x, y)
 
 
-def bitwise_xor(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def bitwise_xor(x: Given, y: Given, /) -> Result:
     """Return x ^ y, for integers and bools."""
     return compute("bitwise_xor", x, y)
 
 
-def ceil(x: Operand, /) -> Tensor:
+@unary
+def ceil(x: Given, /) -> Result:
     """Return the least whole number >= x; integers stay."""
     return compute("ceil", x)
 
 
-def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+@overload
+def clip(x: Lazy, /, min: Given | None = None, max: Given | None = None) -> Lazy: ...
+@overload
+def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Tensor: ...
+def clip(x: Given, /, min: Given | None = None, max: Given | None = None) -> Result:
     """Return x brought between `min` and `max`, each of which may be missing; the element type of x stays.
 
     >>> clip(Tensor.from_numpy(np.arange(5)), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    tensor: Tensor = _tensor(x)
-    result = tensor if min is None else compute("maximum", tensor, min)
+    given = x if isinstance(x, Lazy) else _tensor(x)
+    result = given if min is None else compute("maximum", given, min)
     result = result if max is None else compute("minimum", result, max)
-    if result.dtype is not tensor.dtype:
+    if result.dtype is not given.dtype:
         raise DTypeError(
-            f"clip of {tensor.spec} with bounds that make it {result.dtype}", hint="give bounds of the type of x"
+            f"clip of {given.dtype} with bounds that make it {result.dtype}", hint="give bounds of the type of x"
         )
-    return tensor.copy() if result is tensor else result
+    return result.copy() if isinstance(result, Tensor) and result is given else result
 
 
-def conj(x: Operand, /) -> Tensor:
+@unary
+def conj(x: Given, /) -> Result:
     """Return x, in a memory of its own: elements are real."""
     return positive(x)
 
 
-def copysign(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def copysign(x: Given, y: Given, /) -> Result:
     """Return |x| with the sign of y."""
     return compute("copysign", x, y)
 
 
-def cos(x: Operand, /) -> Tensor:
+@unary
+def cos(x: Given, /) -> Result:
     """Return the cosine of x radians."""
     return compute("cos", x)
 
 
-def cosh(x: Operand, /) -> Tensor:
+@unary
+def cosh(x: Given, /) -> Result:
     """Return the hyperbolic cosine of x."""
     return compute("cosh", x)
 
 
-def divide(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def divide(x: Given, y: Given, /) -> Result:
     """Return x / y; integers give floating point."""
     return compute("divide", x, y)
 
 
-def equal(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def equal(x: Given, y: Given, /) -> Result:
     """Whether x is equal to y."""
     return compute("equal", x, y)
 
 
-def exp(x: Operand, /) -> Tensor:
+@unary
+def exp(x: Given, /) -> Result:
     """Return e to the power of x."""
     return compute("exp", x)
 
 
-def expm1(x: Operand, /) -> Tensor:
+@unary
+def expm1(x: Given, /) -> Result:
     """Return exp(x) - 1, exact for small x."""
     return compute("expm1", x)
 
 
-def floor(x: Operand, /) -> Tensor:
+@unary
+def floor(x: Given, /) -> Result:
     """Return the greatest whole number <= x; integers stay."""
     return compute("floor", x)
 
 
-def floor_divide(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def floor_divide(x: Given, y: Given, /) -> Result:
     """Return x // y, rounded down; an integer divided by 0 gives 0."""
     return compute("floor_divide", x, y)
 
 
-def greater(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def greater(x: Given, y: Given, /) -> Result:
     """Whether x is greater than y."""
     return compute("greater", x, y)
 
 
-def greater_equal(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def greater_equal(x: Given, y: Given, /) -> Result:
     """Whether x is greater than or equal to y."""
     return compute("greater_equal", x, y)
 
 
-def hypot(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def hypot(x: Given, y: Given, /) -> Result:
     """Return sqrt(x*x + y*y) without overflow on the way."""
     return compute("hypot", x, y)
 
 
-def isfinite(x: Operand, /) -> Tensor:
+@unary
+def isfinite(x: Given, /) -> Result:
     """Whether x is neither infinite nor NaN."""
     return compute("isfinite", x)
 
 
-def isinf(x: Operand, /) -> Tensor:
+@unary
+def isinf(x: Given, /) -> Result:
     """Whether x is infinite."""
     return compute("isinf", x)
 
 
-def isnan(x: Operand, /) -> Tensor:
+@unary
+def isnan(x: Given, /) -> Result:
     """Whether x is NaN."""
     return compute("isnan", x)
 
 
-def less(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def less(x: Given, y: Given, /) -> Result:
     """Whether x is less than y."""
     return compute("less", x, y)
 
 
-def less_equal(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def less_equal(x: Given, y: Given, /) -> Result:
     """Whether x is less than or equal to y."""
     return compute("less_equal", x, y)
 
 
-def log(x: Operand, /) -> Tensor:
+@unary
+def log(x: Given, /) -> Result:
     """Return the natural logarithm of x."""
     return compute("log", x)
 
 
-def log10(x: Operand, /) -> Tensor:
+@unary
+def log10(x: Given, /) -> Result:
     """Return the logarithm of x to base 10."""
     return compute("log10", x)
 
 
-def log1p(x: Operand, /) -> Tensor:
+@unary
+def log1p(x: Given, /) -> Result:
     """Return log(1 + x), exact for small x."""
     return compute("log1p", x)
 
 
-def log2(x: Operand, /) -> Tensor:
+@unary
+def log2(x: Given, /) -> Result:
     """Return the logarithm of x to base 2."""
     return compute("log2", x)
 
 
-def logaddexp(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def logaddexp(x: Given, y: Given, /) -> Result:
     """Return log(exp(x) + exp(y)) without overflow on the way."""
     return compute("logaddexp", x, y)
 
 
-def logical_and(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def logical_and(x: Given, y: Given, /) -> Result:
     """Return x and y, for bools."""
     return compute("logical_and", x, y)
 
 
-def logical_not(x: Operand, /) -> Tensor:
+@unary
+def logical_not(x: Given, /) -> Result:
     """Return not x, for bools."""
     return compute("logical_not", x)
 
 
-def logical_or(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def logical_or(x: Given, y: Given, /) -> Result:
     """Return x or y, for bools."""
     return compute("logical_or", x, y)
 
 
-def logical_xor(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def logical_xor(x: Given, y: Given, /) -> Result:
     """Return whether one of x and y is true, for bools."""
     return compute("logical_xor", x, y)
 
 
-def maximum(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def maximum(x: Given, y: Given, /) -> Result:
     """Return the greater of x and y; NaN wins."""
     return compute("maximum", x, y)
 
 
-def minimum(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def minimum(x: Given, y: Given, /) -> Result:
     """Return the lesser of x and y; NaN wins."""
     return compute("minimum", x, y)
 
 
-def multiply(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def multiply(x: Given, y: Given, /) -> Result:
     """Return x * y; and of bools."""
     return compute("multiply", x, y)
 
 
-def negative(x: Operand, /) -> Tensor:
+@unary
+def negative(x: Given, /) -> Result:
     """Return -x."""
     return compute("negative", x)
 
 
-def not_equal(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def not_equal(x: Given, y: Given, /) -> Result:
     """Whether x is not equal to y."""
     return compute("not_equal", x, y)
 
 
-def positive(x: Operand, /) -> Tensor:
+@unary
+def positive(x: Given, /) -> Result:
     """Return x, in a memory of its own."""
-    return _tensor(x).copy()
+    return x if isinstance(x, Lazy) else _tensor(x).copy()
 
 
-def pow(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def pow(x: Given, y: Given, /) -> Result:
     """Return x to the power of y."""
     return compute("pow", x, y)
 
 
-def real(x: Operand, /) -> Tensor:
+@unary
+def real(x: Given, /) -> Result:
     """Return x, in a memory of its own: elements are real."""
     return positive(x)
 
 
-def remainder(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def remainder(x: Given, y: Given, /) -> Result:
     """Return x - y * floor(x / y), which has the sign of y; an integer by 0 gives 0."""
     return compute("remainder", x, y)
 
 
-def round(x: Operand, /) -> Tensor:
+@unary
+def round(x: Given, /) -> Result:
     """Return the nearest whole number, the even one from the middle; integers stay."""
     return compute("round", x)
 
 
-def sign(x: Operand, /) -> Tensor:
+@unary
+def sign(x: Given, /) -> Result:
     """Return -1, 0 or 1 by the sign of x; NaN stays."""
     return compute("sign", x)
 
 
-def signbit(x: Operand, /) -> Tensor:
+@unary
+def signbit(x: Given, /) -> Result:
     """Whether x is negative, -0.0 included."""
     return compute("signbit", x)
 
 
-def sin(x: Operand, /) -> Tensor:
+@unary
+def sin(x: Given, /) -> Result:
     """Return the sine of x radians."""
     return compute("sin", x)
 
 
-def sinh(x: Operand, /) -> Tensor:
+@unary
+def sinh(x: Given, /) -> Result:
     """Return the hyperbolic sine of x."""
     return compute("sinh", x)
 
 
-def sqrt(x: Operand, /) -> Tensor:
+@unary
+def sqrt(x: Given, /) -> Result:
     """Return the square root of x."""
     return compute("sqrt", x)
 
 
-def square(x: Operand, /) -> Tensor:
+@unary
+def square(x: Given, /) -> Result:
     """Return x * x."""
     return compute("square", x)
 
 
-def subtract(x: Operand, y: Operand, /) -> Tensor:
+@binary
+def subtract(x: Given, y: Given, /) -> Result:
     """Return x - y."""
     return compute("subtract", x, y)
 
 
-def tan(x: Operand, /) -> Tensor:
+@unary
+def tan(x: Given, /) -> Result:
     """Return the tangent of x radians."""
     return compute("tan", x)
 
 
-def tanh(x: Operand, /) -> Tensor:
+@unary
+def tanh(x: Given, /) -> Result:
     """Return the hyperbolic tangent of x."""
     return compute("tanh", x)
 
 
-def trunc(x: Operand, /) -> Tensor:
+@unary
+def trunc(x: Given, /) -> Result:
     """Return x without its fraction; integers stay."""
     return compute("trunc", x)
 
 
-def where(condition: Operand, x: Operand, y: Operand, /) -> Tensor:
+@ternary
+def where(condition: Given, x: Given, y: Given, /) -> Result:
     """Return the elements of x where the condition (bools) holds, else those of y."""
     return compute("where", condition, x, y)
 

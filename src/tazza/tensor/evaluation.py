@@ -12,7 +12,7 @@ by one thread at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,14 +23,14 @@ from tazza.tensor import blockwise  # registers the evaluator that is always the
 from tazza.tensor.deferred import Lazy, lazy
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
-from tazza.tensor.evaluator import Array, Prepared, Task, prepare
+from tazza.tensor.evaluator import Array, Task, prepare
 from tazza.tensor.function import CASTS, FUNCTIONS
-from tazza.tensor.layout import Opaque, Strided
+from tazza.tensor.layout import Opaque
+from tazza.tensor.operand import check_writable
 from tazza.tensor.program import Program, Step, text_of
 from tazza.tensor.promotion import can_cast
+from tazza.tensor.tasks import Offer
 from tazza.tensor.tensor import Tensor
-
-__all__ = ["Evaluation", "compute_few"]
 
 SEARCH = 10_000
 """How long NumPy looks for an element that two arrays share; without an answer they count as overlapping."""
@@ -48,7 +48,7 @@ class Group:
     axes: tuple[int, ...] = ()
     targets: list[Array] = field(default_factory=list[Array])
     evaluator: str = ""
-    prepared: Prepared | None = None
+    prepared: Offer[Callable[[], None]] | None = None
     refused: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -75,9 +75,6 @@ class Evaluation:
         self.results = [
             Tensor(root.shape, root.dtype) if out is None else out for root, out in zip(self._roots, outs, strict=True)
         ]
-        for root, out in zip(self._roots, outs, strict=True):
-            if out is not None:
-                _check_target(root, out)
         self._plan()
 
     def run(self) -> list[Tensor]:
@@ -109,6 +106,8 @@ class Evaluation:
     # -- planning ------------------------------------------------------------------------------------------------------
 
     def _plan(self) -> None:
+        for root, result in zip(self._roots, self.results, strict=True):
+            _check_target(root, result)
         self._stages: dict[int, Evaluation] = {} if self._shared is None else self._shared
         orders = [_order(_inner(root)) for root in self._roots]
         for node in (node for order in orders for node in order if node.reduction):
@@ -172,7 +171,8 @@ class Evaluation:
             tuple(self.results[number].dtype for number in numbers),
             reduced.reduction,
         )
-        sources = tuple(value.plain() if isinstance(value, Tensor) else value for value in values)
+        # Views: whoever gives an array another shape in place leaves these behind.
+        sources = tuple(value.plain() if isinstance(value, Tensor) else value.view() for value in values)
         return Group(numbers, program, values, sources, self._swept(numbers[0]), reduced.axes)
 
     def _place(self) -> None:
@@ -242,9 +242,32 @@ def _apply_into(root: Lazy, values: dict[int, Any], target: Array) -> None:
 
 def _operand(node: Lazy) -> Any:
     """Return the values of an operand, half-precision ones as float32."""
-    array = node.value.plain() if isinstance(node.value, Tensor) else node.value
-    assert array is not None, "operands have one"
+    value = _present(node)
+    array = value.plain() if isinstance(value, Tensor) else value
     return array.astype(np.float32) if node.dtype in blockwise.HALVES else array
+
+
+def _present(node: Lazy) -> Tensor | Array:
+    """Return the value of an operand, which is still what it was when the expression was made.
+
+    Raises:
+        ShapeError, DTypeError: it took another shape or element type since.
+    """
+    value = node.value
+    assert value is not None, "operands have one"
+    shape = value.shape
+    if shape is not node.shape and shape != node.shape:
+        raise ShapeError(
+            f"an operand of the expression has the shape {Dim(shape)} now, it had {node.shape}",
+            hint="make the expression anew after a resize",
+        )
+    dtype = value.dtype if isinstance(value, Tensor) else DataType.of(value)
+    if dtype is not node.dtype:
+        raise DTypeError(
+            f"an operand of the expression is of type {dtype} now, it was {node.dtype}",
+            hint="make the expression anew after a resize",
+        )
+    return value
 
 
 def _applied(node: Lazy, values: dict[int, Any]) -> Any:
@@ -291,8 +314,7 @@ def _lower(
     places: dict[int, int] = {}
     for node in order:
         if not node.function and id(node) not in numbers:
-            value = staged[id(node)] if node.reduction else node.value
-            assert value is not None, "operands have one"
+            value = staged[id(node)] if node.reduction else _present(node)
             place = places.get(id(value))
             if place is None:
                 place = places[id(value)] = len(values)
@@ -323,12 +345,7 @@ def _check_target(root: Lazy, out: Tensor) -> None:
             f"an expression of type {root.dtype} is not written to the target {out.spec} without a cast",
             hint=f"say so: expression.cast({out.dtype.label!r})",
         )
-    if isinstance(out.layout, Strided) and out.layout.strides is not None:
-        reach = 1
-        for step, extent in sorted(zip(out.layout.strides, out.shape, strict=True)):
-            if extent > 1 and step < reach:
-                raise ShapeError(f"the target {out.spec} has one element in several places", hint="copy it first")
-            reach = max(reach, step * (extent - 1) + reach) if extent > 1 else reach
+    check_writable(out, "assign")
 
 
 def _same_places(target: Array, source: Array) -> bool:

@@ -1,13 +1,12 @@
 """Evaluators: what computes a program over arrays. Engines bring theirs; the one in NumPy is always there.
 
-An engine that has a file `lazy.py` brings an evaluator: importing the file registers it here.
-Evaluators are asked by priority, the first that does not refuse is taken. A few elements are left to NumPy at once, as
+An engine that has a file `lazy.py` brings an evaluator, which fills `EVALUATORS`.
+They are asked as tensor/tasks.py says. A few elements are left to NumPy at once, as
 to compile a kernel takes longer than they do.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
-from tazza.errors import UnsupportedError
-from tazza.registry import Registry
-from tazza.tensor.filling import load_fillers
+from tazza.tensor.dtype import DataType
+from tazza.tensor.place import Place
 from tazza.tensor.program import Program
+from tazza.tensor.tasks import CPU, Offer, Tasks
 
 Array: TypeAlias = npt.NDArray[Any]
 FEW = 1 << 14
@@ -37,67 +36,41 @@ class Task(NamedTuple):
     sources: tuple[Array, ...]
     targets: tuple[Array, ...]
     axes: tuple[int, ...] = ()
+    place: Place = CPU
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type of the first target."""
+        return self.program.targets[0]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes that are swept."""
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return "it"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an evaluator does not take a task."""
-
-    reason: str
+class Prepared(Offer[Callable[[], None]]):
+    """A task that is ready to run, as often as one likes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A task that is ready to run, as often as one likes; `kernel` says what runs, `cached` whether it was there."""
-
-    run: Callable[[], None]
-    kernel: str
-    cached: bool
+EVALUATORS: Tasks[Task, Callable[[], None]] = Tasks("evaluator", "lazy")
 
 
-class Evaluator(NamedTuple):
-    """One way to compute; `prepare` may be called by several threads at once."""
-
-    name: str
-    prepare: Callable[[Task], Prepared | Refusal]
-    priority: int = 0
-
-
-def _load(_: str) -> None:
-    load_fillers("lazy")
-
-
-EVALUATORS: Registry[str, Evaluator] = Registry("evaluator", loader=_load)
-"""Name -> evaluator."""
-
-
-@functools.cache
-def _ranked(names: tuple[str, ...]) -> tuple[Evaluator, ...]:
-    return tuple(sorted((EVALUATORS[name] for name in names), key=lambda one: -one.priority))
-
-
-def prepare(task: Task, wanted: str | None = None) -> tuple[str, Prepared, dict[str, str]]:
+def prepare(task: Task, wanted: str | None = None) -> tuple[str, Offer[Callable[[], None]], dict[str, str]]:
     """Return the evaluator that takes a task, the task made ready, and what the others said.
 
     Raises:
         NotFoundError: no evaluator is called `wanted`.
-        UnsupportedError: `wanted` refuses.
+        UnsupportedError: `wanted` refuses, or all do.
     """
-    if wanted is not None:
-        found = EVALUATORS[wanted].prepare(task)
-        if isinstance(found, Refusal):
-            raise UnsupportedError(f"evaluator {wanted!r} does not take it: {found.reason}", hint="name no evaluator")
-        return wanted, found, {}
-    size, refused = math.prod(task.shape), dict[str, str]()
-    if size < FEW:
-        found = EVALUATORS["numpy"].prepare(task)
-        if isinstance(found, Prepared):
+    size = math.prod(task.shape)
+    if wanted is None and size < FEW:
+        found = EVALUATORS.ask("numpy", task)
+        if isinstance(found, Offer):
             return "numpy", found, {"compiled kernels": f"{size} elements < {FEW}, too few to pay for one"}
-    refused.update(load_fillers("lazy"))
-    for evaluator in _ranked(tuple(EVALUATORS.registered())):
-        found = evaluator.prepare(task)
-        if isinstance(found, Prepared):
-            return evaluator.name, found, refused
-        refused[evaluator.name] = found.reason
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-    raise UnsupportedError(f"no evaluator takes the expression: {reasons}")
+    choice = EVALUATORS.choose(task, wanted)
+    return choice.engine, choice.offer, dict(choice.refusals)

@@ -2,7 +2,7 @@
 
     Expression.parse("where(X >= 0, X, alpha * X)").substitute({"alpha": 0.1}).evaluate({"X": array})
 
-Names, numbers, `+ - * /`, unary `-`, single comparisons (they give 1.0 or 0.0) and calls of `FUNCTIONS`. Nothing of a
+Names, numbers, `+ - * /`, unary `-`, single comparisons (they count as 1 or 0) and calls of `FUNCTIONS`. Nothing of a
 text is executed: Python's parser reads it, and whatever is outside of this language is refused.
 
 A family states the formula of an operator in it; graph passes compose several, lazy expressions become the same form
@@ -17,11 +17,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
-from tazza.tensor.function import FUNCTIONS, TRUTHS
+from tazza.tensor.function import FUNCTIONS
 
 Array: TypeAlias = NDArray[Any]
 
@@ -60,15 +59,21 @@ class Node:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Node)
-            and self._hash == other._hash
-            and self.head == other.head
-            and repr(self.value) == repr(other.value)
-            and self.arguments == other.arguments
-        )
+        if not isinstance(other, Node):
+            return False
+        seen: set[tuple[int, int]] = set()  # what two nodes share is compared once, not once for each way to it
+        waiting: list[tuple[Node, Node]] = [(self, other)]
+        while waiting:
+            a, b = waiting.pop()
+            if a is b or (id(a), id(b)) in seen:
+                continue
+            seen.add((id(a), id(b)))
+            if a._hash != b._hash or a.head != b.head or repr(a.value) != repr(b.value):
+                return False
+            if len(a.arguments) != len(b.arguments):
+                return False
+            waiting += zip(a.arguments, b.arguments, strict=True)
+        return True
 
 
 def constant(value: float) -> Node:
@@ -90,6 +95,7 @@ class Expression:
     ('X', 'alpha')
     >>> leaky.substitute({"alpha": 0.5}).text()
     'where(X >= 0.0, X, 0.5 * X)'
+    >>> import numpy as np
     >>> leaky.evaluate({"X": np.array([-2.0, 3.0]), "alpha": 0.5})
     array([-1.,  3.])
     """
@@ -148,26 +154,21 @@ class Expression:
         return Expression(done[self.root])
 
     def evaluate(self, values: Mapping[str, Any]) -> Array:
-        """Return the value by NumPy, in the dtype of the arrays; they are broadcast against each other.
+        """Return the value by NumPy, typed and rounded as lazy expressions are; the arrays broadcast.
+
+        Comparisons give bools, which count as 1 or 0 where they are computed with. Half-precision values are rounded
+        at the end.
 
         Raises:
             ArgumentError: a name without a value.
+            DTypeError: a function does not take these types, or a constant that is no integer meets integers.
         """
         missing = [name for name in self.names if name not in values]
         if missing:
             raise ArgumentError(f"expression {self.text()!r}: no value for {', '.join(missing)}")
-        arrays: list[Any] = [value for name in self.names if hasattr(value := values[name], "dtype")]
-        dtype = np.result_type(*arrays) if arrays else np.dtype(np.float64)
-        done: dict[Node, Any] = {}
-        for node in self.nodes():
-            if node.head == "name":
-                done[node] = values[str(node.value)]
-            elif node.head == "constant":
-                done[node] = node.value
-            else:
-                result = FUNCTIONS[node.head].evaluate(*(done[one] for one in node.arguments))
-                done[node] = np.asarray(result, dtype) if node.head in TRUTHS else result
-        return np.asarray(done[self.root], dtype)
+        from tazza.tensor.lowering import compute  # it needs this module
+
+        return compute(self, values)
 
     def text(self) -> str:
         """Return the canonical text: parsing it gives an equal expression."""

@@ -70,8 +70,22 @@ class Strided(Layout):
         last = sum((extent - 1) * step for extent, step in zip(dims, self.strides, strict=True))
         return (last + 1) * itemsize
 
+    def overlaps_itself(self, dims: Dim) -> bool:
+        """Whether two elements may be one in memory: true where no order of the axes nests their steps."""
+        if self.strides is None or dims.numel == 0:
+            return False
+        reach = 1  # elements that the axes up to here span
+        for step, extent in sorted(zip(self.strides, dims, strict=True)):
+            if extent > 1 and step < reach:
+                return True
+            reach += step * (extent - 1)
+        return False
+
     def __str__(self) -> str:
         return "row-major" if self.strides is None else f"strides {self.strides}"
+
+    def __repr__(self) -> str:
+        return "Strided(row-major)" if self.strides is None else f"Strided({self.strides})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ All take tensors, arrays and nested lists, check them first, and leave them as t
 on the best engine of `tensor.product`. float16 and bfloat16 are computed in float32 and rounded once; integers wrap
 around, and take integer alpha and beta only.
 
->>> gemm([[1, 2]], [[3, 4], [5, 6]], trans_b=True).plain().tolist()
+>>> gemm([[1, 2]], [[3, 4], [5, 6]], transpose_b=True).plain().tolist()
 [[11, 17]]
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError
+from tazza.tensor.coercion import values_beside
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operand import Array, Operand, as_tensor, plain_operand, result_for
@@ -44,19 +45,19 @@ def gemm(
     a: Operand,
     b: Operand,
     *,
-    trans_a: bool = False,
-    trans_b: bool = False,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Tensor | None = None,
 ) -> Tensor:
-    """C = alpha op(A) op(B) + beta C, where op transposes if `trans_a` or `trans_b` says so.
+    """C = alpha op(A) op(B) + beta C, where op transposes if `transpose_a` or `transpose_b` says so.
 
     Args:
-        a: (M, K), or (K, M) with trans_a.
-        b: (K, N), or (N, K) with trans_b; same dtype.
-        trans_a: A is stored transposed.
-        trans_b: B is stored transposed.
+        a: (M, K), or (K, M) with transpose_a.
+        b: (K, N), or (N, K) with transpose_b; same dtype.
+        transpose_a: A is stored transposed.
+        transpose_b: B is stored transposed.
         alpha: factor of the product.
         beta: factor of what `out` held; with 0 it is not read, whatever it holds.
         out: C, which may share memory with A or B; a new tensor by default.
@@ -69,11 +70,17 @@ def gemm(
     A, B = _factors("gemm", a, b)
     for letter, array in (("A", A), ("B", B)):
         _check_rank("gemm", letter, array, 2)
-    return _product("gemm", A, B, (trans_a, trans_b), (alpha, beta), out)
+    return _product("gemm", A, B, (transpose_a, transpose_b), (alpha, beta), out)
 
 
 def explain_gemm(
-    a: Operand, b: Operand, *, trans_a: bool = False, trans_b: bool = False, alpha: float = 1.0, beta: float = 0.0
+    a: Operand,
+    b: Operand,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
 ) -> str:
     """Tell which engine multiplies such operands, matrices or batches of them, and why others do not.
 
@@ -84,15 +91,15 @@ def explain_gemm(
         ShapeError, DTypeError: as `gemm`.
     """
     A, B = _factors("explain_gemm", a, b)
-    dims = _product_dims("explain_gemm", A, B, (trans_a, trans_b))
+    dims = _product_dims("explain_gemm", A, B, (transpose_a, transpose_b))
     C = np.empty(dims, A.dtype)
-    return explain_product(_turned(A, trans_a), _turned(B, trans_b), C, alpha, beta)
+    return explain_product(_turned(A, transpose_a), _turned(B, transpose_b), C, alpha, beta)
 
 
 def gemv(
-    a: Operand, x: Operand, *, trans: bool = False, alpha: float = 1.0, beta: float = 0.0, out: Tensor | None = None
+    a: Operand, x: Operand, *, transpose: bool = False, alpha: float = 1.0, beta: float = 0.0, out: Tensor | None = None
 ) -> Tensor:
-    """Y = alpha op(A) x + beta Y: a matrix (M, K), or (K, M) with `trans`, by a vector (K).
+    """Y = alpha op(A) x + beta Y: a matrix (M, K), or (K, M) with `transpose`, by a vector (K).
 
     alpha, beta and out are those of `gemm`.
 
@@ -105,12 +112,12 @@ def gemv(
     A, X = _factors("gemv", a, x, "Ax")
     _check_rank("gemv", "A", A, 2)
     _check_rank("gemv", "x", X, 1)
-    first = A.T if trans else A
+    first = A.T if transpose else A
     if first.shape[1] != X.shape[0]:
-        fits = A.shape[0] == X.shape[0]
+        fits = first.shape[0] == X.shape[0]
         raise ShapeError(
             f"gemv: op(A) has K = {first.shape[1]} columns, x has K = {X.shape[0]} elements",
-            hint=f"A is {Dim(A.shape)}" + (f": trans={not trans} would fit" if fits else ""),
+            hint=f"A is {Dim(A.shape)}" + (f": transpose={not transpose} would fit" if fits else ""),
         )
     _check_scaling("gemv", A, alpha, beta, out)
     Y = result_for(out, (first.shape[0],), DataType.of(A), "gemv")
@@ -123,8 +130,8 @@ def strided_batched_gemm(
     a: Operand,
     b: Operand,
     *,
-    trans_a: bool = False,
-    trans_b: bool = False,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Tensor | None = None,
@@ -146,15 +153,15 @@ def strided_batched_gemm(
     for letter, array in (("A", A), ("B", B)):
         if array.ndim < 2:
             raise ShapeError(f"{who}: {letter} has rank {array.ndim}, it must have at least 2 axes")
-    return _product(who, A, B, (trans_a, trans_b), (alpha, beta), out)
+    return _product(who, A, B, (transpose_a, transpose_b), (alpha, beta), out)
 
 
 def batched_gemm(
     a: Sequence[Operand],
     b: Sequence[Operand],
     *,
-    trans_a: bool = False,
-    trans_b: bool = False,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Sequence[Tensor] | None = None,
@@ -180,16 +187,17 @@ def batched_gemm(
         A, B = _factors(who, one, other)
         for letter, array in (("A", A), ("B", B)):
             _check_rank(who, letter, array, 2)
-        dims = _product_dims(who, A, B, (trans_a, trans_b))
+        dims = _product_dims(who, A, B, (transpose_a, transpose_b))
         _check_scaling(who, A, alpha, beta, target)
         if target is not None:
             result_for(target, dims, DataType.of(A), who)
         ready.append((A, B, target))
-    return [_product("batched_gemm", A, B, (trans_a, trans_b), (alpha, beta), target) for A, B, target in ready]
+    return [_product("batched_gemm", A, B, (transpose_a, transpose_b), (alpha, beta), target) for A, B, target in ready]
 
 
 def _factors(who: str, a: Operand, b: Operand, letters: str = "AB") -> tuple[Array, Array]:
-    first, second = plain_operand(a, f"{who}: {letters[0]}"), plain_operand(b, f"{who}: {letters[1]}")
+    first = plain_operand(values_beside(a, b), f"{who}: {letters[0]}")
+    second = plain_operand(values_beside(b, first), f"{who}: {letters[1]}")
     if first.dtype != second.dtype:
         types = DataType.of(first), DataType.of(second)
         raise DTypeError(f"{who}: {letters[0]} is {types[0]}, {letters[1]} is {types[1]}", hint="cast one of them")
@@ -236,7 +244,7 @@ def _product_dims(who: str, A: Array, B: Array, trans: tuple[bool, bool]) -> tup
             if _turned(A, a).shape[-1] == _turned(B, b).shape[-2]
         ]
         stored = f"A is {Dim(A.shape)}, B is {Dim(B.shape)}"
-        would = "" if not fitting else f": trans_a={fitting[0][0]}, trans_b={fitting[0][1]} would fit"
+        would = "" if not fitting else f": transpose_a={fitting[0][0]}, transpose_b={fitting[0][1]} would fit"
         message = f"{who}: op(A) has K = {first[-1]} columns, op(B) has K = {second[-2]} rows"
         raise ShapeError(message, hint=stored + would)
     if A.ndim == B.ndim == 2:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import DTypeError, ShapeError, UnsupportedError
+from tazza.tensor.coercion import values_of
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
-from tazza.tensor.layout import Opaque
+from tazza.tensor.layout import Opaque, Strided
 from tazza.tensor.tensor import Tensor
 
 Array: TypeAlias = NDArray[Any]
@@ -32,7 +33,7 @@ Operand: TypeAlias = Tensor | Array | SupportsArray | np.generic | Sequence[Any]
 def plain_operand(value: Operand, name: str) -> Array:
     """Return numbers as an array in the machine's byte order, aligned, with strides of whole elements; rarely a copy.
 
-    An opaque layout is made plain. Python numbers become float32 or int32, as in `run_op`. Nobody writes to it.
+    An opaque layout is made plain. Python numbers become float32 or int64 (`coercion`). Nobody writes to it.
 
     Args:
         value: what was given.
@@ -57,9 +58,7 @@ def plain_operand(value: Operand, name: str) -> Array:
         message = f"{name} is a {type(value).__name__}, this function takes tensors, arrays and numbers"
         raise DTypeError(message, hint="make a dense tensor of it first")
     else:
-        array = np.asarray(value)
-        narrow = {"f": np.float32, "i": np.int32}.get(array.dtype.kind)
-        array = array if narrow is None else array.astype(narrow)
+        array = values_of(value)
     dtype = DataType.of(array)
     if dtype is DataType.STRING:
         raise DTypeError(f"{name} holds text, this function computes with numbers")
@@ -68,20 +67,32 @@ def plain_operand(value: Operand, name: str) -> Array:
     return array if plain else np.array(array, dtype.numpy)
 
 
+def check_writable(out: Tensor, who: str) -> None:
+    """Check that each element of `out` has a place of its own, which the CPU can write to.
+
+    Raises:
+        UnsupportedError: it is elsewhere, or two elements are one in memory, as after `broadcast_to`.
+    """
+    if not out.place.is_host:
+        raise UnsupportedError(f"{who}: out is on {out.place}, this function computes on the CPU")
+    if isinstance(out.layout, Strided) and out.layout.overlaps_itself(out.shape):
+        message = f"{who}: {out.spec} cannot be written to, it has one element in several places"
+        raise UnsupportedError(message, hint="write to a copy: x.copy()")
+
+
 def check_out(out: Tensor, dims: Sequence[int], dtype: DataType, who: str) -> None:
     """Check that `out` can take a result.
 
     Raises:
         ShapeError: it has another shape.
         DTypeError: it has another element type.
-        UnsupportedError: the CPU cannot write to it.
+        UnsupportedError: the CPU cannot write to it, or two of its elements are one in memory.
     """
     if out.shape != tuple(dims):
         raise ShapeError(f"{who}: out has the shape {out.shape}, the result has {Dim(dims)}", hint="resize it")
     if out.dtype is not dtype:
         raise DTypeError(f"{who}: out is {out.dtype}, the result is {dtype}", hint=f"give a tensor of {dtype}")
-    if not out.place.is_host:
-        raise UnsupportedError(f"{who}: out is on {out.place}, this function computes on the CPU")
+    check_writable(out, who)
 
 
 def result_for(out: Tensor | None, dims: Sequence[int], dtype: DataType, who: str) -> Tensor:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tazza.tensor.views import Index
 
     Axis: TypeAlias = "int | tuple[int, ...] | None"
+    DType: TypeAlias = "DataType | npt.DTypeLike | None"
 
 Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float | str | bytes"
 
@@ -42,6 +43,15 @@ def _update(name: str, x: ArrayOperators, y: object) -> Any:
     from tazza.tensor.elementwise import OPERANDS, compute_into
 
     return compute_into(_tensor(x), name, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+def _beside(other: object, x: ArrayOperators) -> object:
+    """Return lists and tuples as an array: without it Python answers `x == [1, 2]` by a bare False."""
+    if not isinstance(other, (list, tuple)):
+        return other
+    from tazza.tensor.coercion import values_beside
+
+    return values_beside(other, _tensor(x))
 
 
 def _tensor(x: ArrayOperators) -> Tensor:
@@ -252,10 +262,10 @@ class ArrayOperators:
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - elementwise
-        return _compute("equal", self, other)
+        return _compute("equal", self, _beside(other, self))
 
     def __ne__(self, other: object) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - elementwise
-        return _compute("not_equal", self, other)
+        return _compute("not_equal", self, _beside(other, self))
 
     def __lt__(self, other: Operand) -> Tensor:
         return _compute("less", self, other)
@@ -386,47 +396,67 @@ class ArrayOperators:
         """Return all elements along one axis: a view where the layout allows."""
         return self.reshape(-1)
 
-    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def sum(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
         """Return the sum over these axes; see `tt.sum`."""
         from tazza.tensor import reduction
 
-        return reduction.sum(_tensor(self), axis=axis, keepdims=keepdims)
+        _need_none(out=out)
+        return reduction.sum(_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def prod(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
         """Return the product over these axes; see `tt.prod`."""
         from tazza.tensor import reduction
 
-        return reduction.prod(_tensor(self), axis=axis, keepdims=keepdims)
+        _need_none(out=out)
+        return reduction.prod(_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: Axis = None, *, dtype: None = None, out: None = None, keepdims: bool = False) -> Tensor:
         """Return the mean over these axes; see `tt.mean`."""
         from tazza.tensor import reduction
 
+        _need_none(out=out, dtype=dtype)
         return reduction.mean(_tensor(self), axis=axis, keepdims=keepdims)
 
-    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Return the greatest element over these axes; see `tt.max`."""
         from tazza.tensor import reduction
 
+        _need_none(out=out)
         return reduction.max(_tensor(self), axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Return the least element over these axes; see `tt.min`."""
         from tazza.tensor import reduction
 
+        _need_none(out=out)
         return reduction.min(_tensor(self), axis=axis, keepdims=keepdims)
 
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether any element over these axes is not zero; see `tt.any`."""
         from tazza.tensor import reduction
 
+        _need_none(out=out)
         return reduction.any(_tensor(self), axis=axis, keepdims=keepdims)
 
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether no element over these axes is zero; see `tt.all`."""
         from tazza.tensor import reduction
 
+        _need_none(out=out)
         return reduction.all(_tensor(self), axis=axis, keepdims=keepdims)
+
+
+def _need_none(**given: object) -> None:
+    """Refuse what NumPy's functions hand on to methods (`np.sum(x)` gives `out=None`) when it means something.
+
+    Raises:
+        ArgumentError: one is not None.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{name} = {value!r} is not supported here", hint="tt.assign the result, or cast x first"
+            )
 
 
 def _with_elements(array: npt.NDArray[Any]) -> Tensor:

@@ -46,6 +46,9 @@ class Place:
         """Whether the CPU reads and writes this memory."""
         return self.kind not in _INDEXED
 
+    def __repr__(self) -> str:
+        return f"Place({str(self)!r})"
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}" if self.kind in _INDEXED else self.kind
 

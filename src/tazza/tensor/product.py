@@ -3,19 +3,18 @@
 Letters: A is (batch..., M, K), B (batch..., K, N), C (batch..., M, N); an extent 1 of a batch broadcasts. Transposition
 is no matter of this file: a transposed matrix is one with its strides swapped.
 
-`PRODUCTS` maps an engine to its maker, `maker(form) -> Multiply | str`: the string is the reason why it does not take
-that form. Engines are asked by falling priority. NumPy's BLAS is always there and takes everything.
+`PRODUCTS` holds the engines (see tensor/tasks.py), which fill it from files `product.py`. NumPy's BLAS is always there
+and takes everything.
 
-    @PRODUCTS.registering("onednn", help="oneDNN's matmul", priority=20)
-    def matmul(form: ProductForm) -> Multiply | str: ...
-
-State: what was prepared, for the forms that were used last (`functools.lru_cache`, which threads may share).
+State: `_kept`, what was chosen for the forms that were used last, as many as hold `MOST_BYTES`.
 """
 
 from __future__ import annotations
 
-import functools
+import enum
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -23,23 +22,28 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.registry import Registry
 from tazza.runtime.blas import set_blas_threads, threads_for
 from tazza.runtime.flags import kernel_flags
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
-from tazza.tensor.filling import load_fillers
+from tazza.tensor.place import Place
+from tazza.tensor.tasks import CPU, Choice, Offer, Solver, Tasks, Unsupported
 
 __all__ = ["PRODUCTS"]
 
 Array: TypeAlias = NDArray[Any]
 
-Multiply: TypeAlias = Callable[[Array, Array, Array, float], None]
-"""`multiply(A, B, C, alpha)` writes C, whose memory is that of neither factor; any number of threads may be in it."""
+Multiply: TypeAlias = Callable[[Array, Array, Array, float, float], None]
+"""`multiply(A, B, C, alpha, beta)` writes C, whose memory is that of neither factor; many threads may be in it."""
 
 _HALVES = (DataType.FLOAT16, DataType.BFLOAT16)
+_BLAS_TYPES = (DataType.FLOAT, DataType.DOUBLE)
 
+MOST_BYTES = 32 << 20
+"""Of kernels that are kept for the next product of their form."""
+CHOICE_BYTES = 4096
+"""What a choice takes besides its kernel, roughly."""
 EXACT_BITS = 53
 """Integers below 2 ** 53 and their sums are exact in float64."""
 
@@ -66,15 +70,47 @@ class Form:
         return Form(dims, tuple(steps), DataType.of(dtype))
 
 
+class Beta(enum.Enum):
+    """What a kernel may know of beta: another number is no other kernel."""
+
+    ZERO = "0"
+    """C is not read."""
+    ONE = "1"
+    OTHER = "any number"
+
+    @staticmethod
+    def of(beta: float) -> Beta:
+        """Return what a kernel knows of this number.
+
+        >>> Beta.of(0), Beta.of(0.5)
+        (<Beta.ZERO: '0'>, <Beta.OTHER: 'any number'>)
+        """
+        return Beta.ZERO if beta == 0 else Beta.ONE if beta == 1 else Beta.OTHER
+
+
 @dataclass(frozen=True, slots=True)
 class ProductForm:
-    """A product without its addresses: three operands, whether alpha is anything but 1, and beta (0: C is not read)."""
+    """A product without its addresses: three operands, whether alpha is anything but 1, what is known of beta."""
 
     a: Form
     b: Form
     c: Form
     scaled: bool
-    beta: float
+    beta: Beta
+    place: Place = CPU
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type of the factors."""
+        return self.a.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of C."""
+        return len(self.c.dims)
+
+    def __str__(self) -> str:
+        return f"{list(self.a.dims)} @ {list(self.b.dims)} of {self.dtype}"
 
     @property
     def flops(self) -> int:
@@ -82,16 +118,58 @@ class ProductForm:
         return 2 * math.prod(self.c.dims) * self.a.dims[-1]
 
 
-PRODUCTS: Registry[str, Callable[[ProductForm], Multiply | str]] = Registry("engine of products")
+class _Products(Tasks[ProductForm, Multiply]):
+    """Engines need not know alpha and beta."""
+
+    def _answer(self, solver: Solver[ProductForm, Multiply] | Unsupported, task: ProductForm) -> _Answer:
+        answer = super()._answer(solver, task)
+        if isinstance(answer, Offer) or isinstance(solver, Unsupported):
+            return answer
+        if task.beta is Beta.OTHER and task.c.dtype in _BLAS_TYPES:
+            found = _scaled_first(task, solver)
+            if isinstance(found, Offer):
+                return found
+        return _in_two_steps(task, solver) if task.scaled or task.beta is not Beta.ZERO else answer
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """The kernel of a form, the engine it is of, and why those before it were passed over."""
+_Answer: TypeAlias = "Offer[Multiply] | Unsupported"
+PRODUCTS: Tasks[ProductForm, Multiply] = _Products("engine of products", "product")
 
-    engine: str
-    multiply: Multiply
-    refusals: tuple[tuple[str, str], ...]
+
+class KeptChoices:
+    """Choices by key, those that were used last, as many as hold so many bytes; at least the last one."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Keep none yet."""
+        self.most_bytes = most_bytes
+        self.nbytes = 0
+        self._choices: OrderedDict[Hashable, Choice[Multiply]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def get(self, key: Hashable) -> Choice[Multiply] | None:
+        """Return a choice that is used now, or None."""
+        with self._lock:
+            found = self._choices.get(key)
+            if found is not None:
+                self._choices.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, choice: Choice[Multiply]) -> None:
+        """Keep a choice, and drop others that were not used for long."""
+        with self._lock:
+            if key in self._choices:  # by another thread
+                return
+            self._choices[key] = choice
+            self.nbytes += CHOICE_BYTES + choice.offer.nbytes
+            while self.nbytes > self.most_bytes and len(self._choices) > 1:
+                _, dropped = self._choices.popitem(last=False)
+                self.nbytes -= CHOICE_BYTES + dropped.offer.nbytes
+
+
+_kept = KeptChoices(MOST_BYTES)
 
 
 def product_into(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> None:
@@ -109,15 +187,23 @@ def product_into(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float =
     target = np.empty_like(c) if np.may_share_memory(c, a) or np.may_share_memory(c, b) else c
     if target is not c and beta != 0:
         np.copyto(target, c)
-    prepare_product(a, b, target, alpha, beta).multiply(a, b, target, alpha)
+    prepare_product(a, b, target, alpha, beta).run(a, b, target, alpha, beta)
     if target is not c:
         np.copyto(c, target)
 
 
-def prepare_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> Prepared:
+def prepare_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> Choice[Multiply]:
     """Return the kernel that `product_into` would run."""
     arrays = a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, c.shape, c.strides, c.dtype
-    return _prepared(arrays, alpha != 1, beta, (thread_count(), kernel_flags()))
+    scaled, known = alpha != 1, Beta.of(beta)
+    # What else answers depend on: the engines, threads and flags.
+    key = arrays, scaled, known, PRODUCTS.generation, thread_count(), kernel_flags()
+    found = _kept.get(key)
+    if found is None:
+        of_a, of_b, of_c = (Form.of(one.shape, one.strides, one.dtype) for one in (a, b, c))
+        found = PRODUCTS.choose(ProductForm(of_a, of_b, of_c, scaled, known))
+        _kept.put(key, found)
+    return found
 
 
 def explain_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> str:
@@ -126,8 +212,7 @@ def explain_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: floa
     >>> x = np.ones((2, 2), np.int64); print(explain_product(x, x, x).splitlines()[-1])
     numpy: taken
     """
-    found = prepare_product(a, b, c, alpha, beta)
-    return "\n".join([*(f"{name}: {reason}" for name, reason in found.refusals), f"{found.engine}: taken"])
+    return str(prepare_product(a, b, c, alpha, beta))
 
 
 def _unrepeated(array: Array) -> Array:
@@ -152,63 +237,57 @@ def _scale(c: Array, beta: float) -> None:
         np.multiply(c, beta, out=c, casting="unsafe")
 
 
-@functools.lru_cache(maxsize=1024)
-def _prepared(arrays: tuple[Any, ...], scaled: bool, beta: float, setting: Hashable) -> Prepared:
-    """Ask the engines; `setting` is what else their answers may depend on: threads and flags."""
-    del setting
-    a, b, c = (Form.of(*arrays[i : i + 3]) for i in (0, 3, 6))
-    form = ProductForm(a, b, c, scaled, beta)
-    refusals = list(load_fillers("product").items())
-    makers = [(name, PRODUCTS.entry(name)) for name in PRODUCTS.registered()]
-    ranked = sorted(((name, entry) for name, entry in makers if entry is not None), key=lambda one: -one[1].priority)
-    for name, entry in ranked:
-        answer = entry.value(form)
-        if isinstance(answer, str) and (form.scaled or form.beta != 0):
-            answer = _in_two_steps(form, entry.value)
-        if not isinstance(answer, str):
-            return Prepared(name, answer, tuple(refusals))
-        refusals.append((name, answer))
-    raise AssertionError("NumPy takes every form")
-
-
-def _in_two_steps(form: ProductForm, maker: Callable[[ProductForm], Multiply | str]) -> Multiply | str:
+def _in_two_steps(form: ProductForm, solver: Solver[ProductForm, Multiply]) -> _Answer:
     """Let an engine that knows neither alpha nor beta make A B, and combine it with C behind that."""
     wide = DataType.FLOAT if form.c.dtype in _HALVES else form.c.dtype  # so that the result is rounded once
     apart = Form(form.c.dims, Dim(form.c.dims).strides(), wide)
-    plain = maker(replace(form, c=apart, scaled=False, beta=0.0))
-    if isinstance(plain, str):
+    plain = solver(replace(form, c=apart, scaled=False, beta=Beta.ZERO))
+    if isinstance(plain, Unsupported):
         return plain
-    multiply = plain
 
-    def multiply_and_combine(a: Array, b: Array, c: Array, alpha: float) -> None:
+    def multiply_and_combine(a: Array, b: Array, c: Array, alpha: float, beta: float) -> None:
         product = np.empty(c.shape, wide.numpy)
-        multiply(a, b, product, 1.0)
-        _combine(product, c, alpha, form.beta)
+        plain.run(a, b, product, 1.0, 0.0)
+        _combine(product, c, alpha, beta)
 
-    return multiply_and_combine
+    return replace(plain, run=multiply_and_combine)
+
+
+def _scaled_first(form: ProductForm, solver: Solver[ProductForm, Multiply]) -> _Answer:
+    """Let an engine that adds to C find beta C there."""
+    adding = solver(replace(form, beta=Beta.ONE))
+    if isinstance(adding, Unsupported):
+        return adding
+
+    def scale_and_add(a: Array, b: Array, c: Array, alpha: float, beta: float) -> None:
+        with np.errstate(over="ignore"):
+            np.multiply(c, beta, out=c)
+        adding.run(a, b, c, alpha, 1.0)
+
+    return replace(adding, run=scale_and_add)
 
 
 # -- NumPy -------------------------------------------------------------------------------------------------------------
 
 
-@PRODUCTS.registering("numpy", help="the BLAS behind NumPy; other element types through one that it has")
-def numpy_product(form: ProductForm) -> Multiply | str:
+@PRODUCTS.solving("numpy", help="the BLAS behind NumPy; other element types through one that it has")
+def numpy_product(form: ProductForm) -> Offer[Multiply]:
     """Take every form. float16 and bfloat16 are computed in float32 and rounded once, integers modulo 2 ** bits."""
     threads = threads_for(form.flops)
-    direct = form.a.dtype in (DataType.FLOAT, DataType.DOUBLE) and not form.scaled and form.beta == 0
+    direct = form.a.dtype in _BLAS_TYPES and not form.scaled and form.beta is Beta.ZERO
     product = _product_of(form.a.dtype)
 
-    def multiply(a: Array, b: Array, c: Array, alpha: float) -> None:
+    def multiply(a: Array, b: Array, c: Array, alpha: float, beta: float) -> None:
         former = set_blas_threads(threads)
         try:
             if direct:
                 np.matmul(a, b, out=c)
             else:
-                _combine(product(a, b), c, alpha, form.beta)
+                _combine(product(a, b), c, alpha, beta)
         finally:
             set_blas_threads(former)
 
-    return multiply
+    return Offer(multiply)
 
 
 def _combine(product: Array, c: Array, alpha: float, beta: float) -> None:
@@ -225,7 +304,7 @@ def _combine(product: Array, c: Array, alpha: float, beta: float) -> None:
 def _product_of(dtype: DataType) -> Callable[[Array, Array], Array]:
     if not dtype.is_float:
         return _integer_product
-    return np.matmul if dtype in (DataType.FLOAT, DataType.DOUBLE) else _half_product
+    return np.matmul if dtype in _BLAS_TYPES else _half_product
 
 
 def _half_product(a: Array, b: Array) -> Array:

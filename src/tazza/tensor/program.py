@@ -10,6 +10,8 @@ reduction. `expressions` gives the same as trees, the form that plans use.
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import Counter
 from typing import NamedTuple
 
 from tazza.tensor.dtype import DataType
@@ -19,6 +21,9 @@ from tazza.tensor.promotion import BOOL, FLOATING, INTEGER, kind_of
 
 Step = tuple[str, tuple[int, ...]]
 """Name of a function, and numbers of what it is applied to."""
+
+DEEPEST_LINE = 12
+"""How deep a line of `text_of` nests; what is deeper begins a new one."""
 
 
 class Program(NamedTuple):
@@ -94,15 +99,38 @@ def flops_of(program: Program) -> int:
     return sum(FUNCTIONS[name].flops for name, _ in program.steps) + (1 if program.reduction else 0)
 
 
-def text_of(program: Program) -> str:
-    """Return the program as one line a step that is worth naming.
+def steps_text(program: Program) -> str:
+    """Return the steps and results, complete and as long as the program: what names a kernel.
 
     >>> f = DataType.FLOAT
-    >>> print(text_of(Program((f, f), (("mul", (0, 1)), ("add", (2, 1))), (3,), (f,), "sum")))
-    sum(a0 * a1 + a1) -> float32
+    >>> steps_text(Program((f, f), (("mul", (0, 1)), ("add", (2, 1))), (3,), (f,), "sum"))
+    'v2 = mul 0 1; v3 = add 2 1; sum 3'
+    """
+    first = len(program.operands)
+    steps = [f"v{k} = {name} {' '.join(map(str, taken))}" for k, (name, taken) in enumerate(program.steps, first)]
+    return "; ".join([*steps, " ".join([program.reduction, *map(str, program.results)]).strip()])
+
+
+def text_of(program: Program) -> str:
+    """Return the program as lines: one for each result, and before them one for each value that is used twice.
+
+    >>> f = DataType.FLOAT
+    >>> print(text_of(Program((f, f), (("mul", (0, 1)), ("add", (2, 2))), (3,), (f,), "sum")))
+    v2 = a0 * a1
+    sum(v2 + v2) -> float32
     """
     lines: list[str] = []
-    for expression, target in zip(expressions(program), program.targets, strict=True):
-        text = expression.text()
+    used = Counter(itertools.chain(program.results, *(set(taken) for _, taken in program.steps)))
+    twice = {one for _, taken in program.steps for one in taken if used[one] > 1 or taken.count(one) > 1}
+    nodes = [(Node("name", f"a{k}"), 0) for k in range(len(program.operands))]
+    for number, (name, taken) in enumerate(program.steps, len(nodes)):
+        node = Node(name, None, tuple(nodes[one][0] for one in taken))
+        depth = 1 + max(nodes[one][1] for one in taken)
+        if number in twice or depth == DEEPEST_LINE:
+            lines.append(f"v{number} = {Expression(node).text()}")
+            node, depth = Node("name", f"v{number}"), 0
+        nodes.append((node, depth))
+    for number, target in zip(program.results, program.targets, strict=True):
+        text = Expression(nodes[number][0]).text()
         lines.append(f"{program.reduction}({text}) -> {target}" if program.reduction else f"{text} -> {target}")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from tazza.tensor.dtype import DataType
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["can_cast", "float_type", "kind_of", "promote", "result_type"]
+__all__ = ["float_type", "kind_of", "promote", "result_type"]
 
 BOOL, INTEGER, FLOATING = range(3)
 _KINDS = ("bool", "integers", "floating point")

@@ -1,4 +1,4 @@
-"""Safetensors files: dense tensors by name, mapped into memory rather than read.
+"""Safetensors files: dense tensors by name; large files are mapped into memory rather than read.
 
     8 bytes        N, the length of the header (little-endian)
     N bytes        a JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}; spaces may follow it
@@ -32,7 +32,7 @@ from tazza.runtime.files import atomic_write
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operand import Operand, plain_operand
-from tazza.tensor.spec import TensorSpec
+from tazza.tensor.spec import MOST_AXES, TensorSpec
 from tazza.tensor.tensor import Tensor
 
 __all__ = ["SafetensorsFile", "load_safetensors", "save_safetensors"]
@@ -42,7 +42,8 @@ PREFIX_BYTES = 8
 ALIGNMENT = 8
 MOST_HEADER_BYTES = 100_000_000
 """Longer headers are refused by the format's own library as well."""
-MOST_AXES = 64  # of a NumPy array
+LEAST_MAPPED_BYTES = 1 << 20
+"""Size of a file from which on mapping it is worth a file descriptor; to read that much takes some 0.1 ms."""
 
 BITS = {
     "BOOL": 8,
@@ -98,10 +99,13 @@ class Entry:
 class SafetensorsFile(Mapping[str, Tensor]):
     """An open file: a mapping from names to tensors, each made when it is asked for.
 
-    A tensor lies in the mapped file: its pages are read when its elements are, and shared with whoever else maps the
-    file. Writing to it changes this process's copy alone, never the file. It stays valid after the file was closed or
-    replaced; a file that another process *shortens* meanwhile ends this one, as with any mapped file: read those with
-    `mapped=False`.
+    A tensor of a file of 1 MiB or more lies in the mapped file: its pages are read when its elements are, and shared
+    with whoever else maps the file. Writing to it changes this process's copy alone, never the file. It stays valid
+    after the file was closed or replaced; a file that another process *shortens* meanwhile ends this one, as with any
+    mapped file: read those with `mapped=False`.
+
+    A mapped file takes a file descriptor until the last of its tensors has died, and systems grant a process some
+    thousand; so smaller files are read, unless `mapped=True` asks for it.
 
     >>> import tempfile; folder = tempfile.TemporaryDirectory(); path = f"{folder.name}/a.safetensors"
     >>> save_safetensors({"w": np.arange(3.0)}, path, metadata={"made by": "an example"})
@@ -111,21 +115,23 @@ class SafetensorsFile(Mapping[str, Tensor]):
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, mapped: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, mapped: bool | None = None) -> None:
         """Open a file and check all of its header; `mapped=False` reads each tensor into memory of its own.
+
+        None maps files of 1 MiB or more.
 
         Raises:
             FileError: the file cannot be opened or read.
             FormatError: it is no safetensors file, or contradicts itself.
         """
         self.path = Path(path)
-        self.mapped = mapped
         try:
             self._file: BinaryIO = self.path.open("rb")
         except OSError as error:
             raise FileError(f"cannot open '{self.path}': {error.strerror}") from error
         try:
             self._size = os.fstat(self._file.fileno()).st_size
+            self.mapped = self._size >= LEAST_MAPPED_BYTES if mapped is None else mapped
             header, self._start = self._read_header()
             self.metadata, self._entries = _checked_header(header, self._size - self._start, str(self.path))
             self._map: mmap.mmap | None = None
@@ -217,7 +223,7 @@ class SafetensorsFile(Mapping[str, Tensor]):
         self.close()
 
 
-def load_safetensors(path: str | os.PathLike[str], *, mapped: bool = True) -> dict[str, Tensor]:
+def load_safetensors(path: str | os.PathLike[str], *, mapped: bool | None = None) -> dict[str, Tensor]:
     """Return all tensors of a file by name; see `SafetensorsFile` on `mapped`.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +12,33 @@ from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import ROW_MAJOR, Layout
 from tazza.tensor.place import CPUPlace, Place
 
+MOST_AXES = 64
+"""Rank that a tensor can have: that of a NumPy array."""
+_MOST_BYTES = 2**63
+_SURELY_FITS = 2**59  # elements of up to 16 bytes
+
+
+def size_obstacle(dims: Sequence[int], itemsize: int) -> str | None:
+    """Return why there can be no tensor of these extents, or None; an extent of 0 does not make up for others.
+
+    >>> size_obstacle((2**62, 2**62, 0), 4)
+    'extents (4611686018427387904, 4611686018427387904, 0) are for 2**63 bytes or more'
+    """
+    if len(dims) > MOST_AXES:
+        return f"rank {len(dims)} > {MOST_AXES}"
+    if math.prod(dims) * itemsize >= _MOST_BYTES or (
+        0 in dims and math.prod(extent for extent in dims if extent) * itemsize >= _MOST_BYTES
+    ):
+        return f"extents {tuple(dims)} are for 2**63 bytes or more"
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """A tensor without its elements. A `None` among the `dims` is an unknown extent, `dims=None` an unknown rank.
+
+    Raises:
+        ShapeError: an extent is below 0, there are more than 64, or the bytes are 2**63 or more.
 
     >>> str(TensorSpec((2, None, 3), DataType.FLOAT)), TensorSpec((2, 3), DataType.INT64).nbytes
     ('float32[2, ?, 3]', 48)
@@ -28,11 +52,20 @@ class TensorSpec:
     def __post_init__(self) -> None:
         """Make the dims a `Dim` when all are known, else a tuple."""
         dims = self.dims
-        if dims is None or type(dims) is Dim:
+        if dims is None:
             return
-        known = [extent for extent in dims if extent is not None]
-        checked = Dim(known)
-        object.__setattr__(self, "dims", checked if len(known) == len(dims) else tuple(dims))
+        if type(dims) is Dim:
+            known = dims
+        else:
+            known = Dim(extent for extent in dims if extent is not None)
+            object.__setattr__(self, "dims", known if len(known) == len(dims) else tuple(dims))
+        if 0 < math.prod(known) < _SURELY_FITS and len(known) <= MOST_AXES:
+            return
+        obstacle = size_obstacle(known, self.dtype.itemsize)
+        if obstacle is not None:
+            raise ShapeError(
+                f"no tensor: {obstacle}", hint=f"a tensor has up to {MOST_AXES} axes, and less than 2**63 bytes"
+            )
 
     @property
     def known(self) -> bool:

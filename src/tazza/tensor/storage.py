@@ -55,6 +55,10 @@ class Storage:
         """Whether there is memory."""
         return self.generation != 0
 
+    def __repr__(self) -> str:
+        held = f" for {self.holder}" if self.holder else ""
+        return f"{type(self).__name__}({self.capacity_bytes} bytes at {self.place}{held}, {self.share_count} tensors)"
+
     def reserve(self, nbytes: int) -> None:
         """Make sure of `nbytes` bytes; memory that is large enough stays, else the old content is lost.
 

@@ -9,6 +9,8 @@ What an executor may rely on:
   A resize of a tensor that has memory makes room at once.
 - `resize` never moves to less memory; after growth the content is undefined. When the storage is shared with other
   tensors, growth gives this one a storage of its own and leaves the others what they had.
+- A view never writes to elements that are not its own: what does not fit into its span, or needs its gaps, moves to a
+  storage of its own.
 
 A tensor is not locked; see storage.py. What people write with tensors as arrays is in operators.py.
 """
@@ -47,7 +49,7 @@ class Tensor(ArrayOperators):
     Tensor([0, 1, 2, 3], dtype=int32)
     """
 
-    __slots__ = ("__weakref__", "_array", "_room_generation", "offset_bytes", "spec", "storage")
+    __slots__ = ("__weakref__", "_array", "_room", "_room_generation", "offset_bytes", "spec", "storage")
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class Tensor(ArrayOperators):
         self.spec = TensorSpec(Dim(dims), dtype, where, layout)
         self.storage = _storage_for(self.spec, holder)
         self.offset_bytes = 0
+        self._room: TensorSpec | None = None  # of a view: what it had at first, and so may fill; None: all the storage
         self._array: npt.NDArray[Any] | None = None
         self._room_generation = _NO_ROOM
 
@@ -143,6 +146,9 @@ class Tensor(ArrayOperators):
         if strings_change or spec.place != old.place:
             self._leave_storage(spec)
         elif self.storage.allocated:
+            room = self._room
+            if room is not None and spec.layout.span_bytes(spec.shape, spec.dtype.itemsize) > _dense_bytes(room):
+                self._leave_storage(spec)
             self._make_room(spec)
         self.spec = spec
 
@@ -166,6 +172,7 @@ class Tensor(ArrayOperators):
         self.storage.remove_sharer(self)
         self.storage = _storage_for(spec, self.storage.holder)
         self.offset_bytes = 0
+        self._room = None
 
     def reserve(self) -> None:
         """Allocate now what the shape needs."""
@@ -216,6 +223,7 @@ class Tensor(ArrayOperators):
         view.spec = TensorSpec(shape, self.spec.dtype, self.spec.place, layout)
         view.storage = self.storage
         view.offset_bytes = self.offset_bytes + offset * item
+        view._room = view.spec
         view._drop_array()
         self.storage.add_sharers(view, self)
         return view
@@ -233,6 +241,7 @@ class Tensor(ArrayOperators):
         moved = offset_bytes != self.offset_bytes
         self.storage = other.storage
         self.offset_bytes = offset_bytes
+        self._room = other._room
         self.spec = dataclasses.replace(spec) if moved else spec
         self._drop_array()
         other.storage.add_sharers(self, other)
@@ -245,6 +254,7 @@ class Tensor(ArrayOperators):
         else:
             self.storage.release()
             self.offset_bytes = 0
+            self._room = None
         self._drop_array()
 
     # -- content -------------------------------------------------------------------------------------------------------
@@ -298,7 +308,8 @@ class Tensor(ArrayOperators):
     def numpy(self) -> npt.NDArray[Any]:
         """Hand out a writable view without copying; an opaque layout becomes row-major first.
 
-        The storage counts as escaped from then on: nothing derived from its content is kept.
+        It is read-only where elements lie on top of each other, as after `broadcast_to`. The storage counts as escaped
+        from then on: nothing derived from its content is kept.
 
         >>> t = Tensor.from_numpy(np.zeros(2)); t.numpy()[1] = 7; t
         Tensor([0., 7.], dtype=float64)
@@ -306,21 +317,33 @@ class Tensor(ArrayOperators):
         self.make_plain()
         array = self.array
         self.storage.escaped = True
-        return array.view()  # the caller may change shape or dtype of what it gets
+        view = array.view()  # the caller may change shape or dtype of what it gets
+        layout = self.spec.layout
+        if isinstance(layout, Strided) and layout.overlaps_itself(self.spec.shape):
+            view.flags.writeable = False
+        return view
 
     def assign(self, array: npt.NDArray[Any]) -> None:
         """Take shape, element type and a copy of the elements of `array`, which may have any strides and byte order.
 
-        Text is held as UTF-8 bytes.
+        Text is held as UTF-8 bytes. A view keeps its strides when shape and element type stay.
 
         Raises:
             DTypeError: no tensor holds such elements; nothing was changed then.
         """
         dtype = DataType.of(array)
         source = encode_text(array) if dtype is DataType.STRING else array
-        self.resize(array.shape, dtype)
+        if not self._takes_in_place(array.shape, dtype):
+            self.resize(array.shape, dtype)
         np.copyto(self.array, source, casting="equiv")
         self.storage.version += 1
+
+    def _takes_in_place(self, dims: tuple[int, ...], dtype: DataType) -> bool:
+        """Whether elements of that shape and type go where this view has its own."""
+        spec = self.spec
+        if self._room is None or spec.dtype is not dtype or spec.dims != dims:
+            return False
+        return isinstance(spec.layout, Strided) and not spec.layout.overlaps_itself(spec.shape)
 
     def overwrite(self, array: npt.NDArray[Any]) -> bool:
         """Take the elements of an array of the same shape and dtype, quickly; False for any other."""
@@ -420,6 +443,13 @@ def _storage_for(spec: TensorSpec, holder: str) -> Storage:
     return StringStorage(holder=holder) if spec.dtype is DataType.STRING else Storage(spec.place, holder=holder)
 
 
+def _dense_bytes(spec: TensorSpec) -> int:
+    """Return the bytes of the elements if they fill their span without gaps, in whatever order, else 0."""
+    layout = spec.layout
+    gaps = layout.span_bytes(spec.shape, spec.dtype.itemsize) != spec.nbytes
+    return 0 if gaps or (isinstance(layout, Strided) and layout.overlaps_itself(spec.shape)) else spec.nbytes
+
+
 def encode_text(array: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
     """Return text of any kind as an object array of UTF-8 bytes.
 
@@ -461,5 +491,6 @@ def _adopted(array: npt.NDArray[Any], dtype: DataType) -> Tensor:
     length = layout.span_bytes(tensor.shape, item) // item
     span = np.lib.stride_tricks.as_strided(array, (length,), (item,))
     tensor.storage = Storage(CPUPlace(), allocation=Allocation.adopt(span))
+    tensor._room = tensor.spec  # pyright: ignore[reportPrivateUsage] -- part of the class
     tensor.storage.escaped = True
     return tensor

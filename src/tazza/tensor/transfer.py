@@ -1,17 +1,24 @@
-"""Copies between places. The host copies to itself; each device that brings memory registers how to reach it."""
+"""Copies between places and layouts.
+
+The host copies to itself; each device that brings memory registers how to reach it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
+from tazza.errors import UnavailableError, UnsupportedError
 from tazza.registry import Registry
+from tazza.tensor.layout import Layout, Strided
+from tazza.tensor.operand import check_writable
 from tazza.tensor.place import Place
 from tazza.tensor.tensor import Tensor
 
-__all__ = ["COPIERS", "to_place"]
+__all__ = ["COPIERS", "to_layout", "to_place"]
 
 Copier: TypeAlias = Callable[[Tensor, Tensor], None]
 
@@ -23,7 +30,8 @@ def to_place(x: Tensor, place: Place | str, *, copy: bool = False) -> Tensor:
     """Return `x` at another place: itself when it is there already, unless a copy is asked for. Copies are row-major.
 
     Raises:
-        NotFoundError: an unknown place, or nobody copies between the two.
+        NotFoundError: an unknown place.
+        UnavailableError: no engine that is here reaches one of the places.
         OutOfMemoryError: there is no room.
 
     >>> x = Tensor.from_numpy(np.arange(3)); to_place(x, "cpu") is x, to_place(x, "cpu", copy=True) is x
@@ -36,6 +44,45 @@ def to_place(x: Tensor, place: Place | str, *, copy: bool = False) -> Tensor:
     if where.is_host and x.place.is_host:
         np.copyto(target.array, x.plain())
     else:
-        COPIERS[x.place.kind, where.kind](x, target)
+        _copier(x.place, where)(x, target)
     target.mark_written()
     return target
+
+
+def to_layout(x: Tensor, layout: Layout) -> Tensor:
+    """Return `x` with its elements in another order in memory: itself when they lie so already, else a copy.
+
+    Opaque layouts are made by the engines that they belong to, when a net or an operator runs.
+
+    Raises:
+        ShapeError: the strides are of another rank.
+        UnsupportedError: an opaque layout, or memory that the CPU does not reach.
+
+    >>> from tazza.tensor.layout import channels_last
+    >>> x = Tensor((2, 3, 5, 7)); x.reserve(); to_layout(x, channels_last(x.shape)).layout.strides
+    (105, 1, 21, 3)
+    """
+    if x.layout == layout:
+        return x
+    if not isinstance(layout, Strided):
+        raise UnsupportedError(f"{layout} is made by its engine, not by hand", hint="give strides, or channels_last")
+    if not x.place.is_host:
+        raise UnsupportedError(f"{x.spec} is on {x.place}, this function works on the CPU", hint="copy it there")
+    checked = layout if layout.strides is None else Strided.of(x.shape, layout.strides)
+    target = Tensor(x.shape, x.dtype, x.place)
+    target.resize_to(replace(target.spec, layout=checked))
+    check_writable(target, "to_layout")
+    np.copyto(target.array, x.plain())
+    target.mark_written()
+    return target
+
+
+def _copier(source: Place, target: Place) -> Copier:
+    found = COPIERS.get((source.kind, target.kind))
+    if found is None:
+        away = target if source.is_host else source
+        raise UnavailableError(
+            f"no {away.kind.upper()} engine is here, so that nothing is copied from {source} to {target}",
+            hint="tazza doctor lists engines and why one is missing; tensors can be on the CPU",
+        )
+    return found

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError, UnsupportedError
+from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import Strided
+from tazza.tensor.operand import check_writable
 from tazza.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -250,13 +251,8 @@ def writable(x: Tensor) -> npt.NDArray[Any]:
     Raises:
         UnsupportedError: elements lie on top of each other.
     """
+    check_writable(x, "assignment")
     x.make_plain()
-    steps = x.layout.steps(x.shape) if isinstance(x.layout, Strided) else ()
-    if x.size > 0 and any(step == 0 < extent - 1 for extent, step in zip(x.shape, steps, strict=True)):
-        raise UnsupportedError(
-            f"{x.spec} cannot be written to: elements along an axis of step 0 are one in memory",
-            hint="write to a copy: x.copy()",
-        )
     return x.array
 
 

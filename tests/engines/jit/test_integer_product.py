@@ -10,6 +10,7 @@ from tazza.engines.jit.bit_plane import lanes
 from tazza.tensor.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
 from tazza.tensor.quantized.factor import Factor
 from tazza.tensor.quantized.product import ProductTask
+from tazza.tensor.tasks import Unsupported
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -28,11 +29,13 @@ def test_few_columns_change_sides(m: int, n: int) -> None:
 def test_more_bits_take_longer() -> None:
     def estimate(bits: int) -> float:
         q = Factor(QTensor.of_integers(np.ones((64, 512), np.int8), bits, signed=False))
-        return INTEGER_PRODUCTS["jit"].estimate_ns(ProductTask(q, q))
+        estimate_ns = INTEGER_PRODUCTS.choose(ProductTask(q, q), "jit").offer.estimate_ns
+        assert estimate_ns is not None
+        return estimate_ns
 
     assert estimate(1) < estimate(2) < estimate(8)
 
 
 def test_bytes_are_left_to_others() -> None:
     x = Factor(np.ones((2, 3), np.int8))
-    assert INTEGER_PRODUCTS["jit"].refusal(ProductTask(x, x)) == "neither factor is planes of bits"
+    assert INTEGER_PRODUCTS.ask("jit", ProductTask(x, x)) == Unsupported("neither factor is planes of bits")

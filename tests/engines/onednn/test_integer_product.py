@@ -11,6 +11,7 @@ from tazza.runtime.native_code import Processor
 from tazza.tensor.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
 from tazza.tensor.quantized.factor import Factor
 from tazza.tensor.quantized.product import ProductTask
+from tazza.tensor.tasks import Unsupported
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -18,7 +19,8 @@ WITHOUT_VNNI = Processor("a processor", "+avx2,+avx512f,+avx512bw")
 
 
 def refusal(a: np.ndarray | QTensor, b: np.ndarray | QTensor) -> str | None:
-    return INTEGER_PRODUCTS["onednn"].refusal(ProductTask(Factor(a), Factor(b)))
+    answer = INTEGER_PRODUCTS.ask("onednn", ProductTask(Factor(a), Factor(b)))
+    return answer.reason if isinstance(answer, Unsupported) else None
 
 
 def full(value: int, rows: int, dtype: type[np.int8 | np.uint8]) -> np.ndarray:

@@ -23,6 +23,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "resnet50": {"size": 40, "width": 0.125, "classes": 7},
     "mobilenet_v2": {"size": 64, "width": 0.25, "classes": 7, "dropout": 0.0},
 }
+SLOW = ("googlenet", "mobilenet_v2", "resnet50")
+"""Nets that take half a second, and have no other kinds of steps than the others."""
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +71,9 @@ def test_every_net_has_options() -> None:
     assert sorted(OPTIONS) == sorted(CLASSIFIERS)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in OPTIONS]
+)
 def test_predictions_are_those_of_the_reference(name: str) -> None:
     model = CLASSIFIERS[name].inference(**{key: v for key, v in OPTIONS[name].items() if key != "dropout"})
     ws = prepared(name, model)

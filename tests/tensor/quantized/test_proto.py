@@ -47,6 +47,8 @@ def test_values(precision: int, is_signed: bool, count: int, data: st.DataObject
         ([-3], 1, [1], "have -3 < 0"),
         ([10**15], 1, [1], "1 bytes != 1 planes"),
         ([3], 1, [256], "out of the range 0 to 255"),
+        ([1] * 70, 1, [0], "rank 70 > 64"),
+        ([0, 2**62, 2**62], 1, [], "2[*][*]63 bytes"),
     ],
 )
 def test_contradictions(dims: list[int], precision: int, data: list[int], text: str) -> None:

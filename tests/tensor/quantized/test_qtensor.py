@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.tensor import Blob, DataType, Tensor
-from tazza.tensor.quantized import QTensor
+from tazza.tensor.quantized import QTensor, quantize
 
 PLANES = Tensor.from_numpy(np.array([[0b0110_0000], [0b1010_0000]], np.uint8))
 
@@ -66,3 +68,18 @@ def test_refuses_contradictions() -> None:
         q.dequantize(DataType.INT32)
     with pytest.raises(ValueError, match="without a copy"):
         np.array(q, copy=False) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else q.__array__(copy=False)
+
+
+def test_who_gave_the_planes_cannot_change_it() -> None:
+    planes = Tensor.from_numpy(np.full((2, 2), 0b1100_0000, np.uint8))
+    q = QTensor(planes, (4, 4), precision=2, signed=False)
+    before = (q @ q).array.copy()
+    planes.numpy()[...] = 255
+    assert q.integers().array.sum() == 4 * 3 * 2 // 2
+    np.testing.assert_array_equal((q @ q).array, before)
+
+
+@pytest.mark.parametrize("precision", [2.5, True, "2"])
+def test_precision_is_a_whole_number(precision: Any) -> None:
+    with pytest.raises(ArgumentError, match="no whole number of bits"):
+        quantize(np.ones(3), precision)

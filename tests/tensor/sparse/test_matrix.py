@@ -188,7 +188,7 @@ def test_what_has_no_meaning_is_refused() -> None:
     assert (matrix + 0) is matrix
     with pytest.raises(UnsupportedError, match="both are sparse"):
         _ = matrix * matrix
-    with pytest.raises(DTypeError, match="rows are float64, not integers"):
+    with pytest.raises(DTypeError, match="rows are float32, not integers"):
         COO((2, 3), [0.5], [0], [1])
     with pytest.raises(DTypeError, match="strings"):
         COO((2, 3), [0], [0], np.array(["a"]))

@@ -48,7 +48,7 @@ def _run(name: str, octets: Octets, planes: Octets) -> int:
     threads = threads_for(thread_count(), len(octets), FLOPS_PER_PLANE * len(planes), 1 + len(planes) / BITS_PER_BYTE)
     words = (threads, chunks, octets.ctypes.data, planes.ctypes.data, planes.strides[0])
     block = np.array(words, np.int64)
-    call_native(_kernel(name, len(planes)), block.ctypes.data)
+    call_native(_kernel(name, len(planes)), block.ctypes.data, threads=int(block[0]))
     return chunks * width
 
 

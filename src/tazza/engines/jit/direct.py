@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from tazza.engines.jit.typed import Vector
+from tazza.runtime.fork import PROCESS, note_threads
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
 from tazza.tensor.evaluator import Array
@@ -26,18 +26,6 @@ Lay = tuple[tuple[int, ...], tuple[int, ...], int]
 """Shape, strides and size of an element of an array, in bytes."""
 
 
-@dataclass(slots=True)
-class _Process:
-    """Whether this process was forked: then OpenMP has no threads, and a parallel region would wait for them."""
-
-    forked: bool = False
-
-
-_process = _Process()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: setattr(_process, "forked", True))
-
-
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Calls a kernel with its block, which lives as long as this, and so does what is `kept`."""
@@ -46,9 +34,14 @@ class Runner:
     block: Array
     kept: object
 
+    def __post_init__(self) -> None:
+        """Note the threads, which the first word counts, here and not at each call, which is too short for that."""
+        if self.block[0] > 1:
+            note_threads()
+
     def __call__(self) -> None:
-        """Run; such kernels report nothing."""
-        if _process.forked:
+        """Run, alone where the threads were lost in a fork; such kernels report nothing."""
+        if PROCESS.lost:
             self.block[0] = 1
         self.function(address_of(self.block), 0, 0, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from tazza.engines.jit import unavailable
 from tazza.engines.jit.bit_plane import AVX512_WORDS, RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
+from tazza.tensor.dtype import DataType
 from tazza.tensor.quantized.factor import Factor
 from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
+from tazza.tensor.tasks import Offer, Unsupported
 
 INPUT_NS, TWO_INPUT_LOGIC_NS, TILE_NS = 0.7, 2.2, 14.0
 """What one thread takes for a vector of ANDed words, with logic of three inputs and without, and for a tile (V elements
@@ -22,36 +25,39 @@ PACKING_NS = 1.0
 THREAD_NS = 10_000
 
 
-class BitPlaneProduct(IntegerProduct):
+@INTEGER_PRODUCTS.solving("jit", help="AND and counts of bits on packed planes, compiled")
+def bit_plane_product(task: ProductTask) -> Offer[IntegerProduct] | Unsupported:
     """AND, carry-save adders, and a count of bits at the end."""
+    if not (task.a.is_packed or task.b.is_packed):
+        return Unsupported("neither factor is planes of bits")
+    reason = unavailable()
+    if reason is not None:
+        return Unsupported(reason)
+    return Offer(functools.partial(compute, task), estimate_ns=_estimate_ns(task))
 
-    def refusal(self, task: ProductTask) -> str | None:
-        """Return why nothing can be compiled, or what there is no kernel for."""
-        if not (task.a.is_packed or task.b.is_packed):
-            return "neither factor is planes of bits"
-        return unavailable()
 
-    def estimate_ns(self, task: ProductTask) -> float:
-        """Return words times pairs of planes, and what a tile costs besides."""
-        a, b = _sides(task)
-        plain = sum(one.rows * one.depth for one in (a, b) if not one.is_packed)
-        work = _work_ns(a, b)
-        return 60_000 + work / _threads(work) + plain * PACKING_NS
+def _estimate_ns(task: ProductTask) -> float:
+    """Return words times pairs of planes, and what a tile costs besides."""
+    a, b = _sides(task)
+    plain = sum(one.rows * one.depth for one in (a, b) if not one.is_packed)
+    work = _work_ns(a, b)
+    return 60_000 + work / _threads(work) + plain * PACKING_NS
 
-    def compute(self, task: ProductTask) -> npt.NDArray[Any]:
-        """Run the kernel; the factor with more rows has them in the lanes."""
-        a, b = _sides(task)
-        width = lanes()
-        left, right = a.packed(width), b.packed(width)
-        run = next((one for one in RUNS if left.word_count <= one), RUNS[-1])
-        wide = task.dtype == np.dtype(np.int64)
-        form = ProductForm(left.planes, right.planes, left.signed, right.signed, run, wide)
-        result = np.empty((a.rows, b.rows), task.dtype)
-        addresses = (left.words.address, right.words.address, result.ctypes.data)
-        words = (_threads(_work_ns(a, b)), a.rows, b.rows, left.word_count, *addresses)
-        block = np.array(words, np.int64)
-        call_native(product_kernel(form), block.ctypes.data)
-        return result if a is task.a else np.ascontiguousarray(result.T)
+
+def compute(task: ProductTask) -> npt.NDArray[Any]:
+    """Run the kernel; the factor with more rows has them in the lanes."""
+    a, b = _sides(task)
+    width = lanes()
+    left, right = a.packed(width), b.packed(width)
+    run = next((one for one in RUNS if left.word_count <= one), RUNS[-1])
+    wide = task.dtype is DataType.INT64
+    form = ProductForm(left.planes, right.planes, left.signed, right.signed, run, wide)
+    result = np.empty((a.rows, b.rows), task.dtype.numpy)
+    addresses = (left.words.address, right.words.address, result.ctypes.data)
+    words = (_threads(_work_ns(a, b)), a.rows, b.rows, left.word_count, *addresses)
+    block = np.array(words, np.int64)
+    call_native(product_kernel(form), block.ctypes.data, threads=int(block[0]))
+    return result if a is task.a else np.ascontiguousarray(result.T)
 
 
 def _sides(task: ProductTask) -> tuple[Factor, Factor]:
@@ -68,6 +74,3 @@ def _work_ns(a: Factor, b: Factor) -> float:
 
 def _threads(work_ns: float) -> int:
     return max(1, min(thread_count(), int(work_ns / THREAD_NS)))
-
-
-INTEGER_PRODUCTS.register("jit", BitPlaneProduct(), help="AND and counts of bits on packed planes, compiled")

@@ -36,8 +36,9 @@ from tazza.engines.jit.reduction import prepare_reduction
 from tazza.engines.jit.typed import TypedEmission, Vector, unsupported
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
-from tazza.tensor.evaluator import EVALUATORS, Array, Evaluator, Prepared, Refusal, Task
-from tazza.tensor.program import Program, expressions, flops_of, types_of
+from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Task
+from tazza.tensor.program import Program, expressions, flops_of, steps_text, types_of
+from tazza.tensor.tasks import Unsupported
 
 MOST_STEPS = 150
 """Functions of one kernel; what is longer takes LLVM seconds."""
@@ -60,8 +61,7 @@ class Form(NamedTuple):
         """What names the kernel; complete."""
         types = (*self.program.operands, *self.program.targets)
         shown = ", ".join(f"{dtype} {kind}" for dtype, kind in zip(types, self.kinds, strict=True))
-        texts = "; ".join(one.text() for one in expressions(self.program))
-        return f"lazy {self.depth} ({shown}){' streaming' if self.streaming else ''}: {texts}"
+        return f"lazy {self.depth} ({shown}){' streaming' if self.streaming else ''}: {steps_text(self.program)}"
 
 
 class Plan(NamedTuple):
@@ -73,12 +73,13 @@ class Plan(NamedTuple):
     told: str
 
 
-def prepare(task: Task) -> Prepared | Refusal:
+@EVALUATORS.solving("jit", help="one compiled loop for each expression", priority=10)
+def prepare(task: Task) -> Prepared | Unsupported:
     """Find or compile the kernel of a task, and write its block."""
     missing = unavailable()
     refusal = _refusal(task.program) if missing is None else missing
     if refusal is not None:
-        return Refusal(refusal)
+        return Unsupported(refusal)
     if task.program.reduction:
         return prepare_reduction(task)
     arrays = (*task.sources, *task.targets)
@@ -198,6 +199,3 @@ def _write(lines: Lines, form: Form) -> None:
     if form.streaming and processor().has("sse"):
         lines.declare("void @llvm.x86.sse.sfence()")
         lines.do("call void @llvm.x86.sse.sfence()")
-
-
-EVALUATORS.register("jit", Evaluator("jit", prepare, priority=10), help="one compiled loop for each expression")

@@ -29,7 +29,16 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.evaluator import Prepared, Task
 from tazza.tensor.function import FUNCTIONS
-from tazza.tensor.program import REDUCTIONS, Program, accumulator_type, expressions, flops_of, initial, types_of
+from tazza.tensor.program import (
+    REDUCTIONS,
+    Program,
+    accumulator_type,
+    expressions,
+    flops_of,
+    initial,
+    steps_text,
+    types_of,
+)
 
 HEAD = 8
 COLUMNS = 512
@@ -55,10 +64,9 @@ class Form(NamedTuple):
     def text(self) -> str:
         """What names the kernel; complete."""
         shown = ", ".join(f"{dtype} {kind}" for dtype, kind in zip(self.program.operands, self.kinds, strict=False))
-        (expression,) = expressions(self.program)
         return (
             f"reduction {self.program.reduction} {self.kept} {self.reduced} {self.row_kept} ({shown}) {self.kinds[-1]}"
-            f" -> {self.written} {self.finished}: {expression.text()}"
+            f" -> {self.written} {self.finished}: {steps_text(self.program)}"
         )
 
 

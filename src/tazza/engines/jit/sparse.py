@@ -25,7 +25,8 @@ from tazza.errors import KernelError
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, SparseEngine, Task
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Task
+from tazza.tensor.tasks import Offer, Unsupported
 
 _COMPUTED = {DataType.FLOAT: DataType.FLOAT, DataType.DOUBLE: DataType.DOUBLE}
 _HALF = (DataType.FLOAT16, DataType.BFLOAT16)
@@ -35,11 +36,16 @@ CONFLICT_BYTES, LINE_BYTES, USES = 512, 64, 8
 Write = Callable[[Lines, DataType, int], None]
 
 
-def refusal(task: Task) -> str | None:
-    """Return why a product is not compiled."""
-    if task.dtype not in (*_COMPUTED, *_HALF):
-        return f"it computes in float32 and float64, not {task.dtype}"
-    return unavailable()
+@SPARSE_ENGINES.solving(
+    "jit",
+    dtype=(*_COMPUTED, *_HALF),
+    help="vector code of our own, rows shared among the threads by their elements",
+    priority=15,
+)
+def prepare(task: Task) -> Offer[Callable[[], None]] | Unsupported:
+    """Return what computes a product, or why it is not compiled."""
+    reason = unavailable()
+    return Offer(functools.partial(run, task), describe(task)) if reason is None else Unsupported(reason)
 
 
 def run(task: Task) -> None:
@@ -57,7 +63,9 @@ def run(task: Task) -> None:
     name, write = _kernel(task)
     spread = _spread(task)
     block, kept = _block(spread)
-    status = call_native(_compiled(name, write, task.dtype, _INDEX_BITS[task.columns.itemsize]), block.ctypes.data)
+    status = call_native(
+        _compiled(name, write, task.dtype, _INDEX_BITS[task.columns.itemsize]), block.ctypes.data, threads=int(block[0])
+    )
     del kept
     if status != 0:
         task.check()
@@ -129,10 +137,3 @@ def _spread(task: Task) -> Task:
         return replace(task, Y=part)
     part[...] = scattered
     return replace(task, D=part)
-
-
-SPARSE_ENGINES.register(
-    "jit",
-    SparseEngine(refusal, run, describe, priority=15),
-    help="vector code of our own, rows shared among the threads by their elements",
-)

@@ -31,6 +31,7 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import CPUPlace, DataType
 from tazza.tensor.quantized.factor import Factor
 from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
+from tazza.tensor.tasks import Offer, Unsupported
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -42,53 +43,56 @@ PRODUCT_NS, UNPACKING_NS, CALL_NS = 0.0065, 0.15, 150_000
 """What a product takes on one thread, an element that is unpacked, and the call, roughly."""
 
 
-class ByteProduct(IntegerProduct):
+@INTEGER_PRODUCTS.solving("onednn", help="oneDNN's matmul of bytes")
+def byte_product(task: ProductTask) -> Offer[IntegerProduct] | Unsupported:
     """Integers as bytes; planes of bits are unpacked first."""
-
-    def refusal(self, task: ProductTask) -> str | None:
-        """Return what does not fit, or why there is no library."""
-        if task.dtype != np.dtype(np.int32):
-            return f"sums may reach {task.bound}, and it sums in int32"
-        for name, factor in (("a", task.a), ("b", task.b)):
-            low, high = factor.limits
-            if low < -128 or high > (127 if low < 0 else 255):
-                return f"{name} has integers from {low} to {high}, which are no bytes"
-        reason = unavailable()
-        if reason is not None:
-            return reason
-        return self._inexact(task)
-
-    @staticmethod
-    def _inexact(task: ProductTask) -> str | None:
-        if processor().has(VNNI):
-            return None
-        # oneDNN makes a signed A unsigned by adding 128; an unsigned B is shifted here.
-        largest_a = 255 if task.a.signed else task.a.largest
-        largest_b = SHIFT if task.b.largest >= SHIFT else task.b.largest
-        pair = 2 * largest_a * largest_b
-        return f"this processor sums pairs in 16 bits, and {pair} > {MOST_16_BITS}" if pair > MOST_16_BITS else None
-
-    def estimate_ns(self, task: ProductTask) -> float:
-        """Return the time of the product, of unpacking and of the call."""
-        threads = thread_count()
-        m, n, k = task.sizes
-        moved = 0.05 * (m + n) * k + 0.5 * m * n
-        shift = m * k * 0.5 if task.b.limits[1] >= SHIFT else 0.0
-        return CALL_NS + (task.products * PRODUCT_NS + moved + task.unpacking_ns(UNPACKING_NS)) / threads + shift
-
-    def compute(self, task: ProductTask) -> Array:
-        """Run the primitive."""
-        A, B = _bytes(task.a), _bytes(task.b)
-        C = np.empty((task.a.rows, task.b.rows), np.int32)
-        if B.dtype == np.int8:
-            _multiply(task, A, B, C)
-            return C
-        _multiply(task, A, (B ^ np.uint8(SHIFT)).view(np.int8), C)
-        sums = A.sum(axis=0 if task.a.transposed else 1, dtype=np.int32)
-        return np.add(C, np.int32(SHIFT) * sums[:, None], out=C)
+    reason = _refusal(task)
+    if reason is not None:
+        return Unsupported(reason)
+    return Offer(functools.partial(compute, task), estimate_ns=_estimate_ns(task))
 
 
-INTEGER_PRODUCTS.register("onednn", ByteProduct(), help="oneDNN's matmul of bytes")
+def _refusal(task: ProductTask) -> str | None:
+    """Return what does not fit, or why there is no library."""
+    if task.dtype is not DataType.INT32:
+        return f"sums may reach {task.bound}, and it sums in int32"
+    for name, factor in (("a", task.a), ("b", task.b)):
+        low, high = factor.limits
+        if low < -128 or high > (127 if low < 0 else 255):
+            return f"{name} has integers from {low} to {high}, which are no bytes"
+    reason = unavailable()
+    return _inexact(task) if reason is None else reason
+
+
+def _inexact(task: ProductTask) -> str | None:
+    if processor().has(VNNI):
+        return None
+    # oneDNN makes a signed A unsigned by adding 128; an unsigned B is shifted here.
+    largest_a = 255 if task.a.signed else task.a.largest
+    largest_b = SHIFT if task.b.largest >= SHIFT else task.b.largest
+    pair = 2 * largest_a * largest_b
+    return f"this processor sums pairs in 16 bits, and {pair} > {MOST_16_BITS}" if pair > MOST_16_BITS else None
+
+
+def _estimate_ns(task: ProductTask) -> float:
+    """Return the time of the product, of unpacking and of the call."""
+    threads = thread_count()
+    m, n, k = task.sizes
+    moved = 0.05 * (m + n) * k + 0.5 * m * n
+    shift = m * k * 0.5 if task.b.limits[1] >= SHIFT else 0.0
+    return CALL_NS + (task.products * PRODUCT_NS + moved + task.unpacking_ns(UNPACKING_NS)) / threads + shift
+
+
+def compute(task: ProductTask) -> Array:
+    """Run the primitive."""
+    A, B = _bytes(task.a), _bytes(task.b)
+    C = np.empty((task.a.rows, task.b.rows), np.int32)
+    if B.dtype == np.int8:
+        _multiply(task, A, B, C)
+        return C
+    _multiply(task, A, (B ^ np.uint8(SHIFT)).view(np.int8), C)
+    sums = A.sum(axis=0 if task.a.transposed else 1, dtype=np.int32)
+    return np.add(C, np.int32(SHIFT) * sums[:, None], out=C)
 
 
 def _bytes(factor: Factor) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, remember, status_name
+from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, status_name
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number
 from tazza.operator import Call, Chain, NativeCall, Operands
 from tazza.tensor import DataType, Tensor
@@ -154,17 +154,11 @@ class _Bound:
     def call(self) -> NativeCall:
         """Return the call; the block is complete now."""
         self.block = ffi.new("dnnl_exec_arg_t[]", self.arguments)
-        remember(self)
         handles = (self.descriptor.primitive, self.stream)
         primitive, stream, block = (int(ffi.cast("intptr_t", one)) for one in (*handles, self.block))
         address = int(ffi.cast("intptr_t", lib.dnnl_primitive_execute))
         arguments = (primitive, stream, len(self.arguments), block)
         return NativeCall(address, arguments, self, self.descriptor.threads, status_name)
-
-    def spoil(self) -> None:
-        """Give the arguments numbers that no primitive has, so that a call fails before it does anything."""
-        for i in range(len(self.arguments)):
-            self.block[i].arg = 0
 
 
 @dataclass(frozen=True, slots=True)

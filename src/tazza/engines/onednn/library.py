@@ -4,17 +4,14 @@ The package `onednn-cpu-gomp` brings `libdnnl.so.3`, which is looked up in that 
 one is used only when the flag `onednn_library` names it. Either must be version 3.2 or a later 3, with OpenMP as its
 CPU runtime: a build on another runtime would start threads of its own beside those of all other engines.
 
-Constant state: `_state`, once loaded. Changing state: `_bound`, the argument blocks of live calls, and `_forked`. In a
-child that was forked after the library had been used, the threads of OpenMP are gone and a parallel region would wait
-for them for ever. So the child finds the engine unavailable, and calls that were bound before fail: their argument
-blocks are spoiled right after the fork, which oneDNN notices before it starts anything.
+Constant state: `_state`, once loaded. What has threads here notes them (runtime/fork.py), so a child that was forked
+after the library had been used finds the engine unavailable; calls that were bound before refuse like all native calls.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import weakref
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +19,7 @@ from typing import Any, cast
 
 from tazza.errors import KernelError, UnavailableError
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import check_threads, threads_lost
 from tazza.runtime.openmp import openmp_unavailable
 
 PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
@@ -29,8 +27,6 @@ DISTRIBUTION = "onednn-cpu-gomp"
 FILE = "libdnnl.so.3"
 OLDEST = (3, 2)
 REMEDY = f"pip install {DISTRIBUTION} (Linux on x86-64)"
-FORKED = "this process was forked from one that had used oneDNN, whose threads do not survive that"
-FORK_REMEDY = "start processes with the method 'spawn'"
 
 
 class Unimplemented(KernelError):
@@ -78,8 +74,6 @@ class _State:
 _lock = threading.RLock()
 _state: dict[str, _State | str] = {}
 _engines: list[Any] = []
-_bound: weakref.WeakSet[Any] = weakref.WeakSet()
-_forked = False
 
 
 def find_library() -> Path | str:
@@ -130,8 +124,9 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def unavailable() -> str | None:
     """Return why the engine cannot be used, with what would help, or None; loads the library."""
-    if _forked:
-        return f"{FORKED}; {FORK_REMEDY}"
+    lost = threads_lost()
+    if lost is not None:
+        return lost
     named = PATH.value
     with _lock:
         if named not in _state:
@@ -185,8 +180,6 @@ def constant(name: str) -> int:
 
 def status_name(status: int) -> str:
     """Return the name of a status of oneDNN in words."""
-    if _forked:
-        return f"{FORKED}; {FORK_REMEDY}"
     names = cast("dict[int, str]", ffi.typeof("dnnl_status_t").elements)
     return f"oneDNN: {names.get(status, str(status)).removeprefix('dnnl_').replace('_', ' ')}"
 
@@ -206,8 +199,7 @@ def check(status: int, call: str) -> None:
 
 def engine() -> Any:
     """Return the handle of the CPU engine: one for the process, and never destroyed."""
-    if _forked:
-        raise UnavailableError(FORKED, hint=FORK_REMEDY)
+    check_threads()
     if not _engines:
         with _lock:
             if not _engines:
@@ -225,21 +217,3 @@ def new_stream() -> Any:
     made = ffi.new("dnnl_stream_t *")
     check(lib.dnnl_stream_create(made, engine(), constant("dnnl_stream_in_order")), "dnnl_stream_create")
     return ffi.gc(made[0], lib.dnnl_stream_destroy)
-
-
-def remember(bound: Any) -> None:
-    """Let `bound.spoil()` be called in a forked child, as long as `bound` lives."""
-    _bound.add(bound)
-
-
-def _in_child() -> None:
-    global _forked
-    if not _engines:
-        return
-    _forked = True
-    for bound in list(_bound):
-        bound.spoil()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

@@ -244,7 +244,12 @@ _lock = threading.RLock()
 
 
 def describe(
-    operation: str, *arguments: Argument, attributes: Attributes | None = None, flops: int = 0, threads: int = 0
+    operation: str,
+    *arguments: Argument,
+    attributes: Attributes | None = None,
+    flops: int = 0,
+    threads: int = 0,
+    kept: bool = True,
 ) -> PrimitiveDescriptor:
     """Return the primitive descriptor of an operation, made once for equal arguments.
 
@@ -254,6 +259,7 @@ def describe(
         attributes: post-ops and the like; those that the flags ask for by default.
         flops: how much it computes; with the bytes of the descriptors this decides how many threads it gets.
         threads: give it this many threads instead.
+        kept: keep it for whoever asks the same; False is for callers that keep theirs within a bound of their own.
 
     Raises:
         Unimplemented: oneDNN cannot do that.
@@ -261,7 +267,11 @@ def describe(
     """
     attributes = float_math() if attributes is None else attributes
     count = threads if threads else threads_for(flops, sum(_nbytes(one) for one in arguments))
-    return _cached((operation, arguments, attributes, count, 0))
+    key = (operation, arguments, attributes, count, 0)
+    if kept:
+        return _cached(key)
+    with _lock:
+        return _create(key)
 
 
 def first_fast(requests: Iterable[Callable[[], PrimitiveDescriptor]]) -> PrimitiveDescriptor:

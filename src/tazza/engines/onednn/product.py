@@ -1,7 +1,7 @@
 """oneDNN's matmul under the products of the tensor floor (tensor/product.py): float32 and bfloat16 with strides.
 
-alpha is a tensor of one element that a post-op multiplies by, so that all alphas share a primitive; beta is the scale
-of the post-op that adds what C held.
+alpha is a tensor of one element that a post-op multiplies by, so that all alphas share a primitive; beta is 0, or 1
+as a post-op that adds what C holds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from tazza.engines.onednn.primitive import (
 )
 from tazza.errors import UnavailableError
 from tazza.tensor import CPUPlace, DataType, Dim, Strided
-from tazza.tensor.product import PRODUCTS, Form, Multiply, ProductForm
+from tazza.tensor.product import PRODUCTS, Beta, Form, Multiply, ProductForm
+from tazza.tensor.tasks import Offer, Unsupported
 
 Array = NDArray[Any]
 TYPES = (DataType.FLOAT, DataType.BFLOAT16)
@@ -39,23 +40,27 @@ LEAST_FLOPS = 1_000_000
 """Below, NumPy's call is cheaper by more than the kernel could be faster."""
 
 
-@PRODUCTS.registering("onednn", help="oneDNN's matmul", priority=20)
-def matmul(form: ProductForm) -> Multiply | str:
+KERNEL_BYTES = 160 << 10
+"""What oneDNN holds for a product of one form, measured over 500 of them, roughly."""
+
+
+@PRODUCTS.solving("onednn", dtype=TYPES, help="oneDNN's matmul", priority=20)
+def matmul(form: ProductForm) -> Offer[Multiply] | Unsupported:
     """Return the kernel of a form, or why there is none."""
     reason = unavailable()
     if reason is not None:
-        return reason
-    if form.a.dtype not in TYPES:
-        return f"it takes {' and '.join(map(str, TYPES))} here, not {form.a.dtype}"
+        return Unsupported(reason)
     if form.flops < LEAST_FLOPS:
-        return f"{form.flops} operations < {LEAST_FLOPS}: NumPy is done before a call is put together"
+        return Unsupported(f"{form.flops} operations < {LEAST_FLOPS}: NumPy is done before a call is put together")
+    if form.beta is Beta.OTHER:
+        return Unsupported("a primitive is made for one beta, which is 0 or 1 here")
     try:
         found = _describe(form)
     except Unimplemented as error:
-        return error.message
+        return Unsupported(error.message)
     if found.is_slow or (form.a.dtype is DataType.BFLOAT16 and not found.is_best):
-        return f"oneDNN has only code that is slower than NumPy's BLAS for it ({found.implementation})"
-    return _multiply(found, form.scaled)
+        return Unsupported(f"oneDNN has only code that is slower than NumPy's BLAS for it ({found.implementation})")
+    return Offer(_multiply(found, form.scaled), nbytes=KERNEL_BYTES)
 
 
 def _describe(form: ProductForm) -> PrimitiveDescriptor:
@@ -63,11 +68,13 @@ def _describe(form: ProductForm) -> PrimitiveDescriptor:
     rank = len(form.c.dims)
     if form.scaled:
         follow.append(Binary("binary_mul", Descriptor.of((1,) * rank)))
-    if form.beta != 0:
-        follow.append(Accumulate(form.beta))
+    if form.beta is Beta.ONE:
+        follow.append(Accumulate(1.0))
     operands = [_descriptor(one, rank) for one in (form.a, form.b, form.c)]
     attributes = Attributes(tuple(follow), FPMATH.value)
-    return describe("matmul", operands[0], operands[1], None, operands[2], attributes=attributes, flops=form.flops)
+    a, b, c = operands
+    # Products keep their kernels within a bound of bytes (tensor/product.py); a second cache would hold them longer.
+    return describe("matmul", a, b, None, c, attributes=attributes, flops=form.flops, kept=False)
 
 
 def _descriptor(form: Form, rank: int) -> Descriptor:
@@ -96,7 +103,8 @@ def _multiply(found: PrimitiveDescriptor, scaled: bool) -> Multiply:
         names.append("scratchpad")
     own = _Blocks(found, tuple(names))
 
-    def multiply(a: Array, b: Array, c: Array, alpha: float) -> None:
+    def multiply(a: Array, b: Array, c: Array, alpha: float, beta: float) -> None:
+        del beta  # as the form says
         reason = unavailable()
         if reason is not None:
             raise UnavailableError(f"engine 'onednn' is not available: {reason}")

@@ -64,7 +64,7 @@ def quantize(
         scale, bias = _spread(array, precision, signed)
     bias = 0.0 if bias is None else bias
     planes = Tensor((precision + signed, plane_bytes(array.size)), DataType.UINT8)
-    result = QTensor(planes, array.shape, precision=precision, signed=signed, scale=scale, bias=bias)
+    result = QTensor(planes, array.shape, precision=precision, signed=signed, scale=scale, bias=bias, copy=False)
     flat, how = np.ravel(array), ROUNDINGS[rounding]
     for start in range(0, array.size, _BLOCK):
         integers = _rounded(flat[start : start + _BLOCK], result, how, generator)

@@ -11,7 +11,7 @@ from tazza.errors import DTypeError, ShapeError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import ProductTask, choose, compute
+from tazza.tensor.quantized.product import INTEGER_PRODUCTS, ProductTask, compute
 from tazza.tensor.quantized.qtensor import QTensor
 from tazza.tensor.tensor import Tensor
 
@@ -92,7 +92,7 @@ def explain_quantized_matmul(
         ShapeError, DTypeError: as `integer_matmul`.
     """
     task, _ = _task(a, b, transpose_a, transpose_b)
-    return f"{task}\n{choose(task)}"
+    return f"{task}\n{INTEGER_PRODUCTS.choose(task)}"
 
 
 def _row_sums(factor: Factor) -> npt.NDArray[np.int64]:

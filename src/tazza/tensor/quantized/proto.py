@@ -11,9 +11,11 @@ from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.quantized.planes import BITS_PER_BYTE, Octets, plane_bytes
 from tazza.tensor.quantized.qtensor import MOST_BITS, QTensor
+from tazza.tensor.spec import size_obstacle
 from tazza.tensor.tensor import Tensor
 
 _MOST_STORED_BITS = 32
+_LARGEST_ITEM = 8  # bytes of the integers that elements are read into
 
 
 def qtensor_to_proto(q: QTensor, name: str = "") -> QTensorProto:
@@ -60,6 +62,7 @@ def qtensor_from_proto(proto: QTensorProto) -> QTensor:
             signed=proto.is_signed,
             scale=proto.scale,
             bias=proto.bias,
+            copy=False,
         )
     except ArgumentError as error:
         raise FormatError(f"quantized tensor {proto.name!r}: {error.message}") from error
@@ -96,6 +99,9 @@ def _read(proto: QTensorProto) -> Octets:
     if proto.dims and min(proto.dims) < 0:
         raise FormatError(f"{who}: dims {tuple(proto.dims)} have {min(proto.dims)} < 0")
     dims = Dim(proto.dims)
+    obstacle = size_obstacle(dims, _LARGEST_ITEM)
+    if obstacle is not None:
+        raise FormatError(f"{who}: {obstacle}")
     planes = proto.precision + proto.is_signed
     each = plane_bytes(dims.numel)
     if len(proto.data) != planes * each:

@@ -3,8 +3,8 @@
 Values are scale * (x + bias). Planes run over the elements in row-major order (planes.py); a signed tensor has one more
 plane, the signs: sign and magnitude, so `precision` 3 with a sign is -7 to 7 in four planes.
 
-A QTensor does not change. What products derive from it (rows in the order that a kernel reads, sums of rows) is kept
-with it, at most once for each side of a product that it stood on.
+A QTensor does not change: it copies the planes that it is given. What products derive from it (rows in the order that a
+kernel reads, sums of rows) is kept with it, at most once for each side of a product that it stood on.
 """
 
 from __future__ import annotations
@@ -47,8 +47,11 @@ class QTensor:
         signed: bool,
         scale: float = 1.0,
         bias: float = 0.0,
+        copy: bool = True,
     ) -> None:
-        """Take over planes: uint8, (precision + signed, ceil(size / 8)).
+        """Copy planes: uint8, (precision + signed, ceil(size / 8)).
+
+        With `copy=False` they are taken over, and nobody may write to them from then on.
 
         Raises:
             ArgumentError: precision is not from 1 to 8, or the scale is not above 0, or one of the numbers not finite.
@@ -67,7 +70,7 @@ class QTensor:
         wanted = (self.plane_count, plane_bytes(self.size))
         if planes.dtype is not DataType.UINT8 or tuple(planes.shape) != wanted:
             raise ShapeError(f"planes {planes.spec} != uint8{list(wanted)} of {precision} bits of {list(self.shape)}")
-        self._planes = planes
+        self._planes = Tensor.from_numpy(planes.plain()) if copy else planes
         self._derived: dict[Hashable, Any] = {}
 
     @staticmethod
@@ -94,7 +97,7 @@ class QTensor:
         planes = Tensor((precision + signed, plane_bytes(array.size)), DataType.UINT8)
         kind = np.int16 if signed else np.uint8  # a sign beside 8 bits does not fit into a byte
         write_planes(np.ravel(array).astype(kind), precision, signed, planes.array)
-        return QTensor(planes, array.shape, precision=precision, signed=signed, scale=scale, bias=bias)
+        return QTensor(planes, array.shape, precision=precision, signed=signed, scale=scale, bias=bias, copy=False)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -138,7 +141,10 @@ class QTensor:
 
     def integers(self) -> Tensor:
         """Return the integers x, in the smallest element type that has them all: uint8, int8 or int16."""
-        return Tensor.from_numpy(self.integer_array(), copy=None)
+        found = self.integer_array()
+        result = Tensor(self.shape, DataType.of(found))
+        result.array[...] = found
+        return result
 
     def dequantize(self, dtype: DataType = DataType.FLOAT) -> Tensor:
         """Return scale * (x + bias), computed in float64 and rounded once to `dtype`.
@@ -175,7 +181,13 @@ class QTensor:
         if shape.numel != self.size:
             raise ShapeError(f"{list(shape)} has {shape.numel} elements, {list(self.shape)} has {self.size}")
         return QTensor(
-            self._planes, shape, precision=self.precision, signed=self.signed, scale=self.scale, bias=self.bias
+            self._planes,
+            shape,
+            precision=self.precision,
+            signed=self.signed,
+            scale=self.scale,
+            bias=self.bias,
+            copy=False,
         )
 
     def equal(self, other: QTensor) -> bool:
@@ -214,5 +226,7 @@ def limits(precision: int, signed: bool) -> tuple[int, int]:
 
 def check_precision(precision: int) -> None:
     """Raise `ArgumentError` unless a QTensor can have so many bits."""
+    if isinstance(precision, bool) or not isinstance(precision, int):  # pyright: ignore[reportUnnecessaryIsInstance] -- the caller's mistake
+        raise ArgumentError(f"precision {precision!r} of a QTensor is no whole number of bits")
     if not 1 <= precision <= MOST_BITS:
         raise ArgumentError(f"precision {precision} of a QTensor is not from 1 to {MOST_BITS} bits")

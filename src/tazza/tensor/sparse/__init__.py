@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tazza.tensor.sparse.coo import COO
     from tazza.tensor.sparse.csr import CSR
     from tazza.tensor.sparse.matrix import SparseMatrix
-    from tazza.tensor.sparse.product import explain_sparse, sparse_matmul
+    from tazza.tensor.sparse.product import explain_sparse_matmul, sparse_matmul
     from tazza.tensor.sparse.rows import RowSlices, row_slices
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "CSR",
     "RowSlices",
     "SparseMatrix",
-    "explain_sparse",
+    "explain_sparse_matmul",
     "row_slices",
     "sparse_add",
     "sparse_divide",
@@ -39,7 +39,7 @@ _HOMES = {
     "coo": ("COO",),
     "csr": ("CSR",),
     "matrix": ("SparseMatrix",),
-    "product": ("explain_sparse", "sparse_matmul"),
+    "product": ("explain_sparse_matmul", "sparse_matmul"),
     "rows": ("RowSlices", "row_slices"),
 }
 

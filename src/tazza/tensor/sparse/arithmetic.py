@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,9 +11,9 @@ from tazza.errors import ShapeError, UnsupportedError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.promotion import float_type, promote
-from tazza.tensor.sparse.coo import COO
+from tazza.tensor.sparse.coo import COO, stored
 from tazza.tensor.sparse.matrix import SparseMatrix, is_number
-from tazza.tensor.sparse.parts import Array, ArrayLike, index_type, own, plain
+from tazza.tensor.sparse.parts import Array, ArrayLike, index_type, plain
 from tazza.tensor.sparse.product import sparse_matmul
 from tazza.tensor.tensor import Tensor
 
@@ -36,7 +37,9 @@ def sparse_multiply(matrix: M, other: ArrayLike) -> M:
         return matrix.scaled(other)
     places = _at_places(matrix, other, "*")
     dtype = promote(matrix.dtype, DataType.of(places)).numpy
-    return matrix.with_values(own(np.multiply(matrix.values.plain(), places, dtype=dtype)))
+    values = Tensor((matrix.nnz,), DataType.of(dtype))
+    np.multiply(matrix.values.plain(), places, out=values.array, dtype=dtype)
+    return matrix.with_values(values)
 
 
 def sparse_divide(matrix: M, other: ArrayLike) -> M:
@@ -53,8 +56,9 @@ def sparse_divide(matrix: M, other: ArrayLike) -> M:
         return floating.scaled(other, divide=True)
     places = _at_places(matrix, other, "/")
     dtype = promote(floating.dtype, _quotient_type(DataType.of(places))).numpy
-    values = floating.values.plain().astype(dtype, copy=False)
-    return floating.with_values(own(np.true_divide(values, places.astype(dtype, copy=False))))
+    values = Tensor((matrix.nnz,), DataType.of(dtype))
+    np.true_divide(floating.values.plain().astype(dtype, copy=False), places.astype(dtype, copy=False), values.array)
+    return floating.with_values(values)
 
 
 def _quotient_type(dtype: DataType) -> DataType:
@@ -95,10 +99,11 @@ def sparse_add(matrix: SparseMatrix, other: ArrayLike | SparseMatrix) -> Any:
     if matrix.shape.broadcast(dense.shape) != matrix.shape:
         raise ShapeError(f"{Dim(dense.shape)} does not broadcast to {matrix.shape}, the shape of the sparse operand")
     dtype = promote(matrix.dtype, DataType.of(dense))
-    total = np.broadcast_to(dense, matrix.shape).astype(dtype.numpy)
+    result = stored(np.broadcast_to(dense, matrix.shape), dtype.numpy)
+    total = result.array
     single = matrix.to_csr().coalesce().to_coo()
     total[single.rows.plain(), single.columns.plain()] += single.values.plain().astype(dtype.numpy, copy=False)
-    return own(total)
+    return result
 
 
 def _added(left: SparseMatrix, right: SparseMatrix) -> SparseMatrix:
@@ -107,12 +112,21 @@ def _added(left: SparseMatrix, right: SparseMatrix) -> SparseMatrix:
     dtype, (a, b) = promote(left.dtype, right.dtype).numpy, (left.to_coo(), right.to_coo())
     kind = index_type(*left.shape, a.nnz + b.nnz)
     rows, columns = (
-        own(np.concatenate([one.plain().astype(kind, copy=False) for one in pair]))
-        for pair in ((a.rows, b.rows), (a.columns, b.columns))
+        _joined([one.plain() for one in pair], kind) for pair in ((a.rows, b.rows), (a.columns, b.columns))
     )
-    values = own(np.concatenate([one.values.plain().astype(dtype, copy=False) for one in (a, b)]))
+    values = _joined([one.values.plain() for one in (a, b)], dtype)
     total = COO.made(left.shape, rows, columns, values).coalesce()
     return total if isinstance(left, COO) else total.to_csr()
+
+
+def _joined(parts: Sequence[Array], dtype: np.dtype[Any]) -> Tensor:
+    """Return vectors one behind the other."""
+    result = Tensor((sum(map(len, parts)),), DataType.of(dtype))
+    at = 0
+    for part in parts:
+        result.array[at : at + len(part)] = part
+        at += len(part)
+    return result
 
 
 def sparse_sum(matrix: SparseMatrix, axis: int | None) -> Tensor:
@@ -129,4 +143,4 @@ def sparse_sum(matrix: SparseMatrix, axis: int | None) -> Tensor:
         kind = np.float32 if dtype in (DataType.FLOAT16, DataType.BFLOAT16) else dtype.numpy
         return Tensor.from_numpy(np.sum(wide.values.plain(), dtype=kind, keepdims=True).astype(dtype.numpy).reshape(()))
     over = matrix.shape.canonical_axis(axis)
-    return sparse_matmul(wide, np.ones(matrix.shape[over], dtype.numpy), transposed=over == 0)
+    return sparse_matmul(wide, np.ones(matrix.shape[over], dtype.numpy), transpose=over == 0)

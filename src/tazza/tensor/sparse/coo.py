@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tazza.errors import ShapeError
 from tazza.tensor.blob import blob_type
 from tazza.tensor.dim import Dim
+from tazza.tensor.dtype import DataType
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import (
     Array,
@@ -78,7 +80,7 @@ class COO(SparseMatrix):
         shape = matrix_shape(dense.shape)
         rows, columns = np.nonzero(dense)
         kind = index_type(*shape, len(rows))
-        return cls.made(shape, own(rows.astype(kind)), own(columns.astype(kind)), own(dense[rows, columns]))
+        return cls.made(shape, stored(rows, kind), stored(columns, kind), stored(dense[rows, columns]))
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, copy: bool = False) -> COO:
@@ -134,7 +136,7 @@ class COO(SparseMatrix):
         starts = starts_of(single.rows.plain(), self.shape[0], kind)
         columns = single.columns
         if columns.dtype.numpy != kind:
-            columns = own(columns.plain().astype(kind))
+            columns = stored(columns.plain(), kind)
         return CSR.made(self.shape, own(starts), columns, single.values)
 
     def coalesce(self) -> COO:
@@ -142,14 +144,14 @@ class COO(SparseMatrix):
         if self.is_canonical:
             return self
         order = self._order()
-        rows, columns, values = (part.plain()[order] for part in (self.rows, self.columns, self.values))
+        rows, columns, values = (taken(part.plain(), order).array for part in (self.rows, self.columns, self.values))
         fresh = np.empty(len(rows), np.bool_)
         fresh[:1] = True
         fresh[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
         if not fresh.all():
             values = summed(values, np.flatnonzero(fresh), self)
             rows, columns = rows[fresh], columns[fresh]
-        return COO.made(self.shape, own(rows), own(columns), own(values))
+        return COO.made(self.shape, stored(rows), stored(columns), stored(values))
 
     def _order(self) -> Array:
         """Return the stable order by row and column."""
@@ -163,6 +165,20 @@ class COO(SparseMatrix):
     def with_values(self, values: ArrayLike) -> COO:
         """Return a matrix with other values at the same places."""
         return COO.made(self.shape, self.rows, self.columns, fitting_values(values, self))
+
+
+def stored(array: Array, dtype: npt.DTypeLike | None = None) -> Tensor:
+    """Return a copy of elements, converted to `dtype` if one is given, in memory of the allocator in force."""
+    result = Tensor(array.shape, DataType.of(array.dtype if dtype is None else dtype))
+    np.copyto(result.array, array, casting="unsafe")
+    return result
+
+
+def taken(array: Array, places: Array) -> Tensor:
+    """Return the elements of a vector at places that are known to be within, in memory of the allocator in force."""
+    result = Tensor(places.shape, DataType.of(array.dtype))
+    np.take(array, places, out=result.array, mode="clip")  # to raise, NumPy would make a copy of the result
+    return result
 
 
 def summed(values: Array, firsts: Array, matrix: SparseMatrix) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from tazza.errors import ShapeError
 from tazza.tensor.blob import blob_type
 from tazza.tensor.dim import Dim
-from tazza.tensor.sparse.coo import COO, fitting_values
+from tazza.tensor.sparse.coo import COO, fitting_values, stored, taken
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import (
     Array,
@@ -88,7 +88,7 @@ class CSR(SparseMatrix):
         rows, columns = np.nonzero(dense)
         kind = index_type(*shape, len(rows))
         starts = starts_of(rows, shape[0], kind)
-        return cls.made(shape, own(starts), own(columns.astype(kind)), own(dense[rows, columns]))
+        return cls.made(shape, stored(starts), stored(columns, kind), stored(dense[rows, columns]))
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, copy: bool = False) -> CSR:
@@ -148,14 +148,14 @@ class CSR(SparseMatrix):
     def transpose(self) -> CSR:
         """Return the transposed matrix, with the columns of each row in order where each is stored once.
 
-        To multiply with it, `sparse_matmul(..., transposed=True)` needs no such matrix.
+        To multiply with it, `sparse_matmul(..., transpose=True)` needs no such matrix.
         """
         columns = self.columns.plain()
         order = bucket_order(columns, self.shape[1])
-        rows = rows_of(self.starts.plain()).astype(columns.dtype, copy=False)[order]
+        rows = rows_of(self.starts.plain()).astype(columns.dtype, copy=False)
         starts = starts_of(columns, self.shape[1], columns.dtype)
         shape = Dim((self.shape[1], self.shape[0]))
-        return CSR.made(shape, own(starts), own(rows), own(self.values.plain()[order]))
+        return CSR.made(shape, stored(starts), taken(rows, order), taken(self.values.plain(), order))
 
     def with_values(self, values: ArrayLike) -> CSR:
         """Return a matrix with other values at the same places."""
@@ -169,7 +169,7 @@ class CSR(SparseMatrix):
         starts = self.starts.plain()
         counts = np.concatenate(([0], np.cumsum(kept)))
         columns, values = self.columns.plain()[kept], self.values.plain()[kept]
-        return CSR.made(self.shape, own(counts[starts].astype(starts.dtype)), own(columns), own(values))
+        return CSR.made(self.shape, stored(counts[starts], starts.dtype), stored(columns), stored(values))
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 

@@ -200,11 +200,10 @@ class SparseMatrix(ABC):
             DTypeError: a Python float with integers.
         """
         dtype = result_type(self.dtype, factor).numpy
-        values = self.values.plain()
-        if divide:
-            quotient = np.true_divide(values.astype(dtype, copy=False), np.asarray(factor, dtype))
-            return self.with_values(own(quotient))
-        return self.with_values(own(np.multiply(values.astype(dtype, copy=False), np.asarray(factor, dtype))))
+        values, result = self.values.plain().astype(dtype, copy=False), Tensor((self.nnz,), DataType.of(dtype))
+        function = np.true_divide if divide else np.multiply
+        function(values, np.asarray(factor, dtype), out=result.array)
+        return self.with_values(result)
 
     # -- SciPy ---------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import DTypeError, ShapeError
+from tazza.tensor.allocation import new_array
+from tazza.tensor.coercion import values_of
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
@@ -19,8 +21,8 @@ INDEX_TYPES = (DataType.INT32, DataType.INT64)
 
 
 def plain(what: ArrayLike) -> Array:
-    """Return the elements of a tensor, an array or nested lists as an array, which is not written to."""
-    return what.plain() if isinstance(what, Tensor) else np.asarray(what)
+    """Return the elements of a tensor, an array or nested lists (`coercion`) as an array, which is not written to."""
+    return what.plain() if isinstance(what, Tensor) else values_of(what)
 
 
 def as_tensor(what: ArrayLike, *, copy: bool = False) -> Tensor:
@@ -68,7 +70,7 @@ def index_tensor(noun: str, what: ArrayLike, *, copy: bool = False) -> Tensor:
     found = plain(what)
     if found.ndim != 1:
         raise ShapeError(f"{noun} are of rank {found.ndim} != 1")
-    if found.size == 0 and found.dtype == np.float64 and not isinstance(what, Tensor):
+    if found.size == 0 and found.dtype.kind == "f" and not isinstance(what, Tensor):
         found = found.astype(np.int32)  # what NumPy makes of an empty list
     if found.dtype.kind not in "iu":
         raise DTypeError(f"{noun} are {found.dtype}, not integers")
@@ -112,6 +114,7 @@ def bucket_order(keys: Array, extent: int) -> Array:
 
 def starts_of(sorted_rows: Array, rows: int, dtype: np.dtype[Any]) -> Array:
     """Return where each row begins among sorted row numbers, and at the end their number."""
-    starts = np.zeros(rows + 1, dtype)
+    starts = new_array((rows + 1,), dtype, "starts of rows")
+    starts[0] = 0
     np.cumsum(np.bincount(sorted_rows, minlength=rows), out=starts[1:])
     return starts

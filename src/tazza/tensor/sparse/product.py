@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError, UnsupportedError
+from tazza.tensor.allocation import new_array
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
+from tazza.tensor.operand import result_for
 from tazza.tensor.promotion import promote
 from tazza.tensor.sparse.csr import CSR
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import Array, ArrayLike, plain
-from tazza.tensor.sparse.task import Form, Task, choose
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Form, Task
 from tazza.tensor.tensor import Tensor
 
 
@@ -21,7 +23,7 @@ def sparse_matmul(
     left: SparseMatrix | ArrayLike,
     right: SparseMatrix | ArrayLike,
     *,
-    transposed: bool = False,
+    transpose: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """Return left @ right, one of which is sparse, the other a dense matrix or vector; the result is dense.
@@ -33,24 +35,25 @@ def sparse_matmul(
     Args:
         left: S or D.
         right: D or S.
-        transposed: take S.T instead of S, which is not made for it.
+        transpose: take S.T instead of S, which is not made for it.
         out: where to write, of the shape and element type of the result; may overlap the operands.
 
     Raises:
         ShapeError: the inner extents differ, the dense operand is neither matrix nor vector, or `out` does not fit.
+        DTypeError: `out` has another element type.
         UnsupportedError: both operands are sparse, or none is.
 
     >>> from tazza.tensor.sparse import CSR
     >>> S = CSR.from_dense(np.float32([[0, 2, 0], [3, 0, 4]]))
-    >>> sparse_matmul(S, np.float32([1, 10]), transposed=True).numpy()
+    >>> sparse_matmul(S, np.float32([1, 10]), transpose=True).numpy()
     array([30.,  2., 40.], dtype=float32)
     """
-    plan = _plan(left, right, transposed)
+    plan = _plan(left, right, transpose)
     result = Tensor(plan.result_shape, plan.dtype) if out is None else _checked_out(out, plan)
     if result.size == 0:
         return result
     direct = out is None or _is_free(result, plan)
-    Y = result.array if direct else np.empty(plan.result_shape, plan.dtype.numpy)
+    Y = result.array if direct else new_array(plan.result_shape, plan.dtype.numpy)
     _run(plan, Y)
     if not direct:
         np.copyto(result.array, Y)
@@ -58,16 +61,16 @@ def sparse_matmul(
     return result
 
 
-def explain_sparse(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, *, transposed: bool = False) -> str:
+def explain_sparse_matmul(
+    left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, *, transpose: bool = False
+) -> str:
     """Return which kernel of which engine computes left @ right, the bytes it moves, and why others do not."""
-    plan = _plan(left, right, transposed)
+    plan = _plan(left, right, transpose)
     task = _task(plan, np.empty(plan.work_shape, plan.dtype.numpy))
-    name, engine, reasons = choose(task)
     lines = [
         f"{task.form.value}: S {Dim(task.shape)}, {len(task.values)} elements of {task.dtype}; {task.vectors} vectors",
-        f"engine {name}: {engine.describe(task)}",
         f"reads {task.bytes_read} bytes, writes {task.Y.nbytes}, {task.flops} flops",
-        *(f"not {other}: {reason}" for other, reason in reasons.items()),
+        str(SPARSE_ENGINES.choose(task)),
     ]
     return "\n".join(lines)
 
@@ -85,7 +88,7 @@ class _Plan:
     turned: bool
 
 
-def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, transposed: bool) -> _Plan:
+def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, transpose: bool) -> _Plan:
     if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
         raise UnsupportedError(f"{left} @ {right}: both are sparse", hint="make one dense with to_dense()")
     from_left = isinstance(right, SparseMatrix)
@@ -95,7 +98,7 @@ def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, trans
     D = plain(left if from_left else right)  # pyright: ignore[reportArgumentType] -- S is the other one
     if D.ndim not in (1, 2):
         raise ShapeError(f"the dense operand {Dim(D.shape)} is of rank {D.ndim}", hint="give a matrix or a vector")
-    rows, columns = (S.shape[1], S.shape[0]) if transposed else S.shape
+    rows, columns = (S.shape[1], S.shape[0]) if transpose else S.shape
     inner, outer = (rows, columns) if from_left else (columns, rows)
     given = D.shape[-1 if from_left else 0]
     if given != inner:
@@ -106,9 +109,9 @@ def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, trans
     shape = Dim((*vectors, outer) if from_left else (outer, *vectors))
     matrix = D.reshape((1, -1) if from_left else (-1, 1)) if D.ndim == 1 else D
     # D @ S.T is (S @ D.T).T, and so are vectors from the left, which need no turning round.
-    turned = from_left and (transposed or len(matrix) == 1)
+    turned = from_left and (transpose or len(matrix) == 1)
     operand = matrix.T if turned else matrix
-    form = Form.FROM_LEFT if from_left and not turned else Form.TRANSPOSED if transposed != turned else Form.ROWS
+    form = Form.FROM_LEFT if from_left and not turned else Form.TRANSPOSED if transpose != turned else Form.ROWS
     work = (len(operand), outer) if form is Form.FROM_LEFT else (outer, operand.shape[1])
     return _Plan(form, S.to_csr(), operand, promote(S.dtype, DataType.of(D)), shape, work, turned)
 
@@ -124,14 +127,14 @@ def _task(plan: _Plan, Y: Array) -> Task:
 def _run(plan: _Plan, Y: Array) -> None:
     """Write the result into Y, which is row-major."""
     if plan.turned and 1 not in plan.work_shape:
-        work = np.empty(plan.work_shape, Y.dtype)
+        work = new_array(plan.work_shape, Y.dtype)
     else:
         work = Y.reshape(plan.work_shape)
     task = _task(plan, work)
     if task.D.size == 0 or len(task.values) == 0:
         Y[...] = 0
         return
-    choose(task)[1].run(task)
+    SPARSE_ENGINES.choose(task).run()
     if not np.may_share_memory(work, Y):
         np.copyto(Y, work.T)
 
@@ -146,11 +149,7 @@ def _has_dense_rows(array: Array) -> bool:
 
 
 def _checked_out(out: Tensor, plan: _Plan) -> Tensor:
-    if out.shape != plan.result_shape or out.dtype is not plan.dtype:
-        wanted = f"{plan.dtype}{list(plan.result_shape)}"
-        raise ShapeError(f"out is {out.spec}, the product is {wanted}", hint="give a tensor of that shape and type")
-    out.make_plain()
-    return out
+    return result_for(out, plan.result_shape, plan.dtype, "sparse_matmul")
 
 
 def _is_free(out: Tensor, plan: _Plan) -> bool:

@@ -1,13 +1,14 @@
-"""A product of a CSR matrix with a dense one, as engines get it, and the registry of the engines that can do it.
+"""A product of a CSR matrix with a dense one, as engines get it, and the engines that can do it.
 
 S is the sparse matrix, R x C with Z elements; D is the dense one. An engine keeps its kernels in a file `sparse.py`,
-which registers a `SparseEngine`; they are tried from the highest priority on. `reference`, NumPy, takes everything.
+which fills `SPARSE_ENGINES` (see tensor/tasks.py). `reference`, NumPy, takes everything.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ShapeError
-from tazza.registry import Registry
 from tazza.tensor.dtype import DataType
-from tazza.tensor.filling import load_fillers
+from tazza.tensor.place import Place
+from tazza.tensor.tasks import CPU, Offer, Tasks
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -76,6 +77,15 @@ class Task:
     D: Array
     Y: Array
     dtype: DataType
+    place: Place = CPU
+
+    @property
+    def rank(self) -> int:
+        """2: matrices."""
+        return 2
+
+    def __str__(self) -> str:
+        return f"{self.form.value} of {self.dtype}, S {list(self.shape)}"
 
     @property
     def vectors(self) -> int:
@@ -101,32 +111,9 @@ class Task:
         check_parts(self.shape, self.starts, self.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class SparseEngine:
-    """Kernels for products: `refusal(task)` says why a task is not taken, or None; `run(task)` writes all of Y.
-
-    `run` reads nothing outside of the arrays, whatever starts and columns say: it raises what `task.check` raises.
-    """
-
-    refusal: Callable[[Task], str | None]
-    run: Callable[[Task], None]
-    describe: Callable[[Task], str]
-    priority: int = 0
-
-
-SPARSE_ENGINES: Registry[str, SparseEngine] = Registry("engine of sparse products")
-
-
-def choose(task: Task) -> tuple[str, SparseEngine, Mapping[str, str]]:
-    """Return the name of the first engine that takes a task, the engine, and engine -> reason of those passed over."""
-    reasons = dict(load_fillers("sparse"))
-    for name in sorted(SPARSE_ENGINES.registered(), key=lambda one: -SPARSE_ENGINES[one].priority):
-        engine = SPARSE_ENGINES[name]
-        reason = engine.refusal(task)
-        if reason is None:
-            return name, engine, reasons
-        reasons[name] = reason
-    raise AssertionError("reference takes everything")
+SPARSE_ENGINES: Tasks[Task, Callable[[], None]] = Tasks("engine of sparse products", "sparse")
+"""What an engine offers writes all of Y. It reads nothing outside of the arrays, whatever starts and columns say: it
+raises what `Task.check` raises."""
 
 
 # -- reference ---------------------------------------------------------------------------------------------------------
@@ -179,8 +166,7 @@ def _sum_up(task: Task, total: Array, to: Array, D: Array, source: Array) -> Arr
     return total
 
 
-SPARSE_ENGINES.register(
-    "reference",
-    SparseEngine(lambda task: None, _reference, lambda task: "NumPy, in blocks of elements", priority=-1),
-    help="NumPy: any element type, one thread",
-)
+@SPARSE_ENGINES.solving("reference", help="NumPy: any element type, one thread", priority=-1)
+def reference(task: Task) -> Offer[Callable[[], None]]:
+    """Take everything."""
+    return Offer(functools.partial(_reference, task), "NumPy, in blocks of elements")
