@@ -61,7 +61,9 @@ def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
     if reason is not None:
         return Unsupported(reason)
     if tiling is None:
-        return Unsupported("the transformed filters would take more memory than images and filters do")
+        return Unsupported(
+            "the transformed filters would take more memory than images and filters do, or more than twice the filters'"
+        )
     own, direct = tiling.cycles, problem.direct_cycles(threads)
     if own > FASTER * direct:
         return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")

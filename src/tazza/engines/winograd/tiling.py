@@ -116,8 +116,8 @@ class Tiling:
 
     @property
     def is_modest(self) -> bool:
-        """Whether U takes no more memory than X, Y and W do: it stays there beside W, as long as a net does."""
-        return self.filter_bytes <= self.problem.bytes
+        """Whether U takes no more memory than X, Y and W do, or than W twice: it stays there as long as a net does."""
+        return self.filter_bytes <= max(self.problem.bytes, 8 * self.problem.C * self.problem.K * self.problem.r**2)
 
     @property
     def blocks(self) -> int:
