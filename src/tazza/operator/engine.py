@@ -99,14 +99,22 @@ class Candidate:
     wanted: bool
 
 
+def asked_engines(wanted: str) -> tuple[str, ...]:
+    """Return the engines that an OperatorDef names in its comma list.
+
+    >>> asked_engines("cudnn, gemm,")
+    ('cudnn', 'gemm')
+    """
+    return tuple(name.strip() for name in wanted.split(",") if name.strip())
+
+
 def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     """Return the engines to ask for an operator type, best first; `wanted` is the comma list of its OperatorDef."""
     own = sorted((ENGINES[name] for name in ENGINES if ENGINES[name].device == device), key=lambda e: -e.priority)
     default = [found.name for found in own]
     native = [engine for (operator, engine) in NATIVE_KERNELS if operator == type and engine not in default]
-    asked = [name.strip() for name in wanted.split(",") if name.strip()]
     names: dict[str, bool] = {}
-    for name in asked:
+    for name in asked_engines(wanted):
         names.update({n: False for n in default if n not in names} if name == "DEFAULT" else {name: True})
     for name in (*_by_operator.get((type, device), ()), *_by_device.get(device, ()), *default, *native):
         names.setdefault(name, False)

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.device import Generator, current_context
+from tazza.engines.jit import loop
 from tazza.engines.jit.block import BlockLaunch, Slot
 from tazza.engines.winograd.algorithm import FORMS, algorithm
 from tazza.engines.winograd.code import Code
@@ -16,11 +17,13 @@ from tazza.engines.winograd.conv import ENABLED, launch
 from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.errors import UnsupportedError
-from tazza.operator import Operands, operator_def
+from tazza.operator import Operands, choose_kernel, find_schema, operator_def, rank_engines
 from tazza.operator.engine import why_unavailable
-from tazza.operator.reorder import bind_reorder
+from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
-from tazza.tensor import Storage, Tensor, TensorSpec
+from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.native_code import Processor, processor
+from tazza.tensor import DataType, Opaque, Storage, Tensor, TensorSpec
 from tests.check import check_engine
 from tests.check import run as run_checked
 
@@ -192,3 +195,60 @@ def test_flags_keep_it_out() -> None:
     with ENABLED.override(False):
         _, operator = run_checked(definition, [X, weights, b])
     assert {choice.engine: choice.reason for choice in operator.choices}["winograd"] == "the flag winograd is off"
+    with FPMATH.override("bf16"):
+        _, operator = run_checked(definition, [X, weights, b])
+    told = {choice.engine: choice.reason for choice in operator.choices}["winograd"]
+    assert told == "the flag fpmath asks for bf16, it computes in float32"
+
+
+@pytest.mark.parametrize("engines", ["winograd", "nowhere, winograd"])
+def test_whoever_names_it_gets_it(engines: str) -> None:
+    """Three channels are not worth it, by the model."""
+    X, weights, b = _arrays(1, 3, 9, 9, 6, 3)
+    _, operator = run_checked(operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3, engine=engines), [X, weights, b])
+    assert operator.choices[-1].engine == "winograd"
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32])
+def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors that have no wider ones; forward, dX and dW."""
+    if processor().vector_bytes < vector_bytes:
+        pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
+    narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
+    best_tiling.cache_clear()
+    monkeypatch.setattr(loop, "processor", lambda: narrow)
+    try:
+        test_forward(3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
+        test_gradient("NCHW", 3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
+    finally:
+        best_tiling.cache_clear()
+
+
+def test_filters_that_lie_in_another_engines_layout() -> None:
+    """They are made plain on the way: two nets may share weights that the first has laid out its way."""
+    weights = _arrays(1, 32, 5, 5, 48, 3)[1]
+    expected = _transformed(weights, 2, 3)
+    source = Tensor(weights.shape)
+    source.assign(weights)
+    context = current_context(source.place)
+    blocked = _blocked_layout()
+    if blocked is None:
+        pytest.skip("oneDNN is not available, or keeps such filters strided")
+    relayout(source, blocked, context)
+    target = Tensor.over(Storage(source.place), 0, expected.spec)
+    target.reserve()
+    bind_reorder(source, target, context)()
+    size = (expected.spec.layout.span_bytes(expected.shape, 4) // 4,)
+    found, right = (one.storage.window(one.dtype, size, 0, None) for one in (target, expected))
+    np.testing.assert_array_equal(found, right)
+
+
+def _blocked_layout() -> Opaque | None:
+    if why_unavailable("Conv", "cpu", "onednn") is not None:
+        return None
+    op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], kernel=3))
+    specs = [TensorSpec(dims, DataType.FLOAT) for dims in ((1, 32, 9, 9), (48, 32, 3, 3), (1, 48, 7, 7))]
+    ranking = [one for one in rank_engines("Conv", "cpu", "") if one.engine == "onednn"]
+    chosen = choose_kernel(op, ranking, current_context(specs[0].place), specs[:2], specs[2:])
+    layout = chosen.layouts["W"]
+    return layout if isinstance(layout, Opaque) else None

@@ -14,10 +14,22 @@ from typing import cast
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
 from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import compiled, count_loop, lanes_below, lanes_of, load, share, store, sweep, threads_for
+from tazza.engines.jit.loop import (
+    compiled,
+    count_loop,
+    lane_count,
+    lanes_below,
+    lanes_of,
+    load,
+    share,
+    store,
+    sweep,
+    threads_for,
+)
 from tazza.engines.jit.rows import element
 from tazza.engines.jit.vector import Emission
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.engine import asked_engines
 from tazza.ops.fc import FC
 from tazza.ops.fused import FUSED_FC, epilogue_of
 from tazza.runtime.native_code import source_digest
@@ -132,11 +144,11 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
     N, K = Y.size // M, W.size // M
-    if N > MOST_ROWS and ENGINE not in op.definition.engine.lower().split(","):
+    if N > MOST_ROWS and ENGINE not in asked_engines(op.definition.engine):
         return Unsupported(f"X has {N} rows: other engines are as fast for more than {MOST_ROWS}")
     fused = op.type == FUSED_FC.type
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
-    threads = threads_for(min(thread_count(), -(-M // 16)), W.size, 2, W.dtype.itemsize)
+    threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
     words: tuple[Word, ...] = (threads, *(Slot(letter) for letter in ("X", "W", "b", "Y")), N, M, K)
     address = compiled(code.description, code.write, sources=SOURCES)
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))

@@ -38,9 +38,14 @@ def threads_for(most: int, elements: int, flops: float, nbytes: float) -> int:
     return max(1, min(most, int(work_ns / THREAD_NS)))
 
 
+def lane_count(bits: int = 32) -> int:
+    """Return how many floats of so many bits a vector of this processor holds."""
+    return processor().vector_bytes * 8 // bits
+
+
 def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
     """Return vectors as wide as the processor's."""
-    return Lanes(lines, processor().vector_bytes * 8 // bits, bits)
+    return Lanes(lines, lane_count(bits), bits)
 
 
 def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer") -> str:
@@ -330,4 +335,6 @@ def compiled(
             finish(ending)
         return function_text(name, lines, ending)
 
-    return native_function(description, build, symbols=_symbols(), sources=_sources() + sources, rewrite=rewrite)
+    # Tests ask for narrower vectors than there are: that is other code.
+    told = f"{description} / {processor().vector_bytes}"
+    return native_function(told, build, symbols=_symbols(), sources=_sources() + sources, rewrite=rewrite)

@@ -18,11 +18,12 @@ from typing import TypeAlias
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
+from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
 from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv import CONV_GRADIENTS, CONVS, conv_window
 from tazza.ops.window import Window
+from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import Layout, Opaque, TensorSpec
 
 

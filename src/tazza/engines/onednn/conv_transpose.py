@@ -20,11 +20,12 @@ from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
+from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
 from tazza.ops.fused import FUSED_CONV_TRANSPOSE, epilogue_of
 from tazza.ops.window import Window
+from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 
 

@@ -17,11 +17,12 @@ from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, transla
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.axis import axes_from
 from tazza.ops.fc import FC, FC_GRADIENT
 from tazza.ops.fused import FUSED_FC, epilogue_of
+from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec, channels_last
 
 MOST_RANK = 5

@@ -16,10 +16,11 @@ from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, 
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import FPMATH, Attributes, PostOp, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.fused import FUSED_MATMUL, epilogue_of
 from tazza.ops.matmul import BATCH_MATMUL, MATMUL
+from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 
 

@@ -26,6 +26,7 @@ from typing import Any, TypeAlias, cast
 from tazza.engines.onednn.descriptor import Descriptor, type_number
 from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
 from tazza.runtime.flags import flag
+from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.openmp import openmp_threads, set_openmp_threads
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
@@ -33,13 +34,6 @@ from tazza.tensor import DataType
 MOST = flag("onednn_primitives", 2048, "primitives that are kept for the next operator that wants the same", minimum=1)
 SERIAL_US = flag(
     "onednn_serial_us", 8.0, "launches estimated to take less (in microseconds) run on one thread", kernels=True
-)
-FPMATH = flag(
-    "fpmath",
-    "",
-    "let float32 kernels compute in this type where the processor has it",
-    choices=("", "bf16", "f16"),
-    kernels=True,
 )
 FLOPS_PER_US = 50_000
 """What one thread computes in a microsecond, for the estimate only."""

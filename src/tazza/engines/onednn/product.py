@@ -17,7 +17,6 @@ from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
 from tazza.engines.onednn.primitive import (
-    FPMATH,
     Accumulate,
     Attributes,
     Binary,
@@ -29,6 +28,7 @@ from tazza.engines.onednn.primitive import (
     with_openmp_threads,
 )
 from tazza.errors import UnavailableError
+from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import CPUPlace, DataType, Dim, Strided
 from tazza.tensor.product import PRODUCTS, Beta, Form, Multiply, ProductForm
 from tazza.tensor.tasks import Offer, Unsupported

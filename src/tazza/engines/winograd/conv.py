@@ -12,9 +12,11 @@ from tazza.engines.winograd.code import WORDS, Code
 from tazza.engines.winograd.filters import ENGINE, SOURCES, Filters
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.engine import asked_engines
 from tazza.ops.conv import CONV, CONV2D, conv_window
 from tazza.ops.fused import FUSED_CONV, epilogue_of
-from tazza.runtime.flags import flag, kernel_flags
+from tazza.runtime.flags import flag
+from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec, channels_last
 
@@ -39,16 +41,14 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
 
 def named_here(op: OpView) -> bool:
     """Whether the operator names this engine."""
-    return ENGINE in op.definition.engine.lower().split(",")
+    return ENGINE in asked_engines(op.definition.engine)
 
 
 def switched_off() -> str | None:
     """Return which flag keeps this engine out, or None."""
     if not ENABLED.value:
         return "the flag winograd is off"
-    # It belongs to engines that have kernels for narrower types; where none is loaded, none is there to be faster.
-    narrow = dict(kernel_flags()).get("fpmath")
-    return f"the flag fpmath asks for {narrow}, it computes in float32" if narrow else None
+    return f"the flag fpmath asks for {FPMATH.value}, it computes in float32" if FPMATH.value else None
 
 
 def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:

@@ -10,14 +10,14 @@ from pathlib import Path
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, all_float32
 from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, lanes_below, lanes_of, share, store
+from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below, lanes_of, share, store
 from tazza.engines.jit.rows import element
 from tazza.engines.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.winograd.transform import apply_twice
 from tazza.engines.winograd.writer import gather
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.copy import COPY
-from tazza.runtime.native_code import processor, source_digest
+from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, Opaque, Strided, TensorSpec
 
@@ -42,7 +42,7 @@ class Filters:
 
     def layout(self) -> Opaque:
         """Return the layout; blobs are never kept in it."""
-        L = processor().vector_bytes // 4
+        L = lane_count()
         floats = (self.m + self.r - 1) ** 2 * -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L
         return Opaque(ENGINE, self, 4 * floats, derived=True)
 

@@ -9,12 +9,12 @@ import functools
 import math
 from dataclasses import dataclass
 
+from tazza.engines.jit.loop import lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.writer import GAP
-from tazza.runtime.native_code import processor
 
-ROWS = {64: (14, 12, 10, 8), 32: (6,), 16: (6,)}
-"""Bytes of a vector -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
+ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
+"""L -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
 L2_BYTES = 1 << 20
 """The cache of a core: what a thread uses again and again should fit in."""
 TRANSFORM_CYCLES = {(2, 3): (170, 130), (4, 3): (700, 400), (2, 5): (700, 250), (4, 5): (1200, 900)}
@@ -26,11 +26,6 @@ MEMORY_BYTES, CACHE_BYTES = 5.0, 8.0
 ITEM_CYCLES = 3000
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Register tiles in a block that are tried."""
-
-
-def lane_count() -> int:
-    """Return L, the float32 of a vector."""
-    return processor().vector_bytes // 4
 
 
 @dataclass(frozen=True)
@@ -165,7 +160,7 @@ def best_tiling(problem: Problem, threads: int, *, modest: bool = True) -> Tilin
         Tiling(problem, algorithm(m, r), rows, block_rows, slices, threads)
         for m, r in FORMS
         if r == problem.r
-        for rows in ROWS[processor().vector_bytes]
+        for rows in ROWS[lane_count()]
         for block_rows in BLOCK_ROWS
         for slices in {1, threads}
     ]

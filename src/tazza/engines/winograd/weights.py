@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.loop import compiled
+from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
-from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem, lane_count
+from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
 from tazza.engines.winograd.weights_code import WORDS, WeightsCode
 from tazza.engines.winograd.writer import GAP
 from tazza.runtime.native_code import source_digest
