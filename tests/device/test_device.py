@@ -92,7 +92,6 @@ def test_the_states_of_an_event() -> None:
     with pytest.raises(ValueError, match="broken"):
         event.wait()
     event.reset()
-    event.schedule()
     CPUContext().record(event)
     assert event.wait()
 

@@ -1,17 +1,21 @@
 """Where work runs: devices, contexts, events, device options and random generators."""
 
-from tazza.device.context import CONTEXTS, Context, CPUContext, Stream, current_context
-from tazza.device.event import Event, EventState
+from tazza.device.context import CONTEXTS, Context, CPUContext, current_context
+from tazza.device.event import DeviceEvent, Event, EventState
 from tazza.device.generator import Generator
 from tazza.device.guard import DeviceGuard, current_place
 from tazza.device.initializer import Device, DeviceProperties, Devices, device_of, initialize_devices
 from tazza.device.option import device_option, device_scope, merge, place_of, scoped_device
+from tazza.device.stream import STREAMS, CPUStream, Stream, StreamPool, current_stream, stream_pool, streaming
 
 __all__ = [
     "CONTEXTS",
+    "STREAMS",
     "CPUContext",
+    "CPUStream",
     "Context",
     "Device",
+    "DeviceEvent",
     "DeviceGuard",
     "DeviceProperties",
     "Devices",
@@ -19,8 +23,10 @@ __all__ = [
     "EventState",
     "Generator",
     "Stream",
+    "StreamPool",
     "current_context",
     "current_place",
+    "current_stream",
     "device_of",
     "device_option",
     "device_scope",
@@ -28,4 +34,6 @@ __all__ = [
     "merge",
     "place_of",
     "scoped_device",
+    "stream_pool",
+    "streaming",
 ]

@@ -1,8 +1,8 @@
 """Contexts: what kernels need on one device in one thread.
 
-A `Context` belongs to a thread and a Place. It holds resources that are made on first use and closed with it: library
-handles (`resource`), scratch memory (`scratch`), a stream where the device has them. Kernels get it in `prepare` and
-touch no global.
+A `Context` belongs to a thread, a Place, a stream where there is one, and a number of threads. It holds resources that
+are made on first use and closed with it: library handles (`resource`), scratch memory (`scratch`). Kernels get it in
+`prepare` and touch no global.
 
 State: `_resources` and `_scratch` are used by the owning thread only. The registry `CONTEXTS` maps a kind of Place to
     the class.
@@ -12,34 +12,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tazza.device.event import Event
 from tazza.device.initializer import device_of
+from tazza.device.stream import Stream, current_stream
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.blas import set_blas_threads
 from tazza.runtime.flags import kernel_flags
-from tazza.runtime.threads import thread_count
+from tazza.runtime.threads import thread_count, threads_allowed
 from tazza.tensor import Allocation, CPUPlace, Place, allocator_of
 
 R = TypeVar("R")
-
-
-class Stream(Protocol):
-    """An in-order queue of work on a device; a CPU context runs at once and has none."""
-
-    def synchronize(self) -> None:
-        """Block until all work that was queued has ended."""
-        ...
-
-    def record(self, event: Event) -> None:
-        """Finish `event` when the work that is queued now has ended."""
-        ...
-
-    def wait_for(self, event: Event) -> None:
-        """Let what is queued from now on start after `event`."""
-        ...
 
 
 class Context:
@@ -50,11 +35,10 @@ class Context:
     True
     """
 
-    stream: Stream | None = None
-
-    def __init__(self, place: Place) -> None:
-        """Create a context on `place`; nothing is allocated yet."""
+    def __init__(self, place: Place, stream: Stream | None = None) -> None:
+        """Create a context on `place`, for work on `stream`; nothing is allocated yet."""
         self.place = place
+        self.stream = stream
         self._resources: dict[str, tuple[Any, Callable[[Any], None] | None]] = {}
         self._scratch: Allocation | None = None
 
@@ -80,6 +64,7 @@ class Context:
         if self.stream is not None:
             self.stream.record(event)
         else:
+            event.schedule()
             event.finish()
 
     def wait_for(self, event: Event) -> None:
@@ -103,33 +88,37 @@ class Context:
         self._scratch = None
 
 
-CONTEXTS: Registry[str, Callable[[Place], Context]] = Registry("device")
+CONTEXTS: Registry[str, Callable[[Place, Stream | None], Context]] = Registry("device")
 
 
 class CPUContext(Context):
-    """The context of the host: work runs in the calling thread, at once."""
+    """The context of the host: work runs in the calling thread, at once, or on another one where there is a stream."""
 
-    def __init__(self, place: Place | None = None) -> None:
+    def __init__(self, place: Place | None = None, stream: Stream | None = None) -> None:
         """Create a context on the CPU; the BLAS is told the process's number of threads."""
-        super().__init__(CPUPlace() if place is None else place)
+        super().__init__(CPUPlace() if place is None else place, stream)
         set_blas_threads(thread_count())
 
 
 CONTEXTS.register("cpu", CPUContext, help="the host's processor")
 
-_threads = threading.local()
+
+class _Kept(threading.local):
+    def __init__(self) -> None:
+        self.contexts: dict[tuple[Place, Stream | None, int], Context] = {}
+
+
+_kept = _Kept()
 
 
 def current_context(place: Place) -> Context:
-    """Return this thread's context on `place`, made on first use.
+    """Return this thread's context on `place`, for its current stream and number of threads; made on first use.
 
     Raises:
         UnavailableError: there is no such device, and why, or tazza has no context for its kind.
     """
-    contexts: dict[Place, Context] | None = getattr(_threads, "contexts", None)
-    if contexts is None:
-        contexts = _threads.contexts = {}
-    found = contexts.get(place)
+    key = place, current_stream(place), threads_allowed()
+    found = _kept.contexts.get(key)
     if found is None:
         create = CONTEXTS.get(place.kind)
         if create is None:
@@ -137,5 +126,5 @@ def current_context(place: Place) -> Context:
             raise UnavailableError(
                 f"no device {place} here that tazza runs on: {properties}", hint=f"devices: {', '.join(CONTEXTS)}"
             )
-        found = contexts[place] = create(place)
+        found = _kept.contexts[key] = create(place, key[1])
     return found

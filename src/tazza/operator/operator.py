@@ -250,12 +250,20 @@ class Operator(Observable):
                 self.stop_all()
 
     def run_async(self, context: Context | None = None) -> Event:
-        """Run once and return the event of this run, which holds the error if any; on the CPU it is final on return."""
+        """Run once and return the event of this run, which holds the error if any.
+
+        It is final on return where the context has no stream.
+
+        Raises:
+            TazzaError: the run of before has not ended.
+        """
         context = current_context(self.place) if context is None else context
         self.event.reset()
-        self.event.schedule()
         try:
-            self.run(context)
+            if context.stream is None:
+                self.run(context)
+            else:
+                context.stream.enqueue(self.run)
         except BaseException as error:
             self.event.finish(error)
             if not isinstance(error, Exception):

@@ -2,13 +2,16 @@
 
 It is the flag `num_threads` if that is above 0, else the first number of `OMP_NUM_THREADS`, else the CPUs that the
 process may use: those of its affinity mask, no more than the quota of its control group (Linux, versions 1 and 2)
-allows. In a child that lost the threads of its parent in a fork it is 1 (see fork.py).
+allows. In a child that lost the threads of its parent in a fork it is 1 (see fork.py). A thread that shares the
+processor with others of the process, as workers of a net do, may have a lower one (`at_most_threads`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -33,7 +36,36 @@ def thread_count() -> int:
     if PROCESS.lost:
         return 1
     chosen = NUM_THREADS.value
-    return chosen if chosen > 0 else _environment_count()
+    count = chosen if chosen > 0 else _environment_count()
+    return min(count, most) if (most := _current.most) else count
+
+
+class _Current(threading.local):
+    def __init__(self) -> None:
+        self.most = 0
+
+
+_current = _Current()
+
+
+def threads_allowed() -> int:
+    """Return the bound that `at_most_threads` sets in this thread, 0 outside of it."""
+    return _current.most
+
+
+@contextmanager
+def at_most_threads(count: int) -> Generator[None]:
+    """Let `thread_count` be at most `count` (1 or more; 0 sets no bound) in this thread until the block ends.
+
+    >>> with at_most_threads(1):
+    ...     thread_count()
+    1
+    """
+    former, _current.most = _current.most, count
+    try:
+        yield
+    finally:
+        _current.most = former
 
 
 @cache

@@ -1,0 +1,305 @@
+"""Streams: in-order queues of work on a device, and the pools that they come from.
+
+    stream = stream_pool(CPUPlace()).take(); stream.enqueue(work); stream.record(event); other.wait_for(event)
+
+Each device has a pool of `POOL_SIZE` streams of each of two priorities, made when they are first taken, once, and
+handed out in turn; and a default stream. A thread has a current stream for each place (`streaming`), at first the
+default one of a device, and none on the CPU, where work that names no stream runs at once in the calling thread.
+
+CPU streams have no thread of their own: what is queued is done by threads that all streams share, one piece of a stream
+at a time, and a stream that waits for an event holds no thread. A piece of work that fails makes the stream *failed*:
+what follows is skipped, events that are recorded later fail with the same error, as do streams that wait for them,
+until `synchronize` raises the error and so ends the failure.
+
+State: a CPU stream's queue and flags change under its lock; a pool's list of streams under the pool's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tazza.device.event import Event
+from tazza.errors import UnavailableError
+from tazza.registry import Registry
+from tazza.runtime.threads import allowed_cpus
+from tazza.runtime.workers import WorkerPool
+from tazza.tensor import Place
+
+if TYPE_CHECKING:
+    from tazza.device.context import Context
+
+POOL_SIZE = 32
+"""Streams of each priority that a device has."""
+PRIORITIES = ("normal", "high")
+CPU_THREADS = 8
+"""Threads that work for CPU streams, at the least: some of that work waits rather than computes."""
+
+Work = Callable[["Context"], object]
+
+
+class Stream(ABC):
+    """An in-order queue of work at `place`; thread-safe. `number` tells streams of one place and priority apart."""
+
+    def __init__(self, place: Place, number: int, priority: str = "normal") -> None:
+        """Made by pools; see `stream_pool`."""
+        self.place = place
+        self.number = number
+        self.priority = priority
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    @property
+    def name(self) -> str:
+        """What tells it apart, such as `cuda:0 high 3`."""
+        return f"{self.place} {self.priority} {self.number}"
+
+    def enqueue(self, work: Work) -> None:
+        """Let what `work(context)` does run after what was queued before.
+
+        A device's stream calls it at once, with a context of the calling thread that queues on this stream; a CPU
+        stream calls it later, on another thread.
+        """
+        from tazza.device.context import current_context
+
+        with streaming(self):
+            work(current_context(self.place))
+
+    @abstractmethod
+    def submit(self, function: Callable[[], object]) -> None:
+        """Call `function()` on some thread of the host after what was queued before."""
+
+    @abstractmethod
+    def record(self, event: Event) -> None:
+        """Schedule `event`, which ends when the work that is queued now has ended.
+
+        Raises:
+            TazzaError: the event is not in the state `initialized`.
+        """
+
+    @abstractmethod
+    def wait_for(self, event: Event) -> None:
+        """Let what is queued from now on start after `event`; blocks nobody."""
+
+    @abstractmethod
+    def query(self) -> bool:
+        """Whether all work that was queued has ended."""
+
+    def synchronize(self) -> None:
+        """Block until all work that was queued has ended; raises what failed, which the stream then forgets."""
+        event = Event()
+        self.record(event)
+        try:
+            event.wait()
+        finally:
+            self.recover()
+
+    @abstractmethod
+    def recover(self) -> None:
+        """Forget a failure."""
+
+
+class CPUStream(Stream):
+    """A queue that threads of the process work off.
+
+    >>> from tazza.tensor import CPUPlace
+    >>> stream = CPUStream(CPUPlace(), 0)
+    >>> stream.enqueue(lambda context: print(context.place)); stream.synchronize()
+    cpu
+    """
+
+    def __init__(self, place: Place, number: int, priority: str = "normal", *, pool: WorkerPool | None = None) -> None:
+        """Create an empty queue; `pool` are the threads that work for it, shared by all streams by default."""
+        super().__init__(place, number, priority)
+        self._pool = _cpu_threads() if pool is None else pool
+        self._lock = threading.Lock()
+        self._queue: deque[Callable[[], Event | None]] = deque()
+        self._busy = False  # a thread works for it, will do so soon, or an event that it waits for will see to that
+        self._error: BaseException | None = None
+
+    def enqueue(self, work: Work) -> None:
+        """Let `work(context)` run on another thread after what was queued before."""
+        from tazza.device.context import current_context
+
+        self.submit(lambda: work(current_context(self.place)))
+
+    def submit(self, function: Callable[[], object]) -> None:
+        """Call `function()` on another thread after what was queued before, unless that failed."""
+
+        def run() -> None:
+            if self._error is None:
+                function()
+
+        self._put(run)
+
+    def record(self, event: Event) -> None:
+        """Schedule `event`, which ends when the work that is queued now has ended, or fails if that failed."""
+        event.schedule()
+
+        def finish() -> None:
+            event.finish(self._error)
+
+        self._put(finish)
+
+    def wait_for(self, event: Event) -> None:
+        """Let what is queued from now on start after `event`, which may not be scheduled yet; fails where it fails."""
+
+        def wait() -> Event:
+            return event
+
+        self._put(wait)
+
+    def query(self) -> bool:
+        """Whether the queue is empty and nobody works for it."""
+        return not self._busy
+
+    def recover(self) -> None:
+        """Forget a failure."""
+        self._error = None
+
+    def _put(self, item: Callable[[], Event | None]) -> None:
+        with self._lock:
+            self._queue.append(item)
+            idle = not self._busy
+            self._busy = True
+        if idle:
+            self._pool.submit(self._drain)
+
+    def _drain(self) -> None:
+        """Work the queue off, up to an event that has not ended; that then starts another thread."""
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._busy = False
+                    return
+                item = self._queue.popleft()
+            try:
+                awaited = item()
+            except BaseException as error:
+                awaited = None
+                self._fail(error)
+            if awaited is None:
+                continue
+            if not awaited.query():
+                awaited.on_done(self._resume)
+                return
+            self._fail(awaited.error)
+
+    def _resume(self, event: Event) -> None:
+        self._fail(event.error)
+        self._pool.submit(self._drain)
+
+    def _fail(self, error: BaseException | None) -> None:
+        if self._error is None:
+            self._error = error
+
+
+@cache
+def _cpu_threads() -> WorkerPool:
+    return WorkerPool(max(CPU_THREADS, allowed_cpus()), "tazza-stream")
+
+
+STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry("kind of place with streams")
+"""Makes a stream of a kind of place: `(place, number, priority)`."""
+STREAMS.register("cpu", CPUStream, help="queues that threads work off")
+
+
+class StreamPool:
+    """The streams of one place."""
+
+    def __init__(self, place: Place) -> None:
+        """Make no stream yet.
+
+        Raises:
+            UnavailableError: places of this kind have no streams.
+        """
+        create = STREAMS.get(place.kind)
+        if create is None:
+            raise UnavailableError(f"{place} has no streams", hint=f"places that have: {', '.join(STREAMS)}")
+        self.place = place
+        self._create = create
+        self._lock = threading.Lock()
+        self._turns = {priority: itertools.cycle(range(1, POOL_SIZE + 1)) for priority in PRIORITIES}
+        self._made: dict[tuple[str, int], Stream] = {}
+
+    @property
+    def default(self) -> Stream:
+        """The stream of work that asks for none in particular."""
+        with self._lock:
+            return self._stream("normal", 0)
+
+    def take(self, priority: str = "normal") -> Stream:
+        """Return the next stream in turn; after `POOL_SIZE` calls the first one comes again.
+
+        Raises:
+            UnavailableError: no such priority.
+        """
+        if priority not in self._turns:
+            raise UnavailableError(f"no streams of priority {priority!r}", hint=f"there are {', '.join(PRIORITIES)}")
+        with self._lock:
+            return self._stream(priority, next(self._turns[priority]))
+
+    def __len__(self) -> int:
+        """Return the number of streams that were made."""
+        return len(self._made)
+
+    def _stream(self, priority: str, number: int) -> Stream:
+        if (priority, number) not in self._made:
+            self._made[priority, number] = self._create(self.place, number, priority)
+        return self._made[priority, number]
+
+
+_pools_lock = threading.Lock()
+_pools: dict[Place, StreamPool] = {}
+
+
+def stream_pool(place: Place) -> StreamPool:
+    """Return the streams of a place.
+
+    Raises:
+        UnavailableError: it has none.
+    """
+    with _pools_lock:
+        if place not in _pools:
+            _pools[place] = StreamPool(place)
+        return _pools[place]
+
+
+class _Current(threading.local):
+    def __init__(self) -> None:
+        self.streams: dict[Place, Stream] = {}
+
+
+_current = _Current()
+
+
+def current_stream(place: Place) -> Stream | None:
+    """Return this thread's stream at a place: that of the innermost `streaming`, else the default one.
+
+    None on the CPU outside of `streaming`: work then runs at once, in the calling thread.
+    """
+    found = _current.streams.get(place)
+    if found is None and not place.is_host and place.kind in STREAMS:
+        return stream_pool(place).default
+    return found
+
+
+@contextmanager
+def streaming(stream: Stream) -> Generator[Stream]:
+    """Make `stream` the thread's current one at its place, and put the former back on exit, on errors too."""
+    former = _current.streams.get(stream.place)
+    _current.streams[stream.place] = stream
+    try:
+        yield stream
+    finally:
+        if former is None:
+            del _current.streams[stream.place]
+        else:
+            _current.streams[stream.place] = former

@@ -1,0 +1,126 @@
+"""Pools of threads that take work from one queue.
+
+    pool = WorkerPool(2, "tazza-worker"); pool.submit(work); pool.close()
+
+A thread is started when work comes and nobody is idle, up to the size of the pool, and ends when it had nothing to do
+for `IDLE_S`. All of them are daemons: work that nobody waited for does not keep a process alive.
+
+State: `_idle` and `_threads` change under `_lock`. `_idle` is the number of threads that are free, less that of work
+which no thread has taken; below 0 where there is more work than threads. In a forked child every pool is empty, since
+its threads did not come along.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from tazza.errors import NetError
+from tazza.runtime.closing import Closing
+from tazza.runtime.fork import in_forked_child
+from tazza.runtime.log import logger
+
+IDLE_S = 20.0
+"""How long a thread without work stays."""
+
+Work = Callable[[], object]
+
+_living: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+
+
+class WorkerPool(Closing):
+    """Up to `size` threads.
+
+    >>> done = threading.Event()
+    >>> with WorkerPool(1, "doctest") as pool:
+    ...     pool.submit(done.set)
+    ...     done.wait(5)
+    True
+    """
+
+    def __init__(self, size: int, name: str) -> None:
+        """Start no thread yet; `name` and a number is what each will be called."""
+        self.size = size
+        self.name = name
+        self._numbers = itertools.count()
+        self._restart()
+        _living.add(self)
+
+    def _restart(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self._threads)} of {self.size} threads)"
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that live now."""
+        return len(self._threads)
+
+    def submit(self, work: Work) -> None:
+        """Let a thread do `work`, after what was submitted before where all are busy.
+
+        Raises:
+            NetError: the pool is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise NetError(f"the threads {self.name!r} are closed")
+            if self._idle <= 0 and len(self._threads) < self.size:
+                self._start()
+                self._idle += 1
+            self._idle -= 1
+            self._queue.put(work)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._serve, name=f"{self.name}-{next(self._numbers)}", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _serve(self) -> None:
+        while (work := self._next()) is not None:
+            try:
+                work()
+            except BaseException:  # whoever submits handles errors; a thread outlives them
+                logger.exception("work on %s failed", threading.current_thread().name)
+            del work  # what it refers to is not kept while this thread waits
+            with self._lock:
+                self._idle += 1
+        with self._lock:
+            self._threads.discard(threading.current_thread())
+
+    def _next(self) -> Work | None:
+        while True:
+            try:
+                return self._queue.get(timeout=IDLE_S)
+            except Empty:
+                with self._lock:
+                    if self._idle > 0:  # no work that was submitted counts on this thread
+                        self._idle -= 1
+                        return None
+
+    def close(self) -> None:
+        """Do what was submitted, then end all threads; waits for them, but for the calling one."""
+        with self._lock:
+            self._closed = True
+            threads = list(self._threads)
+            for _ in threads:
+                self._queue.put(None)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+
+def _forget_threads() -> None:
+    for pool in _living:
+        pool._restart()  # pyright: ignore[reportPrivateUsage] -- the class's own, in a place where no method runs
+
+
+in_forked_child(_forget_threads)
