@@ -75,6 +75,14 @@ class NetError(TazzaError, ValueError):
     """A net that is not well formed: duplicate name, missing producer, cycle, unknown type."""
 
 
+class RunCancelledError(TazzaError):
+    """A run of a net was cancelled; blobs are valid, parameters may be partly updated."""
+
+
+class DeadlineError(TazzaError, TimeoutError):
+    """A run of a net did not end in the time that it was given; it was stopped, as if cancelled."""
+
+
 class KernelError(TazzaError):
     """A kernel failed in a way that it should not: its cause is chained."""
 

@@ -132,11 +132,10 @@ class Registry(Generic[K, V]):
 
     def keys(self) -> list[K]:
         """Return all keys in printing order: registered, loadable and of the fallback."""
-        names = set(self._entries)
-        if self._known is not None:
-            names |= self._known()
+        known = frozenset[K]() if self._known is None else self._known()  # which may register some
+        names = known | set(self._entries)
         if self.fallback is not None:
-            names |= set(self.fallback.keys())
+            names |= frozenset(self.fallback.keys())
         return sorted(names, key=str)
 
     def __iter__(self) -> Iterator[K]:

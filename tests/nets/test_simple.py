@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 
-from tazza.device import EventState
 from tazza.errors import BlobTypeError, DuplicateError, NetError, NotFoundError, ShapeError, TazzaError
 from tazza.operator import Observer, definition_hooks, operator_def
 from tazza.proto import NetDef, OperatorDef
@@ -182,14 +181,15 @@ def test_observers_see_nets_and_operators(ws: Workspace, caplog: pytest.LogCaptu
     assert net.detach(observer) is None
 
 
-def test_run_async_gives_an_event(ws: Workspace) -> None:
+def test_run_async_gives_a_future(ws: Workspace) -> None:
     net = ws.create_net(relu_net("n", ("x", "y")))
     assert net.run_async().wait(1.0)
     ws.feed("x", "text")
-    event = net.run_async()
-    assert event.state is EventState.FAILED
+    run = net.run_async()
+    assert run.done()
+    assert isinstance(run.error, BlobTypeError)
     with pytest.raises(BlobTypeError):
-        event.wait()
+        run.wait()
     event = net.operators[0].run_async()
     assert isinstance(event.error, TazzaError)
 

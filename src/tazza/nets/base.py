@@ -14,18 +14,22 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from tazza.device import Event, merge
-from tazza.errors import NetError, TazzaError
+from tazza.device import merge
+from tazza.errors import InitError, NetError, TazzaError
 from tazza.graph.verify import check_net
 from tazza.nets.explanation import Explanation, operator_row
+from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
-from tazza.runtime.flags import FLAG_SOURCES
+from tazza.runtime.flags import FLAG_SOURCES, flag
 from tazza.runtime.log import logger
 
 DEFAULT_TYPE = "simple"
 """The type of a net that names none."""
+OVERRIDES = flag(
+    "caffe2_override_executor", "", "net types that others replace, in pairs: dag,simple runs every dag net as simple"
+)
 
 
 class NetBase(Observable):
@@ -90,20 +94,25 @@ class NetBase(Observable):
             self._reported.add(key)
             logger.warning("net %r: %s", self.name, message)
 
-    def run(self) -> None:
+    def run(self, *, timeout_s: float | None = None) -> None:
         """Run every operator once and return when all have ended.
+
+        Args:
+            timeout_s: how long it may take; a run that takes longer ends at the next operator.
 
         Raises:
             TazzaError: the first error; every blob stays valid, parameters may be partly updated.
+            DeadlineError: it took longer than `timeout_s`.
             NetError: the net is running already, or closed.
         """
-        self.run_exclusively(self._observed)
+        run = None if timeout_s is None else Run(self.name, timeout_s)
+        self.run_exclusively(lambda: self._observed(run))
 
-    def _observed(self) -> None:
+    def _observed(self, run: Run | None) -> None:
         try:
             if self._observers:
                 self.start_all()
-            self._run()
+            self._run(run)
         finally:
             if self._observers:
                 self.stop_all()
@@ -114,31 +123,53 @@ class NetBase(Observable):
         Raises:
             NetError: the net is running already, or closed.
         """
+        self.acquire()
+        try:
+            work()
+        finally:
+            self.release()
+
+    def acquire(self) -> None:
+        """Begin the one run of this net; `release` ends it, in any thread.
+
+        Raises:
+            NetError: the net is running already, or closed.
+        """
         if self._closed:
             raise NetError(f"net {self.name!r} is closed", hint="create it again")
         if not self._running.acquire(blocking=False):
             raise NetError(
                 f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
             )
-        try:
-            work()
-        finally:
-            self._running.release()
 
-    def _run(self) -> None:
+    def release(self) -> None:
+        """End the run."""
+        self._running.release()
+
+    def _run(self, run: Run | None) -> None:
+        """Run all operators; `run` is there when it may be cancelled or has a deadline."""
         raise NotImplementedError
 
-    def run_async(self) -> Event:
-        """Run once and return the event of this run; types without own threads have ended on return."""
-        event = Event()
-        event.schedule()
+    def run_async(self, *, timeout_s: float | None = None) -> Run:
+        """Start a run and return it; types without own threads have ended on return.
+
+        Raises:
+            NetError: the net is running already, or closed; other errors are the run's.
+        """
+        run = Run(self.name, timeout_s)
+        run.set_running_or_notify_cancel()
+        self.acquire()
+        error: BaseException | None = None
         try:
-            self.run()
-        except Exception as error:
-            event.finish(error)
-        else:
-            event.finish()
-        return event
+            self._observed(run)
+        except BaseException as found:
+            error = found
+        finally:
+            self.release()
+        run.end(error)
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        return run
 
     def explain(self, *, times: bool = False) -> Explanation:
         """Return what runs: a row for each step, with the engine and why others were passed over; complete after a run.
@@ -173,26 +204,29 @@ def with_device_of(net: NetDef, definition: OperatorDef) -> OperatorDef:
 
 
 def _load_type(name: str) -> None:
-    """Import the module that is called like the type."""
+    """Import the module that is called like the type; else all, since a module may bring several types."""
     if name in _modules():
+        importlib.import_module(f"tazza.nets.{name}")
+    else:
+        _load_types(name)
+
+
+def _load_types(_: str) -> None:
+    for name in sorted(_modules()):
         importlib.import_module(f"tazza.nets.{name}")
 
 
 @cache
 def _modules() -> frozenset[str]:
-    return frozenset(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)])) - {
-        "base",
-        "explanation",
-    }
+    return frozenset(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]))
 
 
-NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_modules)
+def _known_types() -> frozenset[str]:
+    _load_types("")
+    return frozenset()  # all of them are registered now
 
 
-def _load_types(_: str) -> None:
-    """Import every net type, for the flags that they declare."""
-    for name in _modules():
-        importlib.import_module(f"tazza.nets.{name}")
+NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_known_types)
 
 
 FLAG_SOURCES.register("nets", _load_types, help="flags that net types declare")
@@ -217,10 +251,25 @@ def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False
         NetError: an unknown type.
     """
     name = definition.type if definition.type else DEFAULT_TYPE
+    name = overrides().get(name, name)
     found = NETS.get(name)
     if found is None:
         raise NetError(f"net {definition.name!r} has the unknown type {name!r}", hint=NETS.near(name))
     return found(definition, workspace, strict=strict)
+
+
+def overrides() -> dict[str, str]:
+    """Return what the flag `caffe2_override_executor` says: net type -> the type that runs instead.
+
+    Raises:
+        InitError: the flag is not a list of pairs.
+    """
+    names = [name.strip() for name in OVERRIDES.value.split(",")] if OVERRIDES.value else []
+    if len(names) % 2:
+        raise InitError(
+            f"flag {OVERRIDES.name} takes pairs of net types, got {OVERRIDES.value!r}", hint="dag,simple,rnn,dag"
+        )
+    return dict(zip(names[::2], names[1::2], strict=True))
 
 
 def progress_note(error: TazzaError, net: NetBase, done: int) -> None:

@@ -16,6 +16,7 @@ from tazza.errors import TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.pair import paired
+from tazza.nets.run import Run
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
 
@@ -52,11 +53,13 @@ class SimpleNet(NetBase):
             self._fused[position] = self._operator(position, definition, strict=False)
         return self._fused[position]
 
-    def _run(self) -> None:
+    def _run(self, run: Run | None) -> None:
         done = 0
         try:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
                 for operator, count in self._steps() if self._pairs else [(one, 1) for one in self.operators]:
+                    if run is not None:
+                        run.check()
                     operator.run(current_context(operator.place))
                     done += count
         except TazzaError as error:

@@ -155,7 +155,16 @@ def accepts_strided(letter: str, spec: Spec) -> bool:
 
 
 Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch | LaidOut | Unsupported]"
-HostFactory: TypeAlias = "Callable[[Operator], tuple[Call, Callable[[], None] | None]]"
+HostFactory: TypeAlias = "Callable[[Operator], HostCall]"
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread."""
+
+    call: Call
+    close: Callable[[], None] | None = None
+    cancel: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,21 +320,27 @@ def launcher(
 def host_kernel(
     schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a function, or a class made with the operator, with `run(...)` and maybe `close()`, on blobs."""
+    """Register a function, or a class made with the operator, on blobs.
+
+    A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
+    calls that when the net is to end.
+    """
 
     def decorate(target: F) -> F:
         runner = cast("Callable[..., Any]", getattr(target, "run", target))
         parameters = _parameters(schema, runner, ("op", "operator", "workspace", "random"))
 
-        def make(operator: Operator) -> tuple[Call, Callable[[], None] | None]:
+        def make(operator: Operator) -> HostCall:
             values = {"op": operator.op, "operator": operator, "workspace": operator.workspace, **operator.blobs}
             if "random" in parameters:
                 values["random"] = operator.generator()
             arguments = [values[name] for name in parameters]
             if not inspect.isclass(target):
-                return partial(target, *arguments), None
+                return HostCall(partial(target, *arguments))
             state = cast("Callable[[Operator], Any]", target)(operator)
-            return partial(state.run, *arguments), getattr(state, "close", None)
+            return HostCall(
+                partial(state.run, *arguments), getattr(state, "close", None), getattr(state, "cancel", None)
+            )
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

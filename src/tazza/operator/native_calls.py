@@ -57,6 +57,15 @@ def as_one(calls: Sequence[Call]) -> Call:
     return found[0] if len(found) == 1 else Chain(tuple(found))
 
 
+def threads_of(call: Call) -> int:
+    """Return how many threads a call runs on: what its native parts were made for, 1 where it does not say."""
+    if isinstance(call, Chain):
+        return max(map(threads_of, call.calls), default=1)
+    if isinstance(call, NativeCalls):
+        return max(1, *(row.threads for row in call.segment.rows))
+    return max(1, getattr(call, "threads", 1))
+
+
 def _joined(rows: Sequence[tuple[K, NativeCall]]) -> tuple[tuple[K, ...], Call]:
     keys = tuple(key for key, _ in rows)
     return keys, NativeCalls(Segment([call for _, call in rows]), keys)

@@ -31,13 +31,14 @@ from tazza.errors import (
 )
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import Array, Call, Kernel, Operands, value_key
-from tazza.operator.native_calls import as_one
+from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, value_key
+from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import bind_reorder, refreshing, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
+from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Allocation, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
@@ -137,8 +138,9 @@ class Operator(Observable):
         self._generator: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
         self._bindings: dict[Context, _Binding] = {}
-        self._host: Call | None = None
-        self._close_host: Callable[[], None] | None = None
+        self.width = 0
+        """Threads that it ran on last, 0 for a host kernel: that may wait rather than compute."""
+        self._host: HostCall | None = None
         self._states: dict[str, Any] = {}
         try:
             self._create(strict)
@@ -195,13 +197,13 @@ class Operator(Observable):
         self.state(first)
         if first.host is not None and self._host is None:
             self._remember(passed)
-            self._host, self._close_host = first.host(self)
+            self._host = first.host(self)
 
     def close(self) -> None:
         """End host state and forget launches and bindings; `open` makes them anew."""
-        if self._close_host is not None:
-            self._close_host()
-        self._host = self._close_host = None
+        if self._host is not None and self._host.close is not None:
+            self._host.close()
+        self._host = None
         self._bindings.clear()
         self._launches.clear()
         self._states.clear()
@@ -217,6 +219,16 @@ class Operator(Observable):
             self._states[kernel.engine] = kernel.open(self)
         return self._states[kernel.engine]
 
+    @property
+    def is_host(self) -> bool:
+        """Whether its kernel works on blobs and the workspace."""
+        return self._host is not None
+
+    def cancel(self) -> None:
+        """Ask a host kernel that waits for something to give up, where it can; called by another thread."""
+        if self._host is not None and self._host.cancel is not None:
+            self._host.cancel()
+
     def generator(self) -> Generator:
         """Return this operator's random generator, seeded by its device option on first use."""
         if self._generator is None:
@@ -226,8 +238,12 @@ class Operator(Observable):
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def run(self, context: Context | None = None) -> None:
-        """Run once, in the calling thread; `context` is this thread's on the operator's place by default.
+    def run(self, context: Context | None = None, budget: ThreadBudget | None = None) -> None:
+        """Run once, in the calling thread.
+
+        Args:
+            context: this thread's on the operator's place by default.
+            budget: where to take the threads from that it runs on, when it shares them with others.
 
         Raises:
             TazzaError: with the operator, its blobs and where it was made. What a host kernel raises otherwise (an
@@ -236,7 +252,11 @@ class Operator(Observable):
         if self._observers:
             self.start_all()
         try:
-            self.ready(context)()
+            call = self.ready(context)
+            if budget is None:
+                call()
+            else:
+                self._call_within(budget, call)
         except TazzaError as error:
             raise self._located(error) from error.__cause__
         except Exception as error:
@@ -248,6 +268,14 @@ class Operator(Observable):
             self.wrote()
             if self._observers:
                 self.stop_all()
+
+    def _call_within(self, budget: ThreadBudget, call: Call) -> None:
+        count = min(self.width, budget.total)
+        budget.take(count)
+        try:
+            call()
+        finally:
+            budget.give(count)
 
     def run_async(self, context: Context | None = None) -> Event:
         """Run once and return the event of this run, which holds the error if any.
@@ -280,7 +308,7 @@ class Operator(Observable):
         """
         if self._host is not None:
             self._check_host_inputs()
-            return self._host
+            return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
         if binding is None or binding.stale():
@@ -330,6 +358,7 @@ class Operator(Observable):
         before = {id(blob): _same_memory(blob.tensor()) for blob, _ in reshaped}
         self._size_outputs(outputs, chosen)
         binding = self._bind(context, chosen, reads, before)
+        self.width = threads_of(binding.call)
         if not reshaped:
             if len(self._bindings) >= KEPT:
                 self._bindings.pop(next(iter(self._bindings)))

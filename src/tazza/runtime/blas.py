@@ -11,6 +11,7 @@ count. That costs time, never a result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -50,14 +51,17 @@ def threads_for(flops: int) -> int:
     return 1 if flops < SHARED_FLOPS else thread_count()
 
 
-def with_blas_threads(count: int, call: Callable[[], Any]) -> Callable[[], None]:
-    """Return `call` so that it runs with that many BLAS threads."""
+@dataclass(frozen=True, slots=True)
+class WithBlasThreads:
+    """A call that runs with `threads` threads of the BLAS."""
 
-    def run() -> None:
-        former = set_blas_threads(count)
+    threads: int
+    call: Callable[[], Any]
+
+    def __call__(self) -> None:
+        """Set the number, call, and put the former number back."""
+        former = set_blas_threads(self.threads)
         try:
-            call()
+            self.call()
         finally:
             set_blas_threads(former)
-
-    return run

@@ -27,7 +27,7 @@ from tazza.engines.gemm.column import Columns, Shape, Step
 from tazza.engines.gemm.memory import SharedBuffer, carve, chain, scratch_bytes
 from tazza.operator import Array, Call, Launch, Operands, Operator, OpView, Spec, Unsupported, contiguous, launcher
 from tazza.ops.conv import CONV_GRADIENTS, CONVS, conv_window, shares_buffer
-from tazza.runtime.blas import threads_for, with_blas_threads
+from tazza.runtime.blas import WithBlasThreads, threads_for
 from tazza.tensor import TensorSpec
 
 
@@ -115,11 +115,11 @@ class ConvLaunch:
         bias = self._bias(operands, memory)
         columns = self.sizes.columns
         if columns is None:
-            return with_blas_threads(self.sizes.merged.threads, chain(self._pointwise(X, W, Y, bias)))
+            return WithBlasThreads(self.sizes.merged.threads, chain(self._pointwise(X, W, Y, bias)))
         work = partial(self._by_columns, columns, (X, W, Y), memory.get("stage"), bias)
         shared = cast("SharedBuffer", operands.state)
         call = shared.call(columns.shape, work) if self.shared else work(memory["columns"])
-        return with_blas_threads(self.sizes.threads, call)
+        return WithBlasThreads(self.sizes.threads, call)
 
     def _bias(self, operands: Operands, memory: dict[str, Array]) -> tuple[Step, Array] | None:
         """Return how b 1^T is made, once for all images, and where it stands: (M, P)."""
@@ -193,7 +193,7 @@ class ConvGradientLaunch:
             dy, db, sums = self.sizes.rows(operands["dY"].array), operands["db"].array, memory["sums"]
             ones = np.ones(self.sizes.P, np.float32)
             steps += [partial(np.matmul, dy, ones, sums), partial(np.add.reduce, sums, 0, None, db)]
-        return with_blas_threads(self.sizes.threads, chain(steps))
+        return WithBlasThreads(self.sizes.threads, chain(steps))
 
     def _pointwise(self, operands: Operands, memory: dict[str, Array]) -> list[Step]:
         sizes = self.sizes.merged

@@ -30,6 +30,7 @@ from tazza.nets.plan.partition import Part
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
 from tazza.nets.plan.search import compile_fastest
+from tazza.nets.run import Run
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import LAYOUTS
@@ -201,16 +202,18 @@ class PlanNet(NetBase, StepHost):
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        self._run_parts(self._current(), frozenset(), None)
+    def _run(self, run: Run | None) -> None:
+        self._run_parts(self._current(), frozenset(), None, run)
 
-    def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None) -> None:
+    def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None, run: Run | None = None) -> None:
         """Run all parts but those whose operators, by position, are done; `times` takes what each took."""
         parts = rewrite.cut.parts
         for number, part in enumerate(parts):
             if done and done.issuperset(_positions(part)):
                 continue
             try:
+                if run is not None:
+                    run.check()
                 if isinstance(part, Region):
                     self._run_region(rewrite, part, times)
                 else:
@@ -221,7 +224,7 @@ class PlanNet(NetBase, StepHost):
                 with self._shared.lock:
                     rewrite.recut(part.keys[found.position])
                 self._take_cut(rewrite)
-                self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times)
+                self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times, run)
                 return
             except TazzaError as error:
                 error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")

@@ -1,0 +1,137 @@
+"""Tasks: the chains of a net's dependency graph, each run by one worker from its first operator to its last.
+
+Constant state: everything but `seconds` and `priority`, which only decide who goes first, never what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tazza.device import STREAMS, Event, Stream, stream_pool
+from tazza.graph.dependency import Access, Dependencies, chains, dependencies
+from tazza.operator import Operator
+from tazza.tensor import Place
+
+SETTLED = 2
+"""Runs after which the time of a task is estimated from all runs rather than the last one."""
+UNKNOWN_S = 1.0
+"""What a task that never ran is thought to take: long enough to be worth a worker of its own."""
+FASTER, SLOWER = 0.5, 0.1
+"""Weight of a run that took less, or more, than the estimate: one that prepares a kernel may take far longer."""
+
+
+class Task:
+    """Operators that run one after the other. `parents` is how many tasks it waits for.
+
+    `asynchronous`: its operators only queue work on `stream`; then `event` is the end of that work in the present run,
+    and `followed` are the parents whose streams it can wait for. `seconds` is how long it took lately, `serial_s` the
+    part of that in which other workers could run (always long where an operator may wait: `blocking`), and `priority`
+    the seconds of the longest way from its start to the end of the net: the critical path.
+    """
+
+    __slots__ = (
+        "asynchronous",
+        "blocking",
+        "children",
+        "event",
+        "followed",
+        "number",
+        "operators",
+        "parents",
+        "place",
+        "positions",
+        "priority",
+        "runs",
+        "seconds",
+        "serial_s",
+        "stream",
+    )
+
+    def __init__(self, number: int, positions: tuple[int, ...], operators: tuple[Operator, ...]) -> None:
+        """Make a task without edges."""
+        self.number = number
+        self.positions = positions
+        self.operators = operators
+        self.place: Place = operators[0].place
+        self.asynchronous = not self.place.is_host and self.place.kind in STREAMS
+        self.parents = 0
+        self.children: tuple[Task, ...] = ()
+        self.blocking = any(operator.is_host for operator in operators)
+        self.runs = 0
+        self.seconds = UNKNOWN_S
+        self.serial_s = UNKNOWN_S
+        self.priority = 0.0
+        self.stream: Stream | None = None
+        self.event = Event()
+        self.followed: tuple[Task, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Task({self.number}: {', '.join(operator.definition.type for operator in self.operators)})"
+
+    def note(self, seconds: float, serial_s: float) -> None:
+        """Take into account that a run took `seconds`, of which `serial_s` left room for other workers."""
+        if self.runs < SETTLED:  # the first ones prepare kernels
+            self.runs += 1
+            self.seconds = seconds
+            self.serial_s = UNKNOWN_S if self.blocking else serial_s
+            return
+        self.seconds += (FASTER if seconds < self.seconds else SLOWER) * (seconds - self.seconds)
+        if not self.blocking:
+            self.serial_s += (FASTER if serial_s < self.serial_s else SLOWER) * (serial_s - self.serial_s)
+
+
+def tasks_of(operators: Sequence[Operator]) -> list[Task]:
+    """Return the tasks of a net with their edges, in the order of their first operators."""
+    found = dependencies(_access(operator) for operator in operators)
+    made: list[Task] = []
+    task_of: dict[int, Task] = {}
+    for chain in chains(found, [operator.place for operator in operators]):
+        task = Task(len(made), chain, tuple(operators[i] for i in chain))
+        made.append(task)
+        task_of.update(dict.fromkeys(chain, task))
+    for task in made:
+        task.children = tuple(task_of[child] for child in found.children[task.positions[-1]])
+        task.parents = len(found.parents[task.positions[0]])
+    _assign_streams(made, found, task_of)
+    set_priorities(made)
+    return made
+
+
+def _assign_streams(tasks: Sequence[Task], found: Dependencies, task_of: dict[int, Task]) -> None:
+    """Let each asynchronous task go on with the stream of a parent that nobody went on with, else take the next one."""
+    taken: set[Task] = set()
+    for task in tasks:
+        if not task.asynchronous:
+            continue
+        parents = (task_of[parent] for parent in found.parents[task.positions[0]])
+        task.followed = tuple(one for one in parents if one.asynchronous and one.place.kind == task.place.kind)
+        heir = next((one for one in task.followed if one not in taken and one.place == task.place), None)
+        if heir is None:
+            task.stream = stream_pool(task.place).take()
+        else:
+            taken.add(heir)
+            task.stream = heir.stream
+
+
+def set_priorities(tasks: Sequence[Task]) -> None:
+    """Give each task the seconds of the longest way from it to the end."""
+    for task in reversed(tasks):  # children stand behind their parents
+        task.priority = task.seconds + max((child.priority for child in task.children), default=0.0)
+
+
+def _access(operator: Operator) -> Access:
+    """Return the blobs that an operator reads and writes.
+
+    What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
+    """
+    declared = operator.schema.inputs_by_letter
+    reads = list(operator.inputs)
+    writes = list(operator.outputs)
+    for letter, blob in zip(operator.op.input_slots, operator.inputs, strict=True):
+        if declared[letter].type_name not in (None, "*"):
+            writes.append(blob)
+    for name in operator.definition.control_input:
+        blob = operator.workspace.get_blob(name)
+        if blob is not None:
+            reads.append(blob)
+    return Access(tuple(map(id, reads)), tuple(map(id, writes)))

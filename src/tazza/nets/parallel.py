@@ -1,0 +1,205 @@
+"""Net types whose operators run side by side: one executor (`nets.executor`), and what each type does differently.
+
+    type               waits for a device          threads                     `run_async` returns
+    dag, prof_dag      after every chain           of its own                  when the run has ended
+    async_dag          when somebody needs it      of its own                  when the run has ended
+    async_scheduling   when somebody needs it      shared by nets of one size  at once
+    async_polling      by asking again and again   shared by nets of one size  at once
+    parallel           when somebody needs it      shared by nets of one size  at once; needs `num_workers`
+
+`prof_dag` also keeps statistics of every operator.
+
+Operators wait for each other where they share a blob and one of them writes it; so every type gives the results of
+`simple`, to the last bit: an operator runs on as many threads as there, and draws its own random numbers. Workers share
+the threads of the process: operators that run on several do so while others wait, small ones run side by side. The
+argument `threads_per_operator` of a NetDef bounds the threads of one operator, for nets with wide graphs; sums may then
+be rounded otherwise than by `simple`.
+
+Constant state: tasks and crew. A run belongs to an `Execution`. The thread that calls `run` is one of the workers.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import ClassVar
+
+from tazza.errors import NetError, TazzaError
+from tazza.nets.base import NetBase, net_type, progress_note
+from tazza.nets.executor.execution import Crew, Execution
+from tazza.nets.executor.policy import Policy
+from tazza.nets.executor.task import set_priorities, tasks_of
+from tazza.nets.run import Run
+from tazza.operator import find_argument
+from tazza.runtime.budget import ThreadBudget
+from tazza.runtime.threads import allowed_cpus, thread_count
+from tazza.runtime.workers import WorkerPool
+from tazza.tensor import CPUPlace, Place
+
+MEASURED_RUNS = 64
+"""After 1, 2, 4 ... and then every so many runs, the critical path is computed anew from the times of the tasks."""
+
+_shared: weakref.WeakValueDictionary[tuple[Place, int], WorkerPool] = weakref.WeakValueDictionary()
+_shared_lock = threading.Lock()
+
+
+def shared_pool(place: Place, size: int) -> WorkerPool:
+    """Return the pool that all nets with `size` workers share for a place."""
+    with _shared_lock:
+        found = _shared.get((place, size))
+        if found is None:
+            found = _shared[place, size] = WorkerPool(size, f"tazza-{place}-{size}")
+        return found
+
+
+class ParallelNet(NetBase):
+    """Runs tasks side by side, by the policy of its class."""
+
+    policy: ClassVar[Policy]
+
+    def _create(self, strict: bool) -> None:
+        super()._create(strict)
+        self._workers = self._worker_count()
+        self._most = self._threads_per_operator()
+        self._tasks = tasks_of(self.operators)
+        self._runs = 0
+        self._budget: tuple[int, ThreadBudget | None] = (0, None)
+        places = {CPUPlace(), *(task.place for task in self._tasks)}
+        own = self.policy.own_pool
+        name = f"tazza-{self.name}"
+        self._pools = {
+            place: WorkerPool(self._workers, f"{name}-{place}") if own else shared_pool(place, self._workers)
+            for place in places
+        }
+
+    def _worker_count(self) -> int:
+        given = self.definition.num_workers
+        if given < 0 or (given == 0 and self.policy.needs_workers):
+            raise NetError(
+                f"net {self.name!r} of type {self.definition.type!r} has num_workers = {given}",
+                hint="num_workers has to be above 0",
+            )
+        return given if given > 0 else thread_count()
+
+    def _threads_per_operator(self) -> int:
+        found = find_argument(self.definition, "threads_per_operator")
+        if found is None:
+            return 0
+        if found.i < 1:
+            raise NetError(
+                f"net {self.name!r} has threads_per_operator = {found.i}", hint="give a number above 0, or leave it out"
+            )
+        return found.i
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def _run(self, run: Run | None) -> None:
+        found: list[BaseException | None] = []
+        self._execution(run, found.append).work_to_the_end()
+        (error,) = found
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error, found  # the traceback would keep them alive in a cycle
+
+    def run_async(self, *, timeout_s: float | None = None) -> Run:
+        """Start a run and return it; it has ended already on return where the type blocks.
+
+        Raises:
+            NetError: the net is running already, or closed.
+        """
+        if self.policy.blocks:
+            return super().run_async(timeout_s=timeout_s)
+        run = Run(self.name, timeout_s)
+        self.acquire()
+        try:
+            if self.observers:
+                self.start_all()
+            execution = self._execution(run, lambda error: self._ended_async(run, error))
+        except BaseException:
+            self.release()
+            raise
+        run.set_running_or_notify_cancel()
+        run.on_cancel(lambda: self._stop(run, execution))
+        run.start_clock(lambda: self._stop(run, execution))
+        self._pools[CPUPlace()].submit(execution.work)
+        return run
+
+    @staticmethod
+    def _stop(run: Run, execution: Execution) -> None:
+        reason = run.why_stop()
+        if reason is not None:
+            execution.stop(reason)
+
+    def _ended_async(self, run: Run, error: BaseException | None) -> None:
+        if self.observers:
+            self.stop_all()
+        self.release()
+        run.end(error)
+
+    def _execution(self, run: Run | None, ended: Callable[[BaseException | None], object]) -> Execution:
+        self._runs += 1
+        if self._runs & (self._runs - 1) == 0 or self._runs % MEASURED_RUNS == 0:
+            set_priorities(self._tasks)
+
+        def finish(error: BaseException | None, done: int) -> None:
+            if isinstance(error, TazzaError):
+                progress_note(error, self, done)
+            ended(error)
+
+        return Execution(self._tasks, self._crew(), self.policy, run, finish)
+
+    def _crew(self) -> Crew:
+        """Return who works in a run that starts now: the number of threads may have changed since the last one."""
+        threads = thread_count()
+        known, budget = self._budget
+        if known != threads:
+            total = max(threads, min(self._workers, allowed_cpus()))
+            shared = self._workers > 1 and (threads > 1 or self._workers > total)
+            budget = ThreadBudget(total) if shared else None
+            self._budget = threads, budget
+        return Crew(self._pools, self._workers, budget, self._most)
+
+    def close(self) -> None:
+        """End the operators, and the threads where they are its own."""
+        super().close()
+        if self.policy.own_pool:
+            for pool in getattr(self, "_pools", {}).values():
+                pool.close()
+
+
+@net_type("dag", help="side by side on threads of its own; waits for devices after every chain")
+class DagNet(ParallelNet):
+    """The oldest parallel type."""
+
+    policy = Policy(waits="chain", own_pool=True, blocks=True)
+
+
+@net_type("async_dag", help="side by side on threads of its own; waits for devices where something needs it")
+class AsyncDagNet(ParallelNet):
+    """Between `dag` and `async_scheduling`."""
+
+    policy = Policy(waits="event", own_pool=True, blocks=True)
+
+
+@net_type("async_scheduling", help="side by side on threads that nets share; events instead of waits between devices")
+class AsyncSchedulingNet(ParallelNet):
+    """The parallel type to take."""
+
+    policy = Policy(waits="event")
+
+
+@net_type("async_polling", help="as async_scheduling, but free workers ask devices again and again")
+class AsyncPollingNet(ParallelNet):
+    """For devices that cannot call back."""
+
+    policy = Policy(waits="poll")
+
+
+@net_type("parallel", help="as async_scheduling, with the number of workers that num_workers has to give")
+class CountedNet(ParallelNet):
+    """Refuses to guess how many workers."""
+
+    policy = Policy(waits="event", needs_workers=True)

@@ -1,0 +1,113 @@
+"""A run of a net as something to hold: wait for it, be called back, cancel it, give it a deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
+
+
+class Run(Future[None]):
+    """One run of a net: a future whose result is None.
+
+    A run that is cancelled, or whose deadline passes, ends at the next operator: what runs is drained first, so that
+    nobody writes to a blob once the future is done. It then holds a `RunCancelledError` or a `DeadlineError`, and not
+    the state `cancelled` of other futures. Thread-safe.
+
+    >>> run = Run("doctest"); run.cancel(), run.cancelled()
+    (True, False)
+    """
+
+    def __init__(self, net: str, timeout_s: float | None = None) -> None:
+        """Start the clock.
+
+        Raises:
+            ArgumentError: a negative timeout.
+        """
+        super().__init__()
+        if timeout_s is not None and not timeout_s >= 0:
+            raise ArgumentError(f"net {net!r} cannot run for {timeout_s} seconds", hint="timeout_s is 0 or more")
+        self.net = net
+        self.timeout_s = timeout_s
+        self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+        self._cancelled = False
+        self._stoppers: list[Callable[[], object]] = []
+        self._guard = threading.Lock()
+
+    def cancel(self) -> bool:
+        """Ask the run to end at the next operator; False when it has ended already."""
+        with self._guard:
+            if self.done():
+                return False
+            self._cancelled = True
+            stoppers = list(self._stoppers)
+        for stop in stoppers:
+            stop()
+        return True
+
+    def on_cancel(self, stop: Callable[[], object]) -> None:
+        """Call `stop` when the run is cancelled; at once when it was."""
+        with self._guard:
+            self._stoppers.append(stop)
+            late = self._cancelled
+        if late:
+            stop()
+
+    def start_clock(self, stop: Callable[[], object]) -> None:
+        """Call `stop` from another thread when the deadline has passed, unless the run has ended.
+
+        For runs that nobody waits for: who waits looks at `left_s`.
+        """
+        left = self.left_s
+        if left is not None:
+            timer = threading.Timer(left + 1e-3, stop)
+            timer.daemon = True
+            self.add_done_callback(lambda _: timer.cancel())
+            timer.start()
+
+    def end(self, error: BaseException | None) -> None:
+        """Say that the run has ended."""
+        if error is None:
+            self.set_result(None)
+        else:
+            self.set_exception(error)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the deadline, at least 0; None without one."""
+        return None if self._ends_s is None else max(0.0, self._ends_s - time.monotonic())
+
+    def why_stop(self) -> TazzaError | None:
+        """Return the error that the run has to end with, None when it may go on."""
+        if self._cancelled:
+            return RunCancelledError(f"the run of net {self.net!r} was cancelled")
+        if self._ends_s is not None and time.monotonic() >= self._ends_s:
+            return DeadlineError(
+                f"net {self.net!r} did not end within {self.timeout_s} s",
+                hint="give it more time, or look at a profile",
+            )
+        return None
+
+    def check(self) -> None:
+        """Raise what `why_stop` says, if it says something."""
+        reason = self.why_stop()
+        if reason is not None:
+            raise reason
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until the run has ended; False when `timeout_s` passed first. Re-raises what the run raised."""
+        try:
+            self.result(timeout_s)
+        except TimeoutError:
+            if self.done():  # the run's own
+                raise
+            return False
+        return True
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the run raised, None while it runs and after success."""
+        return self.exception() if self.done() else None

@@ -1,0 +1,64 @@
+"""Threads as a good that workers share: each takes as many as its operator runs on, and waits where they are taken.
+
+So operators that need all threads and operators that need one run side by side on no more threads than there are.
+
+State: `_free` and `_waiting` change under `_lock`. Invariant: somebody waits only while fewer threads are free than the
+first in line wants. Whoever waits is served in turn, so that one who wants many is not passed over for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+
+class ThreadBudget:
+    """A number of threads that are taken and given back.
+
+    >>> budget = ThreadBudget(2); budget.take(2); budget.free, budget.give(2), budget.free
+    (0, None, 2)
+    """
+
+    __slots__ = ("_lock", "_waiting", "free", "total")
+
+    def __init__(self, total: int) -> None:
+        """All `total` threads (1 or more) are free."""
+        self.total = total
+        self.free = total
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, threading.Lock]] = deque()
+
+    def take(self, count: int) -> None:
+        """Take `count` threads, no more than all; blocks until they are free."""
+        with self._lock:
+            if self.free >= count and not self._waiting:
+                self.free -= count
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append((count, turn))
+        try:
+            turn.acquire()
+        except BaseException:  # an interrupted wait leaves the line, or gives back what it was served meanwhile
+            self._leave(count, turn)
+            raise
+
+    def give(self, count: int) -> None:
+        """Give back `count` threads."""
+        with self._lock:
+            self.free += count
+            self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.free:
+            wanted, turn = self._waiting.popleft()
+            self.free -= wanted
+            turn.release()
+
+    def _leave(self, count: int, turn: threading.Lock) -> None:
+        with self._lock:
+            if (count, turn) in self._waiting:
+                self._waiting.remove((count, turn))
+            else:
+                self.free += count
+            self._serve()
