@@ -84,7 +84,12 @@ class DeadlineError(TazzaError, TimeoutError):
 
 
 class KernelError(TazzaError):
-    """A kernel failed in a way that it should not: its cause is chained."""
+    """A kernel failed in a way that it should not: its cause is chained.
+
+    `key` is what a table of calls knew the failing one by.
+    """
+
+    key: object = None
 
 
 class NumericError(TazzaError, ArithmeticError):

@@ -97,7 +97,7 @@ def chains(found: Dependencies, kinds: Sequence[Hashable]) -> list[tuple[int, ..
 
 
 def _turned(parents: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    children: list[list[int]] = [[] for _ in parents]
+    children: list[list[int]] = [list[int]() for _ in parents]
     for position, found in enumerate(parents):
         for parent in found:
             children[parent].append(position)

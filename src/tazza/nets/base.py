@@ -89,6 +89,10 @@ class NetBase(Observable):
             label=f" (operator {position} of net {self.name!r})",
         )
 
+    def _fused(self, position: int, definition: OperatorDef) -> Operator:
+        """Return a new operator that stands for the one at `position` and the one behind it."""
+        return self._operator(position, definition, strict=False)
+
     def _report_once(self, key: str, message: str) -> None:
         if key not in self._reported:
             self._reported.add(key)

@@ -62,7 +62,7 @@ class ParallelNet(NetBase):
         super()._create(strict)
         self._workers = self._worker_count()
         self._most = self._threads_per_operator()
-        self._tasks = tasks_of(self.operators)
+        self._tasks = tasks_of(self.operators, self._fused)
         self._runs = 0
         self._budget: tuple[int, ThreadBudget | None] = (0, None)
         places = {CPUPlace(), *(task.place for task in self._tasks)}
@@ -165,6 +165,8 @@ class ParallelNet(NetBase):
     def close(self) -> None:
         """End the operators, and the threads where they are its own."""
         super().close()
+        for task in getattr(self, "_tasks", ()):
+            task.strand.close()
         if self.policy.own_pool:
             for pool in getattr(self, "_pools", {}).values():
                 pool.close()

@@ -27,7 +27,9 @@ class NativeCalls:
         """
         row, status = self.segment.run()
         if row:
-            raise self.call(row).error(status)
+            error = self.call(row).error(status)
+            error.key = self.keys[row - 1]
+            raise error
 
     def call(self, row: int) -> NativeCall:
         """Return the call of a row, counted from 1."""

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from tazza.runtime.log import logger
 
 T = TypeVar("T")
+
+
+_changes = itertools.count(1)
+_change = 0
+
+
+def note_change() -> None:
+    """Say that an observer came or went, or that an operator was closed."""
+    global _change
+    _change = next(_changes)
+
+
+def changes() -> int:
+    """Return a number that is another one after each such change, anywhere in the process."""
+    return _change
 
 
 class Observer(Generic[T]):
@@ -50,6 +66,7 @@ class Observable:
         if observer not in self._observers:
             observer.attached(self)
             self._observers = (*self._observers, observer)
+            note_change()
         return observer
 
     def detach(self, observer: Observer[object]) -> Observer[object] | None:
@@ -57,6 +74,7 @@ class Observable:
         if observer not in self._observers:
             return None
         self._observers = tuple(other for other in self._observers if other is not observer)
+        note_change()
         return observer
 
     def start_all(self) -> None:

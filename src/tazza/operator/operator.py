@@ -7,7 +7,7 @@ time; who runs it owns it.
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
 bound to is unchanged: the same Tensor in its blob, the same spec object, the same storage at the same generation
-(`_Binding.stale` compares identities, which is what makes a run cheap). An operator that gives a blob another shape in
+(`Binding.stale` compares identities, which is what makes a run cheap). An operator that gives a blob another shape in
 place keeps no binding: each run finds the old shape and leaves the new one.
 """
 
@@ -33,7 +33,7 @@ from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, value_key
 from tazza.operator.native_calls import as_one, threads_of
-from tazza.operator.observable import Observable
+from tazza.operator.observable import Observable, note_change
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import bind_reorder, refreshing, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -75,20 +75,21 @@ def _log_report(key: str, message: str) -> None:
     logger.warning(message)
 
 
-_Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
+Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
 """A blob as it was when bound: tensor, spec, storage, generation; without spec only the tensor itself matters."""
 
 
 @dataclass(slots=True)
-class _Binding:
+class Binding:
     """A call on the present addresses; `values` are inputs that shapes were inferred from, `scratch` is kept alive."""
 
     call: Call
-    watched: list[_Watched]
+    watched: list[Watched]
     values: list[tuple[Tensor, int, bytes]]
     scratch: Allocation | None
 
     def stale(self) -> bool:
+        """Whether something has changed that the call rests on."""
         for blob, tensor, spec, storage, generation in self.watched:
             if blob.value is not tensor:
                 return True
@@ -137,7 +138,7 @@ class Operator(Observable):
         self._report = report
         self._generator: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
-        self._bindings: dict[Context, _Binding] = {}
+        self._bindings: dict[Context, Binding] = {}
         self.width = 0
         """Threads that it ran on last, 0 for a host kernel: that may wait rather than compute."""
         self._host: HostCall | None = None
@@ -145,7 +146,7 @@ class Operator(Observable):
         try:
             self._create(strict)
         except TazzaError as error:
-            raise self._located(error) from error.__cause__
+            raise self.located(error) from error.__cause__
         for hook in definition_hooks:
             hook(self.definition)
 
@@ -207,6 +208,7 @@ class Operator(Observable):
         self._bindings.clear()
         self._launches.clear()
         self._states.clear()
+        note_change()
 
     def _kernel(self, engine: str) -> Kernel:
         return find_kernel(self.op.type, self.place.kind, engine)
@@ -258,12 +260,12 @@ class Operator(Observable):
             else:
                 self._call_within(budget, call)
         except TazzaError as error:
-            raise self._located(error) from error.__cause__
+            raise self.located(error) from error.__cause__
         except Exception as error:
             if self._host is not None:
                 error.add_note(f"in operator {self!r}{self.label}")
                 raise
-            raise self._located(KernelError(f"{type(error).__name__}: {error}")) from error
+            raise self.located(error) from error
         finally:
             self.wrote()
             if self._observers:
@@ -315,6 +317,20 @@ class Operator(Observable):
             binding = self._prepare(context)
         return binding.call
 
+    def lasting(self, context: Context) -> Binding | None:
+        """Return what the last run on `context` was bound to, where a run is nothing but its call; None elsewhere.
+
+        That is: nobody observes, no shape depends on values or data, and the kernel works on tensors of the host.
+        """
+        if self._observers or self._host is not None or not self.place.is_host or self.schema.dynamic:
+            return None
+        found = self._bindings.get(context)
+        return None if found is None or found.values else found
+
+    def written(self) -> list[Storage]:
+        """Return the storages of the outputs."""
+        return [blob.value.storage for blob in self.outputs if isinstance(blob.value, Tensor)]
+
     def wrote(self) -> None:
         """Count the outputs as written, also after a run that failed half-way."""
         for blob in self.outputs:
@@ -332,7 +348,7 @@ class Operator(Observable):
                 specs.append(None if value is None else TypeSpec(blob.type_name))
         self.schema.check_inputs(self.op, specs)
 
-    def _prepare(self, context: Context) -> _Binding:
+    def _prepare(self, context: Context) -> Binding:
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
         inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
@@ -475,7 +491,7 @@ class Operator(Observable):
             elif tensor.spec.dims != spec.dims:
                 tensor.resize_to(replace(tensor.spec, dims=spec.shape))
 
-    def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> _Binding:
+    def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> Binding:
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""
         reorders: list[Call] = []
         operands: list[Tensor | Blob] = []
@@ -494,7 +510,7 @@ class Operator(Observable):
         call = launch.bind(Operands(letters, scratch, self.generator, context, self.state(chosen.kernel)))
         tensors = [self.inputs[self.op.input_slots.index(letter)].tensor() for letter in reads]
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
-        return _Binding(as_one((*reorders, call)), self._watch(), values, scratch)
+        return Binding(as_one((*reorders, call)), self._watch(), values, scratch)
 
     def _operand(self, context: Context, chosen: Chosen, letter: str, tensor: Tensor, reorders: list[Call]) -> Tensor:
         """Return what the kernel gets for an input; one that lies otherwise is reordered after each write."""
@@ -507,14 +523,14 @@ class Operator(Observable):
         reorders.append(refreshing(tensor, other, bind_reorder(tensor, other, context)))
         return other
 
-    def _watch(self) -> list[_Watched]:
+    def _watch(self) -> list[Watched]:
         read = {id(blob) for blob in self.inputs}
         sized_by_kernel = {
             id(blob)
             for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
             if self.schema.outputs_by_letter[letter].dynamic and id(blob) not in read
         }
-        watched: list[_Watched] = []
+        watched: list[Watched] = []
         for blob in dict.fromkeys((*self.inputs, *self.outputs)):
             if isinstance(blob.value, Tensor):
                 tensor = blob.value
@@ -522,7 +538,10 @@ class Operator(Observable):
                 watched.append((blob, tensor, spec, tensor.storage, tensor.storage.generation))
         return watched
 
-    def _located(self, error: TazzaError) -> TazzaError:
+    def located(self, error: Exception) -> TazzaError:
+        """Return an error of a run with the operator in its text; one that is none of tazza's becomes a KernelError."""
+        if not isinstance(error, TazzaError):
+            error = KernelError(f"{type(error).__name__}: {error}")
         if not any(text.startswith("in operator") for text in error.where):
             error.add_context(f"in operator {self!r}{self.label}")
             if self.definition.debug_info:

@@ -28,6 +28,11 @@ class ThreadBudget:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[int, threading.Lock]] = deque()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for threads."""
+        return bool(self._waiting)
+
     def take(self, count: int) -> None:
         """Take `count` threads, no more than all; blocks until they are free."""
         with self._lock:

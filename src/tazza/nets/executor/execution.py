@@ -57,6 +57,10 @@ class Crew:
     most: int = 0
 
 
+class Halt(Exception):
+    """Leaves the operators of a task that do not start any more."""
+
+
 class Squad:
     """The workers of one place in one run: what is `ready` there, and how many threads are at work or woken."""
 
@@ -111,9 +115,10 @@ class Execution:
         """Run tasks of a place, of the CPU by default, until none is ready; the thread was counted as a worker."""
         squad = self._hosts if squad is None else squad
         with np.errstate(all="ignore"), at_most_threads(self._most):  # Caffe2 lets NaN and infinity pass
+            host = current_context(CPUPlace())
             task = self._next(None, squad)
             while task is not None:
-                self._perform(task)
+                self._perform(task, host)
                 task = self._next(task, squad)
 
     def work_to_the_end(self) -> None:
@@ -299,42 +304,44 @@ class Execution:
 
     # -- running one ---------------------------------------------------------------------------------------------------
 
-    def _perform(self, task: Task) -> None:
+    def _perform(self, task: Task, host: Context) -> None:
         try:
             if task.asynchronous:
-                self._launch(task)
+                self._launch(task, host)
             else:
-                self._run_operators(task, current_context(task.place))
+                self._run_operators(task, host)
+        except Halt:
+            self._halted(task)
         except BaseException as error:  # an interrupt too: the run ends with it, once the others are drained
             self._failed(task, error)
 
-    def _run_operators(self, task: Task, context: Context) -> None:
+    def _run_operators(self, task: Task, host: Context) -> None:
         budget = self._crew.budget
-        start = last = time.perf_counter()
-        serial_s = 0.0
-        for operator in task.operators:
-            if self._stopped or (self._run is not None and not self._check()):
-                return
-            operator.run(context, budget)
-            self._done += 1  # a count for messages: two threads may lose one of each other's
-            if budget is not None:
-                now = time.perf_counter()
-                if 2 * operator.width <= budget.total:
-                    serial_s += now - last
-                last = now
-        if budget is None:
-            last = time.perf_counter()
-            serial_s = last - start
-        task.note(last - start, serial_s)
+        start = time.perf_counter()
+        try:
+            task.strand.run(host, budget, self._halt)
+        finally:
+            self._done += task.strand.done  # a count for messages: two threads may lose one of each other's
+        seconds = time.perf_counter() - start
+        task.note(seconds, seconds if budget is None else task.strand.serial_s)
+
+    def _halt(self) -> None:
+        """Raise where no operator may start any more."""
+        if self._stopped or (self._run is not None and not self._check()):
+            raise Halt
 
     def _failed(self, task: Task, error: BaseException) -> None:
         if isinstance(error, TazzaError):
             error.add_context(f"on thread {threading.current_thread().name!r}")
+        self._halted(task)
+        self.stop(error)
+
+    def _halted(self, task: Task) -> None:
+        """A task that queues work on a device ends here and not with an event: wait for what it has queued."""
         if task.asynchronous and task.stream is not None:
             self._drain(task.stream)
             with self._lock:
                 self._busy -= 1
-        self.stop(error)
 
     @staticmethod
     def _drain(stream: Stream) -> None:
@@ -346,7 +353,7 @@ class Execution:
 
     # -- devices with streams ------------------------------------------------------------------------------------------
 
-    def _launch(self, task: Task) -> None:
+    def _launch(self, task: Task, host: Context) -> None:
         """Queue the work of a task on its stream, after the events of what it follows."""
         stream = task.stream
         assert stream is not None, "asynchronous tasks have one"
@@ -355,7 +362,7 @@ class Execution:
             for parent in task.followed:
                 if parent.stream is not stream and not self._waits:
                     stream.wait_for(parent.event)
-            self._run_operators(task, context)
+            self._run_operators(task, host)
             task.event = event = Event()
             context.record(event)
         self._launched(task, event)

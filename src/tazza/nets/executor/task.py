@@ -5,12 +5,16 @@ Constant state: everything but `seconds` and `priority`, which only decide who g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tazza.device import STREAMS, Event, Stream, stream_pool
 from tazza.graph.dependency import Access, Dependencies, chains, dependencies
+from tazza.nets.strand import Strand
 from tazza.operator import Operator
+from tazza.proto import OperatorDef
 from tazza.tensor import Place
+
+Fuse = Callable[[int, OperatorDef], Operator]
 
 SETTLED = 2
 """Runs after which the time of a task is estimated from all runs rather than the last one."""
@@ -44,14 +48,16 @@ class Task:
         "runs",
         "seconds",
         "serial_s",
+        "strand",
         "stream",
     )
 
-    def __init__(self, number: int, positions: tuple[int, ...], operators: tuple[Operator, ...]) -> None:
+    def __init__(self, number: int, positions: tuple[int, ...], operators: tuple[Operator, ...], fuse: Fuse) -> None:
         """Make a task without edges."""
         self.number = number
         self.positions = positions
         self.operators = operators
+        self.strand = Strand(operators, lambda place, definition: fuse(positions[place], definition))
         self.place: Place = operators[0].place
         self.asynchronous = not self.place.is_host and self.place.kind in STREAMS
         self.parents = 0
@@ -80,13 +86,16 @@ class Task:
             self.serial_s += (FASTER if serial_s < self.serial_s else SLOWER) * (serial_s - self.serial_s)
 
 
-def tasks_of(operators: Sequence[Operator]) -> list[Task]:
-    """Return the tasks of a net with their edges, in the order of their first operators."""
+def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[Task]:
+    """Return the tasks of a net with their edges, in the order of their first operators.
+
+    `fuse(position, definition)` makes the operator that stands for the one at a position and the one behind it.
+    """
     found = dependencies(_access(operator) for operator in operators)
     made: list[Task] = []
     task_of: dict[int, Task] = {}
     for chain in chains(found, [operator.place for operator in operators]):
-        task = Task(len(made), chain, tuple(operators[i] for i in chain))
+        task = Task(len(made), chain, tuple(operators[i] for i in chain), fuse)
         made.append(task)
         task_of.update(dict.fromkeys(chain, task))
     for task in made:

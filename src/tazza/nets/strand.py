@@ -1,0 +1,283 @@
+"""Operators that run one after the other in one thread: a whole `simple` net, or a task of a parallel one.
+
+At first each operator is run by itself. From the second run on those whose bindings stand are run as *sections*: what
+they were bound to is compared once for all of them, their native calls in a row become one call without the GIL, and
+only then their outputs count as written. Nobody can tell the difference, but by the clock; an operator that somebody
+observes is run by itself, and so are host kernels, operators whose output size depends on data, and those whose shapes
+depend on values. Pairs of operators run as one where that cannot be told either (`nets.pair`).
+
+Constant state: operators and pairs. Changing state: the operators that stand for pairs, and the sections by context. A
+strand runs once at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tazza.device import Context, current_context
+from tazza.errors import KernelError, TazzaError
+from tazza.nets.pair import paired
+from tazza.operator import Call, Operator
+from tazza.operator.native_calls import grouped, threads_of
+from tazza.operator.observable import changes
+from tazza.operator.operator import KEPT, Watched
+from tazza.proto import OperatorDef
+from tazza.runtime.budget import ThreadBudget
+from tazza.tensor import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator that runs, and how many of the net's it stands for."""
+
+    operator: Operator
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A call of a section: on how many threads it runs, and what of it is written for good when it has ended."""
+
+    call: Call
+    steps: tuple[Step, ...]
+    width: int
+    written: tuple[Storage, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Steps that run together while everything they were bound to stands."""
+
+    steps: tuple[Step, ...]
+    watched: tuple[Watched, ...]
+    parts: tuple[Part, ...]
+
+    def stands(self) -> bool:
+        """Whether nothing has changed that the calls rest on."""
+        for blob, tensor, spec, storage, generation in self.watched:
+            if blob.value is not tensor:
+                return False
+            if spec is not None and (
+                tensor.spec is not spec or tensor.storage is not storage or storage.generation != generation
+            ):
+                return False
+        return True
+
+
+Check = Callable[[], object]
+
+RUNS_MAX = 1024
+"""Runs by single steps before the next try, at the most, for strands whose sections break again and again."""
+
+
+class Share:
+    """The threads of a budget that a strand holds; `serial_s` are the seconds in which it left as many to others."""
+
+    __slots__ = ("_budget", "_held", "_since", "serial_s")
+
+    def __init__(self, budget: ThreadBudget) -> None:
+        """Hold none."""
+        self._budget = budget
+        self._held = 0
+        self._since = 0.0
+        self.serial_s = 0.0
+
+    def hold(self, count: int) -> None:
+        """Hold `count` threads, no more than there are, from now on; lets those go first who wait already."""
+        budget = self._budget
+        count = min(count, budget.total)
+        if count == self._held and not budget.wanted:
+            return
+        if self._held:
+            if 2 * self._held <= budget.total:
+                self.serial_s += time.perf_counter() - self._since
+            budget.give(self._held)
+            self._held = 0
+        if count:
+            budget.take(count)
+            self._held = count
+            self._since = time.perf_counter()
+
+    def run(self, operator: Operator, context: Context) -> None:
+        """Run an operator, which takes what it needs itself."""
+        self.hold(0)
+        start = time.perf_counter()
+        operator.run(context, self._budget)
+        if 2 * operator.width <= self._budget.total:
+            self.serial_s += time.perf_counter() - start
+
+
+class Strand:
+    """See the module. `done` is how many operators ran in the last run; `serial_s` the seconds that others could use.
+
+    Args:
+        operators: in execution order.
+        fuse: makes the operator that stands for the one at a position and the one behind it.
+    """
+
+    def __init__(self, operators: Sequence[Operator], fuse: Callable[[int, OperatorDef], Operator]) -> None:
+        """Find the pairs; nothing is made yet."""
+        self.operators = tuple(operators)
+        self.done = 0
+        self.serial_s = 0.0
+        self._fuse = fuse
+        self._pairs: dict[int, OperatorDef] = {}
+        for position, (first, second) in enumerate(pairwise(self.operators)):
+            made = paired(first.definition, second.definition)
+            if made is not None:
+                self._pairs[position] = made
+        self._fused: dict[int, Operator] = {}
+        self._seen = -1
+        self._steps: tuple[Step, ...] = ()
+        self._sections: dict[Context, list[Section | Step]] = {}
+        self._ran: dict[Context, int] = {}  # runs on a context since it was cut last
+        self._breaks = 0
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return what runs now, which depends on who observes."""
+        seen = changes()
+        if seen != self._seen:
+            found: list[Step] = []
+            position = 0
+            while position < len(self.operators):
+                fused = self._pair_at(position)
+                found.append(Step(self.operators[position], 1) if fused is None else Step(fused, 2))
+                position += found[-1].count
+            self._seen, self._steps = seen, tuple(found)
+            self._sections.clear()
+        return self._steps
+
+    def _pair_at(self, position: int) -> Operator | None:
+        definition = self._pairs.get(position)
+        if definition is None or self.operators[position].observers or self.operators[position + 1].observers:
+            return None
+        if position not in self._fused:
+            self._fused[position] = self._fuse(position, definition)
+        return self._fused[position]
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def run(self, context: Context, budget: ThreadBudget | None = None, check: Check | None = None) -> None:
+        """Run all operators once.
+
+        Args:
+            context: the thread's own on the CPU; operators elsewhere take the current one of their place.
+            budget: where to take the threads from that operators run on, when they are shared with others.
+            check: called before each operator or section; what it raises ends the run.
+
+        Raises:
+            TazzaError: the first error; `done` says how far it came.
+        """
+        self.done = 0
+        steps = self.steps()
+        items = self._sections.get(context)
+        share = None if budget is None else Share(budget)
+        try:
+            for item in self._uncut(context, steps) if items is None else items:
+                if isinstance(item, Step):
+                    self._run_step(item, share, check)
+                elif item.stands():
+                    self._run_section(item, share, check)
+                else:
+                    self._sections.pop(context, None)
+                    self._breaks += 1
+                    for step in item.steps:
+                        self._run_step(step, share, check)
+        finally:
+            if share is not None:
+                share.hold(0)
+                self.serial_s = share.serial_s
+
+    def _uncut(self, context: Context, steps: tuple[Step, ...]) -> Sequence[Section | Step]:
+        """Return single steps; sections from the second run on, later where they broke before."""
+        ran = self._ran.pop(context, 0)
+        if ran < min(2**self._breaks, RUNS_MAX):
+            if len(self._ran) >= KEPT:
+                self._ran.pop(next(iter(self._ran)))
+            self._ran[context] = ran + 1
+            return steps
+        if len(self._sections) >= KEPT:
+            self._sections.pop(next(iter(self._sections)))
+        found = self._sections[context] = cut(context, steps)
+        return found
+
+    def _run_step(self, step: Step, share: Share | None, check: Check | None) -> None:
+        if check is not None:
+            check()
+        operator = step.operator
+        context = current_context(operator.place)
+        if share is None:
+            operator.run(context)
+        else:
+            share.run(operator, context)
+        self.done += step.count
+
+    def _run_section(self, section: Section, share: Share | None, check: Check | None) -> None:
+        for part in section.parts:
+            if check is not None:
+                check()
+            if share is not None:
+                share.hold(part.width)
+            try:
+                part.call()
+            except Exception as error:
+                key = error.key if isinstance(error, KernelError) else None
+                failed = next((step for step in part.steps if step is key), part.steps[0])
+                self.done += sum(step.count for step in part.steps[: part.steps.index(failed)])
+                cause = error.__cause__ if isinstance(error, TazzaError) else error
+                raise failed.operator.located(error) from cause
+            finally:
+                for storage in part.written:
+                    storage.version += 1
+            self.done += part.count
+
+    def close(self) -> None:
+        """End the operators that were made here."""
+        self._sections.clear()
+        for operator in self._fused.values():
+            operator.close()
+
+
+def cut(context: Context, steps: Sequence[Step]) -> list[Section | Step]:
+    """Return steps in sections, by what they are bound to on `context`; what has no lasting binding stays a step."""
+    found: list[Section | Step] = []
+    together: list[Step] = []
+    for step in steps:
+        if step.operator.lasting(context) is None:
+            if together:
+                found.append(_section(context, together))
+                together = []
+            found.append(step)
+        else:
+            together.append(step)
+    if together:
+        found.append(_section(context, together))
+    return found
+
+
+def _section(context: Context, steps: Sequence[Step]) -> Section:
+    watched: dict[int, Watched] = {}
+    calls: list[tuple[Step, Call]] = []
+    for step in steps:
+        binding = step.operator.lasting(context)
+        assert binding is not None, "`cut` looked"
+        calls.append((step, binding.call))
+        for one in binding.watched:
+            known = watched.get(id(one[0]))
+            if known is None or known[2] is None:
+                watched[id(one[0])] = one
+    parts: list[Part] = []
+    left = list(steps)
+    runs = list(grouped(calls))
+    for position, (keys, call) in enumerate(runs):
+        later = runs[position + 1][0][0] if position + 1 < len(runs) else None
+        ended: list[Step] = []
+        while left and left[0] is not later:
+            ended.append(left.pop(0))
+        written = {id(storage): storage for step in ended for storage in step.operator.written()}
+        parts.append(Part(call, keys, threads_of(call), tuple(written.values()), sum(step.count for step in ended)))
+    return Section(tuple(steps), tuple(watched.values()), tuple(parts))
