@@ -55,8 +55,9 @@ ROWS = {
     ),
     10: Row("nets/test_simple.py::test_a_created_net_is_a_snapshot"),
     11: Row(
-        "nets/test_simple.py::test_create_run_delete nets/test_simple.py::test_a_failing_net_runs_again",
-        "`allow_fail`, and nets of type async_scheduling",
+        "test_row_11_a_failing_net_may_be_run_again nets/test_simple.py::test_create_run_delete"
+        " nets/test_simple.py::test_a_failing_net_runs_again",
+        "`allow_fail`",
     ),
     12: Row(
         "test_row_12_random_numbers_belong_to_the_operator nets/test_simple.py::test_the_net_has_a_device"
@@ -136,8 +137,12 @@ ROWS = {
         " ops/test_checkpoint.py::test_chunks_come_in_any_order"
     ),
     33: Row(
-        "nets/test_simple.py::test_unknown_type_proposes_known_ones",
-        "Caffe2's types but simple: they are not there yet",
+        "test_row_33_net_types test_row_33_types_have_the_executor_of_async_scheduling"
+        " test_facts_flag_that_replaces_net_types nets/test_net_types.py::test_types_that_mean_simple"
+        " nets/test_net_types.py::test_the_flag_replaces_types nets/test_net_types.py::test_half_a_pair_is_refused"
+        " nets/test_simple_refcount.py::test_what_is_emptied"
+        " nets/test_simple.py::test_unknown_type_proposes_known_ones",
+        "`plan` is a type here; a parameter that a net updates is not emptied, see docs/differences.md",
     ),
     34: Row("", "plans are not there yet"),
     35: Row("", "Python operators come with the old names"),

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from tazza.device import device_option, device_scope
 from tazza.errors import TazzaError
 from tazza.models import BlobReference, Model, Net, name_scope, sgd
+from tazza.nets import NETS
+from tazza.nets.base import OVERRIDES
+from tazza.nets.parallel import ParallelNet
 from tazza.operator import operator_def, run_op
 from tazza.proto import BlobProto, DeviceOption, NetDef
 from tazza.tensor import CUDAPlace, Tensor
@@ -91,6 +94,18 @@ def test_row_4_external_inputs_are_inferred() -> None:
     other.add("Relu", y, "r")
     assert (net.external_inputs, other.external_inputs, net.external_outputs) == (["x", "k"], ["y"], [])
     assert err(lambda: net.add_external_input("x")) == "error"
+
+
+def test_row_11_a_failing_net_may_be_run_again() -> None:
+    ws = Workspace()
+    ws.feed("a", f(2))
+    ws.feed("b", f(3))
+    add = operator_def("Add", ["a", "b"], ["a"])
+    nets = [ws.create_net(NetDef(name=kind, type=kind, op=[add])) for kind in ("simple", "async_scheduling")]
+    assert [err(net.run) for net in nets] == ["error", "error"]
+    ws.feed("b", np.ones(2, np.float32))
+    assert [err(net.run) for net in nets] == [None, None]
+    assert ws.fetch("a").tolist() == [2, 3]
 
 
 def test_row_12_random_numbers_belong_to_the_operator() -> None:
@@ -310,6 +325,49 @@ def test_row_32_serialized_form(value: Array) -> None:
     payload = ["int32_data"] if value.size else []
     fields = [field.name for field, _ in proto.tensor.ListFields()]
     assert fields == ["dims", "data_type", *payload, "name", "device_detail", "segment"]
+
+
+def test_row_33_net_types() -> None:
+    def t(kind: str, workers: int = 2) -> Any:
+        net = Net("ty")
+        net.add("ConstantFill", [], "x", shape=[1])
+        net.add("Relu", "x", "y")
+        net.proto.type, net.proto.num_workers = kind, workers
+        ws = Workspace()
+        return err(lambda: (ws.run_net_once(net.proto), True)[1])
+
+    kinds = (
+        "simple",
+        "dag",
+        "prof_dag",
+        "async_polling",
+        "async_simple",
+        "rnn",
+        "parallel",
+        "simple_refcount",
+        "plann",
+    )
+    assert [t(kind) for kind in kinds] + [t("parallel", 0)] == [True] * 8 + ["error", "error"]
+
+
+def test_row_33_types_have_the_executor_of_async_scheduling() -> None:
+    """Three with one private pool and a blocking `run_async`; of those, two wait for the device after every chain."""
+    nets = {kind: NETS[kind] for kind in NETS}
+    policies = {kind: net.policy for kind, net in nets.items() if issubclass(net, ParallelNet)}
+    assert {kind for kind, policy in policies.items() if policy.own_pool and policy.blocks} == {
+        "dag",
+        "prof_dag",
+        "async_dag",
+    }
+    assert {kind for kind, policy in policies.items() if policy.waits == "chain"} == {"dag", "prof_dag"}
+
+
+def test_facts_flag_that_replaces_net_types() -> None:
+    """The row `flags` of the second table: pairs of names."""
+    with OVERRIDES.override("dag,simple,rnn,dag"):
+        ws = Workspace()
+        made = [ws.create_net(NetDef(name=kind, type=kind)) for kind in ("dag", "rnn", "async_dag")]
+        assert [type(net) for net in made] == [NETS[kind] for kind in ("simple", "dag", "async_dag")]
 
 
 def test_row_38_how_random_numbers_are_drawn() -> None:

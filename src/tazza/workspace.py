@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tazza.device import current_context
 from tazza.errors import ArgumentError, DuplicateError, NotFoundError
 from tazza.nets import NetBase, create_net
 from tazza.operator import Operator
@@ -263,6 +264,7 @@ class Workspace:
         try:
             with np.errstate(all="ignore"):
                 made.run()
+            current_context(made.place).wait()
         finally:
             made.close()
 

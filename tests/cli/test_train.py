@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 import tazza
+from tazza.cli.train_nets import build
 from tazza.cli.train_settings import TrainSettings
+from tazza.db.image_source import prepare
 from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, FormatError
 from tazza.models.training import Step, Trainer
+from tazza.nets import NETS
+from tazza.workspace import Workspace
 from tests.cli.conftest import Run, strokes
 
 ROOT = Path(__file__).parent.parent.parent
@@ -107,6 +111,7 @@ def test_bad_options_end_with_a_message(run: Run, tmp_path: Path, case: str) -> 
 
 BAD_WITH_DATA = {
     "policy": (["--policy", "stepp"], "stepp"),
+    "net type": (["--net-type", "dagg"], "unknown net type 'dagg'\n  hint: did you mean dag?"),
     "solver": (["--solver", "sdg"], "unknown optimizer 'sdg'\n  hint: did you mean sgd?"),
     "missing net": (["--net", "a.pbtxt", "--init-net", "b.pbtxt"], "cannot read 'b.pbtxt'"),
 }
@@ -193,3 +198,43 @@ def test_other_images_than_lenets_are_refused(run: Run, tmp_path: Path) -> None:
     result = run("train", "lenet", "--data", tmp_path / "small.minidb", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert "holds an image of dims (1, 5, 6), and LeNet takes (1, 28, 28)" in result.stderr
+
+
+FAST_TYPE = "async_scheduling"
+"""The net type that the fast tests train with."""
+
+
+@pytest.fixture(scope="module")
+def losses_of_simple(bars: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """Return the losses of three steps of the net type `simple`."""
+    out = tmp_path_factory.mktemp("simple")
+    settings = TrainSettings().updated({"data": str(bars), "batch_size": 20, "seed": 3, "policy": "fixed"})
+    nets = build(settings, prepare(settings.data, None, out / "data", seed=settings.seed), 3)
+    with Trainer(nets.init, nets.train, Workspace()) as trainer:
+        return [step.loss for step in trainer.run(3)]
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == FAST_TYPE else pytest.mark.slow) for kind in sorted(NETS)]
+)
+def test_every_net_type_trains(run: Run, bars: Path, tmp_path: Path, losses_of_simple: list[float], kind: str) -> None:
+    """The losses of `simple`, also after going on from a checkpoint; `plan` rounds otherwise."""
+    common = ("train", "lenet", "--data", bars, *SMALL, "--policy", "fixed", "--out", tmp_path)
+    first = run(*common, "--iterations", 2, "--net-type", kind, "--workers", 2)
+    assert first.exit_code == 0, first.stderr
+    then = run("train", "lenet", "--out", tmp_path, "--resume", "--iterations", 3)
+    assert then.exit_code == 0, then.stderr
+    found = [float(loss) for loss in losses(tmp_path)]
+    stored = json.loads((tmp_path / "settings.json").read_text())
+    assert (stored["net_type"], stored["workers"]) == (kind, 2)
+    if kind == "plan":
+        np.testing.assert_allclose(found, losses_of_simple, rtol=1e-4)
+    else:
+        assert found == losses_of_simple
+
+
+def test_settings_of_before_net_types(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"data": "x", "seed": 5}')
+    assert TrainSettings.read(path) == TrainSettings(data="x", seed=5)

@@ -106,6 +106,12 @@ def train_lenet(
         int | None, typer.Option(help="of the first parameters and of what is held back. [default: 1]", min=0)
     ] = None,
     engine: Annotated[str | None, typer.Option(help="engines to ask first, separated by commas")] = None,
+    net_type: Annotated[
+        str | None, typer.Option(help="how nets run: simple, async_scheduling, dag, plan ... [default: simple]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="operators at a time, of parallel net types. [default: the threads]", min=1)
+    ] = None,
     out: Annotated[Path, typer.Option(help="folder for all that is written")] = Path("out/lenet"),
     checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
@@ -163,6 +169,35 @@ def show(
         show_operator(operator)
     if net is not None:
         show_net(net, init_net=init_net, shapes=[] if shape is None else shape)
+
+
+@app.command()
+def profile(
+    net: Annotated[
+        str, typer.Argument(help="predictor minidb, predict net, folder with both nets, or a name such as resnet50")
+    ],
+    init_net: Annotated[
+        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside NET]")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="first extent of every input", min=1)] = None,
+    type: Annotated[
+        str | None, typer.Option(help="net type: simple, plan, async_scheduling ... [default: as predict runs it]")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="of parallel types. [default: as many as threads]", min=0)] = 0,
+    runs: Annotated[int, typer.Option(help="runs to measure", min=1)] = 10,
+    top: Annotated[int, typer.Option(help="rows of operators and types to print", min=1)] = 20,
+    trace: Annotated[Path | None, typer.Option(help="write a trace for Perfetto (JSON)")] = None,
+    picture: Annotated[Path | None, typer.Option(help="draw the last run (.png, .svg, .pdf)")] = None,
+) -> None:
+    """Show where the time of a net goes: by operator, type and lane, with what profiling costs."""
+    from tazza.cli.profile import Request
+    from tazza.cli.profile import profile as run
+
+    request = Request(net, init_net, [] if shape is None else shape, batch, type, workers)
+    run(request, runs=runs, top=top, trace=trace, picture=picture)
 
 
 @app.command()

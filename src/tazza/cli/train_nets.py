@@ -13,9 +13,11 @@ from tazza.interop import needed_operators
 from tazza.models import OPTIMIZERS, BlobReference, Model, Net
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet, lenet_training, pixels
+from tazza.nets import NETS
 from tazza.operator import ENGINES, prefer_engines
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
+from tazza.runtime.threads import thread_count
 
 DATA, LABEL, LOSS, ACCURACY, SOFTMAX = "data", "label", "loss", "accuracy", "softmax"
 TEST_BATCH = 100
@@ -40,14 +42,28 @@ def build(settings: TrainSettings, data: TrainAndTest, iterations: int) -> Train
     """Return the nets that the settings ask for.
 
     Raises:
-        TazzaError: a file cannot be read, or holds a net that does not fit; an unknown solver, policy or engine.
+        TazzaError: a file cannot be read, or holds a net that does not fit; an unknown solver, policy, engine or type.
     """
+    if settings.net_type is not None:
+        NETS[settings.net_type]
     if settings.engine is not None:
         _prefer(settings.engine)
     nets = _from_files(settings, data) if settings.net is not None else _lenet(settings, data, iterations)
     seed_operators(nets.init, settings.seed)
     seed_operators(nets.train, settings.seed + 1)
+    for net in (nets.train, nets.test):
+        _set_type(net, settings)
     return nets
+
+
+def _set_type(net: NetDef, settings: TrainSettings) -> None:
+    """Say how a net runs, and which of its blobs are looked at: some types keep no others."""
+    if settings.net_type is not None:
+        net.type = settings.net_type
+        net.num_workers = thread_count() if settings.workers is None else settings.workers
+    rates = [op.output[0] for op in net.op if op.type == "LearningRate"]
+    made = (name for name in (DATA, LABEL, SOFTMAX, LOSS, ACCURACY, *rates) if _makes(net, name))
+    net.external_output.extend(name for name in made if name not in net.external_output)
 
 
 def _prefer(names: str) -> None:

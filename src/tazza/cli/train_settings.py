@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ class TrainSettings:
     solver: str | None = None
     seed: int = 1
     engine: str | None = None
+    net_type: str | None = None
+    workers: int | None = None
     checkpoint_every: int | None = None
 
     EPOCHS = 10.0
@@ -117,7 +119,7 @@ class TrainSettings:
         """
         try:
             stored = json.loads(path.read_text())
-            return cls(**{field.name: stored[field.name] for field in fields(cls)})
+            return cls(**stored)  # what an older file does not say has its default
         except OSError as error:
             raise FileError(f"cannot read '{path}': {error.strerror}", hint="start without --resume") from error
         except (ValueError, TypeError, KeyError) as error:

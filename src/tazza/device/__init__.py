@@ -1,6 +1,7 @@
-"""Where work runs: devices, contexts, events, device options and random generators."""
+"""Where work runs: devices, contexts, streams, events, DNN states, device options and random generators."""
 
 from tazza.device.context import CONTEXTS, Context, CPUContext, current_context
+from tazza.device.dnn_state import DNN_LIBRARIES, DNNLibrary, DNNState, close_dnn_states, dnn_state
 from tazza.device.event import DeviceEvent, Event, EventState
 from tazza.device.generator import Generator
 from tazza.device.guard import DeviceGuard, current_place
@@ -10,10 +11,13 @@ from tazza.device.stream import STREAMS, CPUStream, Stream, StreamPool, current_
 
 __all__ = [
     "CONTEXTS",
+    "DNN_LIBRARIES",
     "STREAMS",
     "CPUContext",
     "CPUStream",
     "Context",
+    "DNNLibrary",
+    "DNNState",
     "Device",
     "DeviceEvent",
     "DeviceGuard",
@@ -24,12 +28,14 @@ __all__ = [
     "Generator",
     "Stream",
     "StreamPool",
+    "close_dnn_states",
     "current_context",
     "current_place",
     "current_stream",
     "device_of",
     "device_option",
     "device_scope",
+    "dnn_state",
     "initialize_devices",
     "merge",
     "place_of",

@@ -8,7 +8,9 @@
 somebody may wait. A device that keeps events of its own gives one to `schedule`; until somebody asks, waits or wants to
 be called, nobody looks at it.
 
-State: everything changes under `_lock`; callbacks run outside of it, in the thread that finishes the event.
+State: everything changes under `_lock`; callbacks run outside of it, in the thread that finishes the event. Invariant:
+what a device says late, of work from before a `reset`, changes nothing, and who waited is told what the work that it
+waited for came to, even where the event was reset since.
 """
 
 from __future__ import annotations
@@ -50,6 +52,21 @@ class DeviceEvent(Protocol):
         """Call `callback` from some thread when the work has ended, in success or not."""
         ...
 
+    def elapsed_s(self, since: DeviceEvent) -> float | None:
+        """Return the seconds from the end of `since` to this one by the device's clock; None where it cannot tell."""
+        ...
+
+
+class _Waiter:
+    """A thread that waits: `gate` is open when the work has ended, with `error` if it failed."""
+
+    __slots__ = ("error", "gate")
+
+    def __init__(self) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.error: BaseException | None = None
+
 
 class Event:
     """The end of a piece of work; thread-safe.
@@ -58,7 +75,9 @@ class Event:
     success
     """
 
-    __slots__ = ("_callbacks", "_device", "_error", "_lock", "_state", "_waiting", "finished_s", "scheduled_s")
+    __slots__ = (
+        "_callbacks", "_clock", "_device", "_error", "_lock", "_state", "_waiting", "finished_s", "scheduled_s"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         """Start in the state `initialized`."""
@@ -66,8 +85,9 @@ class Event:
         self._state = EventState.INITIALIZED
         self._error: BaseException | None = None
         self._device: DeviceEvent | None = None
+        self._clock: DeviceEvent | None = None  # what the device kept of work that has ended
         self._callbacks: list[Callable[[Event], object]] = []
-        self._waiting: list[threading.Lock] = []
+        self._waiting: list[_Waiter] = []
         self.scheduled_s = 0.0
         """When it was scheduled, on the clock `time.perf_counter`."""
         self.finished_s = 0.0
@@ -109,7 +129,7 @@ class Event:
             self.scheduled_s = time.perf_counter()
             asked = device is not None and bool(self._callbacks or self._waiting)
         if asked and device is not None:
-            device.notify(self._ask_device)
+            self._watch(device)
 
     def finish(self, error: BaseException | None = None) -> None:
         """Say that the work has ended, with `error` when it failed; wakes everyone who waits, then calls back.
@@ -120,18 +140,20 @@ class Event:
         if not self._finish(error):
             raise TazzaError(f"event is {self._state.value} already", hint="reset it")
 
-    def _finish(self, error: BaseException | None) -> bool:
+    def _finish(self, error: BaseException | None, device: DeviceEvent | None = None) -> bool:
+        """Go to a final state, unless it is in one, or `device` tells of work that the event no longer stands for."""
         with self._lock:
-            if self._state in _FINAL:
+            if self._state in _FINAL or (device is not None and device is not self._device):
                 return False
             self.finished_s = time.perf_counter()
             self._error = error
             self._state = EventState.SUCCESS if error is None else EventState.FAILED
-            self._device = None
+            self._clock, self._device = self._device, None
             callbacks, self._callbacks = self._callbacks, []
             waiting, self._waiting = self._waiting, []
         for waiter in waiting:
-            waiter.release()
+            waiter.error = error
+            waiter.gate.release()
         for callback in callbacks:
             self._call(callback)
         return True
@@ -145,24 +167,33 @@ class Event:
     def query(self) -> bool:
         """Whether the work has ended, in success or not."""
         device = self._device
-        if device is not None and self._state is EventState.SCHEDULED:
+        if device is not None:
             try:
                 ended, error = device.query(), None
             except Exception as found:
                 ended, error = True, found
             if ended:
-                self._finish(error)
+                self._finish(error, device)
         return self._state in _FINAL
 
-    def _ask_device(self) -> None:
-        """Finish with what the device says; called by it when the work has ended."""
-        if not self.query():
-            self._finish(None)  # devices may call back before their own events say so
+    def _watch(self, device: DeviceEvent) -> None:
+        """Finish with what `device` says as soon as it tells that its work has ended."""
+
+        def ask() -> None:
+            try:
+                device.query()
+            except Exception as error:
+                self._finish(error, device)
+            else:
+                self._finish(None, device)  # devices may call back before their own events say so
+
+        device.notify(ask)
 
     def on_done(self, callback: Callable[[Event], object]) -> None:
         """Call `callback(event)` once, when the work has ended; at once when it has. Its exceptions are logged.
 
-        A device calls from a thread of its own, in which nothing of the device's library may be called.
+        It is called by the thread that finishes the event, which may be one of a device's library: a callback is short,
+        and hands to others what calls such a library.
         """
         with self._lock:
             final = self._state in _FINAL
@@ -172,53 +203,64 @@ class Event:
         if final:
             self._call(callback)
         elif device is not None:
-            device.notify(self._ask_device)
+            self._watch(device)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until the work has ended; False when `timeout_s` passed first. Re-raises what the work raised."""
         device = self._device
-        if device is not None and timeout_s is None and self._state is EventState.SCHEDULED:
-            self._wait_on(device)
-        elif not self._wait_here(timeout_s):
-            return False
-        if self._error is not None:
-            raise self._error
+        if device is not None and timeout_s is None:
+            error = self._wait_on(device)
+        else:
+            ended, error = self._wait_here(timeout_s)
+            if not ended:
+                return False
+        if error is not None:
+            raise error
         return True
 
-    def _wait_on(self, device: DeviceEvent) -> None:
+    def _wait_on(self, device: DeviceEvent) -> BaseException | None:
+        error: BaseException | None = None
         try:
             device.wait()
-        except Exception as error:
-            self._finish(error)
-        else:
-            self._finish(None)
+        except Exception as found:
+            error = found
+        self._finish(error, device)
+        return error
 
-    def _wait_here(self, timeout_s: float | None) -> bool:
+    def _wait_here(self, timeout_s: float | None) -> tuple[bool, BaseException | None]:
+        """Return whether the work has ended in that time, and what it failed with."""
         with self._lock:
             if self._state in _FINAL:
-                return True
+                return True, self._error
             device = self._device if not (self._callbacks or self._waiting) else None
-            waiter = threading.Lock()
-            waiter.acquire()
+            waiter = _Waiter()
             self._waiting.append(waiter)
-        if device is not None:
-            device.notify(self._ask_device)
-        ended = waiter.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0))
-        if not ended:
+        try:
+            if device is not None:
+                self._watch(device)
+            ended = waiter.gate.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0))
+        finally:
             with self._lock:
-                if waiter in self._waiting:
+                late = waiter not in self._waiting  # it has ended, maybe just after the time was over
+                if not late:
                     self._waiting.remove(waiter)
-        return ended or self._state in _FINAL
+        if late and not ended:
+            waiter.gate.acquire()  # whoever finished the event opens it at once
+        return late, waiter.error
 
     def elapsed_s(self, since: Event) -> float:
-        """Return the seconds from the end of `since` to the end of this event.
+        """Return the seconds from the end of `since` to the end of this event: the device's own, where both have them.
+
+        Where a device does not tell, they are from when the end of the one was seen to when that of the other was.
 
         Raises:
             TazzaError: one of them has not ended.
         """
         if not (self.query() and since.query()):
             raise TazzaError("both events have to end before the time between them is known", hint="wait for them")
-        return self.finished_s - since.finished_s
+        clock, other = self._clock, since._clock
+        told = None if clock is None or other is None else clock.elapsed_s(other)
+        return self.finished_s - since.finished_s if told is None else told
 
     def reset(self) -> None:
         """Go back to `initialized`, forgetting an error.
@@ -231,3 +273,4 @@ class Event:
                 raise TazzaError("event is scheduled, it cannot be reset before it ends", hint="wait for it")
             self._state = EventState.INITIALIZED
             self._error = None
+            self._clock = None

@@ -8,17 +8,24 @@ from types import TracebackType
 from tazza.device.context import Context, current_context
 from tazza.tensor import CPUPlace, Place
 
-_threads = threading.local()
+
+class _Threads(threading.local):
+    def __init__(self) -> None:
+        self.entered: list[Context] = []
+
+
+_threads = _Threads()
 
 
 def current_place() -> Place:
     """Return the place that this thread works on: the CPU, unless a `DeviceGuard` says otherwise."""
-    place: Place | None = getattr(_threads, "place", None)
-    return CPUPlace() if place is None else place
+    return _threads.entered[-1].place if _threads.entered else CPUPlace()
 
 
 class DeviceGuard:
     """Make `place` the thread's current one, and put the former back on exit, on errors too; guards nest.
+
+    One guard may be entered several times, by several threads: each has places of its own.
 
     >>> with DeviceGuard(CPUPlace()) as context:
     ...     print(context.place, current_place())
@@ -28,17 +35,20 @@ class DeviceGuard:
     def __init__(self, place: Place) -> None:
         """Remember the place; nothing changes before the guard is entered."""
         self.place = place
-        self._former: list[Place] = []
 
     def __enter__(self) -> Context:
-        """Switch, and return this thread's context on the place."""
+        """Switch, and return this thread's context on the place.
+
+        Raises:
+            UnavailableError: there is no such device; the former place stays.
+        """
         context = current_context(self.place)
-        self._former.append(current_place())
-        _threads.place = self.place
+        context.enter()
+        _threads.entered.append(context)
         return context
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Switch back."""
-        _threads.place = self._former.pop()
+        _threads.entered.pop().leave()

@@ -124,16 +124,20 @@ def _module_of(kind: str) -> str | None:
     return None if importlib.util.find_spec(name) is None else name
 
 
-def _load_finder(kind: str) -> None:
+def load_kind(kind: str) -> None:
+    """Import what tazza brings for a kind of place, which fills the registries by kind; nothing where it has none."""
     name = _module_of(kind) if kind in PLACE_KINDS else None
     if name is not None:
         importlib.import_module(name)
 
 
+def known_kinds() -> frozenset[str]:
+    """Return the kinds of places that `load_kind` brings something for."""
+    return frozenset(kind for kind in PLACE_KINDS if _module_of(kind) is not None)
+
+
 FINDERS: Registry[str, Callable[[], Sequence[DeviceProperties]]] = Registry(
-    "kind of device",
-    loader=_load_finder,
-    known=lambda: frozenset(kind for kind in PLACE_KINDS if _module_of(kind) is not None),
+    "kind of device", loader=load_kind, known=known_kinds
 )
 """Lists the devices of a kind (`Place.kind`); raises `UnavailableError` with the reason when there is none."""
 

@@ -7,11 +7,15 @@ handed out in turn; and a default stream. A thread has a current stream for each
 default one of a device, and none on the CPU, where work that names no stream runs at once in the calling thread.
 
 CPU streams have no thread of their own: what is queued is done by threads that all streams share, one piece of a stream
-at a time, and a stream that waits for an event holds no thread. A piece of work that fails makes the stream *failed*:
-what follows is skipped, events that are recorded later fail with the same error, as do streams that wait for them,
-until `synchronize` raises the error and so ends the failure.
+at a time, and a stream that waits for an event holds no thread. Each priority has threads of its own, so that work of
+high priority never queues behind other work. A piece of work that fails makes the stream *failed*: what follows is
+skipped, events that are recorded later fail with the same error, as do streams that wait for them, until `synchronize`
+raises the error and so ends the failure, or `recover` drops it.
 
-State: a CPU stream's queue and flags change under its lock; a pool's list of streams under the pool's.
+State: a CPU stream's queue and flags change under its lock; a pool's list of streams under the pool's. `_error` is
+written by whoever works the queue off, of whom there is one at a time: forgetting a failure is a piece of work too, so
+that it ends what was queued before it and nothing else. In a forked child the pools start anew: what was queued belongs
+to the parent.
 """
 
 from __future__ import annotations
@@ -26,8 +30,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tazza.device.event import Event
-from tazza.errors import UnavailableError
+from tazza.device.initializer import known_kinds, load_kind
+from tazza.errors import TazzaError, UnavailableError
 from tazza.registry import Registry
+from tazza.runtime.fork import in_forked_child
 from tazza.runtime.threads import allowed_cpus
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Place
@@ -103,7 +109,7 @@ class Stream(ABC):
 
     @abstractmethod
     def recover(self) -> None:
-        """Forget a failure."""
+        """Let what is queued from now on run, whatever fails of what was queued before; blocks nobody."""
 
 
 class CPUStream(Stream):
@@ -116,13 +122,14 @@ class CPUStream(Stream):
     """
 
     def __init__(self, place: Place, number: int, priority: str = "normal", *, pool: WorkerPool | None = None) -> None:
-        """Create an empty queue; `pool` are the threads that work for it, shared by all streams by default."""
+        """Create an empty queue; `pool` are the threads that work for it, by default those of its priority."""
         super().__init__(place, number, priority)
-        self._pool = _cpu_threads() if pool is None else pool
+        self._pool = _cpu_threads(priority) if pool is None else pool
         self._lock = threading.Lock()
         self._queue: deque[Callable[[], Event | None]] = deque()
         self._busy = False  # a thread works for it, will do so soon, or an event that it waits for will see to that
         self._error: BaseException | None = None
+        self._worker: int | None = None  # the thread that works for it now
 
     def enqueue(self, work: Work) -> None:
         """Let `work(context)` run on another thread after what was queued before."""
@@ -150,51 +157,92 @@ class CPUStream(Stream):
 
     def wait_for(self, event: Event) -> None:
         """Let what is queued from now on start after `event`, which may not be scheduled yet; fails where it fails."""
-
-        def wait() -> Event:
-            return event
-
-        self._put(wait)
+        if event.query():  # told now, since it may be reset before its turn comes
+            error = event.error
+            if error is not None:
+                self._put(lambda: self._fail(error))
+        else:
+            self._put(lambda: event)
 
     def query(self) -> bool:
         """Whether the queue is empty and nobody works for it."""
         return not self._busy
 
+    def synchronize(self) -> None:
+        """Block until all work that was queued has ended; raises what failed, which the stream then forgets.
+
+        Raises:
+            TazzaError: it is called by work on this stream, which would wait for itself.
+        """
+        if self._worker == threading.get_ident():
+            raise TazzaError(
+                f"work on stream {self.name} waits for its own stream", hint="synchronize where the work is queued"
+            )
+        event = Event()
+        event.schedule()
+
+        def finish() -> None:
+            error, self._error = self._error, None
+            event.finish(error)
+
+        self._put(finish)
+        event.wait()
+
     def recover(self) -> None:
-        """Forget a failure."""
-        self._error = None
+        """Let what is queued from now on run, whatever fails of what was queued before."""
+
+        def forget() -> None:
+            self._error = None
+
+        self._put(forget)
 
     def _put(self, item: Callable[[], Event | None]) -> None:
         with self._lock:
             self._queue.append(item)
-            idle = not self._busy
+            if self._busy:
+                return
+            try:
+                self._pool.submit(self._drain)
+            except BaseException:
+                self._queue.pop()  # who was idle has nothing else queued
+                raise
             self._busy = True
-        if idle:
-            self._pool.submit(self._drain)
 
     def _drain(self) -> None:
         """Work the queue off, up to an event that has not ended; that then starts another thread."""
+        self._worker = threading.get_ident()
+        awaited = self._advance()
+        if awaited is not None:
+            awaited.on_done(self._resume)
+
+    def _advance(self) -> Event | None:
+        """Do what is queued; return the event that the rest has to wait for."""
         while True:
             with self._lock:
                 if not self._queue:
+                    self._worker = None
                     self._busy = False
-                    return
+                    return None
                 item = self._queue.popleft()
+            awaited = None
             try:
                 awaited = item()
             except BaseException as error:
-                awaited = None
                 self._fail(error)
-            if awaited is None:
-                continue
-            if not awaited.query():
-                awaited.on_done(self._resume)
-                return
-            self._fail(awaited.error)
+            del item  # what it refers to is not kept while the stream waits
+            if awaited is not None:
+                if not awaited.query():
+                    self._worker = None
+                    return awaited
+                self._fail(awaited.error)
 
     def _resume(self, event: Event) -> None:
         self._fail(event.error)
-        self._pool.submit(self._drain)
+        try:
+            self._pool.submit(self._drain)
+        except (TazzaError, RuntimeError) as error:  # the threads were closed, or there is none to be had
+            self._fail(error)
+            self._drain()  # with that error nothing runs any more, but events are told
 
     def _fail(self, error: BaseException | None) -> None:
         if self._error is None:
@@ -202,12 +250,14 @@ class CPUStream(Stream):
 
 
 @cache
-def _cpu_threads() -> WorkerPool:
-    return WorkerPool(max(CPU_THREADS, allowed_cpus()), "tazza-stream")
+def _cpu_threads(priority: str) -> WorkerPool:
+    return WorkerPool(max(CPU_THREADS, allowed_cpus()), f"tazza-stream-{priority}")
 
 
-STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry("kind of place with streams")
-"""Makes a stream of a kind of place: `(place, number, priority)`."""
+STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry(
+    "kind of place with streams", loader=load_kind, known=known_kinds
+)
+"""Makes a stream of a kind of place: `(place, number, priority)`; raises `UnavailableError` where the device is not."""
 STREAMS.register("cpu", CPUStream, help="queues that threads work off")
 
 
@@ -233,7 +283,7 @@ class StreamPool:
     def default(self) -> Stream:
         """The stream of work that asks for none in particular."""
         with self._lock:
-            return self._stream("normal", 0)
+            return self._stream(PRIORITIES[0], 0)
 
     def take(self, priority: str = "normal") -> Stream:
         """Return the next stream in turn; after `POOL_SIZE` calls the first one comes again.
@@ -258,6 +308,16 @@ class StreamPool:
 
 _pools_lock = threading.Lock()
 _pools: dict[Place, StreamPool] = {}
+
+
+def _leave_fork() -> None:
+    global _pools_lock
+    _pools_lock = threading.Lock()
+    _pools.clear()
+    _current.streams.clear()
+
+
+in_forked_child(_leave_fork)
 
 
 def stream_pool(place: Place) -> StreamPool:

@@ -20,7 +20,7 @@ from tazza.db import DBReader
 from tazza.errors import ArgumentError, DTypeError, NetError
 from tazza.interop.init_net import placeholders, run_init_net
 from tazza.interop.predictor_file import ROLES, PredictorFile
-from tazza.nets import NetBase, create_net
+from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.plan import PlanNet
 from tazza.operator import find_argument, find_schema, make_argument
 from tazza.proto import NetDef
@@ -104,7 +104,7 @@ class Predictor(Closing):
         """Return the net as it will run: compiled, unless its type says that it shall run otherwise."""
         made = NetDef()
         made.CopyFrom(net)
-        if made.type in ("", "simple"):
+        if not made.type or NETS.get(made.type) is SimpleNet:
             made.type = "plan"
         if made.type == "plan":
             del made.external_output[:]

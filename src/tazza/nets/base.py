@@ -56,6 +56,7 @@ class NetBase(Observable):
         self._reported: set[str] = set()
         check_net(self.definition)
         self.operators: list[Operator] = []
+        self._pairs: dict[int, Operator] = {}
         self._running = threading.Lock()
         self._closed = False
         try:
@@ -90,8 +91,10 @@ class NetBase(Observable):
         )
 
     def _fused(self, position: int, definition: OperatorDef) -> Operator:
-        """Return a new operator that stands for the one at `position` and the one behind it."""
-        return self._operator(position, definition, strict=False)
+        """Return the operator that stands for the one at `position` and the one behind it, made at the first call."""
+        if position not in self._pairs:
+            self._pairs[position] = self._operator(position, definition, strict=False)
+        return self._pairs[position]
 
     def _report_once(self, key: str, message: str) -> None:
         if key not in self._reported:
@@ -192,7 +195,7 @@ class NetBase(Observable):
     def close(self) -> None:
         """End what the operators keep between runs; the net cannot run afterwards."""
         self._closed = True
-        for operator in self.operators:
+        for operator in (*self.operators, *self._pairs.values()):
             operator.close()
 
 
@@ -265,10 +268,15 @@ def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False
 def overrides() -> dict[str, str]:
     """Return what the flag `caffe2_override_executor` says: net type -> the type that runs instead.
 
+    Of pairs with the same first name the last one counts; what runs instead is not replaced in turn. A comma at the end
+    says nothing.
+
     Raises:
         InitError: the flag is not a list of pairs.
     """
-    names = [name.strip() for name in OVERRIDES.value.split(",")] if OVERRIDES.value else []
+    names = [name.strip() for name in OVERRIDES.value.split(",")]
+    if not names[-1]:
+        names.pop()
     if len(names) % 2:
         raise InitError(
             f"flag {OVERRIDES.name} takes pairs of net types, got {OVERRIDES.value!r}", hint="dag,simple,rnn,dag"

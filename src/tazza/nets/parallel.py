@@ -15,7 +15,11 @@ the threads of the process: operators that run on several do so while others wai
 argument `threads_per_operator` of a NetDef bounds the threads of one operator, for nets with wide graphs; sums may then
 be rounded otherwise than by `simple`.
 
-Constant state: tasks and crew. A run belongs to an `Execution`. The thread that calls `run` is one of the workers.
+What runs side by side is decided by times. The first runs measure; then tasks for which a second worker would come too
+late are merged (`executor.merging`), at the end maybe to one, and the net runs as a `simple` one does.
+
+Constant state: the finest tasks and the pools. Changing state, of the one run at a time: the tasks in use, estimates. A
+run belongs to an `Execution`. The thread that calls `run` is one of the workers.
 """
 
 from __future__ import annotations
@@ -23,25 +27,46 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import ClassVar
 
 from tazza.errors import NetError, TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.executor.execution import Crew, Execution
+from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
-from tazza.nets.executor.task import set_priorities, tasks_of
+from tazza.nets.executor.task import Task, set_priorities, tasks_of
 from tazza.nets.run import Run
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
+from tazza.runtime.fork import in_forked_child
+from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, thread_count
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import CPUPlace, Place
 
-MEASURED_RUNS = 64
-"""After 1, 2, 4 ... and then every so many runs, the critical path is computed anew from the times of the tasks."""
+MEASURED_RUNS = 5
+"""Before this run, tasks are merged by the times of the runs before it."""
+RUNS_PER_PRIORITY = 32
+"""After so many runs the critical path is computed anew from the times of the tasks."""
+
+WORTH_S = 40e-6
+"""From how many seconds on a task is worth waking another worker: handing it over takes some 10 microseconds."""
+TEAM_WORTH_S = 2 * SPIN_S + WORTH_S
+"""The same where operators run on teams of threads: those look for more work for a while, on the other's processor."""
+MEASURING_WORTH_S = 0.5
+"""The same in the runs that measure."""
 
 _shared: weakref.WeakValueDictionary[tuple[Place, int], WorkerPool] = weakref.WeakValueDictionary()
 _shared_lock = threading.Lock()
+
+
+def _unlock() -> None:
+    global _shared_lock
+    _shared_lock = threading.Lock()
+
+
+in_forked_child(_unlock)
 
 
 def shared_pool(place: Place, size: int) -> WorkerPool:
@@ -62,8 +87,12 @@ class ParallelNet(NetBase):
         super()._create(strict)
         self._workers = self._worker_count()
         self._most = self._threads_per_operator()
-        self._tasks = tasks_of(self.operators, self._fused)
+        self._finest = tasks_of(self.operators, self._fused)
+        self._tasks: list[Task] = self._finest
+        self._merged: list[Task] = []
+        self._under_way: Run | None = None
         self._runs = 0
+        self._worth_s = WORTH_S
         self._budget: tuple[int, ThreadBudget | None] = (0, None)
         places = {CPUPlace(), *(task.place for task in self._tasks)}
         own = self.policy.own_pool
@@ -122,6 +151,7 @@ class ParallelNet(NetBase):
             self.release()
             raise
         run.set_running_or_notify_cancel()
+        self._under_way = run
         run.on_cancel(lambda: self._stop(run, execution))
         run.start_clock(lambda: self._stop(run, execution))
         self._pools[CPUPlace()].submit(execution.work)
@@ -136,13 +166,12 @@ class ParallelNet(NetBase):
     def _ended_async(self, run: Run, error: BaseException | None) -> None:
         if self.observers:
             self.stop_all()
+        self._under_way = None
         self.release()
         run.end(error)
 
     def _execution(self, run: Run | None, ended: Callable[[BaseException | None], object]) -> Execution:
-        self._runs += 1
-        if self._runs & (self._runs - 1) == 0 or self._runs % MEASURED_RUNS == 0:
-            set_priorities(self._tasks)
+        self._choose_tasks()
 
         def finish(error: BaseException | None, done: int) -> None:
             if isinstance(error, TazzaError):
@@ -150,6 +179,24 @@ class ParallelNet(NetBase):
             ended(error)
 
         return Execution(self._tasks, self._crew(), self.policy, run, finish)
+
+    def _choose_tasks(self) -> None:
+        """Decide which tasks the next run has, and who goes first, by the times of the runs before."""
+        if any(task.strand.breaks for task in self._merged):
+            for task in self._finest:
+                task.runs = 0
+            self._tasks, self._merged, self._runs = self._finest, [], 0
+        self._runs += 1
+        if self._runs == MEASURED_RUNS:
+            teams = any(task.strand.width > 1 for task in self._tasks)
+            self._worth_s = TEAM_WORTH_S if teams else WORTH_S
+            self._tasks = merged(self._finest, self._worth_s, self._fused)
+            self._merged = [task for task in self._tasks if task.strand not in {one.strand for one in self._finest}]
+        elif self._runs < MEASURED_RUNS:
+            # Alone, tasks take the time that they need; what takes very long, or may wait for another, is never alone.
+            self._worth_s = WORTH_S if self._runs == 1 else MEASURING_WORTH_S
+        elif self._runs % RUNS_PER_PRIORITY == 0:
+            set_priorities(self._tasks)
 
     def _crew(self) -> Crew:
         """Return who works in a run that starts now: the number of threads may have changed since the last one."""
@@ -160,13 +207,16 @@ class ParallelNet(NetBase):
             shared = self._workers > 1 and (threads > 1 or self._workers > total)
             budget = ThreadBudget(total) if shared else None
             self._budget = threads, budget
-        return Crew(self._pools, self._workers, budget, self._most)
+        return Crew(self._pools, self._workers, budget, self._most, self._worth_s)
 
     def close(self) -> None:
-        """End the operators, and the threads where they are its own."""
+        """Cancel a run that is under way and wait for its end; end the operators, and the threads that are its own."""
+        run = getattr(self, "_under_way", None)
+        if run is not None and run.cancel():
+            wait([run])
         super().close()
-        for task in getattr(self, "_tasks", ()):
-            task.strand.close()
+        for task in getattr(self, "_finest", ()):
+            task.strand.forget()
         if self.policy.own_pool:
             for pool in getattr(self, "_pools", {}).values():
                 pool.close()

@@ -35,6 +35,7 @@ class Run(Future[None]):
         self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._cancelled = False
         self._stoppers: list[Callable[[], object]] = []
+        self._timer: threading.Timer | None = None
         self._guard = threading.Lock()
 
     def cancel(self) -> bool:
@@ -62,14 +63,18 @@ class Run(Future[None]):
         For runs that nobody waits for: who waits looks at `left_s`.
         """
         left = self.left_s
-        if left is not None:
-            timer = threading.Timer(left + 1e-3, stop)
+        if left is not None and left < threading.TIMEOUT_MAX:
+            self._timer = timer = threading.Timer(left + 1e-3, stop)
             timer.daemon = True
-            self.add_done_callback(lambda _: timer.cancel())
             timer.start()
 
     def end(self, error: BaseException | None) -> None:
-        """Say that the run has ended."""
+        """Say that the run has ended, and forget what it was stopped by."""
+        with self._guard:
+            self._stoppers.clear()
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
         if error is None:
             self.set_result(None)
         else:
@@ -100,7 +105,7 @@ class Run(Future[None]):
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until the run has ended; False when `timeout_s` passed first. Re-raises what the run raised."""
         try:
-            self.result(timeout_s)
+            self.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
             if self.done():  # the run's own
                 raise

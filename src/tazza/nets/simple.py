@@ -1,6 +1,12 @@
-"""The net type `simple`: operators one after the other, in the calling thread, as one strand (`nets.strand`)."""
+"""The net type `simple`: operators one after the other, in the calling thread, as one strand (`nets.strand`).
+
+Operators on a device that works on its own are strands of their own, and each of those ends when the device has done
+its work. Two names of Caffe2 mean the same type.
+"""
 
 from __future__ import annotations
+
+from itertools import groupby
 
 import numpy as np
 
@@ -13,20 +19,37 @@ from tazza.nets.strand import Strand
 from tazza.tensor import CPUPlace
 
 
+@net_type("rnn", help="another name of simple")
+@net_type("async_simple", help="another name of simple")
 @net_type("simple", help="operators in order, on one context; every blob can be fetched afterwards")
 class SimpleNet(NetBase):
     """Runs the operators in the order of the NetDef."""
 
     def _create(self, strict: bool) -> None:
         super()._create(strict)
-        self._strand = Strand(self.operators, self._fused)
+        self._strands = [
+            (place, self._strand(list(stretch)))
+            for place, stretch in groupby(range(len(self.operators)), lambda position: self.operators[position].place)
+        ]
+
+    def _strand(self, positions: list[int]) -> Strand:
+        operators = [self.operators[position] for position in positions]
+        return Strand(operators, lambda place, definition: self._fused(positions[place], definition))
 
     def _run(self, run: Run | None) -> None:
+        check = None if run is None else run.check
+        done = 0
         try:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
-                self._strand.run(current_context(CPUPlace()), check=None if run is None else run.check)
+                for place, strand in self._strands:
+                    try:
+                        strand.run(current_context(CPUPlace()), check=check, piecewise=run is not None)
+                    finally:
+                        done += strand.done
+                        if not place.is_host:
+                            current_context(place).wait()
         except TazzaError as error:
-            progress_note(error, self, self._strand.done)
+            progress_note(error, self, done)
             raise
 
     def explain(self, *, times: bool = False) -> Explanation:
@@ -35,7 +58,7 @@ class SimpleNet(NetBase):
         names = [f"{op.type} {', '.join(map(repr, op.output))}" for op in self.definition.op]
         rows: list[Row] = []
         position = 0
-        for step in self._strand.steps():
+        for step in (step for _, strand in self._strands for step in strand.steps()):
             rows.append(operator_row(step.operator, tuple(names[position : position + step.count])))
             position += step.count
         return Explanation(tuple(rows))
@@ -43,5 +66,5 @@ class SimpleNet(NetBase):
     def close(self) -> None:
         """End the operators."""
         super().close()
-        if hasattr(self, "_strand"):
-            self._strand.close()
+        for _, strand in getattr(self, "_strands", ()):
+            strand.forget()

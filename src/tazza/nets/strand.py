@@ -6,7 +6,7 @@ only then their outputs count as written. Nobody can tell the difference, but by
 observes is run by itself, and so are host kernels, operators whose output size depends on data, and those whose shapes
 depend on values. Pairs of operators run as one where that cannot be told either (`nets.pair`).
 
-Constant state: operators and pairs. Changing state: the operators that stand for pairs, and the sections by context. A
+Constant state: operators and pairs. Changing state: the sections by context, which hold what operators were bound to. A
 strand runs once at a time.
 """
 
@@ -14,19 +14,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tazza.device import Context, current_context
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.pair import paired
 from tazza.operator import Call, Operator
-from tazza.operator.native_calls import grouped, threads_of
-from tazza.operator.observable import changes
-from tazza.operator.operator import KEPT, Watched
+from tazza.operator.binding import Watched
+from tazza.operator.native_calls import NativeCalls, grouped, threads_of
+from tazza.operator.operator import KEPT
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
 from tazza.tensor import Storage
+
+Check = Callable[[], object]
+"""Asked before each operator of a run that may be stopped; raises what ends it."""
+
+ROWS = 8
+"""Native calls between two questions whether to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,15 @@ class Part:
     width: int
     written: tuple[Storage, ...]
     count: int
+    pieces: list[Call] = field(default_factory=list[Call])
+
+    def calls(self, piecewise: bool) -> Sequence[Call]:
+        """Return the call; in pieces of a few rows where somebody wants to stop between them."""
+        if not piecewise or not isinstance(self.call, NativeCalls):
+            return (self.call,)
+        if not self.pieces:
+            self.pieces.extend(self.call.pieces(ROWS))
+        return self.pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +82,6 @@ class Section:
                 return False
         return True
 
-
-Check = Callable[[], object]
 
 RUNS_MAX = 1024
 """Runs by single steps before the next try, at the most, for strands whose sections break again and again."""
@@ -114,9 +127,12 @@ class Share:
 class Strand:
     """See the module. `done` is how many operators ran in the last run; `serial_s` the seconds that others could use.
 
+    `breaks` counts how often a section no longer stood, `interpreted` the calls of sections that are Python's.
+
     Args:
         operators: in execution order.
-        fuse: makes the operator that stands for the one at a position and the one behind it.
+        fuse: makes the operator that stands for the one at a position and the one behind it; asked again, it gives the
+            same one.
     """
 
     def __init__(self, operators: Sequence[Operator], fuse: Callable[[int, OperatorDef], Operator]) -> None:
@@ -130,44 +146,61 @@ class Strand:
             made = paired(first.definition, second.definition)
             if made is not None:
                 self._pairs[position] = made
-        self._fused: dict[int, Operator] = {}
-        self._seen = -1
+        self._changed = True
         self._steps: tuple[Step, ...] = ()
         self._sections: dict[Context, list[Section | Step]] = {}
         self._ran: dict[Context, int] = {}  # runs on a context since it was cut last
-        self._breaks = 0
+        self.breaks = 0
+        self.interpreted = 0
+        for operator in self.operators:
+            operator.tell(self._note_change)
+
+    def _note_change(self) -> None:
+        self._changed = True
 
     def steps(self) -> tuple[Step, ...]:
         """Return what runs now, which depends on who observes."""
-        seen = changes()
-        if seen != self._seen:
+        if self._changed:
+            self._changed = False  # first: what changes from here on is seen by the next run
             found: list[Step] = []
             position = 0
             while position < len(self.operators):
                 fused = self._pair_at(position)
                 found.append(Step(self.operators[position], 1) if fused is None else Step(fused, 2))
                 position += found[-1].count
-            self._seen, self._steps = seen, tuple(found)
+            self._steps = tuple(found)
             self._sections.clear()
         return self._steps
+
+    @property
+    def width(self) -> int:
+        """The most threads that an operator ran on."""
+        return max((step.operator.width for step in self._steps), default=0)
 
     def _pair_at(self, position: int) -> Operator | None:
         definition = self._pairs.get(position)
         if definition is None or self.operators[position].observers or self.operators[position + 1].observers:
             return None
-        if position not in self._fused:
-            self._fused[position] = self._fuse(position, definition)
-        return self._fused[position]
+        return self._fuse(position, definition)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def run(self, context: Context, budget: ThreadBudget | None = None, check: Check | None = None) -> None:
+    def run(
+        self,
+        context: Context,
+        budget: ThreadBudget | None = None,
+        check: Check | None = None,
+        *,
+        piecewise: bool = False,
+    ) -> None:
         """Run all operators once.
 
         Args:
             context: the thread's own on the CPU; operators elsewhere take the current one of their place.
             budget: where to take the threads from that operators run on, when they are shared with others.
-            check: called before each operator or section; what it raises ends the run.
+            check: called before each operator that runs by itself and each call of a section; what it raises ends the
+                run.
+            piecewise: cut native calls, so that `check` is asked every few operators.
 
         Raises:
             TazzaError: the first error; `done` says how far it came.
@@ -181,10 +214,10 @@ class Strand:
                 if isinstance(item, Step):
                     self._run_step(item, share, check)
                 elif item.stands():
-                    self._run_section(item, share, check)
+                    self._run_section(item, share, check, piecewise)
                 else:
                     self._sections.pop(context, None)
-                    self._breaks += 1
+                    self.breaks += 1
                     for step in item.steps:
                         self._run_step(step, share, check)
         finally:
@@ -195,7 +228,7 @@ class Strand:
     def _uncut(self, context: Context, steps: tuple[Step, ...]) -> Sequence[Section | Step]:
         """Return single steps; sections from the second run on, later where they broke before."""
         ran = self._ran.pop(context, 0)
-        if ran < min(2**self._breaks, RUNS_MAX):
+        if ran < min(2**self.breaks, RUNS_MAX):
             if len(self._ran) >= KEPT:
                 self._ran.pop(next(iter(self._ran)))
             self._ran[context] = ran + 1
@@ -203,6 +236,8 @@ class Strand:
         if len(self._sections) >= KEPT:
             self._sections.pop(next(iter(self._sections)))
         found = self._sections[context] = cut(context, steps)
+        parts = (part for item in found if isinstance(item, Section) for part in item.parts)
+        self.interpreted = sum(not isinstance(part.call, NativeCalls) for part in parts)
         return found
 
     def _run_step(self, step: Step, share: Share | None, check: Check | None) -> None:
@@ -216,30 +251,34 @@ class Strand:
             share.run(operator, context)
         self.done += step.count
 
-    def _run_section(self, section: Section, share: Share | None, check: Check | None) -> None:
+    def _run_section(self, section: Section, share: Share | None, check: Check | None, piecewise: bool) -> None:
         for part in section.parts:
-            if check is not None:
-                check()
             if share is not None:
                 share.hold(part.width)
             try:
-                part.call()
-            except Exception as error:
-                key = error.key if isinstance(error, KernelError) else None
-                failed = next((step for step in part.steps if step is key), part.steps[0])
-                self.done += sum(step.count for step in part.steps[: part.steps.index(failed)])
-                cause = error.__cause__ if isinstance(error, TazzaError) else error
-                raise failed.operator.located(error) from cause
+                for call in part.calls(piecewise):
+                    if check is not None:
+                        check()
+                    self._call(part, call)
             finally:
                 for storage in part.written:
                     storage.version += 1
             self.done += part.count
 
-    def close(self) -> None:
-        """End the operators that were made here."""
+    def _call(self, part: Part, call: Call) -> None:
+        try:
+            call()
+        except Exception as error:
+            key = error.key if isinstance(error, KernelError) else None
+            failed = next((step for step in part.steps if step is key), part.steps[0])
+            self.done += sum(step.count for step in part.steps[: part.steps.index(failed)])
+            cause = error.__cause__ if isinstance(error, TazzaError) else error
+            raise failed.operator.located(error) from cause
+
+    def forget(self) -> None:
+        """Hold no bindings any more."""
         self._sections.clear()
-        for operator in self._fused.values():
-            operator.close()
+        self._ran.clear()
 
 
 def cut(context: Context, steps: Sequence[Step]) -> list[Section | Step]:

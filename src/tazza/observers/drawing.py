@@ -53,7 +53,7 @@ def draw_curves(
         UnavailableError: matplotlib cannot be imported.
         FileError: the file cannot be written.
     """
-    figure = _figure(9.0, 3.6)
+    figure = new_figure(9.0, 3.6)
     shown = [curve for curve in (accuracy, tested) if curve is not None]
     left = figure.add_subplot(1, 2 if shown else 1, 1, title="loss", xlabel="iteration")
     _draw_noisy(left, loss, "C0", "training")
@@ -69,7 +69,7 @@ def draw_curves(
         right.legend(loc="lower right", frameon=False)
     if title:
         figure.suptitle(title)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def draw_least_sure(path: str | os.PathLike[str], guesses: Sequence[Guess], *, title: str = "") -> None:
@@ -85,7 +85,7 @@ def draw_least_sure(path: str | os.PathLike[str], guesses: Sequence[Guess], *, t
     columns = min(COLUMNS_MAX, len(guesses))
     rows = math.ceil(len(guesses) / columns)
     width, height = CELL_WIDTH * columns, CELL_HEIGHT * rows + TITLE_HEIGHT
-    figure = _figure(width, height, layout=None)  # every place is known; a layout engine would take a second
+    figure = new_figure(width, height, layout=None)  # every place is known; a layout engine would take a second
     figure.suptitle(title, fontsize=10, y=1 - TITLE_HEIGHT / 2 / height)
     for position, guess in enumerate(guesses):
         row, column = divmod(position, columns)
@@ -96,10 +96,10 @@ def draw_least_sure(path: str | os.PathLike[str], guesses: Sequence[Guess], *, t
         wrong = guess.predicted != guess.label
         text = f"{guess.label} taken for {guess.predicted}" if wrong else f"{guess.label}"
         axes.set_title(f"{text}\n{guess.probability:.0%}", fontsize=9, color="C3" if wrong else "black")
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
+def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
     """Return an empty figure, untyped: matplotlib leaves the types of most of its arguments open."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -121,7 +121,8 @@ def _draw_noisy(axes: Any, curve: Curve, color: str, label: str) -> None:
     axes.plot(list(curve.iterations)[width - 1 :], smooth, color=color, label=label)
 
 
-def _save(figure: Any, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure to a file, as a whole or not at all; the name's ending says in what format, PNG by default."""
     buffer = io.BytesIO()
     format = Path(path).suffix.lstrip(".")
     figure.savefig(buffer, format=format if format else "png", dpi=120)

@@ -31,6 +31,13 @@ class NativeCalls:
             error.key = self.keys[row - 1]
             raise error
 
+    def pieces(self, rows: int) -> list[NativeCalls]:
+        """Return the same calls in tables of `rows` each."""
+        if len(self.keys) <= rows:
+            return [self]
+        starts = range(0, len(self.keys), rows)
+        return [NativeCalls(Segment(self.segment.rows[i : i + rows]), self.keys[i : i + rows]) for i in starts]
+
     def call(self, row: int) -> NativeCall:
         """Return the call of a row, counted from 1."""
         found = self.segment.rows[row - 1]

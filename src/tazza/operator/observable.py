@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from tazza.runtime.log import logger
 
 T = TypeVar("T")
-
-
-_changes = itertools.count(1)
-_change = 0
-
-
-def note_change() -> None:
-    """Say that an observer came or went, or that an operator was closed."""
-    global _change
-    _change = next(_changes)
-
-
-def changes() -> int:
-    """Return a number that is another one after each such change, anywhere in the process."""
-    return _change
 
 
 class Observer(Generic[T]):
@@ -55,18 +40,31 @@ class Observable:
     def __init__(self) -> None:
         """Start without observers."""
         self._observers: tuple[Observer[object], ...] = ()
+        self._told: list[weakref.WeakMethod[Callable[[], object]]] = []
 
     @property
     def observers(self) -> Sequence[Observer[object]]:
         """Who is attached, in the order of attaching."""
         return self._observers
 
+    def tell(self, method: Callable[[], object]) -> None:
+        """Call a method whenever an observer comes or goes, as long as its object lives."""
+        self._told = [known for known in self._told if known() is not None]
+        self._told.append(weakref.WeakMethod(method))
+
+    def note_change(self) -> None:
+        """Tell who asked for it that an observer came or went, or that what was prepared is gone."""
+        for known in self._told:
+            method = known()
+            if method is not None:
+                method()
+
     def attach(self, observer: Observer[object]) -> Observer[object]:
         """Attach `observer`; attaching the same object twice does nothing."""
         if observer not in self._observers:
             observer.attached(self)
             self._observers = (*self._observers, observer)
-            note_change()
+            self.note_change()
         return observer
 
     def detach(self, observer: Observer[object]) -> Observer[object] | None:
@@ -74,7 +72,7 @@ class Observable:
         if observer not in self._observers:
             return None
         self._observers = tuple(other for other in self._observers if other is not observer)
-        note_change()
+        self.note_change()
         return observer
 
     def start_all(self) -> None:

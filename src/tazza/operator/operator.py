@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,22 +25,22 @@ from tazza.errors import (
     KernelError,
     NotFoundError,
     SchemaError,
-    ShapeError,
     TazzaError,
     UnknownOperatorError,
 )
+from tazza.operator.binding import Binding, Watched, check_overwritten, same_memory
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, value_key
 from tazza.operator.native_calls import as_one, threads_of
-from tazza.operator.observable import Observable, note_change
+from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import bind_reorder, refreshing, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.log import logger
-from tazza.tensor import ROW_MAJOR, Allocation, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
 KEPT = 8
 """Signatures of which an operator keeps the launch, and contexts for which it keeps the binding."""
@@ -73,34 +73,6 @@ Report = Callable[[str, str], None]
 def _log_report(key: str, message: str) -> None:
     del key
     logger.warning(message)
-
-
-Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
-"""A blob as it was when bound: tensor, spec, storage, generation; without spec only the tensor itself matters."""
-
-
-@dataclass(slots=True)
-class Binding:
-    """A call on the present addresses; `values` are inputs that shapes were inferred from, `scratch` is kept alive."""
-
-    call: Call
-    watched: list[Watched]
-    values: list[tuple[Tensor, int, bytes]]
-    scratch: Allocation | None
-
-    def stale(self) -> bool:
-        """Whether something has changed that the call rests on."""
-        for blob, tensor, spec, storage, generation in self.watched:
-            if blob.value is not tensor:
-                return True
-            if spec is not None and (
-                tensor.spec is not spec or tensor.storage is not storage or storage.generation != generation
-            ):
-                return True
-        for tensor, version, key in self.values:
-            if tensor.storage.version != version or (tensor.storage.escaped and value_key(tensor.plain()) != key):
-                return True
-        return False
 
 
 class Operator(Observable):
@@ -205,10 +177,9 @@ class Operator(Observable):
         if self._host is not None and self._host.close is not None:
             self._host.close()
         self._host = None
-        self._bindings.clear()
         self._launches.clear()
         self._states.clear()
-        note_change()
+        self.forget()
 
     def _kernel(self, engine: str) -> Kernel:
         return find_kernel(self.op.type, self.place.kind, engine)
@@ -327,6 +298,11 @@ class Operator(Observable):
         found = self._bindings.get(context)
         return None if found is None or found.values else found
 
+    def forget(self) -> None:
+        """Hold no tensors and no memory between runs any more, until the next one; what was prepared stays."""
+        self._bindings.clear()
+        self.note_change()
+
     def written(self) -> list[Storage]:
         """Return the storages of the outputs."""
         return [blob.value.storage for blob in self.outputs if isinstance(blob.value, Tensor)]
@@ -371,7 +347,7 @@ class Operator(Observable):
         reshaped = self._reshaped(outputs)
         if self._settle_overwritten(context, chosen, reshaped):
             return self._prepare(context)
-        before = {id(blob): _same_memory(blob.tensor()) for blob, _ in reshaped}
+        before = {id(blob): same_memory(blob.tensor()) for blob, _ in reshaped}
         self._size_outputs(outputs, chosen)
         binding = self._bind(context, chosen, reads, before)
         self.width = threads_of(binding.call)
@@ -547,25 +523,6 @@ class Operator(Observable):
             if self.definition.debug_info:
                 error.add_context(f"made at {self.definition.debug_info}")
         return error
-
-
-def check_overwritten(letter: str, name: str, before: TensorSpec, after: TensorSpec) -> None:
-    """Check that an output may be written over the blob `name`: same dtype, as many elements.
-
-    Raises:
-        ShapeError: it may not.
-    """
-    if before.size != after.size or before.dtype is not after.dtype:
-        raise ShapeError(
-            f"{letter} = {name!r} is written in place over {logical(before)}, so it must keep dtype and number of "
-            f"elements; it would become {logical(after)}",
-            hint="give the output a name of its own",
-        )
-
-
-def _same_memory(tensor: Tensor) -> Tensor:
-    """Return another tensor over the same memory, for when the first gets another shape."""
-    return Tensor.over(tensor.storage, tensor.offset_bytes, tensor.spec)
 
 
 def ignored_text(operators: Iterable[Operator]) -> str:

@@ -202,7 +202,7 @@ class PreparedOperator:
     def _let_go(self) -> None:
         """Hold nothing of what was lent, or handed out."""
         self._lent = False
-        self._operator.unbind()
+        self._operator.forget()
         for i, blob in enumerate(self._inputs):
             if isinstance(blob.value, Tensor) and blob.value is not self._own[i]:
                 blob.reset()
@@ -234,10 +234,6 @@ class _LocalOperator(Operator):
     def has_state(self) -> bool:
         """Whether a second run could differ from the first of a new operator."""
         return self.drew or self._host is not None or any(state is not None for state in self._states.values())
-
-    def unbind(self) -> None:
-        """Forget every binding, and with it the tensors and memory that it holds; launches stay."""
-        self._bindings.clear()
 
 
 def local_definition(

@@ -3,13 +3,18 @@
 So operators that need all threads and operators that need one run side by side on no more threads than there are.
 
 State: `_free` and `_waiting` change under `_lock`. Invariant: somebody waits only while fewer threads are free than the
-first in line wants. Whoever waits is served in turn, so that one who wants many is not passed over for ever.
+first in line wants. Whoever waits is served in turn, so that one who wants many is not passed over for ever. A thread
+that is interrupted (Ctrl-C) between two calls may keep what it took: `lift` lets the others end all the same, and
+`reset` starts anew.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+
+LIFTED = 1 << 40
+"""More threads than anybody takes."""
 
 
 class ThreadBudget:
@@ -34,7 +39,9 @@ class ThreadBudget:
         return bool(self._waiting)
 
     def take(self, count: int) -> None:
-        """Take `count` threads, no more than all; blocks until they are free."""
+        """Take `count` threads, no more than all; blocks until they are free. None are there at once."""
+        if count == 0:  # it would wait behind others for nothing
+            return
         with self._lock:
             if self.free >= count and not self._waiting:
                 self.free -= count
@@ -56,9 +63,23 @@ class ThreadBudget:
 
     def _serve(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.free:
-            wanted, turn = self._waiting.popleft()
+            wanted, turn = self._waiting[0]
             self.free -= wanted
-            turn.release()
+            if turn.locked():  # else who served it was interrupted before the next line
+                turn.release()
+            self._waiting.popleft()
+
+    def lift(self) -> None:
+        """Let everybody have what they want until `reset`, whoever waits now first."""
+        with self._lock:
+            self.free += LIFTED
+            self._serve()
+
+    def reset(self) -> None:
+        """Have all threads free; for when nobody holds or wants any."""
+        with self._lock:
+            self.free = self.total
+            self._waiting.clear()
 
     def _leave(self, count: int, turn: threading.Lock) -> None:
         with self._lock:

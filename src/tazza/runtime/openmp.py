@@ -16,7 +16,8 @@ from tazza.runtime.fork import PROCESS, in_forked_child
 
 LIBRARY = "libgomp.so.1"
 SPINS = 5000
-"""How often a thread that waits for others looks again before it sleeps: some 300 microseconds.
+SPIN_S = 300e-6
+"""How often a thread that waits for others looks again before it sleeps, and how long that takes, roughly.
 
 The library's own choice is 300,000, which is longer than a time slice. When another process wants a processor too, the
 thread that is waited for then often does not get one until the waiting has used up its slice: a product of 0.3 ms took

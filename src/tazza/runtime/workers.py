@@ -6,7 +6,8 @@ A thread is started when work comes and nobody is idle, up to the size of the po
 for `IDLE_S`. All of them are daemons: work that nobody waited for does not keep a process alive.
 
 State: `_idle` and `_threads` change under `_lock`. `_idle` is the number of threads that are free, less that of work
-which no thread has taken; below 0 where there is more work than threads. In a forked child every pool is empty, since
+which no thread has taken; below 0 where there is more work than threads. A thread leaves `_threads` in the same step in
+which it decides to end, so that work which comes then starts another one. In a forked child every pool is empty, since
 its threads did not come along.
 """
 
@@ -46,6 +47,7 @@ class WorkerPool(Closing):
         self.size = size
         self.name = name
         self._numbers = itertools.count()
+        self._closed = False
         self._restart()
         _living.add(self)
 
@@ -54,7 +56,6 @@ class WorkerPool(Closing):
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
-        self._closed = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self._threads)} of {self.size} threads)"
@@ -69,20 +70,27 @@ class WorkerPool(Closing):
 
         Raises:
             NetError: the pool is closed.
+            RuntimeError: the system has no room for the first thread; where there are some, they do the work.
         """
         with self._lock:
             if self._closed:
                 raise NetError(f"the threads {self.name!r} are closed")
             if self._idle <= 0 and len(self._threads) < self.size:
                 self._start()
-                self._idle += 1
             self._idle -= 1
             self._queue.put(work)
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._serve, name=f"{self.name}-{next(self._numbers)}", daemon=True)
         self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads in this process
+            self._threads.discard(thread)
+            if not self._threads:
+                raise
+        else:
+            self._idle += 1
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
@@ -93,18 +101,22 @@ class WorkerPool(Closing):
             del work  # what it refers to is not kept while this thread waits
             with self._lock:
                 self._idle += 1
-        with self._lock:
-            self._threads.discard(threading.current_thread())
 
     def _next(self) -> Work | None:
+        """Return what to do next; None when this thread is to end, which the pool has then forgotten."""
         while True:
+            told_to_end = True
             try:
-                return self._queue.get(timeout=IDLE_S)
+                work = self._queue.get(timeout=IDLE_S)
             except Empty:
-                with self._lock:
-                    if self._idle > 0:  # no work that was submitted counts on this thread
-                        self._idle -= 1
-                        return None
+                work, told_to_end = None, False
+            if work is not None:
+                return work
+            with self._lock:
+                if told_to_end or self._idle > 0:  # no work that was submitted counts on this thread
+                    self._idle -= 1
+                    self._threads.discard(threading.current_thread())
+                    return None
 
     def close(self) -> None:
         """Do what was submitted, then end all threads; waits for them, but for the calling one."""

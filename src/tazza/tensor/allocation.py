@@ -506,6 +506,9 @@ def default_allocator() -> Allocator:
     return allocator_of(CPUPlace())
 
 
+_usual: dict[Place, tuple[int, Allocator]] = {}
+"""For each place the allocator that `allocator_of` gave at a generation of the registry: every tensor asks for it."""
+
 _chosen: ContextVar[dict[Place, Allocator] | None] = ContextVar("tazza_allocators", default=None)
 
 
@@ -517,7 +520,15 @@ def current_allocator(place: Place) -> Allocator:
     """
     chosen = _chosen.get()
     found = None if chosen is None else chosen.get(place)
-    return allocator_of(place) if found is None else found
+    if found is not None:
+        return found
+    usual = _usual.get(place)
+    if usual is not None and usual[0] == ALLOCATORS.generation:
+        return usual[1]
+    generation = ALLOCATORS.generation  # read first: a maker that comes meanwhile counts the next time
+    found = allocator_of(place)
+    _usual[place] = generation, found
+    return found
 
 
 def new_array(shape: Sequence[int], dtype: npt.DTypeLike, holder: str = "") -> npt.NDArray[Any]:

@@ -115,7 +115,7 @@ def test_every_engine_gives_the_same(name: str, dtype: DataType) -> None:
 def _engine(name: str) -> Callable[[Task], None]:
     if not isinstance(SPARSE_ENGINES.ask(name, _tasks(DataType.FLOAT, np.int32)[0]), Offer):
         pytest.skip(f"engine {name} is not available")
-    return lambda task: SPARSE_ENGINES.choose(task, name).run()
+    return lambda task: SPARSE_ENGINES.choose(task, name).run(task.D, task.Y)
 
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:

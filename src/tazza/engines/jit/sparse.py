@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from tazza.engines.jit import unavailable
+from tazza.engines.jit import sparse_product, unavailable
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import compiled, threads_for
 from tazza.engines.jit.sparse_product import (
     STATUS,
     TILE,
+    WORDS,
     tile_floats,
     write_from_left,
-    write_gathered,
     write_rows,
     write_scattered,
     write_transposed,
 )
+from tazza.engines.jit.sparse_vector import write_gathered
 from tazza.errors import KernelError
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Task
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, Task, address_of
 from tazza.tensor.tasks import Offer, Unsupported
 
 _COMPUTED = {DataType.FLOAT: DataType.FLOAT, DataType.DOUBLE: DataType.DOUBLE}
@@ -33,6 +35,11 @@ _HALF = (DataType.FLOAT16, DataType.BFLOAT16)
 _INDEX_BITS = {4: 32, 8: 64}
 CONFLICT_BYTES, LINE_BYTES, USES = 512, 64, 8
 """Rows that lie a multiple of the first apart are spread, if each is read more often than the last says."""
+ELEMENT_NS, ROW_NS = 0.7, 5.0
+"""What products of rows with one vector take of one thread."""
+DOT_THREAD_NS = 200_000
+"""What a thread must have to do of them. At 300 us in all, a second thread gains a sixth on an idle machine, and on a
+busy one makes the product take several times as long: it has to wait until both have a processor."""
 Write = Callable[[Lines, DataType, int], None]
 
 
@@ -42,36 +49,85 @@ Write = Callable[[Lines, DataType, int], None]
     help="vector code of our own, rows shared among the threads by their elements",
     priority=15,
 )
-def prepare(task: Task) -> Offer[Callable[[], None]] | Unsupported:
+def prepare(task: Task) -> Offer[Multiply] | Unsupported:
     """Return what computes a product, or why it is not compiled."""
     reason = unavailable()
-    return Offer(functools.partial(run, task), describe(task)) if reason is None else Unsupported(reason)
+    if reason is not None:
+        return Unsupported(reason)
+    if task.form is not Form.ROWS and task.dtype in _HALF:
+        multiply = functools.partial(_multiply_wide, task.bare())
+    elif _is_spread(task):
+        multiply = functools.partial(_multiply_spread, task.bare())
+    else:
+        multiply = _Product(task)
+    return Offer(multiply, describe(task))
 
 
-def run(task: Task) -> None:
-    """Compute a product.
+def _multiply_wide(task: Task, D: Array, Y: Array) -> None:
+    """Compute in float32, which sums in memory are kept in."""
+    wide = np.empty(Y.shape, np.float32)
+    values, given = (array.astype(np.float32) for array in (task.values, D))
+    inner = replace(task, values=values, D=given, Y=wide, dtype=DataType.FLOAT)
+    SPARSE_ENGINES.choose(inner, "jit").run(given, wide)
+    Y[...] = wide
 
-    Raises:
-        ShapeError: starts or columns are out of their range.
-    """
-    if task.form is not Form.ROWS and task.dtype in _HALF:  # sums in memory are kept in float32
-        wide = np.empty(task.Y.shape, np.float32)
-        values, D = (array.astype(np.float32) for array in (task.values, task.D))
-        run(Task(task.form, task.shape, task.starts, task.columns, values, D, wide, DataType.FLOAT))
-        task.Y[...] = wide
-        return
-    name, write = _kernel(task)
-    spread = _spread(task)
-    block, kept = _block(spread)
-    status = call_native(
-        _compiled(name, write, task.dtype, _INDEX_BITS[task.columns.itemsize]), block.ctypes.data, threads=int(block[0])
-    )
-    del kept
-    if status != 0:
-        task.check()
-        raise KernelError(f"sparse product {task.form.value} ended with status {status}")
-    if spread.Y is not task.Y:
-        task.Y[...] = spread.Y
+
+def _multiply_spread(task: Task, D: Array, Y: Array) -> None:
+    """Compute with a longer pitch of what is read or written row by row in no order, which is a copy."""
+    scattered = D if task.form is Form.ROWS else Y
+    spread = np.empty((len(scattered), scattered.shape[1] + LINE_BYTES // scattered.itemsize), scattered.dtype)
+    part = spread[:, : scattered.shape[1]]
+    if task.form is Form.TRANSPOSED:
+        _Product(replace(task, D=D, Y=part))(D, part)
+        Y[...] = part
+    else:
+        part[...] = D
+        _Product(replace(task, D=part, Y=Y))(part, Y)
+
+
+class _Product:
+    """A product whose kernel reads D and writes Y where they are."""
+
+    __slots__ = ("_block", "_choice", "_kernel", "_scratch_elements", "_task", "_threads")
+
+    def __init__(self, task: Task) -> None:
+        self._task = task.bare()
+        self._threads = _threads(task)
+        self._choice, self._kernel = _kernel(task), 0
+        pitches = [array.strides[0] // array.itemsize for array in (task.D, task.Y)]
+        addresses = [address_of(array) for array in (task.starts, task.columns, task.values)]
+        self._block = _Block(self._threads, 0, *task.shape, len(task.values), task.vectors, *pitches, *addresses)
+        self._scratch_elements = 0
+        if task.form is Form.FROM_LEFT:
+            tile, lanes = tile_floats(task.dtype), tile_floats(task.dtype) // TILE
+            self._scratch_elements = self._threads * (sum(task.shape) + 2 * lanes) * tile
+
+    def __call__(self, D: Array, Y: Array) -> None:
+        """Write Y.
+
+        Raises:
+            ShapeError: starts or columns are out of their range.
+        """
+        self.at(address_of(D), address_of(Y))
+
+    def at(self, D: int, Y: int) -> None:
+        """Write Y; both are addresses."""
+        task = self._task
+        if self._kernel == 0:  # an offer that nobody takes is not compiled
+            self._kernel = compiled_once(*self._choice, task.dtype, _INDEX_BITS[task.columns.itemsize])
+        block = _Block.from_buffer_copy(self._block)  # many threads may be in here
+        block[sparse_product.D], block[sparse_product.Y] = D, Y
+        if self._scratch_elements:
+            scratch = np.empty(self._scratch_elements, task.dtype.numpy)
+            block[sparse_product.SCRATCH] = address_of(scratch)
+        if call_native(self._kernel, ctypes.addressof(block), threads=self._threads) != 0:
+            task.check()
+            raise KernelError(
+                f"sparse product {task.form.value} found an index out of range, which by now is none any more"
+            )
+
+
+_Block = ctypes.c_int64 * WORDS
 
 
 def describe(task: Task) -> str:
@@ -93,7 +149,8 @@ def _kernel(task: Task) -> tuple[str, Write]:
 
 
 @functools.cache
-def _compiled(name: str, write: Write, dtype: DataType, index_bits: int) -> int:
+def compiled_once(name: str, write: Write, dtype: DataType, index_bits: int) -> int:
+    """Return the address of a kernel."""
     return compiled(
         f"sparse: {name}, {dtype}, {index_bits}-bit indices", lambda lines: write(lines, dtype, index_bits), finish
     )
@@ -105,35 +162,16 @@ def finish(lines: Lines) -> None:
 
 
 def _threads(task: Task) -> int:
+    if _kernel(task)[1] is write_gathered:
+        work_ns = ELEMENT_NS * len(task.values) + ROW_NS * task.shape[0]
+        return max(1, min(thread_count(), task.shape[0], int(work_ns / DOT_THREAD_NS)))
     parts = task.shape[0] if task.form is Form.ROWS else -(-task.vectors // (tile_floats(task.dtype) // TILE))
     most = min(thread_count(), max(parts, 1))
     return threads_for(most, len(task.values) + len(task.starts), 2 * task.vectors, 8 + 4 * task.vectors)
 
 
-def _block(task: Task) -> tuple[Array, tuple[Array, ...]]:
-    """Return the words of a kernel's block, and the arrays that they point to."""
-    threads, item = _threads(task), task.Y.itemsize
-    tile, lanes = (tile_floats(task.dtype), tile_floats(task.dtype) // TILE) if task.form is Form.FROM_LEFT else (0, 0)
-    scratch = np.empty(threads * (sum(task.shape) + 2 * lanes) * tile, task.Y.dtype)
-    pitches = [array.strides[0] // item for array in (task.D, task.Y)]
-    arrays = (task.starts, task.columns, task.values, task.D, task.Y, scratch)
-    addresses = [array.__array_interface__["data"][0] for array in arrays]
-    words = [threads, 0, *task.shape, len(task.values), task.vectors, *pitches, *addresses]
-    return np.array(words, np.int64), arrays
-
-
-def _spread(task: Task) -> Task:
-    """Return the task with a longer pitch of what is read or written row by row in no order.
-
-    Rows that lie a multiple of `CONFLICT_BYTES` apart share few lines of a cache. The result of another Y is copied.
-    """
-    form, often = task.form, len(task.values) > USES * task.shape[1]
-    scattered = task.D if form is Form.ROWS else task.Y
-    if form is Form.FROM_LEFT or not often or scattered.strides[0] % CONFLICT_BYTES or task.vectors == 1:
-        return task
-    spread = np.empty((len(scattered), task.vectors + LINE_BYTES // scattered.itemsize), scattered.dtype)
-    part = spread[:, : task.vectors]
-    if form is Form.TRANSPOSED:
-        return replace(task, Y=part)
-    part[...] = scattered
-    return replace(task, D=part)
+def _is_spread(task: Task) -> bool:
+    """Whether rows that are read or written in no order lie so far apart that they share few lines of a cache."""
+    often = len(task.values) > USES * task.shape[1]
+    scattered = task.D if task.form is Form.ROWS else task.Y
+    return task.form is not Form.FROM_LEFT and often and scattered.strides[0] % CONFLICT_BYTES == 0 and task.vectors > 1

@@ -5,7 +5,7 @@ D is the dense matrix with N vectors to be multiplied, Y the result; both have r
 
 - `rows`: Y[r, n] = sum over row r of values * D[columns, n]. Threads share the rows by their elements, vectors run over
   n, and the sums of a row stay in registers, for up to four vectors of n at once.
-- `gathered`: the same for one vector of D (N = 1); vectors run over the elements of a row.
+- `gathered`: the same for one vector of D (N = 1); in sparse_vector.py.
 - `transposed`: Y[c, n] = the sum of values * D[r, n] over all elements of column c. Threads share n.
 - `scattered`: the same for one vector of D (N = 1), element by element, on one thread.
 - `from_left`: Y[n, c] = the same of values * D[n, r]. Threads share n; tiles of D and Y lie in scratch memory, turned
@@ -27,6 +27,7 @@ from tazza.tensor import DataType
 
 THREADS, STATUS, R, C, Z, N, D_PITCH, Y_PITCH, STARTS, COLUMNS, VALUES, D, Y, SCRATCH = range(14)
 """Words of the block; pitches in elements."""
+WORDS = SCRATCH + 1
 BROKEN = 1
 TILE = 4
 """Vectors of n at once; eight were no faster, as the part of D that they read then leaves the second cache."""
@@ -38,11 +39,11 @@ Values = Sequence[str]
 
 def tile_floats(dtype: DataType) -> int:
     """Return how many n a tile of `from_left` has."""
-    return TILE * lanes_of(Lines(), _bits(dtype)).count
+    return TILE * lanes_of(Lines(), float_bits(dtype)).count
 
 
 @dataclass(frozen=True, slots=True)
-class _Matrix:
+class Matrix:
     """The operands of a kernel, loaded from its block."""
 
     v: Lanes
@@ -51,10 +52,10 @@ class _Matrix:
     words: dict[int, str]
 
     @classmethod
-    def load(cls, lines: Lines, dtype: DataType, index_bits: int) -> _Matrix:
+    def load(cls, lines: Lines, dtype: DataType, index_bits: int) -> Matrix:
         numbers = {word: lines.load_word("%block", word) for word in (R, C, Z, N, D_PITCH, Y_PITCH)}
         pointers = {word: lines.load_pointer("%block", word) for word in (STARTS, COLUMNS, VALUES, D, Y, SCRATCH)}
-        return cls(lanes_of(lines, _bits(dtype)), dtype, index_bits, {**numbers, **pointers})
+        return cls(lanes_of(lines, float_bits(dtype)), dtype, index_bits, {**numbers, **pointers})
 
     def index(self, word: int, i: str) -> str:
         """Return index i of `starts` or `columns` as int64; one that is negative becomes very large."""
@@ -88,7 +89,8 @@ class _Matrix:
         return found
 
 
-def _bits(dtype: DataType) -> int:
+def float_bits(dtype: DataType) -> int:
+    """Return how wide the floats are that a type is computed in."""
     return 64 if dtype is DataType.DOUBLE else 32
 
 
@@ -153,7 +155,7 @@ def tiles(
 # -- sums in registers -------------------------------------------------------------------------------------------------
 
 
-def shared_rows(m: _Matrix) -> tuple[str, str]:
+def shared_rows(m: Matrix) -> tuple[str, str]:
     """Return the first row of this thread and the one behind its last; a row counts as its elements and one more."""
     lines = m.v.lines
     work = lines.let(f"add i64 {m.words[Z]}, {m.words[R]}")
@@ -168,7 +170,7 @@ def shared_rows(m: _Matrix) -> tuple[str, str]:
     )
 
 
-def _row_of_work(m: _Matrix, work: str) -> str:
+def _row_of_work(m: Matrix, work: str) -> str:
     """Return the smallest r with starts[r] + r >= work, by halving."""
     lines = m.v.lines
     test, inside, done = lines.fresh("halve"), lines.fresh("middle"), lines.fresh("found")
@@ -193,7 +195,7 @@ def _row_of_work(m: _Matrix, work: str) -> str:
 
 def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `rows`."""
-    m = _Matrix.load(lines, dtype, index_bits)
+    m = Matrix.load(lines, dtype, index_bits)
     first, last = shared_rows(m)
 
     def tile(n: str, vectors: int, mask: str | None) -> None:
@@ -202,7 +204,7 @@ def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
     tiles(m.v, "0", m.words[N], TILE, tile)
 
 
-def _row(m: _Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
+def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
     """Write `vectors` vectors of a row of Y from n on."""
     v = m.v
     lines, zero, together = v.lines, v.constant(0.0), max(1, CHAINS // vectors)
@@ -234,60 +236,10 @@ def _pairwise(v: Lanes, sums: Values) -> str:
     return sums[0]
 
 
-def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
-    """Write the kernel `gathered`; D is one dense vector."""
-    m = _Matrix.load(lines, dtype, index_bits)
-    v, kind = m.v, f"<{m.v.count} x i{index_bits}>"
-    first, last = shared_rows(m)
-
-    def add(i: str, mask: str, total: str) -> str:
-        columns = _indices(m, i, mask)
-        known = lines.let(f"icmp ult {kind} {columns}, {_full(m, m.words[C])}")
-        wrong = lines.let(f"and {v.mask} {mask}, {lines.let(f'xor {v.mask} {known}, splat (i1 true)')}")
-        stop_if(lines, lines.let(f"icmp ne i{v.count} {lines.let(f'bitcast {v.mask} {wrong} to i{v.count}')}, 0"))
-        places = lines.let(f"getelementptr {v.scalar}, ptr {m.words[D]}, {kind} {columns}")
-        return v.fma(load(v, dtype, m.words[VALUES], i, mask), _gather(v, places, mask), total)
-
-    def row(r: str) -> None:
-        begin, end = m.row(r)
-        every = "splat (i1 true)"
-        span = (begin, end, v.count)
-        i, (total,) = carry_loop(lines, v.type, span, (v.constant(0.0),), lambda i, sums: [add(i, every, sums[0])])
-        total = add(i, lanes_below(v, lines.let(f"sub i64 {end}, {i}")), total)
-        lines.do(f"store {v.scalar} {v.sum(total)}, ptr {m.at(Y, r, Y_PITCH, '0')}")
-
-    count_loop(lines, first, last, row)
-
-
-def _full(m: _Matrix, number: str) -> str:
-    """Return a vector of indices that is full of one number; int32 ones are never larger than that allows."""
-    lines, kind = m.v.lines, f"i{m.index_bits}"
-    short = number if m.index_bits == 64 else lines.let(f"trunc i64 {number} to i32")
-    vector = f"<{m.v.count} x {kind}>"
-    one = lines.let(f"insertelement {vector} poison, {kind} {short}, i32 0")
-    return lines.let(f"shufflevector {vector} {one}, {vector} poison, <{m.v.count} x i32> zeroinitializer")
-
-
-def _indices(m: _Matrix, i: str, mask: str) -> str:
-    lines, kind = m.v.lines, f"i{m.index_bits}"
-    vector, name = f"<{m.v.count} x {kind}>", f"@llvm.masked.load.v{m.v.count}{kind}.p0"
-    lines.declare(f"{vector} {name}(ptr, i32, {m.v.mask}, {vector})")
-    at = element(lines, m.words[COLUMNS], i, kind)
-    operands = f"ptr {at}, i32 {m.index_bits // 8}, {m.v.mask} {mask}, {vector} zeroinitializer"
-    return lines.let(f"call {vector} {name}({operands})")
-
-
-def _gather(v: Lanes, places: str, mask: str) -> str:
-    name, pointers = f"@llvm.masked.gather.{v.short}.v{v.count}p0", f"<{v.count} x ptr>"
-    v.lines.declare(f"{v.type} {name}({pointers}, i32, {v.mask}, {v.type})")
-    operands = f"{pointers} {places}, i32 {v.bits // 8}, {v.mask} {mask}, {v.type} zeroinitializer"
-    return v.lines.let(f"call {v.type} {name}({operands})")
-
-
 # -- sums in memory ----------------------------------------------------------------------------------------------------
 
 
-def _sum_up(m: _Matrix, taken: Callable[[str], Values], sums: Callable[[str], str], mask: str | None) -> None:
+def _sum_up(m: Matrix, taken: Callable[[str], Values], sums: Callable[[str], str], mask: str | None) -> None:
     """Add values * taken(r) to the vectors at sums(column), for all elements of all rows r."""
     lines, v = m.v.lines, m.v
 
@@ -306,7 +258,7 @@ def _sum_up(m: _Matrix, taken: Callable[[str], Values], sums: Callable[[str], st
     count_loop(lines, "0", m.words[R], row)
 
 
-def _clear(m: _Matrix, sums: Callable[[str], str], vectors: int, mask: str | None) -> None:
+def _clear(m: Matrix, sums: Callable[[str], str], vectors: int, mask: str | None) -> None:
     def clear(c: str) -> None:
         at = sums(c)
         for q in range(vectors):
@@ -317,7 +269,7 @@ def _clear(m: _Matrix, sums: Callable[[str], str], vectors: int, mask: str | Non
 
 def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `transposed`."""
-    m = _Matrix.load(lines, dtype, index_bits)
+    m = Matrix.load(lines, dtype, index_bits)
     v = m.v
     first, last = share(lines, m.words[N], v.count)
 
@@ -337,7 +289,7 @@ def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
 
 def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `scattered`; D and Y are one dense vector each."""
-    m = _Matrix.load(lines, dtype, index_bits)
+    m = Matrix.load(lines, dtype, index_bits)
     kind = m.v.scalar
 
     def clear(i: str, mask: str | None, _: Values) -> Values:
@@ -364,7 +316,7 @@ def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
 
 def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `from_left`; scratch memory holds `tile_floats` of R + C + 2 vectors for each thread."""
-    m = _Matrix.load(lines, dtype, index_bits)
+    m = Matrix.load(lines, dtype, index_bits)
     v = m.v
     first, last = share(lines, m.words[N], v.count)
     extents = lines.let(f"add i64 {m.words[R]}, {m.words[C]}")
@@ -383,7 +335,7 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
             row = element(lines, turned_D, lines.let(f"mul i64 {r}, {width}"), v.scalar)
             return [load(v, dtype, row, str(q * v.count), None) for q in range(vectors)]
 
-        def turn(q: str, word: int, pitch: int, tile: str, way: Callable[[_Matrix, Values, str, int], None]) -> None:
+        def turn(q: str, word: int, pitch: int, tile: str, way: Callable[[Matrix, Values, str, int], None]) -> None:
             lane = lines.let(f"mul i64 {q}, {v.count}")
             rows = _row_places(m, word, pitch, lines.let(f"add i64 {n}, {lane}"))
             way(m, rows, element(lines, tile, lane, v.scalar), width)
@@ -398,7 +350,7 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
     tiles(v, first, lines.let(f"add i64 {last}, {missing}"), TILE, lambda n, vectors, _: tile(n, vectors), rest=False)
 
 
-def _row_places(m: _Matrix, word: int, pitch: int, n: str) -> list[str]:
+def _row_places(m: Matrix, word: int, pitch: int, n: str) -> list[str]:
     """Return where rows n, n + 1 ... begin, as many as there are lanes; behind the last row comes the last again."""
     lines = m.v.lines
     lines.declare("i64 @llvm.smin.i64(i64, i64)")
@@ -410,7 +362,7 @@ def _row_places(m: _Matrix, word: int, pitch: int, n: str) -> list[str]:
     return found
 
 
-def _turn_in(m: _Matrix, rows: Values, tile: str, width: int) -> None:
+def _turn_in(m: Matrix, rows: Values, tile: str, width: int) -> None:
     """Write column r of some rows of D to line r of a tile, R of them and some of zeros; lines are `width` apart."""
     v = m.v
 
@@ -423,7 +375,7 @@ def _turn_in(m: _Matrix, rows: Values, tile: str, width: int) -> None:
     sweep(v, "0", m.words[R], block)
 
 
-def _turn_out(m: _Matrix, rows: Values, tile: str, width: int) -> None:
+def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
     """Write line c of a tile to column c of some rows of Y, for all C lines."""
     v = m.v
 
@@ -451,13 +403,17 @@ def transposed(v: Lanes, vectors: Values) -> list[str]:
         for k in range(v.count):
             if k & step:
                 continue
-            a, b = found[k], found[k + step]
-            lanes = range(v.count)
-            low = [v.count + i - step if i & step else i for i in lanes]
-            high = [v.count + i if i & step else i + step for i in lanes]
-            found[k], found[k + step] = (_shuffled(v, a, b, chosen) for chosen in (low, high))
+            found[k], found[k + step] = exchanged(v, found[k], found[k + step], step)
         step *= 2
     return found
+
+
+def exchanged(v: Lanes, a: str, b: str, step: int) -> tuple[str, str]:
+    """Return two vectors after lanes i + step of a and lanes i of b changed places, for all i that have not `step`."""
+    lanes = range(v.count)
+    low = [v.count + i - step if i & step else i for i in lanes]
+    high = [v.count + i if i & step else i + step for i in lanes]
+    return _shuffled(v, a, b, low), _shuffled(v, a, b, high)
 
 
 def _shuffled(v: Lanes, a: str, b: str, lanes: Sequence[int]) -> str:

@@ -2,7 +2,9 @@
 
 A task is *ready* when what it waits for has ended, *open* until it has ended itself. A worker runs a task, releases the
 tasks that waited for it, goes on with the most urgent one that is ready, and wakes others only for work that is worth
-it: handing a task to another thread costs some ten microseconds. The thread that calls `work` first is a worker too.
+it: handing a task to another thread costs some ten microseconds. The thread that calls `work` first is a worker too;
+one that waits for the run (`work_to_the_end`) works for every place, so that a run ends even where all threads of a
+pool wait for runs of other nets.
 
 A task of a device with streams is *launched* when its operators have queued their work, and ends when its event does.
 Tasks on the same kind of device follow at the launch, since streams wait for each other; others follow at the end.
@@ -11,8 +13,12 @@ The first error, a cancellation or a deadline *stops* the run: no operator start
 drained, and then the run ends with that error.
 
 Changing state, all of it under `_lock`: `_left` (what each task waits for), the squads (heaps of what is ready),
-`_open`, `_busy` (tasks being run, or launched and not ended), `_runner`, `_error`, `_sleeper` (the thread that waits
-for the run, while nothing is ready for it). Invariant: a task is run by one worker, and a run ends exactly once.
+`_open`, `_runner` (for each task the thread that runs it, `LAUNCHED`, or 0), `_busy` (how many of these are not 0),
+`_error`, `_sleeper` (the thread that waits for the run, while nothing is ready for it) and `_summons` (what it was
+woken for), `_finished` (nothing runs any more), `_finisher` (the thread that says so to others), `_told` (it has).
+Invariant: a task is run by one worker, and a run ends exactly once. An interrupt (Ctrl-C) may stop the thread that
+waits for the run between any two calls: whatever it may have begun and not ended is found in `_runner`, `_teller` and
+`_finisher`, and is brought to an end by `_drop`.
 """
 
 from __future__ import annotations
@@ -38,23 +44,25 @@ from tazza.runtime.threads import at_most_threads
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import CPUPlace, Place
 
-WORTH_S = 40e-6
-"""From how many seconds on a task is worth waking another worker."""
 POLL_S = 20e-6
 """Pause between two rounds of asking events."""
+LAUNCHED = -1
+"""What stands for the thread of a task whose work is queued on a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
     """Who works for a net: a pool of threads for each place, of which `size` at most work at once.
 
-    `budget` are the threads that operators share, None where each runs on one; `most` bounds those of one operator.
+    `budget` are the threads that operators share, None where each runs on one; `most` bounds those of one operator;
+    `worth_s` is how many seconds a task has to take to be worth waking another worker.
     """
 
     pools: Mapping[Place, WorkerPool]
     size: int
     budget: ThreadBudget | None
     most: int = 0
+    worth_s: float = 0.0
 
 
 class Halt(Exception):
@@ -62,14 +70,18 @@ class Halt(Exception):
 
 
 class Squad:
-    """The workers of one place in one run: what is `ready` there, and how many threads are at work or woken."""
+    """The workers of one place in one run: what is `ready` there, and how many threads are at work or woken.
 
-    __slots__ = ("pool", "ready", "workers")
+    `called` of them were asked for and have not come by now: the threads of the pool may wait for runs of other nets.
+    """
+
+    __slots__ = ("called", "pool", "ready", "workers")
 
     def __init__(self, pool: WorkerPool) -> None:
         self.pool = pool
         self.ready: list[tuple[float, int, Task]] = []
         self.workers = 0
+        self.called = 0
 
 
 class Execution:
@@ -102,9 +114,16 @@ class Execution:
         self._done = 0
         self._error: BaseException | None = None
         self._stopped = False
+        self._teller = 0  # the thread that tells operators which wait to give up
         self._finished = False
-        self._pending: list[Task] = []
+        self._finisher = 0
+        self._told = False
+        self._pending: dict[Task, None] = {}  # in the order of their launches
+        self._attended = False  # a thread waits for the end
         self._sleeper: threading.Lock | None = None
+        self._summons: Squad | None = None
+        if crew.budget is not None:
+            crew.budget.reset()
         for task in tasks:
             if task.parents == 0:
                 self._push(task)
@@ -122,48 +141,73 @@ class Execution:
                 task = self._next(task, squad)
 
     def work_to_the_end(self) -> None:
-        """Work as `work` does, and return when the run has ended: for the thread that waits for it."""
-        while True:
+        """Work as `work` does, for all places, and return when the run has ended: for the thread that waits for it.
+
+        Raises:
+            BaseException: what stopped this thread between two operators (KeyboardInterrupt), after all was drained.
+        """
+        self._attended = True
+        interrupt: BaseException | None = None
+        squad: Squad | None = self._hosts
+        while squad is not None:
             try:
-                self.work()
-                bell = self._lie_down()
-                if bell is None:
-                    return
-                self._sleep(bell)
-            except BaseException as error:  # KeyboardInterrupt between two operators: drain, and end with it
+                self.work(squad)
+                squad = self._await_work()
+            except BaseException as error:
+                interrupt = error
                 self._drop(error)
+                squad = self._hosts
+        if interrupt is not None:
+            try:
+                raise interrupt
+            finally:
+                del interrupt  # the traceback would keep it alive in a cycle
 
     def _drop(self, error: BaseException) -> None:
-        """Stop, and count the task that this thread was about to run, or had run, as ended."""
-        self.stop(error)
+        """Stop, and count what this thread was about to do, or had done, as ended; it is a worker of the host again."""
+        if self._crew.budget is not None:
+            self._crew.budget.lift()  # this thread may have taken some and not given them back
         mine = threading.get_ident()
+        self.stop(error)
         with self._lock:
+            self._sleeper = None
             self._hosts.workers += 1
+            if self._teller == mine:
+                self._teller = 0
             for number, thread in enumerate(self._runner):
                 if thread == mine:
-                    self._settle(self._tasks[number])
-            over = self._is_over()
+                    self._leave(self._tasks[number])
+            over = self._is_over() or (self._finisher == mine and not self._told)
         if over:
             self._finish()
 
-    def _lie_down(self) -> threading.Lock | None:
-        """Say that this thread sleeps until it is woken; None when the run has ended."""
+    def _await_work(self) -> Squad | None:
+        """Sleep until a place wants this thread as a worker; None when the run has ended."""
+        bell = threading.Lock()
+        bell.acquire()
         with self._lock:
-            if self._finished:
+            if self._told:
                 return None
-            bell = threading.Lock()
-            bell.acquire()
-            if self._hosts.ready:
-                self._hosts.workers += 1
-                bell.release()
+            for squad in self._squads.values():
+                if squad.ready and squad.called:
+                    squad.called -= 1  # this thread comes instead
+                    return squad
+                if squad.ready and squad.workers < self._crew.size:
+                    squad.workers += 1
+                    return squad
+            handed = self._finished and self._finisher == 0
+            if handed:
+                self._finisher = threading.get_ident()
             else:
                 self._sleeper = bell
-            return bell
+        if handed:
+            self._finish()
+            return None
+        return self._sleep(bell)
 
-    def _sleep(self, bell: threading.Lock) -> None:
+    def _sleep(self, bell: threading.Lock) -> Squad | None:
         left = None if self._run is None or self._stopped else self._run.left_s
-        if bell.acquire(timeout=-1 if left is None else left):
-            return
+        woken = bell.acquire(timeout=-1 if left is None else min(left, threading.TIMEOUT_MAX))
         with self._lock:
             late = self._sleeper is bell
             if late:
@@ -171,8 +215,12 @@ class Execution:
                 self._hosts.workers += 1
         if late:
             self._check()
-        else:
-            bell.acquire()
+            return self._hosts
+        if not woken:
+            bell.acquire()  # it is rung at this moment
+        with self._lock:
+            summons, self._summons = self._summons, None
+        return self._await_work() if summons is None else summons
 
     def _check(self) -> bool:
         """Whether the run may go on; stops it where its holder says so."""
@@ -184,19 +232,32 @@ class Execution:
     def stop(self, error: BaseException) -> None:
         """Start no operator any more; the first error is the run's. Ends the run when nobody runs anything."""
         with self._lock:
-            if self._error is None and not self._finished:
-                self._error = error
-            first, self._stopped = not self._stopped, True
-            for squad in self._squads.values():
-                squad.ready.clear()
+            first = not (self._stopped or self._finished)
+            if first:
+                self._error, self._teller, self._stopped = error, threading.get_ident(), True
+                for squad in self._squads.values():
+                    squad.ready.clear()
+            elif not (self._finished or isinstance(error, Exception)) and isinstance(self._error, Exception):
+                self._error = error  # an interrupt is never lost
+        if first:
+            try:
+                self._tell_waiting()
+            finally:
+                self._teller = 0
+        with self._lock:
             over = self._is_over()
         if over:
             self._finish()
-        elif first:
-            for task in self._tasks:
-                if task.blocking:
-                    for operator in task.operators:
+
+    def _tell_waiting(self) -> None:
+        """Ask operators that may wait for something to give up; the run does not end before all were asked."""
+        for task in self._tasks:
+            if task.blocking:
+                for operator in task.operators:
+                    try:
                         operator.cancel()
+                    except Exception:
+                        logger.exception("%r could not be cancelled", operator)
 
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
@@ -227,10 +288,16 @@ class Execution:
 
     def _settle(self, task: Task) -> None:
         """Count a task as run: ended, where it was not launched on a device."""
-        self._runner[task.number] = 0
-        if not task.asynchronous:
-            self._busy -= 1
+        if not task.asynchronous and self._leave(task):
             self._end(task)
+
+    def _leave(self, task: Task) -> bool:
+        """Say that nobody runs a task any more; False when that was said before."""
+        if self._runner[task.number] == 0:
+            return False
+        self._runner[task.number] = 0
+        self._busy -= 1
+        return True
 
     def _end(self, task: Task) -> None:
         self._open -= 1
@@ -271,7 +338,10 @@ class Execution:
                 continue
             wanted = len(other.ready)
             if other is squad and task is not None:
-                wanted = 0 if task.serial_s < WORTH_S else sum(one.serial_s >= WORTH_S for _, _, one in other.ready)
+                worth_s = self._crew.worth_s
+                wanted = 0 if task.serial_s < worth_s else sum(one.serial_s >= worth_s for _, _, one in other.ready)
+                if task.blocking and wanted == 0:  # what it waits for may depend on a task however small
+                    wanted = 1
             wakes = min(wanted, self._crew.size - other.workers)
             if wakes > 0:
                 other.workers += wakes
@@ -279,33 +349,81 @@ class Execution:
         return found
 
     def _wake(self, squad: Squad) -> None:
-        bell = None
-        if squad is self._hosts:
+        """Let another thread work for a squad, which counts it already: the one that sleeps, else one of the pool."""
+        if self._ring(squad):
+            return
+        with self._lock:
+            squad.called += 1
+        try:
+            squad.pool.submit(partial(self._come, squad))
+        except RuntimeError as error:  # closed, or the system has no more threads: those that are there do the work
             with self._lock:
-                bell, self._sleeper = self._sleeper, None
-        if bell is not None:
-            bell.release()
-        else:
-            squad.pool.submit(partial(self.work, squad))
+                squad.called -= 1
+                squad.workers -= 1
+                lost = bool(squad.ready) and squad.workers == 0 and not self._attended
+            if lost:
+                self.stop(error)
+
+    def _come(self, squad: Squad) -> None:
+        with self._lock:
+            late = squad.called == 0
+            squad.called -= not late
+        if not late:
+            self.work(squad)
+
+    def _ring(self, squad: Squad | None) -> bool:
+        """Wake the thread that waits for the run, if it sleeps, to work for a squad, or to see that the run is over."""
+        with self._lock:
+            bell, self._sleeper = self._sleeper, None
+            if bell is None:
+                return False
+            self._summons = squad
+        bell.release()
+        return True
 
     def _is_over(self) -> bool:
         """Whether this thread is the one that has to finish the run."""
-        if self._finished or self._busy or (self._open and not self._stopped):
+        if self._finished or self._busy or self._teller or (self._open and not self._stopped):
             return False
         self._finished = True
+        self._finisher = threading.get_ident()
         return True
 
     def _finish(self) -> None:
-        self._ended(self._error, self._done)
+        error, self._error = self._error, None  # its traceback leads here: a cycle
+        if error is not None:
+            self._recover()
+        self._ended(error, self._done)
         with self._lock:
-            bell, self._sleeper = self._sleeper, None
-        if bell is not None:
-            bell.release()
+            self._told = True
+        self._ring(None)
+
+    def _hand_over(self) -> None:
+        """Let another thread finish the run: this one belongs to a device, which it must not call."""
+        if self._attended:
+            with self._lock:
+                self._finisher = 0
+            self._ring(None)
+            return
+        try:
+            self._hosts.pool.submit(self._finish)
+        except RuntimeError:
+            self._finish()
+
+    def _recover(self) -> None:
+        """Let streams forget what failed in this run: other runs use them too."""
+        for stream in {task.stream for task in self._tasks if task.stream is not None}:
+            try:
+                stream.recover()
+            except Exception:
+                logger.exception("stream %s could not be recovered", stream.name)
 
     # -- running one ---------------------------------------------------------------------------------------------------
 
     def _perform(self, task: Task, host: Context) -> None:
         try:
+            if self._stopped:
+                raise Halt
             if task.asynchronous:
                 self._launch(task, host)
             else:
@@ -319,7 +437,7 @@ class Execution:
         budget = self._crew.budget
         start = time.perf_counter()
         try:
-            task.strand.run(host, budget, self._halt)
+            task.strand.run(host, budget, self._halt, piecewise=self._run is not None)
         finally:
             self._done += task.strand.done  # a count for messages: two threads may lose one of each other's
         seconds = time.perf_counter() - start
@@ -327,21 +445,22 @@ class Execution:
 
     def _halt(self) -> None:
         """Raise where no operator may start any more."""
-        if self._stopped or (self._run is not None and not self._check()):
+        if self._stopped or not self._check():
             raise Halt
 
     def _failed(self, task: Task, error: BaseException) -> None:
         if isinstance(error, TazzaError):
             error.add_context(f"on thread {threading.current_thread().name!r}")
-        self._halted(task)
+        elif isinstance(error, Exception):
+            error.add_note(f"on thread {threading.current_thread().name!r}")
         self.stop(error)
+        self._halted(task)
 
     def _halted(self, task: Task) -> None:
         """A task that queues work on a device ends here and not with an event: wait for what it has queued."""
         if task.asynchronous and task.stream is not None:
             self._drain(task.stream)
-            with self._lock:
-                self._busy -= 1
+            self._arrived(task, None)
 
     @staticmethod
     def _drain(stream: Stream) -> None:
@@ -377,10 +496,11 @@ class Execution:
                 for child in task.children:
                     if self._followed(task, child):
                         self._release(child)
+            self._runner[task.number] = LAUNCHED
             if self._policy.waits == "poll":
-                self._pending.append(task)
+                self._pending[task] = None
         if self._policy.waits == "event":
-            event.on_done(lambda done: self._arrived(task, done))
+            event.on_done(lambda done: self._arrived(task, done, called_back=True))
 
     @staticmethod
     def _wait_here(event: Event) -> None:
@@ -389,32 +509,33 @@ class Execution:
         except Exception:
             return  # `_arrived` takes it from the event
 
-    def _arrived(self, task: Task, event: Event) -> None:
-        """The event of a task has ended: let others follow, in threads of their own where there is more than one."""
-        if event.error is not None:
-            error = event.error
+    def _arrived(self, task: Task, event: Event | None, *, called_back: bool = False) -> None:
+        """The work of a task has ended: let others follow, in threads of their own where there is more than one."""
+        error = None if event is None else event.error
+        if error is not None:
             if isinstance(error, TazzaError):
                 error.add_context(f"found on stream {task.stream}")
             self.stop(error)
         with self._lock:
-            self._busy -= 1
+            self._pending.pop(task, None)
+            if not self._leave(task):
+                return  # another thread has seen it
             self._end(task)
             over = self._is_over()
             woken = self._wanted(None, None)
         for one in woken:
             self._wake(one)
-        if over:
+        if over and called_back:
+            self._hand_over()
+        elif over:
             self._finish()
 
     def _ask_events(self) -> None:
         with self._lock:
-            pending, self._pending = self._pending, []
-        left = [task for task in pending if not task.event.query()]
-        with self._lock:
-            self._pending.extend(left)
-        for task in pending:
-            if task not in left:
-                self._arrived(task, task.event)
-        if len(left) == len(pending):
+            asked = list(self._pending)
+        ended = [task for task in asked if task.event.query()]
+        for task in ended:
+            self._arrived(task, task.event)
+        if not ended:
             time.sleep(POLL_S)
             self._check()

@@ -18,10 +18,12 @@ Fuse = Callable[[int, OperatorDef], Operator]
 
 SETTLED = 2
 """Runs after which the time of a task is estimated from all runs rather than the last one."""
+INTERPRETED_S = 20e-6
+"""Of each kernel in Python, how long it keeps the interpreter's lock, so that no other worker gets on."""
 UNKNOWN_S = 1.0
 """What a task that never ran is thought to take: long enough to be worth a worker of its own."""
-FASTER, SLOWER = 0.5, 0.1
-"""Weight of a run that took less, or more, than the estimate: one that prepares a kernel may take far longer."""
+FASTER, SLOWER = 1.0, 0.1
+"""Weight of a run that took less, or more, than the estimate: one that was interrupted took longer than it needs."""
 
 
 class Task:
@@ -75,7 +77,8 @@ class Task:
         return f"Task({self.number}: {', '.join(operator.definition.type for operator in self.operators)})"
 
     def note(self, seconds: float, serial_s: float) -> None:
-        """Take into account that a run took `seconds`, of which `serial_s` left room for other workers."""
+        """Take into account that a run took `seconds`, in which others could run beside it for `serial_s`."""
+        serial_s = max(0.0, serial_s - INTERPRETED_S * self.strand.interpreted)
         if self.runs < SETTLED:  # the first ones prepare kernels
             self.runs += 1
             self.seconds = seconds
@@ -91,7 +94,7 @@ def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[Task]:
 
     `fuse(position, definition)` makes the operator that stands for the one at a position and the one behind it.
     """
-    found = dependencies(_access(operator) for operator in operators)
+    found = dependencies(access_of(operator) for operator in operators)
     made: list[Task] = []
     task_of: dict[int, Task] = {}
     for chain in chains(found, [operator.place for operator in operators]):
@@ -128,7 +131,7 @@ def set_priorities(tasks: Sequence[Task]) -> None:
         task.priority = task.seconds + max((child.priority for child in task.children), default=0.0)
 
 
-def _access(operator: Operator) -> Access:
+def access_of(operator: Operator) -> Access:
     """Return the blobs that an operator reads and writes.
 
     What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.

@@ -20,7 +20,7 @@ from tazza.errors import SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
-from tazza.operator.operator import check_overwritten
+from tazza.operator.binding import check_overwritten
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef

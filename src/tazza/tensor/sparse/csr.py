@@ -25,7 +25,7 @@ from tazza.tensor.sparse.parts import (
     starts_of,
     value_tensor,
 )
-from tazza.tensor.sparse.task import check_parts, rows_of
+from tazza.tensor.sparse.task import Prepared, check_parts, rows_of
 from tazza.tensor.tensor import Tensor
 
 Int: TypeAlias = "int | np.integer[Any]"
@@ -48,7 +48,7 @@ class CSR(SparseMatrix):
     (array([3, 0, 4]), 4, CSR(int64[1, 3], 2 stored, 66.67%), array([ 20, 403]))
     """
 
-    __slots__ = ("columns", "starts")
+    __slots__ = ("columns", "prepared", "starts")
 
     def __init__(
         self, shape: Any, starts: ArrayLike, columns: ArrayLike, values: ArrayLike, *, copy: bool = False
@@ -60,6 +60,7 @@ class CSR(SparseMatrix):
             DTypeError: indices that are no integers, values that are no numbers.
         """
         self.shape = matrix_shape(shape)
+        self.prepared: Prepared | None = None
         found = [index_tensor(noun, what, copy=copy) for noun, what in (("starts", starts), ("columns", columns))]
         self.starts, self.columns = same_index_type(*found)
         self.values = value_tensor(values, copy=copy)
@@ -74,7 +75,13 @@ class CSR(SparseMatrix):
         """Return a matrix of parts that are known to fit."""
         self = cls.__new__(cls)
         self.shape, self.starts, self.columns, self.values = shape, starts, columns, values
+        self.prepared = None
         return self
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Leave out what is prepared, which is of this process."""
+        parts = {"shape": self.shape, "starts": self.starts, "columns": self.columns, "values": self.values}
+        return None, {**parts, "prepared": None}
 
     @classmethod
     def from_dense(cls, array: ArrayLike) -> CSR:

@@ -7,7 +7,9 @@ except where 0 would become something else (0 / 0): elements that are not stored
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
@@ -149,14 +151,10 @@ class SparseMatrix(ABC):
     # -- operators -----------------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: ArrayLike) -> Tensor:
-        from tazza.tensor.sparse.product import sparse_matmul
-
-        return sparse_matmul(self, other)
+        return _product()(self, other)
 
     def __rmatmul__(self, other: ArrayLike) -> Tensor:
-        from tazza.tensor.sparse.product import sparse_matmul
-
-        return sparse_matmul(other, self)
+        return _product()(other, self)
 
     def __mul__(self, other: ArrayLike) -> Self:
         from tazza.tensor.sparse.arithmetic import sparse_multiply
@@ -226,6 +224,13 @@ class SparseMatrix(ABC):
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{type(self).__name__}({self.dtype}[{shape}], {self.nnz} stored, {self.density:.2%})"
+
+
+@functools.cache
+def _product() -> Callable[[Any, Any], Tensor]:
+    from tazza.tensor.sparse.product import sparse_matmul  # which imports this file
+
+    return sparse_matmul
 
 
 def _dense(what: ArrayLike) -> Array:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError, UnsupportedError
+from tazza.runtime.flags import kernel_flags
+from tazza.runtime.threads import thread_count
 from tazza.tensor.allocation import new_array
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
+from tazza.tensor.layout import Opaque
 from tazza.tensor.operand import result_for
 from tazza.tensor.promotion import promote
 from tazza.tensor.sparse.csr import CSR
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import Array, ArrayLike, plain
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Form, Task
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, Task, address_of
 from tazza.tensor.tensor import Tensor
 
 
@@ -48,6 +51,9 @@ def sparse_matmul(
     >>> sparse_matmul(S, np.float32([1, 10]), transpose=True).numpy()
     array([30.,  2., 40.], dtype=float32)
     """
+    again = _same_again(left, right, transpose) if out is None else None
+    if again is not None:
+        return again
     plan = _plan(left, right, transpose)
     result = Tensor(plan.result_shape, plan.dtype) if out is None else _checked_out(out, plan)
     if result.size == 0:
@@ -134,9 +140,62 @@ def _run(plan: _Plan, Y: Array) -> None:
     if task.D.size == 0 or len(task.values) == 0:
         Y[...] = 0
         return
-    SPARSE_ENGINES.choose(task).run()
+    multiply = SPARSE_ENGINES.choose(task).run
+    multiply(task.D, work)
+    _keep(plan, task, multiply)
     if not np.may_share_memory(work, Y):
         np.copyto(Y, work.T)
+
+
+def _same_again(left: object, right: object, transpose: bool) -> Tensor | None:
+    """Compute a product by what the last one of this matrix was computed by; None if that was another kind.
+
+    Preparing a product of some 10,000 elements takes as long as computing it.
+    """
+    from_left = type(right) is CSR
+    S, dense = (right, left) if from_left else (left, right)
+    if type(S) is not CSR or S.prepared is None:
+        return None
+    found, D = S.prepared, dense.plain() if isinstance(dense, Tensor) else dense
+    if type(D) is not np.ndarray or found.call != _call(from_left, transpose, D):
+        return None
+    starts, columns, values = found.parts
+    # A tensor has another array as soon as its memory, shape or element type is another.
+    if S.starts.array is not starts or S.columns.array is not columns or S.values.array is not values:
+        return None
+    result = Tensor(found.result_shape, found.dtype)
+    if found.at is not None:
+        # Neither is an array of it made, nor is what is known of the layout worked out again.
+        result.storage.reserve(found.result_bytes)
+        found.at(address_of(D), result.storage.address)
+        result.mark_written()
+        return result
+    Y = result.array
+    if D.ndim == 1:
+        found.multiply(D.reshape(-1, 1), Y.reshape(-1, 1))
+    else:
+        found.multiply(D, Y)
+    result.mark_written()
+    return result
+
+
+def _call(from_left: bool, transpose: bool, D: Array) -> tuple[object, ...]:
+    return from_left, transpose, D.shape, D.strides, D.dtype, SPARSE_ENGINES.generation, thread_count(), kernel_flags()
+
+
+def _keep(plan: _Plan, task: Task, multiply: Multiply) -> None:
+    """Keep a product for the next of its kind, where nothing was converted, copied or turned round for it."""
+    S, parts = plan.S, (plan.S.starts, plan.S.columns, plan.S.values)
+    if plan.turned or task.D is not plan.D or S.dtype is not plan.dtype:
+        return
+    if any(isinstance(part.layout, Opaque) for part in parts):
+        return
+    given = plan.D[:, 0] if len(plan.result_shape) == 1 else plan.D
+    starts, columns, values = (part.array for part in parts)
+    call = _call(plan.form is Form.FROM_LEFT, plan.form is Form.TRANSPOSED, given)
+    at = multiply.at if isinstance(multiply, Addressed) else None
+    nbytes = plan.result_shape.numel * plan.dtype.itemsize
+    S.prepared = Prepared(multiply, call, (starts, columns, values), plan.dtype, plan.result_shape, nbytes, at)
 
 
 def _has_dense_rows(array: Array) -> bool:

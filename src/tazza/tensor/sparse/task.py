@@ -6,16 +6,18 @@ which fills `SPARSE_ENGINES` (see tensor/tasks.py). `reference`, NumPy, takes ev
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ShapeError
+from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import Place
 from tazza.tensor.tasks import CPU, Offer, Tasks
@@ -102,6 +104,11 @@ class Task:
         """Bytes of the operands, each counted once."""
         return self.starts.nbytes + self.columns.nbytes + self.values.nbytes + self.D.size * self.D.itemsize
 
+    def bare(self) -> Task:
+        """Return the task with D and Y of no elements, for whoever keeps it."""
+        nothing = np.empty((0, 0), self.dtype.numpy)
+        return replace(self, D=nothing, Y=nothing)
+
     def check(self) -> None:
         """Look at starts and columns.
 
@@ -111,9 +118,53 @@ class Task:
         check_parts(self.shape, self.starts, self.columns)
 
 
-SPARSE_ENGINES: Tasks[Task, Callable[[], None]] = Tasks("engine of sparse products", "sparse")
-"""What an engine offers writes all of Y. It reads nothing outside of the arrays, whatever starts and columns say: it
-raises what `Task.check` raises."""
+Multiply: TypeAlias = Callable[[Array, Array], None]
+"""`multiply(D, Y)` writes all of Y, whose memory is no operand's; D and Y are the task's, or others that have their
+shapes, strides and element types. Many threads may be in it. It is kept as long as S, and so holds neither D nor Y of
+the task (`Task.bare`)."""
+
+SPARSE_ENGINES: Tasks[Task, Multiply] = Tasks("engine of sparse products", "sparse")
+"""What an engine offers reads nothing outside of the arrays, whatever starts and columns say: it raises what
+`Task.check` raises."""
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A `Multiply` that can do with addresses, which spares making an array of a new result."""
+
+    def __call__(self, D: Array, Y: Array, /) -> None:
+        """Write Y."""
+        ...
+
+    def at(self, D: int, Y: int, /) -> None:
+        """Write Y; both are addresses of first elements."""
+        ...
+
+
+_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+
+
+def address_of(array: Array) -> int:
+    """Return the address of the first element."""
+    if array.flags.writeable and array.flags.c_contiguous and array.dtype.isbuiltin == 1 and array.size:
+        return ctypes.addressof(_first_byte(array))  # half the time of the other
+    return array.__array_interface__["data"][0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What the last product of a matrix with a dense operand was computed by, for the next one of the same kind."""
+
+    multiply: Multiply
+    call: tuple[object, ...]
+    """How it was asked for: the side and the form of the dense operand, and what the choice of an engine rests on."""
+    parts: tuple[Array, Array, Array]
+    """Starts, columns and values, in the memory that `multiply` reads."""
+    dtype: DataType
+    result_shape: Dim
+    result_bytes: int
+    at: Callable[[int, int], None] | None
+    """`multiply` by addresses, where it can do that."""
 
 
 # -- reference ---------------------------------------------------------------------------------------------------------
@@ -128,14 +179,14 @@ def accumulator(dtype: DataType) -> np.dtype[Any]:
     return wider.get(dtype, dtype).numpy
 
 
-def _reference(task: Task) -> None:
+def _reference(task: Task, D: Array, Y: Array) -> None:
     task.check()
     if task.form is Form.FROM_LEFT:  # Y.T = S.T @ D.T
-        task.Y[...] = _columns_sum(task, task.D.T).T
+        Y[...] = _columns_sum(task, D.T).T
     elif task.form is Form.TRANSPOSED:
-        task.Y[...] = _columns_sum(task, task.D)
+        Y[...] = _columns_sum(task, D)
     else:
-        task.Y[...] = _rows_sum(task)
+        Y[...] = _rows_sum(task, D)
 
 
 def rows_of(starts: Array) -> npt.NDArray[np.int64]:
@@ -143,14 +194,16 @@ def rows_of(starts: Array) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
-def _blocks(task: Task) -> list[slice]:
-    step = max(1, _BLOCK // max(task.vectors, 1))
+def _blocks(task: Task, vectors: int) -> list[slice]:
+    step = max(1, _BLOCK // max(vectors, 1))
     return [slice(i, i + step) for i in range(0, len(task.values), step)]
 
 
-def _rows_sum(task: Task) -> Array:
+def _rows_sum(task: Task, D: Array) -> Array:
     kind = accumulator(task.dtype)
-    return _sum_up(task, np.zeros(task.Y.shape, kind), rows_of(task.starts), task.D.astype(kind), task.columns)
+    return _sum_up(
+        task, np.zeros((task.shape[0], D.shape[1]), kind), rows_of(task.starts), D.astype(kind), task.columns
+    )
 
 
 def _columns_sum(task: Task, D: Array) -> Array:
@@ -160,13 +213,13 @@ def _columns_sum(task: Task, D: Array) -> Array:
 
 
 def _sum_up(task: Task, total: Array, to: Array, D: Array, source: Array) -> Array:
-    for block in _blocks(task):
+    for block in _blocks(task, D.shape[1]):
         weights = task.values[block].astype(total.dtype)[:, None]
         np.add.at(total, to[block], weights * D[source[block]])
     return total
 
 
 @SPARSE_ENGINES.solving("reference", help="NumPy: any element type, one thread", priority=-1)
-def reference(task: Task) -> Offer[Callable[[], None]]:
+def reference(task: Task) -> Offer[Multiply]:
     """Take everything."""
-    return Offer(functools.partial(_reference, task), "NumPy, in blocks of elements")
+    return Offer(functools.partial(_reference, task.bare()), "NumPy, in blocks of elements")

@@ -1,0 +1,224 @@
+"""What the executors of nets are held against: each benchmark of this folder as lines with a figure, ratio and aim.
+
+python -m benchmarks.nets.suite NAME FILE [--quick]    measures one benchmark, and writes its lines as JSON
+
+A ratio is ours over theirs: of times, below 1 is faster. Where an aim stands, it says which figure it binds, and
+whether from above or from below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.nets.turns import in_turns, ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A bound of a line's own figure (`ours`) or of its `ratio`; exactly one of `most` and `least` is given."""
+
+    of: Literal["ours", "ratio"]
+    most: float | None = None
+    least: float | None = None
+
+    def met(self, value: float) -> bool:
+        """Whether a value keeps the bound.
+
+        >>> Aim("ours", most=15.0).met(15.0), Aim("ratio", least=0.9).met(0.89)
+        (True, False)
+        """
+        return (self.most is None or value <= self.most) and (self.least is None or value >= self.least)
+
+    def __str__(self) -> str:
+        return f"{self.of} {'>=' if self.most is None else '<='} {self.least if self.most is None else self.most:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure: `ours`, a median in `unit`; `theirs` of `other` in the same unit, and the ratio of the two.
+
+    The ratio is the median over the rounds, not the ratio of the medians.
+    """
+
+    case: str
+    ours: float
+    unit: str
+    other: str = ""
+    theirs: float | None = None
+    ratio: float | None = None
+    aim: Aim | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the aim is met; None where there is none, False where its figure is missing.
+
+        >>> [Line("a", 2.0, "us", aim=aim).met for aim in (None, Aim("ours", most=3.0), Aim("ratio", most=1.0))]
+        [None, True, False]
+        """
+        if self.aim is None:
+            return None
+        value = self.ours if self.aim.of == "ours" else self.ratio
+        return value is not None and self.aim.met(value)
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Line:
+        """Return the line that `asdict` made plain data of.
+
+        >>> line = Line("a", 2.0, "us", aim=Aim("ours", most=3.0)); Line.of(asdict(line)) == line
+        True
+        """
+        values = dict(data)
+        aim = values.pop("aim")
+        return Line(**values, aim=None if aim is None else Aim(**aim))
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One benchmark: what gives its lines, quickly or not, and the modules of those it is held against."""
+
+    name: str
+    lines: Callable[[bool], Iterator[Line]]
+    peers: tuple[str, ...]
+
+
+SUITES: dict[str, Suite] = {}
+"""By name; filled by `suite`."""
+
+
+def suite(*peers: str) -> Callable[[Callable[[bool], Iterator[Line]]], Callable[[bool], Iterator[Line]]]:
+    """Return a decorator that registers a function from `quick` to lines under its own name."""
+
+    def register(function: Callable[[bool], Iterator[Line]]) -> Callable[[bool], Iterator[Line]]:
+        SUITES[function.__name__] = Suite(function.__name__, function, peers)
+        return function
+
+    return register
+
+
+@suite("torch")
+def overhead(quick: bool) -> Iterator[Line]:
+    """What an operator costs beside its kernel, by net type and graph; beside it what PyTorch takes for a small one."""
+    from benchmarks.nets import overhead as script
+
+    rounds, seconds, operators = (2, 0.01, 100) if quick else (7, 0.1, script.OPERATORS)
+    for work in script.WORKS:
+        with script.turns(work, operators) as turns:
+            found = in_turns(turns, rounds, seconds)
+        count = work.count(operators)
+        theirs = found.pop(script.EAGER, None)
+        for name, times in found.items():
+            most = script.AIMS_US.get(name) if work.aimed else None
+            yield Line(
+                f"{work.name}, {name}",
+                _median(times, 1e6 / count),
+                work.unit,
+                "" if theirs is None else script.EAGER,
+                None if theirs is None else _median(theirs, 1e6 / count),
+                None if theirs is None else ratio(times, theirs),
+                None if most is None else Aim("ours", most=most),
+            )
+
+
+@suite()
+def branches(quick: bool) -> Iterator[Line]:
+    """Independent branches of single-thread convolutions: what two workers gain, beside what two processes gain."""
+    from benchmarks.nets import branches as script
+
+    rounds, seconds = (2, 0.02) if quick else (9, 0.6)
+    for work in script.WORKS:
+        found = script.gains(work.small() if quick else work, rounds, seconds)
+        processes = found.pop(script.PROCESSES)
+        for name, gained in found.items():
+            yield Line(
+                f"{work.name}, {name}",
+                statistics.median(gained),
+                "x",
+                script.PROCESSES,
+                statistics.median(processes),
+                ratio(gained, processes),
+                Aim("ratio", least=0.9) if work.aimed and name == script.AIMED else None,
+            )
+
+
+@suite()
+def googlenet(quick: bool) -> Iterator[Line]:
+    """GoogLeNet on one image: nets that run its branches side by side, beside `simple`; all threads for everybody."""
+    from benchmarks.nets import googlenet as script
+
+    rounds, seconds = (2, 0.05) if quick else (11, 0.5)
+    with script.turns(quick=quick) as turns:
+        found = in_turns(turns, rounds, seconds)
+    for name in (name for name in found if name != script.BASE):
+        yield Line(
+            f"GoogLeNet, batch 1, {name}",
+            _median(found[name], 1e3),
+            "ms",
+            script.BASE,
+            _median(found[script.BASE], 1e3),
+            ratio(found[name], found[script.BASE]),
+            Aim("ratio", most=1.0) if name == script.AIMED else None,
+        )
+
+
+@suite()
+def grain(quick: bool) -> Iterator[Line]:
+    """Busy operators of one thread in layers, beside `simple`: from which length on two workers pay."""
+    from benchmarks.nets import grain as script
+
+    rounds, seconds = (2, 0.01) if quick else (7, 0.3)
+    for grain_us in script.GRAINS_US:
+        with script.turns(grain_us) as turns:
+            found = in_turns(turns, rounds, seconds)
+        base, factor = found.pop(script.BASE), 1e6 / script.count_of(grain_us)
+        for name, times in found.items():
+            yield Line(
+                f"{grain_us} us an operator, {name}",
+                _median(times, factor),
+                "us/op",
+                script.BASE,
+                _median(base, factor),
+                ratio(times, base),
+            )
+
+
+@suite()
+def overlap(quick: bool) -> Iterator[Line]:
+    """Copies on a stream of their own beside compute on one thread; the script of this name also draws them."""
+    from benchmarks.nets import overlap as script
+
+    found = script.overlap(2 if quick else 7, quick=quick)
+    name, longer_s = max((script.COPIES, found.copies_s), (script.COMPUTE, found.compute_s), key=lambda one: one[1])
+    aim = Aim("ratio", most=script.AIM)
+    yield Line("copies beside compute", 1e3 * found.both_s, "ms", name, 1e3 * longer_s, found.ratio, aim)
+
+
+def _median(times: Sequence[float], factor: float) -> float:
+    return statistics.median(times) * factor
+
+
+def write_lines(name: str, path: Path, *, quick: bool) -> None:
+    """Measure one benchmark here, and write its lines."""
+    from tazza.runtime.threads import thread_count
+
+    lines = [asdict(line) for line in SUITES[name].lines(quick)]
+    path.write_text(json.dumps({"threads": thread_count(), "lines": lines}), encoding="utf-8")
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    parser = argparse.ArgumentParser(description="measure one benchmark of nets")
+    parser.add_argument("name", choices=sorted(SUITES))
+    parser.add_argument("path", type=Path, help="where to write the lines")
+    parser.add_argument("--quick", action="store_true", help="small nets, few rounds")
+    given = parser.parse_args()
+    write_lines(given.name, given.path, quick=given.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""`tazza profile`: where the time of a net goes, as tables, a timeline, a trace for Perfetto or a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from tazza.cli.console import make_console
+from tazza.cli.model_files import describe, find_model
+from tazza.cli.show import _shape as read_shape  # pyright: ignore[reportPrivateUsage] -- one form of shapes
+from tazza.errors import ArgumentError, FileError
+from tazza.interop import Predictor
+from tazza.models.zoo import CLASSIFIERS
+from tazza.nets import NetBase, create_net
+from tazza.observers.profile import Profile, Summary
+from tazza.observers.recorder import profile_net
+from tazza.observers.trace import write_trace
+from tazza.operator import Spec, find_argument, make_argument
+from tazza.proto import NetDef
+from tazza.tensor import DataType, TensorSpec
+from tazza.workspace import Workspace
+
+SEED = 1
+"""Of the numbers that inputs are filled with."""
+TIMELINE_RUNS = 1
+"""Runs of which the timeline is printed: the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to run. `type` None: as `predict` would run it; `workers` 0: as many as the process has threads."""
+
+    model: str
+    init_net: Path | None = None
+    shapes: Sequence[str] = ()
+    batch: int | None = None
+    type: str | None = None
+    workers: int = 0
+
+
+def profile(request: Request, *, runs: int, top: int, trace: Path | None, picture: Path | None) -> None:
+    """Run a net and print what its operators, types and lanes took, and what profiling cost.
+
+    Raises:
+        TazzaError: a file is missing or broken, shapes are unknown or do not fit, or the net fails.
+    """
+    with made(request) as net:
+        found = profile_net(net, runs=runs)
+    console = make_console()
+    console.print(escape(found.headline()), highlight=False, soft_wrap=True)
+    slowest = sorted(found.by_operator(), key=lambda row: -row.total_s)
+    _print(console, found, slowest[:top], f"operator ({min(top, len(slowest))} of {len(slowest)})")
+    _print(console, found, found.by_type()[:top], "type")
+    _print(console, found, found.by_lane(), "lane")
+    last = replace(found, occurrences=tuple(one for one in found.occurrences if one.run >= runs - TIMELINE_RUNS))
+    console.print(f"\nthe last run:\n{escape(last.timeline().text(min(console.width, 120)))}", highlight=False)
+    timeline = found.timeline()
+    if trace is not None:
+        write_trace(trace, timeline, process=f"tazza {found.net}")
+        console.print(f"trace: {escape(str(trace))} (open it in https://ui.perfetto.dev)", highlight=False)
+    if picture is not None:
+        last.timeline().draw(picture, title=found.headline())
+        console.print(f"picture: {escape(str(picture))}", highlight=False)
+
+
+def _print(console: Console, found: Profile, rows: Sequence[Summary], what: str) -> None:
+    made = found.table(rows, what=what)
+    table = RichTable(box=None, header_style="bold", pad_edge=False)
+    for column, title in enumerate(made.titles):
+        text = made.is_text(column)
+        table.add_column(escape(title), justify="left" if text else "right", no_wrap=not text, overflow="fold")
+    for row in made.rows:
+        table.add_row(*map(escape, row))
+    console.print()
+    console.print(table)
+
+
+# -- what runs ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def made(request: Request) -> Generator[NetBase]:
+    """Make the net, fill its inputs, and end everything afterwards."""
+    path = Path(request.model)
+    if not path.exists() and request.model in CLASSIFIERS:
+        predictor, known = _from_zoo(request)
+    elif not path.exists():
+        raise FileError(
+            f"'{path}' does not exist, and no model is called so",
+            hint=f"name a net, a predictor file, a folder with both nets, or one of {', '.join(CLASSIFIERS)}",
+        )
+    else:
+        files = find_model(path, request.init_net)
+        known = describe(files).inputs
+        predictor = files.load()
+    with predictor:
+        _fill(predictor, known, dict(map(read_shape, request.shapes)), request.batch)
+        net = create_net(_definition(predictor, request), predictor.workspace)
+        try:
+            yield net
+        finally:
+            net.close()
+
+
+def _from_zoo(request: Request) -> tuple[Predictor, Mapping[str, Spec]]:
+    chosen = CLASSIFIERS[request.model]
+    model = chosen.inference()
+    predictor = Predictor(model.net.export(), _with_parameters(model.init_net.export()))
+    shape = chosen.input_shape(1 if request.batch is None else request.batch)
+    return predictor, {predictor.inputs[0]: TensorSpec(shape, DataType.FLOAT)}
+
+
+def _with_parameters(init: NetDef) -> Workspace:
+    workspace = Workspace()
+    workspace.run_net_once(init)
+    return workspace
+
+
+def _fill(predictor: Predictor, known: Mapping[str, Spec], given: Mapping[str, Spec], batch: int | None) -> None:
+    """Feed each input with numbers from 0 to 1, or with zeros where it holds integers: those may be classes.
+
+    What is given by shape may also be a blob that the init net makes.
+    """
+    strange = [name for name in given if name not in (*predictor.inputs, *predictor.definition.external_input)]
+    if strange:
+        raise ArgumentError(
+            f"net {predictor.name!r} has no input {strange[0]!r}", hint=f"inputs: {', '.join(predictor.inputs)}"
+        )
+    random = np.random.default_rng(SEED)
+    for name in dict.fromkeys((*predictor.inputs, *given)):
+        spec = given.get(name, known.get(name))
+        if not isinstance(spec, TensorSpec) or not spec.known:
+            raise ArgumentError(
+                f"the shape of input {name!r} is not known", hint=f"give it with --shape {name}=1,3,224,224"
+            )
+        shape = spec.shape if batch is None or not spec.shape else (batch, *spec.shape[1:])
+        real = np.issubdtype(spec.dtype.numpy, np.floating)
+        values = random.random(shape) if real else np.zeros(shape)
+        predictor.workspace.feed(name, values.astype(spec.dtype.numpy))
+
+
+def _definition(predictor: Predictor, request: Request) -> NetDef:
+    made = NetDef()
+    made.CopyFrom(predictor.definition)
+    if request.type is not None:
+        made.type = request.type
+    made.num_workers = request.workers
+    if made.type == "plan" and find_argument(made, "inputs") is None:
+        made.arg.append(make_argument("inputs", list(predictor.inputs)))
+    return made

@@ -1,0 +1,148 @@
+"""A CUDA device as this process uses it: its primary context, its spare events, and functions of the host.
+
+The primary context is the one that all libraries of a process share. The driver has a current context per thread,
+which others in this process may change, and count on; so every call here is made in the device's own, and the former
+one is put back. A thread that is in it already (`DeviceGuard`) saves the two calls that this takes.
+
+State: `_spare_events` and `_functions` change by single operations of their types, which are atomic.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections import deque
+from collections.abc import Callable
+from functools import cached_property
+
+from tazza.device.cuda.driver import HOST_FUNCTION, Driver, load_library
+from tazza.device.cuda.watcher import Watcher
+from tazza.device.initializer import device_of
+from tazza.errors import ArgumentError
+from tazza.runtime.log import logger
+from tazza.tensor import Place
+
+_BLOCKING_SYNC = 1  # CU_EVENT_BLOCKING_SYNC: who waits leaves the processor to others
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: no hidden order with the driver's own default stream
+
+
+class CUDADevice:
+    """The primary context of device `index`; thread-safe."""
+
+    def __init__(self, driver: Driver, index: int) -> None:
+        """Retain the primary context.
+
+        Raises:
+            TazzaError: the driver refuses.
+        """
+        self.index = index
+        self._driver = driver
+        number, handle = ctypes.c_int(), ctypes.c_void_p()
+        driver.call("cuDeviceGet", ctypes.byref(number), index)
+        driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(handle), number)
+        self._number = number
+        self.handle = handle
+        self.watcher = Watcher(f"tazza-cuda-{index}")
+        self._spare_events: deque[int] = deque()
+
+    def ask(self, function: str, *args: object) -> int:
+        """Call a function of the driver on this device and return its status."""
+        current = ctypes.c_void_p()
+        self._driver.call("cuCtxGetCurrent", ctypes.byref(current))
+        if current.value == self.handle.value:
+            return self._driver.ask(function, *args)
+        self.enter()
+        try:
+            return self._driver.ask(function, *args)
+        finally:
+            self.leave()
+
+    def call(self, function: str, *args: object) -> None:
+        """Call a function of the driver on this device.
+
+        Raises:
+            TazzaError: any status but success, as `Driver.call` says.
+        """
+        self.check(function, self.ask(function, *args))
+
+    def check(self, function: str, status: int) -> None:
+        """Raise what a status of `function` means, unless it is success."""
+        self._driver.check(function, status)
+
+    def enter(self) -> None:
+        """Put the context on the driver's stack of the calling thread."""
+        self._driver.call("cuCtxPushCurrent_v2", self.handle)
+
+    def leave(self) -> None:
+        """Take the context off that stack."""
+        self._driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    @cached_property
+    def priorities(self) -> tuple[int, int]:
+        """The driver's numbers for the least and the greatest priority of streams; lower numbers go first."""
+        least, greatest = ctypes.c_int(), ctypes.c_int()
+        self.call("cuCtxGetStreamPriorityRange", ctypes.byref(least), ctypes.byref(greatest))
+        return least.value, greatest.value
+
+    def new_stream(self, *, high: bool) -> int:
+        """Return the handle of a new stream."""
+        handle = ctypes.c_void_p()
+        self.call("cuStreamCreateWithPriority", ctypes.byref(handle), _NON_BLOCKING, self.priorities[high])
+        return _number_of(handle)
+
+    def take_event(self) -> int:
+        """Return the handle of an event that nobody uses, with timing."""
+        try:
+            return self._spare_events.pop()
+        except IndexError:
+            handle = ctypes.c_void_p()
+            self.call("cuEventCreate", ctypes.byref(handle), _BLOCKING_SYNC)
+            return _number_of(handle)
+
+    def give_event(self, handle: int) -> None:
+        """Let others use an event; calls nothing, since collected garbage gives its events back."""
+        self._spare_events.append(handle)
+
+    def launch_host_function(self, stream: int, function: Callable[[], None]) -> None:
+        """Let a thread of the driver call `function`, which must not call the driver, in the order of a stream."""
+        key = next(_keys)
+        _functions[key] = function
+        try:
+            self.call("cuLaunchHostFunc", stream, _called_by_driver, key)
+        except BaseException:
+            _functions.pop(key, None)
+            raise
+
+    def close(self) -> None:
+        """Let go of the primary context; it ends when no library of the process retains it."""
+        self._driver.ask("cuDevicePrimaryCtxRelease_v2", self._number)
+
+
+def _number_of(handle: ctypes.c_void_p) -> int:
+    return 0 if handle.value is None else handle.value
+
+
+_keys = itertools.count(1)
+_functions: dict[int, Callable[[], None]] = {}
+
+
+def _run_host_function(key: int) -> None:
+    try:
+        _functions.pop(key)()
+    except BaseException:  # the driver's thread knows no exceptions
+        logger.exception("a function in a CUDA stream failed")
+
+
+_called_by_driver = HOST_FUNCTION(_run_host_function)
+
+
+def cuda_device(place: Place) -> CUDADevice:
+    """Return the device at a place, made at the first call.
+
+    Raises:
+        UnavailableError: it is not there, and why.
+        ArgumentError: not a place of CUDA.
+    """
+    if place.kind != "cuda":
+        raise ArgumentError(f"{place} is not a place of CUDA")
+    return device_of(place).handle("cuda", lambda: CUDADevice(load_library(), place.index), CUDADevice.close)

@@ -1,0 +1,399 @@
+"""Recording: what is measured while a net runs, and the profile that it makes.
+
+    with Recorder(net) as recorder:
+        net.run()
+    print(recorder.profile())
+
+A recorder attaches to a net and to each of its operators. An operator that is observed runs by itself, where others run
+many in one call without the GIL, and noting a run takes a few µs; `profile_net` measures what that adds.
+
+On the host an operator is measured by the clock, in the thread that runs it. Where a device has streams, events around
+it are: their times count from one that ends when recording begins. A device whose events do not tell times is measured
+by when their ends are seen, which for events that nobody waits for is late.
+
+State: records are appended by whatever thread runs an operator, one call of the interpreter each; what an operator's
+own observer keeps is used by the thread that runs it. `run` changes between two runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+from tazza.device import Event, current_context
+from tazza.errors import ArgumentError, TazzaError
+from tazza.graph.dependency import dependencies
+from tazza.graph.inference import infer_net
+from tazza.nets import NetBase
+from tazza.nets.executor.task import access_of
+from tazza.nets.explanation import Explanation, Row
+from tazza.observers.cost import operator_cost
+from tazza.observers.profile import Occurrence, Profile, Step
+from tazza.observers.timeline import SpanKind
+from tazza.operator import Cost, Observer, Operator
+from tazza.runtime.waiting import Wait, take_waits
+from tazza.tensor import Blob, Place, Tensor, TensorSpec
+
+RECORDS_MAX = 1_000_000
+"""Runs of operators that a recorder keeps unless told otherwise; some 300 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One run of an operator. `marks` are events around it on its stream, where it has one."""
+
+    run: int
+    position: int
+    lane: str
+    start_s: float
+    end_s: float
+    waits: tuple[Wait, ...]
+    kind: SpanKind
+    cost: Cost | None
+    marks: tuple[Event, Event] | None
+
+
+Fields: TypeAlias = (
+    "tuple[int, int, str, float, float, tuple[Wait, ...], SpanKind, Cost | None, tuple[Event, Event] | None]"
+)
+"""Those of a `_Record`."""
+
+
+_Seen: TypeAlias = "tuple[Blob, object, Tensor | None, TensorSpec | None]"
+"""A blob, what it held, and where that was a tensor its spec."""
+
+
+class _OperatorObserver(Observer[Operator]):
+    """Notes the runs of one operator."""
+
+    def __init__(self, recorder: Recorder, operator: Operator, position: int) -> None:
+        self._recorder = recorder
+        self._position = position
+        self._place = operator.place
+        self._blobs = (*operator.inputs, *operator.outputs)
+        self._seen: list[_Seen] | None = None
+        self._records = recorder.records
+        self._most = recorder.records_max
+        self._cost: Cost | None = None
+        self._kind = SpanKind.COMPUTE
+        self._mark: Event | None = None
+        self._started: float | None = None
+
+    def start(self) -> None:
+        """Note the time, and forget what the thread waited for before."""
+        take_waits()
+        if not self._place.is_host:
+            self._mark = self._marked()
+        self._started = time.perf_counter()
+
+    def stop(self) -> None:
+        """Note the run; one that started before the observer was attached does not count."""
+        ended = time.perf_counter()
+        started, self._started = self._started, None
+        if started is None:
+            return
+        if self._seen is None or self._changed(self._seen):
+            self._look()
+        if len(self._records) >= self._most:
+            self._recorder.dropped += 1
+            return
+        lane, marks = threading.current_thread().name, None
+        if self._mark is not None:
+            end = self._marked()
+            if end is not None:
+                lane, marks = self._stream_name(), (self._mark, end)
+            self._mark = None
+        run = self._recorder.run
+        self._records.append(  # a tuple, which is made in a fifth of the time of a `_Record`
+            (run, self._position, lane, started, ended, take_waits(), self._kind, self._cost, marks)
+        )
+
+    def _marked(self) -> Event | None:
+        """Return an event behind what was queued so far; None where there is no stream."""
+        context = current_context(self._place)
+        if context.stream is None:
+            return None
+        event = Event()
+        context.record(event)
+        return event
+
+    def _stream_name(self) -> str:
+        stream = current_context(self._place).stream
+        assert stream is not None, "an event was recorded on it"
+        return stream.name
+
+    @staticmethod
+    def _changed(seen: list[_Seen]) -> bool:
+        """Whether a blob holds another thing than before, or a tensor of another shape."""
+        for blob, value, tensor, spec in seen:
+            if blob.value is not value or (tensor is not None and tensor.spec is not spec):
+                return True
+        return False
+
+    def _look(self) -> None:
+        """See what the run cost, and whether it copied between places; again only where a shape has changed."""
+        values = [(blob, blob.value, blob.value if isinstance(blob.value, Tensor) else None) for blob in self._blobs]
+        specs = [None if tensor is None else tensor.spec for _, _, tensor in values]
+        self._seen = [(*value, spec) for value, spec in zip(values, specs, strict=True)]
+        try:
+            self._cost = operator_cost(self.subject)
+        except TazzaError:  # a run that failed may leave shapes that do not fit each other
+            self._cost = None
+        count = len(self.subject.inputs)
+        source = next((spec.place for spec in specs[:count] if spec is not None), None)
+        moved = any(spec is not None and spec.place != source for spec in specs[count:])
+        idle = self._cost is not None and self._cost.flops == 0
+        self._kind = SpanKind.COPY if source is not None and moved and idle else SpanKind.COMPUTE
+
+
+class _NetObserver(Observer[NetBase]):
+    """Notes the runs of the net."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._started: float | None = None
+
+    def start(self) -> None:
+        self._started = time.perf_counter()
+
+    def stop(self) -> None:
+        if self._started is not None:
+            self._recorder.end_run((self._started, time.perf_counter()))
+        self._started = None
+
+
+class Recorder:
+    """Measures every run of a net from now on until `stop`; a context manager that stops at its end.
+
+    >>> from tazza.operator import operator_def
+    >>> from tazza.proto import NetDef
+    >>> from tazza.workspace import Workspace
+    >>> fill = operator_def("ConstantFill", [], ["x"], shape=[2])
+    >>> net = Workspace().create_net(NetDef(name="example", op=[fill]))
+    >>> with Recorder(net) as recorder:
+    ...     net.run()
+    >>> [(row.name, row.count) for row in recorder.profile().by_operator()]
+    [('ConstantFill x', 1)]
+    """
+
+    def __init__(self, net: NetBase, *, records_max: int = RECORDS_MAX) -> None:
+        """Attach to the net and its operators."""
+        self.net = net
+        self.run = 0
+        """How many runs ended; what is under way belongs to the next one."""
+        self.dropped = 0
+        """Runs of operators that there was no room for."""
+        self.records_max = records_max
+        self.records: list[Fields] = []
+        """What observers of operators append to."""
+        self._runs: list[Wait] = []
+        self._operators = tuple(net.operators)
+        self._origins = {place: _origin(place) for place in {one.place for one in self._operators} if not place.is_host}
+        self._own: list[tuple[Operator, _OperatorObserver]] = []
+        self._whole = _NetObserver(self)
+        for position, operator in enumerate(self._operators):
+            self._own.append((operator, _OperatorObserver(self, operator, position)))
+        self.start()
+
+    def start(self) -> None:
+        """Attach; does nothing where it is attached."""
+        for operator, observer in self._own:
+            operator.attach(observer)  # pyright: ignore[reportArgumentType] -- an operator's observers see that operator
+        self.net.attach(self._whole)  # pyright: ignore[reportArgumentType] -- as above
+
+    def stop(self) -> None:
+        """Detach; what was measured stays."""
+        for operator, observer in self._own:
+            operator.detach(observer)  # pyright: ignore[reportArgumentType] -- as in `start`
+        self.net.detach(self._whole)  # pyright: ignore[reportArgumentType] -- as in `start`
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def reset(self) -> None:
+        """Forget all runs so far, such as the first ones, which prepare kernels."""
+        self.records.clear()
+        self._runs.clear()
+        self.run = self.dropped = 0
+
+    def end_run(self, took: Wait) -> None:
+        """Keep start and end of a run; called by the observer of the net."""
+        self._runs.append(took)
+        self.run += 1
+
+    def profile(self, *, plain_s: Sequence[float] = ()) -> Profile:
+        """Return what was measured so far; waits for devices. `plain_s`: seconds of runs while nobody looked."""
+        steps = [_step(position, operator) for position, operator in enumerate(self._operators)]
+        parents = dependencies(map(access_of, self._operators)).parents
+        found: list[Occurrence] = []
+        for run, records in _by_run(self.records):
+            started = self._runs[run][0] if run < len(self._runs) else None
+            spans = {record.position: self._span(record) for record in records}
+            for record in records:
+                ends = [spans[parent][1] for parent in parents[record.position] if parent in spans]
+                complete = len(ends) == len(parents[record.position])
+                ready_s = max(ends, default=started) if complete else None
+                start_s, end_s = spans[record.position]
+                found.append(
+                    Occurrence(
+                        run,
+                        steps[record.position],
+                        record.lane,
+                        start_s,
+                        end_s,
+                        ready_s,
+                        record.waits if record.marks is None else (),
+                        record.kind,
+                        record.cost,
+                    )
+                )
+        kind = self.net.definition.type
+        return Profile(
+            self.net.name,
+            kind if kind else "simple",
+            tuple(self._runs),
+            tuple(found),
+            tuple(plain_s),
+            self.dropped,
+        )
+
+    def _span(self, record: _Record) -> Wait:
+        """Return start and end: by the device's clock where it has one, told from the host's moment of the origin."""
+        if record.marks is None:
+            return record.start_s, record.end_s
+        for event in record.marks:
+            with contextlib.suppress(Exception):  # what failed is the run's to tell
+                event.wait()
+        origin = self._origins[self._operators[record.position].place]
+        start, end = (origin.finished_s + event.elapsed_s(origin) for event in record.marks)
+        return start, max(start, end)
+
+
+def _origin(place: Place) -> Event:
+    """Return an event of a device that has ended just now."""
+    event = Event()
+    current_context(place).record(event)
+    event.wait()
+    return event
+
+
+def _step(position: int, operator: Operator) -> Step:
+    engine = next((choice.engine for choice in operator.choices if choice.reason is None), "")
+    return Step(position, operator.definition.type, ", ".join(operator.definition.output), engine)
+
+
+def _by_run(records: Sequence[Fields]) -> list[tuple[int, list[_Record]]]:
+    runs: dict[int, list[_Record]] = {}
+    for fields in tuple(records):
+        record = _Record(*fields)
+        runs.setdefault(record.run, []).append(record)
+    return sorted(runs.items())
+
+
+# -- whole profiles ----------------------------------------------------------------------------------------------------
+
+
+def profile_net(net: NetBase, *, runs: int = 10, warm_up: int = 2) -> Profile:
+    """Run a net and return where its time went.
+
+    It runs `warm_up` times so that everything is prepared, `runs` times while nobody looks, to know what profiling
+    costs, and `runs` times observed. Of a net that times its own steps (`plan`) these are what is shown: their times
+    are laid end to end from the start of a run, since only how long they take is known.
+
+    Raises:
+        ArgumentError: `runs` is below 1, or `warm_up` below 0.
+        TazzaError: what the net raises.
+    """
+    if runs < 1 or warm_up < 0:
+        raise ArgumentError(f"profile of {runs} runs after {warm_up} others", hint="runs >= 1, warm_up >= 0")
+    for _ in range(warm_up):
+        net.run()
+    plain_s = [_timed_run(net) for _ in range(runs)]
+    with Recorder(net) as recorder:
+        explanation = net.explain(times=True)
+        if any(row.time_s is not None for row in explanation.rows):
+            return _explained(net, runs, plain_s)
+        net.run()  # the first one that is observed: what ran as one is taken apart
+        recorder.reset()
+        for _ in range(runs):
+            net.run()
+        return recorder.profile(plain_s=plain_s)
+
+
+def _timed_run(net: NetBase) -> float:
+    start = time.perf_counter()
+    net.run()
+    return time.perf_counter() - start
+
+
+def _explained(net: NetBase, runs: int, plain_s: Sequence[float]) -> Profile:
+    """Return the profile of a net that times its steps itself; its loose operators are observed beside it."""
+    lane = threading.current_thread().name
+    costs = _costs(net)
+    spans: list[Wait] = []
+    found: list[Occurrence] = []
+    for run in range(runs):
+        start_s = time.perf_counter()
+        with Recorder(net) as recorder:
+            explanation = net.explain(times=True)
+        loose = {one.step.position: one for one in recorder.profile().occurrences}
+        made = _laid_out(explanation, run, lane, start_s, loose, costs)
+        found += made
+        spans.append((start_s, made[-1].end_s if made else start_s))
+    return Profile(net.name, net.definition.type, tuple(spans), tuple(found), tuple(plain_s))
+
+
+def _laid_out(
+    explanation: Explanation,
+    run: int,
+    lane: str,
+    start_s: float,
+    loose: dict[int, Occurrence],
+    costs: dict[str, Cost | None],
+) -> list[Occurrence]:
+    found: list[Occurrence] = []
+    reached_s, seen = start_s, 0
+    for position, row in enumerate(explanation.rows):
+        step = Step(position, row.operator, row.outputs, row.engine, row.fused_from)
+        if row.time_s is None:
+            measured = loose.get(seen)
+            seen += 1
+            took_s, cost = (0.0, None) if measured is None else (measured.time_s, measured.cost)
+        else:
+            took_s, cost = row.time_s, _cost_of(row, costs)
+        found.append(Occurrence(run, step, lane, reached_s, reached_s + took_s, cost=cost))
+        reached_s += took_s
+    return found
+
+
+def _costs(net: NetBase) -> dict[str, Cost | None]:
+    """Return the cost of each operator of the definition, by the name that explanations give it."""
+    names = dict.fromkeys(name for op in net.definition.op for name in op.input)
+    blobs = ((name, net.workspace.get_blob(name)) for name in names)
+    specs = {
+        name: TensorSpec(blob.value.spec.dims, blob.value.spec.dtype)
+        for name, blob in blobs
+        if blob is not None and isinstance(blob.value, Tensor)
+    }
+    return {
+        f"{row.definition.type} {row.definition.output[0]!r}"
+        if row.definition.output
+        else row.definition.type: row.cost
+        for row in infer_net(net.definition, specs)
+    }
+
+
+def _cost_of(row: Row, costs: dict[str, Cost | None]) -> Cost | None:
+    """Return what a step costs: where it stands for several operators, their operations, and no bytes."""
+    found = [costs.get(name) for name in row.fused_from]
+    known = [cost for cost in found if cost is not None]
+    if len(known) < len(found) or not found:
+        return None
+    return known[0] if len(known) == 1 else Cost(flops=sum(cost.flops for cost in known))

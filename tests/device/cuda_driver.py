@@ -1,0 +1,403 @@
+"""A driver that answers as NVIDIA's manual says, without a GPU: memory of the host, streams worked off by a thread.
+
+Its functions are real C function pointers of the types that `tazza.device.cuda.driver` declares, so a call with other
+arguments fails as it would there. It is stricter than the real one: ordinary memory of the host is read and written
+when the stream gets there, never before; every call needs the current context of what it is about.
+
+Its clock is its own: each piece of work takes a millisecond.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUCCESS
+
+INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_PERMITTED = 1, 201, 400, 800
+TEXTS = {
+    INVALID_VALUE: b"invalid argument",
+    OUT_OF_MEMORY: b"out of memory",
+    100: b"no CUDA-capable device is detected",
+    INVALID_CONTEXT: b"invalid device context",
+    INVALID_HANDLE: b"invalid resource handle",
+    700: b"an illegal memory access was encountered",
+    NOT_PERMITTED: b"operation not permitted",
+}
+NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch")
+POLL_S = 0.0002
+
+Step = Callable[[], bool]
+"""Does a piece of work of a stream; False where it has to wait."""
+
+
+class FakeStream:
+    """Work in order."""
+
+    def __init__(self, context: int, priority: int) -> None:
+        self.context, self.priority = context, priority
+        self.steps: deque[Step] = deque()
+
+
+class Mark:
+    """One recording of an event: when it was reached."""
+
+    def __init__(self) -> None:
+        self.at_ms: int | None = None
+
+
+class FakeEvent:
+    """What was recorded last; who waits for a recording is not held up, or let go, by later ones."""
+
+    def __init__(self, context: int) -> None:
+        self.context = context
+        self.last = Mark()
+        self.last.at_ms = 0
+
+
+class FakeCUDA:
+    """The driver. `library` has its functions; `calls` are the names of those that were called."""
+
+    def __init__(self, devices: int = 2, memory_bytes: int = 3 << 20) -> None:
+        """Start the thread that works for all streams."""
+        self.devices, self.memory_bytes = devices, memory_bytes
+        self.answers: dict[str, int] = {}
+        """Statuses that functions answer instead of doing anything."""
+        self.sticky = SUCCESS
+        """What every function of a context answers after work of a device failed."""
+        self.calls: list[str] = []
+        self.faults: list[str] = []
+        self.streams: dict[int, FakeStream] = {}
+        self.events: dict[int, FakeEvent] = {}
+        self.memory: dict[int, tuple[Any, str]] = {}
+        self.retained = 0
+        self.clock_ms = 0
+        self._handles = itertools.count(1000)
+        self._texts: list[Any] = []
+        self._threads = threading.local()
+        self._changed = threading.Condition()
+        self._going = threading.Event()
+        self._going.set()
+        self._closed = False
+        self.library: Any = SimpleNamespace()
+        for name, types in DECLARATIONS.items():
+            setattr(self.library, name, ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._function(name)))
+        self._worker = threading.Thread(target=self._serve, daemon=True)
+        self._worker.start()
+
+    def _function(self, name: str) -> Callable[..., int]:
+        function: Callable[..., int] = getattr(self, name)
+
+        def call(*args: Any) -> int:
+            self.calls.append(name)
+            if getattr(self._threads, "in_host_function", False):
+                self.faults.append(f"{name} was called by a host function")
+                return NOT_PERMITTED
+            if name in self.answers:
+                return self.answers[name]
+            if name.startswith(NEEDS_CONTEXT):
+                if not self._stack:
+                    return INVALID_CONTEXT
+                if self.sticky:
+                    return self.sticky
+            return function(*args)
+
+        return call
+
+    # -- what tests do -------------------------------------------------------------------------------------------------
+
+    def launch(self, stream: int, work: Callable[[], object], *, after: threading.Event | None = None) -> None:
+        """Queue a kernel, which other streams overtake until `after` is set."""
+
+        def step() -> bool:
+            if after is not None and not after.is_set():
+                return False
+            work()
+            return True
+
+        self._queue(stream, step)
+
+    def hold(self) -> None:
+        """Let no stream get any further."""
+        self._going.clear()
+
+    def go(self) -> None:
+        """Let streams go on."""
+        self._going.set()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = True
+        self._going.set()
+        self._worker.join()
+
+    # -- how work is done ----------------------------------------------------------------------------------------------
+
+    def _queue(self, stream: int, step: Step) -> None:
+        with self._changed:
+            self.streams[stream].steps.append(step)
+            self._changed.notify_all()
+
+    def _serve(self) -> None:
+        while not self._closed:
+            self._going.wait()
+            if not any([self._advance(stream) for stream in list(self.streams.values())]):
+                with self._changed:
+                    self._changed.wait(POLL_S)
+
+    def _advance(self, stream: FakeStream) -> bool:
+        if not stream.steps or not stream.steps[0]():
+            return False
+        with self._changed:
+            self.clock_ms += 1
+            stream.steps.popleft()
+            self._changed.notify_all()
+        return True
+
+    def _wait(self, ended: Callable[[], bool]) -> int:
+        with self._changed:
+            while not ended():
+                if self.sticky:
+                    return self.sticky
+                self._changed.wait(POLL_S)
+        return SUCCESS
+
+    @property
+    def _stack(self) -> list[int]:
+        stack: list[int] = self._threads.__dict__.setdefault("stack", [])
+        return stack
+
+    def _own(self, context: int) -> bool:
+        return bool(self._stack) and self._stack[-1] == context
+
+    # -- devices and contexts ------------------------------------------------------------------------------------------
+
+    def cuInit(self, flags: int) -> int:
+        """Succeed."""
+        return SUCCESS
+
+    def cuGetErrorString(self, status: int, text: Any) -> int:
+        """Tell what a status means."""
+        self._texts.append(ctypes.c_char_p(TEXTS.get(status, b"unknown")))
+        text[0] = self._texts[-1]
+        return SUCCESS
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        """Tell how many devices there are."""
+        count[0] = self.devices
+        return SUCCESS
+
+    def cuDeviceGet(self, device: Any, index: int) -> int:
+        """Tell the number of a device."""
+        device[0] = 100 + index
+        return SUCCESS
+
+    def cuDeviceGetName(self, name: Any, nbytes: int, device: int) -> int:
+        """Tell the name."""
+        ctypes.memmove(name, f"GPU {device}".encode() + b"\0", len(f"GPU {device}") + 1)
+        return SUCCESS
+
+    def cuDeviceTotalMem_v2(self, memory_bytes: Any, device: int) -> int:
+        """Tell the memory."""
+        memory_bytes[0] = self.memory_bytes
+        return SUCCESS
+
+    def cuDeviceGetAttribute(self, value: Any, number: int, device: int) -> int:
+        """Tell an attribute: here its number."""
+        value[0] = number
+        return SUCCESS
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, device: int) -> int:
+        """Give the one context of a device."""
+        self.retained += 1
+        context[0] = 10 * device
+        return SUCCESS
+
+    def cuDevicePrimaryCtxRelease_v2(self, device: int) -> int:
+        """Take it back."""
+        self.retained -= 1
+        return SUCCESS
+
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        """Tell the top of the thread's stack; it may be empty."""
+        context[0] = self.current
+        return SUCCESS
+
+    def cuCtxPushCurrent_v2(self, context: int) -> int:
+        """Push."""
+        self._stack.append(context)
+        return SUCCESS
+
+    def cuCtxPopCurrent_v2(self, context: Any) -> int:
+        """Pop."""
+        if not self._stack:
+            return INVALID_CONTEXT
+        context[0] = self._stack.pop()
+        return SUCCESS
+
+    @property
+    def current(self) -> int | None:
+        """The current context of the calling thread."""
+        return self._stack[-1] if self._stack else None
+
+    def cuCtxGetStreamPriorityRange(self, least: Any, greatest: Any) -> int:
+        """Tell the range."""
+        least[0], greatest[0] = 0, -5
+        return SUCCESS
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def cuStreamCreateWithPriority(self, stream: Any, flags: int, priority: int) -> int:
+        """Make a stream of the current context."""
+        handle = stream[0] = next(self._handles)
+        self.streams[handle] = FakeStream(self._stack[-1], priority)
+        return SUCCESS
+
+    def cuStreamDestroy_v2(self, stream: int) -> int:
+        """End a stream when its work has ended."""
+        found = self.streams[stream]
+
+        def step() -> bool:
+            self.streams.pop(stream, None)
+            return True
+
+        found.steps.append(step)
+        return SUCCESS
+
+    def cuStreamQuery(self, stream: int) -> int:
+        """Tell whether all is done."""
+        return NOT_READY if self.streams[stream].steps else SUCCESS
+
+    def cuStreamSynchronize(self, stream: int) -> int:
+        """Wait for all that is queued."""
+        return self._wait(lambda: not self.streams[stream].steps)
+
+    def cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> int:
+        """Queue a wait for what was recorded last."""
+        mark = self.events[event].last
+        self._queue(stream, lambda: mark.at_ms is not None)
+        return SUCCESS
+
+    def cuStreamWaitValue32_v2(self, stream: int, address: int, value: int, flags: int) -> int:
+        """Queue a wait for a number in memory."""
+        if flags != 0 or self.memory.get(address, (None, ""))[1] != "pinned":
+            return INVALID_VALUE
+        counter = ctypes.c_uint32.from_address(address)
+        self._queue(stream, lambda: (counter.value - value) % (1 << 32) < 1 << 31)
+        return SUCCESS
+
+    def cuLaunchHostFunc(self, stream: int, function: Any, data: Any) -> int:
+        """Queue a call of a function of the host."""
+        if not self._own(self.streams[stream].context):
+            return INVALID_HANDLE
+
+        def step() -> bool:
+            self._threads.in_host_function = True
+            try:
+                function(data)
+            finally:
+                self._threads.in_host_function = False
+            return True
+
+        self._queue(stream, step)
+        return SUCCESS
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def cuEventCreate(self, event: Any, flags: int) -> int:
+        """Make an event of the current context."""
+        handle = event[0] = next(self._handles)
+        self.events[handle] = FakeEvent(self._stack[-1])
+        return SUCCESS
+
+    def cuEventRecord(self, event: int, stream: int) -> int:
+        """Queue its end."""
+        found = self.events[event]
+        if found.context != self.streams[stream].context or not self._own(found.context):
+            return INVALID_HANDLE
+        mark = found.last = Mark()
+
+        def step() -> bool:
+            mark.at_ms = self.clock_ms
+            return True
+
+        self._queue(stream, step)
+        return SUCCESS
+
+    def cuEventQuery(self, event: int) -> int:
+        """Tell whether it was reached."""
+        return NOT_READY if self.events[event].last.at_ms is None else SUCCESS
+
+    def cuEventSynchronize(self, event: int) -> int:
+        """Wait for it."""
+        return self._wait(lambda: self.cuEventQuery(event) == SUCCESS)
+
+    def cuEventElapsedTime(self, milliseconds: Any, start: int, end: int) -> int:
+        """Tell the time between two events."""
+        marks = [self.events[event].last.at_ms for event in (start, end)]
+        if marks[0] is None or marks[1] is None:
+            return NOT_READY
+        milliseconds[0] = float(marks[1] - marks[0])
+        return SUCCESS
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _take(self, nbytes: int, kind: str) -> int | None:
+        used = sum(array.nbytes for array, _ in self.memory.values())
+        if used + nbytes > self.memory_bytes:
+            return None
+        array = np.zeros(nbytes, np.uint8)
+        self.memory[array.ctypes.data] = array, kind
+        return array.ctypes.data
+
+    def cuMemAlloc_v2(self, address: Any, nbytes: int) -> int:
+        """Take memory of the device."""
+        found = self._take(nbytes, f"device {self._stack[-1]}")
+        if found is None:
+            return OUT_OF_MEMORY
+        address[0] = found
+        return SUCCESS
+
+    def cuMemHostAlloc(self, address: Any, nbytes: int, flags: int) -> int:
+        """Take page-locked memory."""
+        found = self._take(nbytes, "pinned")
+        if found is None:
+            return OUT_OF_MEMORY
+        address[0] = found
+        return SUCCESS
+
+    def cuMemFree_v2(self, address: int) -> int:
+        """Give memory back."""
+        return INVALID_VALUE if self.memory.pop(address, None) is None else SUCCESS
+
+    def cuMemFreeHost(self, address: int) -> int:
+        """Give page-locked memory back."""
+        return self.cuMemFree_v2(address)
+
+    def kind_at(self, address: int) -> str:
+        """Tell whose memory an address is."""
+        for start, (array, kind) in list(self.memory.items()):
+            if start <= address < start + array.nbytes:
+                return kind
+        return "ordinary"
+
+    def cuMemcpyAsync(self, target: int, source: int, nbytes: int, stream: int) -> int:
+        """Queue a copy."""
+        kinds = self.kind_at(target), self.kind_at(source)
+
+        def step() -> bool:
+            if (self.kind_at(target), self.kind_at(source)) != kinds:
+                self.faults.append("memory was given back before it was copied")
+            else:
+                ctypes.memmove(target, source, nbytes)
+            return True
+
+        self._queue(stream, step)
+        return SUCCESS
