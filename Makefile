@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workst
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test check types fast format index proto walk tutorial bench bench-tensor test-oldest
+.PHONY: help venv train test check types fast format index proto walk tutorial bench bench-tensor bench-nets profile test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ walk: venv  ## Write the sessions and draw the pictures of docs/walk anew
 tutorial: venv  ## Write the session and draw the pictures of docs/tensor anew
 	$(BIN)/python -m tools.write_tensor
 	$(BIN)/python -m tools.draw_tensor
+
+bench-nets: venv  ## Time executors of nets: cost of an operator, branches, GoogLeNet, copies beside compute; QUICK=1, ONLY="..."
+	$(BIN)/python -m benchmarks.nets $(ONLY) $(if $(QUICK),--quick) $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
+
+profile: venv  ## Profile GoogLeNet for docs/profile and draw the picture anew
+	$(BIN)/python -m tools.draw_profile
 
 test-oldest: pyproject.toml  ## Test messages and tensors on the oldest dependencies that are allowed (Python 3.11)
 	$(PYTHON) -m venv $(OLDEST)

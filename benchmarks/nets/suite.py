@@ -198,6 +198,18 @@ def overlap(quick: bool) -> Iterator[Line]:
     yield Line("copies beside compute", 1e3 * found.both_s, "ms", name, 1e3 * longer_s, found.ratio, aim)
 
 
+@suite()
+def profiling(quick: bool) -> Iterator[Line]:
+    """What it costs an operator that somebody observes it, or records it, beside a run that nobody looks at."""
+    from benchmarks.nets import profiling as script
+
+    for type in script.TYPES:
+        found = script.measure(type, 1 if quick else script.ROUNDS)
+        base = found.pop(script.unobserved.__name__)
+        for way, took in found.items():
+            yield Line(f"{type}, {way}", took, "us/op", script.unobserved.__name__, base, took / base)
+
+
 def _median(times: Sequence[float], factor: float) -> float:
     return statistics.median(times) * factor
 

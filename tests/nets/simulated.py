@@ -32,8 +32,8 @@ from tazza.operator import (
     Spec,
     arg,
     blob,
-    engine,
     ends,
+    engine,
     host_kernel,
     launcher,
     operator_def,
@@ -107,21 +107,21 @@ class Watch:
                 self.running -= 1
 
 
-WATCH = Watch()
-"""The one in force: kernels are registered once for all tests. See `watching`."""
+_watches = [Watch()]
+"""The last one is in force: kernels are registered once for all tests. See `watching`."""
 
 
 @contextmanager
 def watching(pause: Callable[[], object] = lambda: None) -> Generator[Watch]:
     """Watch with nothing planned; checks at the end that nobody overlapped or is still at work."""
-    global WATCH
-    former, WATCH = WATCH, Watch(pause=pause)
+    watch = Watch(pause=pause)
+    _watches.append(watch)
     try:
-        yield WATCH
-        assert WATCH.overlaps == []
-        assert WATCH.running == 0
+        yield watch
+        assert watch.overlaps == []
+        assert watch.running == 0
     finally:
-        WATCH = former
+        _watches.pop()
 
 
 class Blind(Watch):
@@ -136,12 +136,11 @@ class Blind(Watch):
 @contextmanager
 def unwatched() -> Generator[None]:
     """Let nobody watch until the block ends."""
-    global WATCH
-    former, WATCH = WATCH, Blind()
+    _watches.append(Blind())
     try:
         yield
     finally:
-        WATCH = former
+        _watches.pop()
 
 
 def mixed(salt: int, inputs: Sequence[NDArray[Any]], count: int) -> list[NDArray[np.int64]]:
@@ -168,7 +167,7 @@ class MixLaunch:
         stream = operands.context.stream
 
         def work() -> None:
-            with WATCH.working(self.op.definition.name, inputs, outputs):
+            with _watches[-1].working(self.op.definition.name, inputs, outputs):
                 _put(self.op, sources, targets)
 
         return work if stream is None else lambda: stream.submit(work)
@@ -262,7 +261,7 @@ def _register() -> None:
 
     def run(op: OpView, X: Sequence[Blob], Y: Sequence[Blob]) -> None:
         inputs, outputs = [one.tensor() for one in X], [one.tensor() for one in Y]
-        with WATCH.working(op.definition.name, inputs, outputs):
+        with _watches[-1].working(op.definition.name, inputs, outputs):
             for one in outputs:
                 one.resize(SHAPE, DataType.INT64)
             _put(op, [one.array for one in inputs], [one.array for one in outputs])

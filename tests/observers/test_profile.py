@@ -39,6 +39,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.proto import DeviceOption, NetDef, OperatorDef
+from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.waiting import note_wait
 from tazza.tensor import CUDAPlace, Tensor, TensorSpec
 from tazza.workspace import Workspace
@@ -262,6 +263,23 @@ def test_waits_for_threads_are_no_work() -> None:
     assert occurrence.time_s == pytest.approx(occurrence.end_s - occurrence.start_s - c.waited_s)
     kinds = [span.kind for span in recorder.profile().timeline(idle=False).spans]
     assert kinds == [SpanKind.COMPUTE, SpanKind.COMPUTE, SpanKind.WAIT, SpanKind.COMPUTE]
+
+
+def test_waits_for_a_budget_are_seen() -> None:
+    net = layers()
+    net.run()
+    budget = ThreadBudget(1)
+    budget.take(1)
+    with Recorder(net) as recorder:
+        thread = threading.Thread(target=lambda: net.operators[0].run(None, budget))
+        thread.start()
+        while not budget.wanted:
+            time.sleep(1e-4)
+        budget.give(1)
+        thread.join()
+    (one,) = recorder.profile().occurrences
+    assert len(one.waits) == 1
+    assert 0 < one.waited_s < one.end_s - one.start_s
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------

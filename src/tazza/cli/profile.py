@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from tazza.cli.console import make_console
 from tazza.cli.model_files import describe, find_model
-from tazza.cli.show import _shape as read_shape  # pyright: ignore[reportPrivateUsage] -- one form of shapes
+from tazza.cli.show import read_shape
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import Predictor
 from tazza.models.zoo import CLASSIFIERS

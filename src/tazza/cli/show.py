@@ -37,7 +37,7 @@ def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str]) -> Non
         TazzaError: a file is missing or broken, a shape cannot be read, or shapes do not fit the net.
     """
     described = describe(find_model(path, init_net))
-    given = dict(map(_shape, shapes))
+    given = dict(map(read_shape, shapes))
     unknown = [name for name in given if not any(name in op.input for op in described.net.op)]
     if unknown:
         raise ArgumentError(
@@ -50,7 +50,7 @@ def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str]) -> Non
     _notes(console, described, rows)
 
 
-def _shape(text: str) -> tuple[str, Spec]:
+def read_shape(text: str) -> tuple[str, Spec]:
     """Read `name=1,28,28` or `name:uint8=1,28,28`."""
     blob, _, extents = text.partition("=")
     name, _, label = blob.partition(":")

@@ -24,8 +24,7 @@ import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -201,12 +200,13 @@ class CPUStream(Stream):
             self._queue.append(item)
             if self._busy:
                 return
+            self._busy = True
             try:
                 self._pool.submit(self._drain)
-            except BaseException:
+            except (TazzaError, RuntimeError):  # not an interrupt: the threads may know of it already then
+                self._busy = False
                 self._queue.pop()  # who was idle has nothing else queued
                 raise
-            self._busy = True
 
     def _drain(self) -> None:
         """Work the queue off, up to an event that has not ended; that then starts another thread."""
@@ -351,15 +351,31 @@ def current_stream(place: Place) -> Stream | None:
     return found
 
 
-@contextmanager
-def streaming(stream: Stream) -> Generator[Stream]:
-    """Make `stream` the thread's current one at its place, and put the former back on exit, on errors too."""
-    former = _current.streams.get(stream.place)
-    _current.streams[stream.place] = stream
-    try:
-        yield stream
-    finally:
-        if former is None:
-            del _current.streams[stream.place]
+class streaming:
+    """Make `stream` the thread's current one at its place, and put the former back on exit, on errors too.
+
+    >>> from tazza.tensor import CPUPlace
+    >>> with streaming(stream_pool(CPUPlace()).default) as stream:
+    ...     current_stream(CPUPlace()) is stream
+    True
+    """
+
+    __slots__ = ("_former", "_stream")
+
+    def __init__(self, stream: Stream) -> None:
+        """Nothing changes before the block is entered."""
+        self._stream = stream
+        self._former: Stream | None = None
+
+    def __enter__(self) -> Stream:
+        """Switch."""
+        self._former = _current.streams.get(self._stream.place)
+        _current.streams[self._stream.place] = self._stream
+        return self._stream
+
+    def __exit__(self, *error: object) -> None:
+        """Switch back."""
+        if self._former is None:
+            _current.streams.pop(self._stream.place, None)
         else:
-            _current.streams[stream.place] = former
+            _current.streams[self._stream.place] = self._former

@@ -16,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tazza.operator import Operator
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -34,6 +36,24 @@ class Dependencies:
 
     parents: tuple[tuple[int, ...], ...]
     children: tuple[tuple[int, ...], ...]
+
+
+def access_of(operator: Operator) -> Access:
+    """Return the blobs that an operator reads and writes.
+
+    What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
+    """
+    declared = operator.schema.inputs_by_letter
+    reads = list(operator.inputs)
+    writes = list(operator.outputs)
+    for letter, blob in zip(operator.op.input_slots, operator.inputs, strict=True):
+        if declared[letter].type_name not in (None, "*"):
+            writes.append(blob)
+    for name in operator.definition.control_input:
+        blob = operator.workspace.get_blob(name)
+        if blob is not None:
+            reads.append(blob)
+    return Access(tuple(map(id, reads)), tuple(map(id, writes)))
 
 
 def dependencies(accesses: Iterable[Access]) -> Dependencies:

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import threading
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from tazza.device import merge
-from tazza.errors import InitError, NetError, TazzaError
+from tazza.errors import InitError, NetError, RunCancelledError, TazzaError
 from tazza.graph.verify import check_net
 from tazza.nets.explanation import Explanation, operator_row
 from tazza.nets.run import Run
@@ -24,6 +25,7 @@ from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.flags import FLAG_SOURCES, flag
 from tazza.runtime.log import logger
+from tazza.runtime.workers import own_pool
 
 DEFAULT_TYPE = "simple"
 """The type of a net that names none."""
@@ -59,6 +61,9 @@ class NetBase(Observable):
         self._pairs: dict[int, Operator] = {}
         self._running = threading.Lock()
         self._closed = False
+        self._ended = threading.Event()
+        self._runner = 0  # the thread that began the run
+        self._process = os.getpid()
         try:
             self._create(strict)
         except BaseException:
@@ -112,8 +117,20 @@ class NetBase(Observable):
             DeadlineError: it took longer than `timeout_s`.
             NetError: the net is running already, or closed.
         """
-        run = None if timeout_s is None else Run(self.name, timeout_s)
-        self.run_exclusively(lambda: self._observed(run))
+        if timeout_s is None:
+            self.run_exclusively(lambda: self._observed(None))
+            return
+        run = Run(self.name, timeout_s)
+        run.start_clock(self._cancel_waiting)
+        try:
+            self.run_exclusively(lambda: self._observed(run))
+        except Exception as error:
+            reason = run.why_stop()
+            if reason is None or isinstance(error, (type(reason), NetError)):
+                raise
+            raise reason from error  # such as that of an operator which was asked to give up
+        finally:
+            run.stop_clock()
 
     def _observed(self, run: Run | None) -> None:
         try:
@@ -144,14 +161,20 @@ class NetBase(Observable):
         """
         if self._closed:
             raise NetError(f"net {self.name!r} is closed", hint="create it again")
+        if self._process != os.getpid():  # a forked child: the run that may have been under way is the parent's
+            self._process, self._running = os.getpid(), threading.Lock()
         if not self._running.acquire(blocking=False):
             raise NetError(
                 f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
             )
+        self._runner = threading.get_ident()
 
     def release(self) -> None:
         """End the run."""
+        self._runner = 0
         self._running.release()
+        if self._closed:
+            self._end_once()
 
     def _run(self, run: Run | None) -> None:
         """Run all operators; `run` is there when it may be cancelled or has a deadline."""
@@ -192,9 +215,54 @@ class NetBase(Observable):
         del name
         return None
 
+    def check(self, run: Run | None) -> None:
+        """Raise where the present run has to end: before each operator, by those types that look themselves.
+
+        Raises:
+            RunCancelledError: it was cancelled, or the net was closed meanwhile.
+            DeadlineError: its deadline has passed.
+        """
+        if self._closed:
+            raise RunCancelledError(f"net {self.name!r} was closed while it ran")
+        if run is not None:
+            run.check()
+
     def close(self) -> None:
-        """End what the operators keep between runs; the net cannot run afterwards."""
+        """End what the net keeps between runs; it cannot run afterwards.
+
+        A run that is under way is asked to stop, and waited for. Within that run, and in threads that work for nets,
+        this returns at once instead, and the end of the run does the rest.
+        """
         self._closed = True
+        if self._end_once():
+            return
+        self._stop_run()
+        if self._runner != threading.get_ident() and own_pool() is None:
+            self._ended.wait()
+
+    def _end_once(self) -> bool:
+        """End the net unless a run is under way, or that was done; False where a run is under way."""
+        if not self._running.acquire(blocking=False):
+            return False
+        try:
+            if not self._ended.is_set():
+                self._end()
+                self._ended.set()
+        finally:
+            self._running.release()
+        return True
+
+    def _stop_run(self) -> None:
+        """Ask a run to stop; it asks `check` itself."""
+        self._cancel_waiting()
+
+    def _cancel_waiting(self) -> None:
+        """Ask operators that wait for something to give up."""
+        for operator in self.operators:
+            operator.cancel()
+
+    def _end(self) -> None:
+        """End what the operators keep; no run is under way."""
         for operator in (*self.operators, *self._pairs.values()):
             operator.close()
 

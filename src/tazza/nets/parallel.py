@@ -26,23 +26,27 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
-from concurrent.futures import wait
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
-from tazza.errors import NetError, TazzaError
+import numpy as np
+
+from tazza.device import current_context
+from tazza.errors import NetError, RunCancelledError, TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.executor.execution import Crew, Execution
 from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.task import Task, set_priorities, tasks_of
 from tazza.nets.run import Run
+from tazza.nets.strand import Strand
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.fork import in_forked_child
 from tazza.runtime.openmp import SPIN_S
-from tazza.runtime.threads import allowed_cpus, thread_count
-from tazza.runtime.workers import WorkerPool
+from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
+from tazza.runtime.workers import WorkerPool, own_pool
 from tazza.tensor import CPUPlace, Place
 
 MEASURED_RUNS = 5
@@ -78,6 +82,11 @@ def shared_pool(place: Place, size: int) -> WorkerPool:
         return found
 
 
+def _close_pools(pools: Mapping[Place, WorkerPool], wait: bool) -> None:
+    for pool in pools.values():
+        pool.close(wait=wait)
+
+
 class ParallelNet(NetBase):
     """Runs tasks side by side, by the policy of its class."""
 
@@ -89,11 +98,12 @@ class ParallelNet(NetBase):
         self._most = self._threads_per_operator()
         self._finest = tasks_of(self.operators, self._fused)
         self._tasks: list[Task] = self._finest
-        self._merged: list[Task] = []
-        self._under_way: Run | None = None
+        self._teams = True  # operators may run on several threads, as far as is known
+        self._broken = False
+        self._under_way: Execution | None = None
         self._runs = 0
         self._worth_s = WORTH_S
-        self._budget: tuple[int, ThreadBudget | None] = (0, None)
+        self._budget: tuple[tuple[int, bool], ThreadBudget | None] = ((0, True), None)
         places = {CPUPlace(), *(task.place for task in self._tasks)}
         own = self.policy.own_pool
         name = f"tazza-{self.name}"
@@ -101,6 +111,8 @@ class ParallelNet(NetBase):
             place: WorkerPool(self._workers, f"{name}-{place}") if own else shared_pool(place, self._workers)
             for place in places
         }
+        if own:
+            weakref.finalize(self, _close_pools, self._pools, wait=False)
 
     def _worker_count(self) -> int:
         given = self.definition.num_workers
@@ -124,14 +136,32 @@ class ParallelNet(NetBase):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, run: Run | None) -> None:
+        self._choose_tasks()
+        if run is None and len(self._tasks) == 1 and self._tasks[0].place.is_host:
+            self._run_alone(self._tasks[0].strand)
+            return
         found: list[BaseException | None] = []
-        self._execution(run, found.append).work_to_the_end()
+        self._under_way = execution = self._execution(run, found.append)
+        try:
+            execution.work_to_the_end()
+        finally:
+            self._under_way = None
+            del execution
         (error,) = found
         if error is not None:
             try:
                 raise error
             finally:
                 del error, found  # the traceback would keep them alive in a cycle
+
+    def _run_alone(self, strand: Strand) -> None:
+        """Run the one task that all operators were merged to, or always were."""
+        try:
+            with np.errstate(all="ignore"), at_most_threads(self._most):
+                strand.run(current_context(CPUPlace()), check=partial(self.check, None))
+        except TazzaError as error:
+            progress_note(error, self, strand.done)
+            raise
 
     def run_async(self, *, timeout_s: float | None = None) -> Run:
         """Start a run and return it; it has ended already on return where the type blocks.
@@ -146,12 +176,13 @@ class ParallelNet(NetBase):
         try:
             if self.observers:
                 self.start_all()
+            self._choose_tasks()
             execution = self._execution(run, lambda error: self._ended_async(run, error))
         except BaseException:
             self.release()
             raise
         run.set_running_or_notify_cancel()
-        self._under_way = run
+        self._under_way = execution
         run.on_cancel(lambda: self._stop(run, execution))
         run.start_clock(lambda: self._stop(run, execution))
         self._pools[CPUPlace()].submit(execution.work)
@@ -167,12 +198,12 @@ class ParallelNet(NetBase):
         if self.observers:
             self.stop_all()
         self._under_way = None
-        self.release()
-        run.end(error)
+        try:
+            self.release()
+        finally:
+            run.end(error)
 
     def _execution(self, run: Run | None, ended: Callable[[BaseException | None], object]) -> Execution:
-        self._choose_tasks()
-
         def finish(error: BaseException | None, done: int) -> None:
             if isinstance(error, TazzaError):
                 progress_note(error, self, done)
@@ -182,44 +213,51 @@ class ParallelNet(NetBase):
 
     def _choose_tasks(self) -> None:
         """Decide which tasks the next run has, and who goes first, by the times of the runs before."""
-        if any(task.strand.breaks for task in self._merged):
+        if self._broken:  # other shapes than those that were measured
+            self._broken, self._teams = False, True
             for task in self._finest:
                 task.runs = 0
-            self._tasks, self._merged, self._runs = self._finest, [], 0
+            self._tasks, self._runs = self._finest, 0
         self._runs += 1
         if self._runs == MEASURED_RUNS:
-            teams = any(task.strand.width > 1 for task in self._tasks)
-            self._worth_s = TEAM_WORTH_S if teams else WORTH_S
+            self._teams = any(task.strand.width > 1 for task in self._tasks)
+            self._worth_s = TEAM_WORTH_S if self._teams else WORTH_S
             self._tasks = merged(self._finest, self._worth_s, self._fused)
-            self._merged = [task for task in self._tasks if task.strand not in {one.strand for one in self._finest}]
+            for task in self._tasks:
+                task.strand.on_break = self._note_break
         elif self._runs < MEASURED_RUNS:
             # Alone, tasks take the time that they need; what takes very long, or may wait for another, is never alone.
             self._worth_s = WORTH_S if self._runs == 1 else MEASURING_WORTH_S
         elif self._runs % RUNS_PER_PRIORITY == 0:
             set_priorities(self._tasks)
 
+    def _note_break(self) -> None:
+        self._broken = True
+
     def _crew(self) -> Crew:
         """Return who works in a run that starts now: the number of threads may have changed since the last one."""
         threads = thread_count()
+        key = threads, self._teams
         known, budget = self._budget
-        if known != threads:
+        if known != key:
             total = max(threads, min(self._workers, allowed_cpus()))
-            shared = self._workers > 1 and (threads > 1 or self._workers > total)
+            shared = self._workers > 1 and ((threads > 1 and self._teams) or self._workers > total)
             budget = ThreadBudget(total) if shared else None
-            self._budget = threads, budget
+            self._budget = key, budget
         return Crew(self._pools, self._workers, budget, self._most, self._worth_s)
 
-    def close(self) -> None:
-        """Cancel a run that is under way and wait for its end; end the operators, and the threads that are its own."""
-        run = getattr(self, "_under_way", None)
-        if run is not None and run.cancel():
-            wait([run])
-        super().close()
+    def _stop_run(self) -> None:
+        execution = self._under_way
+        if execution is not None:
+            execution.stop(RunCancelledError(f"net {self.name!r} was closed while it ran"))
+        super()._stop_run()
+
+    def _end(self) -> None:
+        super()._end()
         for task in getattr(self, "_finest", ()):
             task.strand.forget()
         if self.policy.own_pool:
-            for pool in getattr(self, "_pools", {}).values():
-                pool.close()
+            _close_pools(getattr(self, "_pools", {}), wait=own_pool() is None)
 
 
 @net_type("dag", help="side by side on threads of its own; waits for devices after every chain")

@@ -153,9 +153,8 @@ class ProfDagNet(DagNet):
         lines.append(f"{_time(self._whole)}  the whole run")
         return "\n".join(lines)
 
-    def close(self) -> None:
-        """End the operators and the threads, and log the report."""
-        super().close()
+    def _end(self) -> None:
+        super()._end()
         if hasattr(self, "_whole") and not self._logged:
             self._logged = True
             logger.info("%s", self.report())

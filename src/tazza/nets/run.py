@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
+from tazza.runtime.log import logger
+from tazza.runtime.workers import waiting_for_others
 
 
 class Run(Future[None]):
@@ -28,9 +30,11 @@ class Run(Future[None]):
             ArgumentError: a negative timeout.
         """
         super().__init__()
+        self._asked = True  # until it has begun
         if timeout_s is not None and not timeout_s >= 0:
             raise ArgumentError(f"net {net!r} cannot run for {timeout_s} seconds", hint="timeout_s is 0 or more")
         self.net = net
+        self._asked = False
         self.timeout_s = timeout_s
         self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._cancelled = False
@@ -68,13 +72,18 @@ class Run(Future[None]):
             timer.daemon = True
             timer.start()
 
+    def stop_clock(self) -> None:
+        """Let the deadline pass unseen."""
+        with self._guard:
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
     def end(self, error: BaseException | None) -> None:
         """Say that the run has ended, and forget what it was stopped by."""
         with self._guard:
             self._stoppers.clear()
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
+        self.stop_clock()
         if error is None:
             self.set_result(None)
         else:
@@ -101,6 +110,25 @@ class Run(Future[None]):
         reason = self.why_stop()
         if reason is not None:
             raise reason
+
+    def result(self, timeout: float | None = None) -> None:
+        """Block until the run has ended; raises what it raised, or TimeoutError after `timeout` seconds."""
+        self._asked = True
+        with waiting_for_others():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Block until the run has ended; return what it raised."""
+        self._asked = True
+        with waiting_for_others():
+            return super().exception(timeout)
+
+    def __del__(self) -> None:
+        """Log an error that nobody asked for."""
+        if not self._asked and self.done():
+            error = super().exception()
+            if error is not None:
+                logger.error("a run of net %r failed, and nobody asked for its result: %s", self.net, error)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until the run has ended; False when `timeout_s` passed first. Re-raises what the run raised."""

@@ -6,6 +6,7 @@ its work. Two names of Caffe2 mean the same type.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -37,7 +38,7 @@ class SimpleNet(NetBase):
         return Strand(operators, lambda place, definition: self._fused(positions[place], definition))
 
     def _run(self, run: Run | None) -> None:
-        check = None if run is None else run.check
+        check = partial(self.check, run)
         done = 0
         try:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
@@ -63,8 +64,7 @@ class SimpleNet(NetBase):
             position += step.count
         return Explanation(tuple(rows))
 
-    def close(self) -> None:
-        """End the operators."""
-        super().close()
+    def _end(self) -> None:
+        super()._end()
         for _, strand in getattr(self, "_strands", ()):
             strand.forget()

@@ -42,8 +42,7 @@ class SimpleRefcountNet(NetBase):
         try:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
                 for operator in self.operators:
-                    if run is not None:
-                        run.check()
+                    self.check(run)
                     self._run_one(operator, self._emptied.get(done, []))
                     done += 1
         except TazzaError as error:

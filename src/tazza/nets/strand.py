@@ -13,19 +13,21 @@ strand runs once at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from tazza.device import Context, current_context
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.pair import paired
-from tazza.operator import Call, Operator
-from tazza.operator.binding import Watched
+from tazza.operator import Call, Chain, Operator
+from tazza.operator.binding import Binding, Watched
 from tazza.operator.native_calls import NativeCalls, grouped, threads_of
-from tazza.operator.operator import KEPT
+from tazza.operator.operator import CONTEXTS_KEPT
+from tazza.operator.reorder import Refresh
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
+from tazza.runtime.flags import kernel_changes
 from tazza.tensor import Storage
 
 Check = Callable[[], object]
@@ -45,14 +47,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A call of a section: on how many threads it runs, and what of it is written for good when it has ended."""
+    """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then."""
 
     call: Call
     steps: tuple[Step, ...]
     width: int
+    ended: tuple[Step, ...]
     written: tuple[Storage, ...]
-    count: int
     pieces: list[Call] = field(default_factory=list[Call])
+
+    def count(self, before: object = None) -> int:
+        """Return how many operators of the net end with the call, or before a step of it."""
+        return sum(step.count for step in takewhile(lambda step: step is not before, self.ended))
 
     def calls(self, piecewise: bool) -> Sequence[Call]:
         """Return the call; in pieces of a few rows where somebody wants to stop between them."""
@@ -65,14 +71,21 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Steps that run together while everything they were bound to stands."""
+    """Steps that run together while everything they were bound to stands.
+
+    `refreshes` bring reordered inputs up to date that the steps do not write, weights mostly, before the first part.
+    """
 
     steps: tuple[Step, ...]
     watched: tuple[Watched, ...]
     parts: tuple[Part, ...]
+    refreshes: tuple[tuple[Step, Refresh], ...]
+    flags: int
 
     def stands(self) -> bool:
         """Whether nothing has changed that the calls rest on."""
+        if self.flags != kernel_changes():
+            return False
         for blob, tensor, spec, storage, generation in self.watched:
             if blob.value is not tensor:
                 return False
@@ -83,8 +96,10 @@ class Section:
         return True
 
 
-RUNS_MAX = 1024
+RUNS_MAX = 256
 """Runs by single steps before the next try, at the most, for strands whose sections break again and again."""
+RUNS_FORGET = 8
+"""Runs without a break after which half of the breaks are forgotten."""
 
 
 class Share:
@@ -127,7 +142,8 @@ class Share:
 class Strand:
     """See the module. `done` is how many operators ran in the last run; `serial_s` the seconds that others could use.
 
-    `breaks` counts how often a section no longer stood, `interpreted` the calls of sections that are Python's.
+    `breaks` counts the runs in which a section no longer stood (half of them are forgotten now and then); `on_break` is
+    called after each. `interpreted` counts the calls of sections that are Python's.
 
     Args:
         operators: in execution order.
@@ -151,6 +167,8 @@ class Strand:
         self._sections: dict[Context, list[Section | Step]] = {}
         self._ran: dict[Context, int] = {}  # runs on a context since it was cut last
         self.breaks = 0
+        self.on_break: Callable[[], object] | None = None
+        self._stood = 0  # runs since the last break
         self.interpreted = 0
         for operator in self.operators:
             operator.tell(self._note_change)
@@ -209,42 +227,56 @@ class Strand:
         steps = self.steps()
         items = self._sections.get(context)
         share = None if budget is None else Share(budget)
+        broke = False
         try:
             for item in self._uncut(context, steps) if items is None else items:
                 if isinstance(item, Step):
-                    self._run_step(item, share, check)
+                    self._run_step(item, context, share, check)
                 elif item.stands():
                     self._run_section(item, share, check, piecewise)
                 else:
-                    self._sections.pop(context, None)
-                    self.breaks += 1
+                    broke = True
                     for step in item.steps:
-                        self._run_step(step, share, check)
+                        self._run_step(step, context, share, check)
         finally:
             if share is not None:
                 share.hold(0)
                 self.serial_s = share.serial_s
+            if broke:
+                self._note_break(context)
+        if self.breaks and items is not None and not broke:
+            self._stood += 1
+            if self._stood >= RUNS_FORGET:
+                self.breaks, self._stood = self.breaks // 2, 0
+
+    def _note_break(self, context: Context) -> None:
+        self._sections.pop(context, None)
+        self.breaks += 1
+        self._stood = 0
+        if self.on_break is not None:
+            self.on_break()
 
     def _uncut(self, context: Context, steps: tuple[Step, ...]) -> Sequence[Section | Step]:
         """Return single steps; sections from the second run on, later where they broke before."""
         ran = self._ran.pop(context, 0)
         if ran < min(2**self.breaks, RUNS_MAX):
-            if len(self._ran) >= KEPT:
+            if len(self._ran) >= CONTEXTS_KEPT:
                 self._ran.pop(next(iter(self._ran)))
             self._ran[context] = ran + 1
             return steps
-        if len(self._sections) >= KEPT:
+        if len(self._sections) >= CONTEXTS_KEPT:
             self._sections.pop(next(iter(self._sections)))
         found = self._sections[context] = cut(context, steps)
         parts = (part for item in found if isinstance(item, Section) for part in item.parts)
         self.interpreted = sum(not isinstance(part.call, NativeCalls) for part in parts)
         return found
 
-    def _run_step(self, step: Step, share: Share | None, check: Check | None) -> None:
+    def _run_step(self, step: Step, context: Context, share: Share | None, check: Check | None) -> None:
         if check is not None:
             check()
         operator = step.operator
-        context = current_context(operator.place)
+        if operator.place is not context.place:
+            context = current_context(operator.place)
         if share is None:
             operator.run(context)
         else:
@@ -252,28 +284,35 @@ class Strand:
         self.done += step.count
 
     def _run_section(self, section: Section, share: Share | None, check: Check | None, piecewise: bool) -> None:
+        for step, refresh in section.refreshes:
+            try:
+                refresh()
+            except Exception as error:
+                raise step.operator.located(error) from _cause(error)
         for part in section.parts:
             if share is not None:
                 share.hold(part.width)
+            done = self.done
             try:
                 for call in part.calls(piecewise):
                     if check is not None:
                         check()
-                    self._call(part, call)
+                    self._call(part, call, done)
             finally:
                 for storage in part.written:
                     storage.version += 1
-            self.done += part.count
+            self.done = done + part.count()
 
-    def _call(self, part: Part, call: Call) -> None:
+    def _call(self, part: Part, call: Call, done: int) -> None:
         try:
             call()
         except Exception as error:
             key = error.key if isinstance(error, KernelError) else None
             failed = next((step for step in part.steps if step is key), part.steps[0])
-            self.done += sum(step.count for step in part.steps[: part.steps.index(failed)])
-            cause = error.__cause__ if isinstance(error, TazzaError) else error
-            raise failed.operator.located(error) from cause
+            self.done = done + part.count(failed)
+            raise failed.operator.located(error) from _cause(error)
+        if isinstance(call, NativeCalls):
+            self.done = done + part.count(call.keys[-1])
 
     def forget(self) -> None:
         """Hold no bindings any more."""
@@ -285,30 +324,65 @@ def cut(context: Context, steps: Sequence[Step]) -> list[Section | Step]:
     """Return steps in sections, by what they are bound to on `context`; what has no lasting binding stays a step."""
     found: list[Section | Step] = []
     together: list[Step] = []
-    for step in steps:
-        if step.operator.lasting(context) is None:
-            if together:
-                found.append(_section(context, together))
-                together = []
-            found.append(step)
-        else:
-            together.append(step)
-    if together:
-        found.append(_section(context, together))
-    return found
-
-
-def _section(context: Context, steps: Sequence[Step]) -> Section:
     watched: dict[int, Watched] = {}
-    calls: list[tuple[Step, Call]] = []
+
+    def end() -> None:
+        if together:
+            found.append(_section(context, together, watched))
+            together.clear()
+            watched.clear()
+
     for step in steps:
         binding = step.operator.lasting(context)
-        assert binding is not None, "`cut` looked"
-        calls.append((step, binding.call))
+        if binding is None:
+            end()
+            found.append(step)
+            continue
+        if _disagree(binding, watched):
+            end()
+        together.append(step)
         for one in binding.watched:
             known = watched.get(id(one[0]))
             if known is None or known[2] is None:
                 watched[id(one[0])] = one
+    end()
+    return found
+
+
+def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
+    """Whether a binding rests on another state of a blob than those before it, which get it into another shape."""
+    for one in binding.watched:
+        known = watched.get(id(one[0]))
+        if known is None or known[2] is None or one[2] is None:
+            continue
+        if known[1] is not one[1] or known[2] is not one[2] or known[3] is not one[3] or known[4] != one[4]:
+            return True
+    return False
+
+
+def _section(context: Context, steps: Sequence[Step], watched: Mapping[int, Watched]) -> Section:
+    calls: list[tuple[Step, Call]] = []
+    written = {id(storage) for step in steps for storage in step.operator.written()}
+    refreshes: list[tuple[Step, Refresh]] = []
+    for step in steps:
+        binding = step.operator.lasting(context)
+        assert binding is not None, "`cut` looked"
+        call, hoisted = _without_refreshes(binding.call, written)
+        calls.append((step, call))
+        refreshes.extend((step, refresh) for refresh in hoisted)
+    parts = tuple(_parts(steps, calls))
+    return Section(tuple(steps), tuple(watched.values()), parts, tuple(refreshes), kernel_changes())
+
+
+def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list[Refresh]]:
+    """Return a call less its refreshes of storages that are not among `written`, and those."""
+    if not isinstance(call, Chain):
+        return call, []
+    hoisted = [one for one in call.calls if isinstance(one, Refresh) and id(one.source.storage) not in written]
+    return Chain(tuple(one for one in call.calls if one not in hoisted)), hoisted
+
+
+def _parts(steps: Sequence[Step], calls: Sequence[tuple[Step, Call]]) -> list[Part]:
     parts: list[Part] = []
     left = list(steps)
     runs = list(grouped(calls))
@@ -318,5 +392,11 @@ def _section(context: Context, steps: Sequence[Step]) -> Section:
         while left and left[0] is not later:
             ended.append(left.pop(0))
         written = {id(storage): storage for step in ended for storage in step.operator.written()}
-        parts.append(Part(call, keys, threads_of(call), tuple(written.values()), sum(step.count for step in ended)))
-    return Section(tuple(steps), tuple(watched.values()), tuple(parts))
+        once = tuple(dict.fromkeys(keys))
+        parts.append(Part(call, once, threads_of(call), tuple(ended), tuple(written.values())))
+    return parts
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """Return what to raise an error from that takes the place of `error`."""
+    return error.__cause__ if isinstance(error, TazzaError) else error

@@ -26,10 +26,9 @@ from typing import Self, TypeAlias
 
 from tazza.device import Event, current_context
 from tazza.errors import ArgumentError, TazzaError
-from tazza.graph.dependency import dependencies
+from tazza.graph.dependency import access_of, dependencies
 from tazza.graph.inference import infer_net
 from tazza.nets import NetBase
-from tazza.nets.executor.task import access_of
 from tazza.nets.explanation import Explanation, Row
 from tazza.observers.cost import operator_cost
 from tazza.observers.profile import Occurrence, Profile, Step

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tazza.errors import ShapeError
 from tazza.operator.kernel import Call, value_key
 from tazza.operator.schema import logical
+from tazza.runtime.flags import kernel_changes
 from tazza.tensor import Allocation, Blob, Storage, Tensor, TensorSpec
 
 Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
@@ -15,15 +16,21 @@ Watched = tuple[Blob, Tensor, TensorSpec | None, Storage, int]
 
 @dataclass(slots=True)
 class Binding:
-    """A call on the present addresses; `values` are inputs that shapes were inferred from, `scratch` is kept alive."""
+    """A call on the present addresses, under the present flags.
+
+    `values` are inputs that shapes were inferred from, `scratch` is kept alive.
+    """
 
     call: Call
     watched: list[Watched]
     values: list[tuple[Tensor, int, bytes]]
     scratch: Allocation | None
+    flags: int = field(default_factory=kernel_changes)
 
     def stale(self) -> bool:
         """Whether something has changed that the call rests on."""
+        if self.flags != kernel_changes():
+            return True
         for blob, tensor, spec, storage, generation in self.watched:
             if blob.value is not tensor:
                 return True

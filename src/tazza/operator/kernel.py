@@ -160,7 +160,10 @@ HostFactory: TypeAlias = "Callable[[Operator], HostCall]"
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread."""
+    """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
+
+    `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
+    """
 
     call: Call
     close: Callable[[], None] | None = None

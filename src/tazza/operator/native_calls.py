@@ -46,7 +46,7 @@ class NativeCalls:
 
 
 def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[tuple[K, ...], Call]]:
-    """Yield calls with their keys; chains are taken apart, and native calls in a row become one `NativeCalls`."""
+    """Yield calls with their keys; what is made of several is taken apart, native calls in a row are joined."""
     rows: list[tuple[K, NativeCall]] = []
     for key, call in _flat(calls):
         if isinstance(call, NativeCall):
@@ -84,5 +84,7 @@ def _flat(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[K, Call]]:
     for key, call in calls:
         if isinstance(call, Chain):
             yield from _flat((key, inner) for inner in call.calls)
+        elif isinstance(call, NativeCalls):
+            yield from ((key, call.call(row + 1)) for row in range(len(call.keys)))
         else:
             yield key, call

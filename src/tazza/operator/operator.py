@@ -35,7 +35,7 @@ from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, value
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
-from tazza.operator.reorder import bind_reorder, refreshing, relayout
+from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
@@ -43,7 +43,9 @@ from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
 KEPT = 8
-"""Signatures of which an operator keeps the launch, and contexts for which it keeps the binding."""
+"""Signatures of which an operator keeps the launch."""
+CONTEXTS_KEPT = 64
+"""Contexts, which are threads mostly, for which it keeps the binding."""
 
 definition_hooks: list[Callable[[OperatorDef], None]] = []
 """Called with every OperatorDef that becomes an operator."""
@@ -352,7 +354,7 @@ class Operator(Observable):
         binding = self._bind(context, chosen, reads, before)
         self.width = threads_of(binding.call)
         if not reshaped:
-            if len(self._bindings) >= KEPT:
+            if len(self._bindings) >= CONTEXTS_KEPT:
                 self._bindings.pop(next(iter(self._bindings)))
             self._bindings[context] = binding
         return binding
@@ -496,7 +498,7 @@ class Operator(Observable):
         other = Tensor(tensor.shape, tensor.dtype, tensor.place)
         other.resize_to(replace(tensor.spec, layout=layout))
         other.reserve()
-        reorders.append(refreshing(tensor, other, bind_reorder(tensor, other, context)))
+        reorders.append(Refresh(tensor, other, bind_reorder(tensor, other, context)))
         return other
 
     def _watch(self) -> list[Watched]:

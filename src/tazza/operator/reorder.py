@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -136,14 +135,18 @@ def _no_generator() -> Generator:
     raise UnsupportedError("a reorder draws no random numbers")
 
 
-def refreshing(source: Tensor, target: Tensor, reorder: Call) -> Callable[[], None]:
-    """Return a call that reorders only when `source` was written since the last time."""
-    done = [-1]
+@dataclass(slots=True, eq=False)
+class Refresh:
+    """A call that brings `target` up to date with `source`: it reorders where that was written since the last time."""
 
-    def refresh() -> None:
-        storage = source.storage
-        if storage.version != done[0] or storage.escaped:
-            reorder()
-            done[0] = storage.version
+    source: Tensor
+    target: Tensor
+    reorder: Call
+    version: int = -1
 
-    return refresh
+    def __call__(self) -> None:
+        """Reorder where need be."""
+        storage = self.source.storage
+        if storage.version != self.version or storage.escaped:
+            self.reorder()
+            self.version = storage.version

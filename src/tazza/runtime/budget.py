@@ -11,7 +11,10 @@ that is interrupted (Ctrl-C) between two calls may keep what it took: `lift` let
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+
+from tazza.runtime.waiting import note_wait
 
 LIFTED = 1 << 40
 """More threads than anybody takes."""
@@ -49,8 +52,10 @@ class ThreadBudget:
             turn = threading.Lock()
             turn.acquire()
             self._waiting.append((count, turn))
+        started = time.perf_counter()
         try:
             turn.acquire()
+            note_wait(started, time.perf_counter())
         except BaseException:  # an interrupted wait leaves the line, or gives back what it was served meanwhile
             self._leave(count, turn)
             raise

@@ -132,11 +132,17 @@ class Flag(Generic[Value]):
         with _LOCK:
             self._top()
             self._layers.append(layer)
+            self._note_change()
         try:
             yield
         finally:
             with _LOCK:
                 self._layers.remove(layer)
+                self._note_change()
+
+    def _note_change(self) -> None:
+        if any(one is self for one in _KERNEL_FLAGS):
+            _KERNEL_CHANGES[0] += 1
 
     def setter(self, text: str, source: str) -> Callable[[], None]:
         """Read `text` and return what puts it in force; so many texts can be checked before one value changes.
@@ -163,6 +169,7 @@ class Flag(Generic[Value]):
         with _LOCK:
             top = self._top()
             top.value, top.source = value, source
+            self._note_change()
 
     def _read(self, text: str, what: str) -> Value:
         try:
@@ -210,6 +217,7 @@ def _ask_sources(name: str) -> None:
 
 FLAGS: Registry[str, Flag[Any]] = Registry("flag", loader=_ask_sources)
 _KERNEL_FLAGS: list[Flag[Any]] = []
+_KERNEL_CHANGES = [0]
 ALIASES: Registry[str, Flag[Any]] = Registry("flag alias")
 
 
@@ -258,6 +266,11 @@ def flag(
 def kernel_flags() -> tuple[tuple[str, Any], ...]:
     """Return name and value of every flag that changes what kernels are: part of the key of what was prepared."""
     return tuple((one.name, one.value) for one in _KERNEL_FLAGS)
+
+
+def kernel_changes() -> int:
+    """Return how often one of these flags was given a value: what was bound before is prepared anew after a change."""
+    return _KERNEL_CHANGES[0]
 
 
 def parse(arguments: Sequence[str]) -> list[str]:

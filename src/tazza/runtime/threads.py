@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +19,12 @@ from tazza.runtime.fork import PROCESS
 from tazza.runtime.log import warn_once
 
 NUM_THREADS = flag(
-    "num_threads", 0, "threads of the process; 0: OMP_NUM_THREADS, else the CPUs it may use", alias="j", minimum=0
+    "num_threads",
+    0,
+    "threads of the process; 0: OMP_NUM_THREADS, else the CPUs it may use",
+    alias="j",
+    minimum=0,
+    kernels=True,
 )
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -53,19 +57,28 @@ def threads_allowed() -> int:
     return _current.most
 
 
-@contextmanager
-def at_most_threads(count: int) -> Generator[None]:
+class at_most_threads:
     """Let `thread_count` be at most `count` (1 or more; 0 sets no bound) in this thread until the block ends.
 
     >>> with at_most_threads(1):
     ...     thread_count()
     1
     """
-    former, _current.most = _current.most, count
-    try:
-        yield
-    finally:
-        _current.most = former
+
+    __slots__ = ("_count", "_former")
+
+    def __init__(self, count: int) -> None:
+        """Nothing changes before the block is entered."""
+        self._count = count
+        self._former = 0
+
+    def __enter__(self) -> None:
+        """Set the bound."""
+        self._former, _current.most = _current.most, self._count
+
+    def __exit__(self, *error: object) -> None:
+        """Put the former bound back."""
+        _current.most = self._former
 
 
 @cache

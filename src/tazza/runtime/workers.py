@@ -29,6 +29,38 @@ IDLE_S = 20.0
 
 Work = Callable[[], object]
 
+
+class _Thread(threading.local):
+    pool: WorkerPool | None = None
+
+
+_thread = _Thread()
+
+
+def own_pool() -> WorkerPool | None:
+    """Return the pool that the calling thread belongs to, None where it belongs to none."""
+    return _thread.pool
+
+
+class waiting_for_others:
+    """A block in which the calling thread only waits for other work; its pool, if any, has another thread meanwhile.
+
+    Else threads that wait for work which is queued behind them would wait for ever.
+    """
+
+    def __enter__(self) -> None:
+        """Let another thread start."""
+        pool = _thread.pool
+        if pool is not None:
+            pool._lend()  # pyright: ignore[reportPrivateUsage] -- the same module
+
+    def __exit__(self, *error: object) -> None:
+        """Take the place back; a thread too many ends when it has nothing to do."""
+        pool = _thread.pool
+        if pool is not None:
+            pool._return()  # pyright: ignore[reportPrivateUsage] -- the same module
+
+
 _living: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
@@ -89,10 +121,28 @@ class WorkerPool(Closing):
             self._threads.discard(thread)
             if not self._threads:
                 raise
+        except BaseException:  # an interrupt, while the thread may or may not have started
+            if thread.ident is None:
+                self._threads.discard(thread)
+            else:
+                self._idle += 1
+            raise
         else:
             self._idle += 1
 
+    def _lend(self) -> None:
+        """A thread of the pool waits for other work of the process: let another one take its place meanwhile."""
+        with self._lock:
+            self.size += 1
+            if self._idle < 0 and not self._closed:
+                self._start()
+
+    def _return(self) -> None:
+        with self._lock:
+            self.size -= 1
+
     def _serve(self) -> None:
+        _thread.pool = self
         while (work := self._next()) is not None:
             try:
                 work()
@@ -118,15 +168,15 @@ class WorkerPool(Closing):
                     self._threads.discard(threading.current_thread())
                     return None
 
-    def close(self) -> None:
-        """Do what was submitted, then end all threads; waits for them, but for the calling one."""
+    def close(self, *, wait: bool = True) -> None:
+        """Do what was submitted, then end all threads; `wait` for them, but for the calling one."""
         with self._lock:
             self._closed = True
             threads = list(self._threads)
             for _ in threads:
                 self._queue.put(None)
         for thread in threads:
-            if thread is not threading.current_thread():
+            if wait and thread is not threading.current_thread():
                 thread.join()
 
 

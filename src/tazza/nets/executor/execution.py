@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -36,13 +35,12 @@ import numpy as np
 from tazza.device import Context, Event, Stream, current_context, streaming
 from tazza.errors import TazzaError
 from tazza.nets.executor.policy import Policy
+from tazza.nets.executor.squad import Crew, Squad
 from tazza.nets.executor.task import Task
 from tazza.nets.run import Run
-from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.log import logger
 from tazza.runtime.threads import at_most_threads
-from tazza.runtime.workers import WorkerPool
-from tazza.tensor import CPUPlace, Place
+from tazza.tensor import CPUPlace
 
 POLL_S = 20e-6
 """Pause between two rounds of asking events."""
@@ -50,38 +48,8 @@ LAUNCHED = -1
 """What stands for the thread of a task whose work is queued on a device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Who works for a net: a pool of threads for each place, of which `size` at most work at once.
-
-    `budget` are the threads that operators share, None where each runs on one; `most` bounds those of one operator;
-    `worth_s` is how many seconds a task has to take to be worth waking another worker.
-    """
-
-    pools: Mapping[Place, WorkerPool]
-    size: int
-    budget: ThreadBudget | None
-    most: int = 0
-    worth_s: float = 0.0
-
-
 class Halt(Exception):
     """Leaves the operators of a task that do not start any more."""
-
-
-class Squad:
-    """The workers of one place in one run: what is `ready` there, and how many threads are at work or woken.
-
-    `called` of them were asked for and have not come by now: the threads of the pool may wait for runs of other nets.
-    """
-
-    __slots__ = ("called", "pool", "ready", "workers")
-
-    def __init__(self, pool: WorkerPool) -> None:
-        self.pool = pool
-        self.ready: list[tuple[float, int, Task]] = []
-        self.workers = 0
-        self.called = 0
 
 
 class Execution:
@@ -517,8 +485,9 @@ class Execution:
                 error.add_context(f"found on stream {task.stream}")
             self.stop(error)
         with self._lock:
+            left = self._leave(task)
             self._pending.pop(task, None)
-            if not self._leave(task):
+            if not left:
                 return  # another thread has seen it
             self._end(task)
             over = self._is_over()

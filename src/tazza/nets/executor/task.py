@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.device import STREAMS, Event, Stream, stream_pool
-from tazza.graph.dependency import Access, Dependencies, chains, dependencies
+from tazza.graph.dependency import Dependencies, access_of, chains, dependencies
 from tazza.nets.strand import Strand
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
@@ -129,21 +129,3 @@ def set_priorities(tasks: Sequence[Task]) -> None:
     """Give each task the seconds of the longest way from it to the end."""
     for task in reversed(tasks):  # children stand behind their parents
         task.priority = task.seconds + max((child.priority for child in task.children), default=0.0)
-
-
-def access_of(operator: Operator) -> Access:
-    """Return the blobs that an operator reads and writes.
-
-    What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
-    """
-    declared = operator.schema.inputs_by_letter
-    reads = list(operator.inputs)
-    writes = list(operator.outputs)
-    for letter, blob in zip(operator.op.input_slots, operator.inputs, strict=True):
-        if declared[letter].type_name not in (None, "*"):
-            writes.append(blob)
-    for name in operator.definition.control_input:
-        blob = operator.workspace.get_blob(name)
-        if blob is not None:
-            reads.append(blob)
-    return Access(tuple(map(id, reads)), tuple(map(id, writes)))

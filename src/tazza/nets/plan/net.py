@@ -212,8 +212,7 @@ class PlanNet(NetBase, StepHost):
             if done and done.issuperset(_positions(part)):
                 continue
             try:
-                if run is not None:
-                    run.check()
+                self.check(run)
                 if isinstance(part, Region):
                     self._run_region(rewrite, part, times)
                 else:
@@ -361,9 +360,8 @@ class PlanNet(NetBase, StepHost):
             f"argument 'keep', or use the net type 'simple'"
         )
 
-    def close(self) -> None:
-        """End loose operators and drop arenas; the net cannot run afterwards."""
-        super().close()
+    def _end(self) -> None:
+        super()._end()
         for operator in self._stateful.values():
             operator.close()
         self._instances.clear()
