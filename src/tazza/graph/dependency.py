@@ -109,7 +109,7 @@ def chains(found: Dependencies, kinds: Sequence[Hashable]) -> list[tuple[int, ..
         if joins:
             chain = chain_of[parents[0]]
         else:
-            chain = []
+            chain = list[int]()
             made.append(chain)
         chain.append(position)
         chain_of[position] = chain
@@ -117,7 +117,7 @@ def chains(found: Dependencies, kinds: Sequence[Hashable]) -> list[tuple[int, ..
 
 
 def _turned(parents: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    children: list[list[int]] = [list[int]() for _ in parents]
+    children = [list[int]() for _ in parents]
     for position, found in enumerate(parents):
         for parent in found:
             children[parent].append(position)

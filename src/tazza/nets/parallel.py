@@ -184,8 +184,13 @@ class ParallelNet(NetBase):
         run.set_running_or_notify_cancel()
         self._under_way = execution
         run.on_cancel(lambda: self._stop(run, execution))
-        run.start_clock(lambda: self._stop(run, execution))
-        self._pools[CPUPlace()].submit(execution.work)
+        try:
+            run.start_clock(lambda: self._stop(run, execution))
+            self._pools[CPUPlace()].submit(execution.work)
+        except BaseException as error:  # no more threads, or an interrupt: the run is over before it began
+            execution.stop(error)
+            if not isinstance(error, Exception):
+                raise
         return run
 
     @staticmethod

@@ -35,8 +35,9 @@ from tazza.operator.kernel import (
     kernel,
     launcher,
 )
+from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
-from tazza.operator.operator import BlobOwner, LocalBlobs, Operator, definition_hooks, ignored_text
+from tazza.operator.operator import BlobOwner, Operator, definition_hooks, ignored_text
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op

@@ -531,20 +531,3 @@ def ignored_text(operators: Iterable[Operator]) -> str:
     """Return a line about arguments that have no effect; empty when there are none."""
     names = dict.fromkeys(f"{operator.op.type}.{name}" for operator in operators for name in operator.ignored)
     return f"arguments without effect, unknown to the schema: {', '.join(names)}" if names else ""
-
-
-class LocalBlobs:
-    """The least workspace: a dict of blobs, for one operator at a time."""
-
-    def __init__(self, root: Path | None = None) -> None:
-        """Start without blobs; relative paths count from `root`, the current folder by default."""
-        self.root = Path() if root is None else root
-        self.blobs: dict[str, Blob] = {}
-
-    def get_blob(self, name: str) -> Blob | None:
-        """Return a blob, or None."""
-        return self.blobs.get(name)
-
-    def create_blob(self, name: str) -> Blob:
-        """Return a blob, made empty where it is missing."""
-        return self.blobs.setdefault(name, Blob(name))

@@ -25,7 +25,8 @@ from tazza.device import Generator
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import ENGINES, preferences
 from tazza.operator.kernel import KERNELS, Kernel
-from tazza.operator.operator import LocalBlobs, Operator
+from tazza.operator.local import LocalBlobs
+from tazza.operator.operator import Operator
 from tazza.operator.registry import SCHEMAS, find_schema
 from tazza.operator.schema import OpSchema
 from tazza.operator.view import OpView
