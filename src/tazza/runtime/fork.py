@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from tazza.errors import UnavailableError
 
 FORKED = "this process was forked from one that had started OpenMP threads, which do not survive that"
-FORK_REMEDY = "start processes with the method 'spawn', or prepare again in the child (a net: create it again), which then uses one thread"
+FORK_REMEDY = (
+    "start processes with the method 'spawn', or prepare again in the child (a net: create it again), which then uses "
+    "one thread"
+)
 
 
 @dataclass(slots=True)
