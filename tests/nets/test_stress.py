@@ -85,7 +85,7 @@ def stress(count: int, seed: int) -> Counter[str]:
 
 
 def test_nets_under_stress() -> None:
-    met = stress(200, 1)
+    met = stress(80, 1)
     assert met["fails"] == met["runs indeed"] == 0
     assert met["fails indeed"]
     assert met["cancelled indeed"]
@@ -206,7 +206,7 @@ def cycles(type: str, count: int) -> None:
 
 @pytest.mark.parametrize("type", PARALLEL)
 def test_nothing_stays_of_nets_that_were_deleted(type: str) -> None:
-    cycles(type, 50)
+    cycles(type, 25)
 
 
 def resident() -> int:
