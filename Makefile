@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workst
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test check types fast format index proto walk tutorial bench bench-tensor bench-nets profile test-oldest
+.PHONY: help venv train test soak check types fast format index proto walk tutorial bench bench-tensor bench-nets profile test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ train: venv  ## Train LeNet on the handwritten digits that come with scikit-lear
 
 test: venv  ## Run all tests, and say what was skipped and why
 	$(BIN)/pytest -r s
+
+soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
+	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py
 
 check: venv  ## Formatting, lint; types beside gates and fast tests: under a minute
 	$(BIN)/ruff format --check $(CODE)

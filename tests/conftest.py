@@ -27,6 +27,21 @@ SETTINGS = "_hypothesis_internal_use_settings"
 """Where hypothesis keeps the settings of a test; there is no public way to lower those of a decorator."""
 
 
+SOAK = 10
+"""How many times as often tests under stress repeat themselves with `--soak`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--soak`."""
+    parser.addoption("--soak", action="store_true", help=f"repeat what tests under stress do {SOAK} times as often")
+
+
+@pytest.fixture
+def soak(request: pytest.FixtureRequest) -> int:
+    """Return how many times as often as usual a test under stress should repeat itself."""
+    return SOAK if request.config.getoption("--soak") else 1
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """With the profile `fast`, lower the number of examples that a test's own settings ask for."""
     test: Any = getattr(item, "obj", None)

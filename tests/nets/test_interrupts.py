@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import FrameType
 
 import pytest
@@ -82,28 +85,40 @@ def interrupted_runs(type: str, workers: int, count: int) -> int:
 
     former = signal.signal(signal.SIGALRM, raising)
     try:
-        for number in range(count):
-            expected.feed(number)
-            made.feed(number)
-            inside = True
-            try:
-                signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 1.5e-3))
-                with unwatched():
+        with collections_unwatched():
+            for number in range(count):
+                expected.feed(number)
+                made.feed(number)
+                inside = True
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 1.5e-3))
+                    with unwatched():
+                        made.net.run()
+                except KeyboardInterrupt:
+                    pass
+                finally:
+                    inside = False
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                made.feed(number)
+                with watching():
+                    expected.net.run()
                     made.net.run()
-            except KeyboardInterrupt:
-                pass
-            finally:
-                inside = False
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            made.feed(number)
-            with watching():
-                expected.net.run()
-                made.net.run()
-            assert_same(made.values(), expected.values())
+                assert_same(made.values(), expected.values())
     finally:
         signal.signal(signal.SIGALRM, former)
         made.net.close()
     return interrupted
+
+
+@contextmanager
+def collections_unwatched() -> Generator[None]:
+    """Take away what the garbage collector calls (hypothesis has one): Python drops an interrupt that lands there."""
+    callbacks = gc.callbacks[:]
+    gc.callbacks.clear()
+    try:
+        yield
+    finally:
+        gc.callbacks.extend(callbacks)
 
 
 FRAGILE = ("contextlib.py", "device/stream.py", "runtime/workers.py")
@@ -129,5 +144,5 @@ def test_interrupts_at_any_moment_leave_a_net_that_runs(type: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("type", PARALLEL)
-def test_many_interrupts_at_any_moment_leave_a_net_that_runs(type: str, workers: int) -> None:
-    assert interrupted_runs(type, workers, 1500) > 0
+def test_many_interrupts_at_any_moment_leave_a_net_that_runs(type: str, workers: int, soak: int) -> None:
+    assert interrupted_runs(type, workers, 150 * soak) > 0
