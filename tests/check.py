@@ -108,6 +108,7 @@ def check_op(case: Case, engine: str) -> None:
     _check_strided(case, engine, results)
     _check_in_place(case, engine, results)
     _check_empty(case, engine)
+    _check_batched(case, engine, results)
     if case.gradient and isinstance(operator.schema.gradient_rule, GradientRule):
         check_gradient(case, engine)
 
@@ -305,6 +306,21 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
             again, _ = run(aliased, case.arrays(), engine)
             for got, wanted in zip(again, results, strict=True):
                 assert_close(got, wanted, case.slack)
+
+
+def _check_batched(case: Case, engine: str, results: Sequence[Array]) -> None:
+    """Where the schema declares that images go their own ways, each image alone must give its part of the results."""
+    definition = case.definition(engine)
+    op = find_schema(case.type).view(definition)
+    letters = op.schema.batched_inputs(op)
+    if not letters:
+        return
+    for n in range(results[0].shape[0]):
+        pairs = zip(op.input_slots, case.arrays(), strict=True)
+        alone, _ = run(definition, [x[n : n + 1] if letter in letters else x for letter, x in pairs])
+        for got, wanted in zip(alone, results, strict=True):
+            if wanted.shape[0] == results[0].shape[0] and got.shape[0] == 1:
+                assert_close(got, wanted[n : n + 1], case.slack)
 
 
 def _check_empty(case: Case, engine: str) -> None:

@@ -123,12 +123,14 @@ def collections_unwatched() -> Generator[None]:
 
 FRAGILE = ("contextlib.py", "device/stream.py", "runtime/workers.py")
 """Code that makes no promise about interrupts: context managers that are generators, queues, starting a thread."""
+DROPPED = ("weakref.py", "_weakrefset.py")
+"""Code that Python calls when an object ends; it drops errors from there, interrupts too."""
 
 
 def _in_executor(frame: FrameType | None) -> bool:
     """Whether the thread works for a run by now and still: `run` itself is not safe from interrupts at its two ends."""
     while frame is not None:
-        if frame.f_code.co_filename.endswith(FRAGILE):
+        if frame.f_code.co_filename.endswith((*FRAGILE, *DROPPED)) or frame.f_code.co_name == "__del__":
             return False
         if frame.f_code.co_name == "work_to_the_end":
             return True

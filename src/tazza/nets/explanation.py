@@ -12,7 +12,8 @@ from tazza.tensor import Tensor
 class Row:
     """One step. `bytes_written` is the size of its outputs, `time_s` None when it was not timed.
 
-    `choices` are the engines that were asked, in turn, with the reasons of those that were passed over.
+    `choices` are the engines that were asked, in turn, with the reasons of those that were passed over. `slices` is how
+    many times it runs, where it takes a part of the images at a time; `bytes_written` are those of one time.
     """
 
     operator: str
@@ -24,6 +25,7 @@ class Row:
     bytes_written: int
     time_s: float | None
     choices: tuple[Choice, ...]
+    slices: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     time = "" if row.time_s is None else f"{row.time_s * 1e6:.0f}"
     fused = ", ".join(row.fused_from) if len(row.fused_from) > 1 else ""
     size = f"{row.bytes_written / 1024:.1f}"
-    return row.operator, row.outputs, row.engine, row.implementation, row.layout, size, time, fused
+    layout = f"{row.layout}, {row.slices} slices" if row.slices > 1 else row.layout
+    return row.operator, row.outputs, row.engine, row.implementation, layout, size, time, fused
 
 
 def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:

@@ -141,6 +141,7 @@ class OpSchema:
         self._validate: Callable[[OpView], None] | None = None
         self._input_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
         self._output_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
+        self._batched: tuple[frozenset[str], Callable[[OpView], bool] | None] = frozenset(), None
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs_by_letter), ", ".join(self.outputs_by_letter)
@@ -183,7 +184,25 @@ class OpSchema:
         self._output_slots = function
         return function
 
+    def batched(self, *letters: str, when: Callable[[OpView], bool] | None = None) -> None:
+        """Declare that each image goes its own way: element n of every output depends on element n of these inputs.
+
+        Their first dimension, and that of the outputs, is that of the images; other inputs are read for each of them.
+        Where that depends on arguments, `when` says whether it is so. Elementwise operators need no declaration.
+        """
+        self._batched = frozenset(letters), when
+
     # -- what is asked of a schema -------------------------------------------------------------------------------------
+
+    @property
+    def declares_batch(self) -> bool:
+        """Whether `batched` was called."""
+        return bool(self._batched[0])
+
+    def batched_inputs(self, op: OpView) -> frozenset[str]:
+        """Return the inputs whose first dimension is that of images which go their own ways; none where they do not."""
+        letters, when = self._batched
+        return letters if when is None or when(op) else frozenset()
 
     @property
     def infers(self) -> bool:

@@ -45,6 +45,7 @@ def channel_shuffle_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
 
 CHANNEL_SHUFFLE.infer(channel_shuffle_infer)
 CHANNEL_SHUFFLE.cost(channel_shuffle_cost)
+CHANNEL_SHUFFLE.batched("X")
 
 
 @CHANNEL_SHUFFLE.gradient

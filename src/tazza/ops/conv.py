@@ -201,6 +201,7 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         """,
     )
     forward.infer(conv_infer)
+    forward.batched("X")
     forward.cost(conv_cost)
     forward.gradient(conv_gradient)
     kernel(forward)(conv)

@@ -88,6 +88,8 @@ def _declare(
         _check_names(op)
 
     made.validate(check)
+    if base.declares_batch:
+        made.batched("X", "S")
     for one in bases if bases else (base,):
         FUSED[one.type] = type
     return made

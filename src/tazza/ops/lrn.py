@@ -40,6 +40,9 @@ LRN = schema(
 )
 
 
+LRN.batched("X")
+
+
 @LRN.infer
 def lrn_infer(op: OpView, X: TensorSpec) -> tuple[TensorSpec, ...]:
     if X.dims is not None:

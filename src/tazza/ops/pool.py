@@ -256,6 +256,7 @@ def _declare(pooling: Pooling, suffix: str) -> tuple[OpSchema, OpSchema]:
     )
     forward.validate(pool_validate)
     forward.infer(pool_infer)
+    forward.batched("X")
     forward.cost(pool_cost)
     forward.gradient(pool_gradient)
     kernel(forward)(pooling.forward)

@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tazza.device import Context
 from tazza.errors import SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import Program, Step, Value
+from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_places
+from tazza.nets.plan.slicing import Slicing, find_slicings
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.binding import check_overwritten
 from tazza.operator.reorder import copy_view, reorder_launch
@@ -89,6 +92,8 @@ class _State:
     partners: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     wishes: dict[str, str] = field(default_factory=dict[str, str])
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
+    loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
 
 
 def compile_region(
@@ -114,6 +119,22 @@ def compile_region(
             that it read in another shape.
         TazzaError: an operator does not fit what it reads.
     """
+    slicings = find_slicings(region.ops, specs, region.outputs, read)
+    try:
+        return _compiled(region, specs, movable, context, read, choose, slicings)
+    except Unsliceable:
+        return _compiled(region, specs, movable, context, read, choose, ())
+
+
+def _compiled(
+    region: Region,
+    specs: Mapping[str, TensorSpec],
+    movable: frozenset[str],
+    context: Context,
+    read: Callable[[str], Array | None],
+    choose: Chooser,
+    slicings: Sequence[Slicing],
+) -> Program:
     written = frozenset(name for op in region.ops for name in op.output)
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
@@ -126,8 +147,7 @@ def compile_region(
             state.current[name] = Value(name, spec, blob=name)
         inputs = dict(state.current)
         try:
-            for position in range(len(region.ops)):
-                _located(state, position)
+            _walk(state, slicings)
             outputs = _finish(state, inputs)
         except _Restart:
             continue
@@ -138,9 +158,23 @@ def compile_region(
             if changes[name] < MOST_CHANGES
         }
         if not settled:
-            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived))
+            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived, state.loops))
         stored.update(settled)
         changes.update(settled.keys())
+
+
+def _walk(state: _State, slicings: Sequence[Slicing]) -> None:
+    """Add all operators, in slices where some are to run so."""
+    cuts = {slicing.first: slicing for slicing in slicings}
+    position = 0
+    while position < len(state.region.ops):
+        cut = cuts.get(position)
+        if cut is None:
+            _located(state, position)
+            position += 1
+        else:
+            state.loops.append(add_slices(state, cut, partial(_located, state)))
+            position = cut.last
 
 
 def _located(state: _State, position: int) -> None:
@@ -175,7 +209,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
     inputs = [state.current[name] for name in definition.input]
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
-    chosen = state.choose(op, ranking, state.context, [value.spec for value in inputs], outputs)
+    chosen = _chosen(state, position, op, ranking, [value.spec for value in inputs], outputs)
     taken: list[Value] = []
     for letter, value in zip(op.input_slots, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)
@@ -202,6 +236,22 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
             cost,
         )
     )
+
+
+def _chosen(
+    state: _State,
+    position: int,
+    op: OpView,
+    ranking: Sequence[Candidate],
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+) -> Chosen:
+    """Choose a kernel; what was chosen for one slice serves all."""
+    key = (position, *inputs, *outputs)
+    found = state.chosen.get(key)
+    if found is None:
+        found = state.chosen[key] = state.choose(op, ranking, state.context, inputs, outputs)
+    return found
 
 
 def _prepare_overwritten(state: _State, letter: str, name: str, spec: TensorSpec) -> None:
@@ -345,25 +395,19 @@ def _storage(state: _State, specs: Mapping[str, TensorSpec]) -> dict[str, Layout
 
 def _laid_out(program: Program) -> Program:
     """Give every value of the arena, and every launch's scratch memory, its offset."""
-    first: dict[Value, int] = {}
-    last: dict[Value, int] = {}
-    for position, step in enumerate(program.steps):
-        for value in (*step.inputs, *step.outputs):
-            if value.home == "arena":
-                first.setdefault(value.root, position)
-                last[value.root] = position
-    roots = list(first)
-    sizes = {root: 0 for root in roots}
+    lives = lifetimes(program)
+    sizes = {root: root.nbytes for root in lives}
     for step in program.steps:
         for value in (*step.inputs, *step.outputs):
             if value.root in sizes:
-                sizes[value.root] = max(sizes[value.root], value.nbytes)
-    scratch = [i for i, step in enumerate(program.steps) if step.launch.scratch_bytes]
-    spans = [Span(sizes[root], first[root], last[root]) for root in roots]
+                sizes[value.root] = max(sizes[value.root], value.start + value.nbytes)
+    scratch = [i for i, step in enumerate(program.steps) if step.launch.scratch_bytes and step.twin is None]
+    spans = [Span(sizes[root], *life) for root, life in lives.items()]
     spans += [Span(program.steps[i].launch.scratch_bytes, i, i) for i in scratch]
     program.arena = plan_memory(spans)
-    program.offsets = dict(zip(roots, program.arena.offsets, strict=False))
-    program.scratch_offsets = dict(zip(scratch, program.arena.offsets[len(roots) :], strict=True))
+    program.offsets = dict(zip(lives, program.arena.offsets, strict=False))
+    program.scratch_offsets = dict(zip(scratch, program.arena.offsets[len(lives) :], strict=True))
+    take_places(program)
     return program
 
 

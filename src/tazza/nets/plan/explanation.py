@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance
-from tazza.nets.plan.program import Step
+from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import Operator
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
@@ -38,23 +38,35 @@ def explain_net(
             continue
         arena += instance.program.arena.nbytes
         unshared += instance.program.arena.unshared_bytes
-        seconds = times.get(part, [None] * len(instance.program.steps))
-        for step, time_s in zip(instance.program.steps, seconds, strict=True):
-            rows.append(_row(step, () if step.is_reorder else origins[step.key], time_s))
+        for step, slices, time_s in _by_first_slice(instance.program, times.get(part)):
+            rows.append(_row(step, () if step.is_reorder else origins[step.key], slices, time_s))
     return Explanation(tuple(rows), arena, unshared)
 
 
-def _row(step: Step, origin: tuple[str, ...], time_s: float | None) -> Row:
+def _by_first_slice(program: Program, times: Sequence[float] | None) -> Iterator[tuple[Step, int, float | None]]:
+    """Yield each step, but those of later slices; how many slices there are, and what all of them took."""
+    slices = {begin: len(begins) - 1 for begins in program.loops for begin in range(*begins[:2])}
+    total = dict.fromkeys(map(id, program.steps), 0.0)
+    for step, time_s in zip(program.steps, times if times is not None else ()):  # noqa: B905 -- none were taken
+        total[id(step if step.twin is None else step.twin)] += time_s
+    for position, step in enumerate(program.steps):
+        if step.twin is None:
+            yield step, slices.get(position, 1), None if times is None else total[id(step)]
+
+
+def _row(step: Step, origin: tuple[str, ...], slices: int, time_s: float | None) -> Row:
+    shown = ", ".join(_shown(value.spec) for value in step.outputs[:1])
     return Row(
         "reorder" if step.is_reorder else step.op.type,
         ", ".join(value.name for value in step.outputs),
         origin,
         step.engine,
         str(getattr(step.launch, "implementation", "")),
-        ", ".join(_shown(value.spec) for value in step.outputs[:1]),
+        shown,
         sum(value.nbytes for value in step.outputs),
         time_s,
         step.choices,
+        slices,
     )
 
 

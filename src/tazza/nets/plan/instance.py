@@ -186,7 +186,7 @@ class Instance:
             if tensor is None:
                 root = value.root
                 if root.home == "arena":
-                    tensor = Tensor.over(storage, self.program.offsets[root], value.spec)
+                    tensor = Tensor.over(storage, self.program.offsets[root] + value.start, value.spec)
                 else:
                     tensor = _shaped(self._bound[root], value)
                 self._bound[value] = tensor
@@ -307,5 +307,7 @@ def _timed(seconds: list[float], positions: tuple[int, ...], call: Call) -> Call
 
 
 def _shaped(tensor: Tensor, value: Value) -> Tensor:
-    """Return a tensor with the spec of a value, over the same memory: itself, unless in-place operators reshape it."""
-    return tensor if tensor.spec == value.spec else Tensor.over(tensor.storage, tensor.offset_bytes, value.spec)
+    """Return a tensor with the spec of a value, over its part of a tensor's memory: itself, where that is all."""
+    if tensor.spec == value.spec:
+        return tensor
+    return Tensor.over(tensor.storage, tensor.offset_bytes + value.start, value.spec)

@@ -20,13 +20,17 @@ from tazza.tensor import Layout, TensorSpec
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """One tensor; `owner` is the value whose memory it uses (itself, unless it was written in place)."""
+    """One tensor; `owner` is the value whose memory it uses, from byte `offset` on.
+
+    It is its own, unless it was written in place, or holds a part of the images of another value.
+    """
 
     name: str
     spec: TensorSpec
     blob: str | None = None
     source: Value | None = None
     owner: Value | None = None
+    offset: int = 0
 
     @property
     def root(self) -> Value:
@@ -35,6 +39,11 @@ class Value:
         while value.owner is not None:
             value = value.owner
         return value
+
+    @property
+    def start(self) -> int:
+        """Where it begins within the memory of its root, in bytes."""
+        return self.offset if self.owner is None else self.offset + self.owner.start
 
     @property
     def home(self) -> str:
@@ -52,7 +61,10 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One launch on values; `key` tells random generators and states of operators apart."""
+    """One launch on values; `key` tells random generators and states of operators apart.
+
+    Where operators run for a part of the images at a time, `twin` is the step that does the same for the first part.
+    """
 
     op: OpView
     launch: Launch
@@ -63,6 +75,7 @@ class Step:
     key: str
     choices: tuple[Choice, ...] = ()
     cost: Cost | None = None
+    twin: Step | None = None
 
     @property
     def is_reorder(self) -> bool:
@@ -75,7 +88,8 @@ class Program:
     """A region compiled for one signature.
 
     `stored` says in which layout the program wants blobs that outlive it; `derived` are copies of constants, which are
-    made anew when their source was written. `values_read` are the inputs whose values shapes were inferred from, as
+    made anew when their source was written. `loops` are the slices of images: from which step on each of them begins,
+    and, at the end, the step behind the last. `values_read` are the inputs whose values shapes were inferred from, as
     `value_key` gives them.
     """
 
@@ -84,6 +98,7 @@ class Program:
     outputs: dict[str, Value]
     stored: Mapping[str, Layout]
     derived: list[Value]
+    loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     values_read: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     arena: Arena = field(default_factory=lambda: Arena((), 0, 0))
     offsets: dict[Value, int] = field(default_factory=dict[Value, int])

@@ -1,0 +1,224 @@
+"""Plans that run some operators for a few images at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from tazza.models.zoo import CLASSIFIERS
+from tazza.nets.explanation import Explanation
+from tazza.nets.plan import PlanNet, slicing
+from tazza.nets.plan.slicing import CACHE_KB, Slicing, find_slicings
+from tazza.operator import operator_def
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import DataType, TensorSpec
+from tazza.workspace import Workspace
+from tests.nets.plans import Array, by_simple, convolutions, draw, feed_convolutions, plan
+
+IMAGE_KB = 8 * 7 * 6 * 4 / 1024
+
+
+@pytest.fixture(autouse=True)
+def worth_while(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Slice small nets as if launches and arithmetic cost nothing."""
+    monkeypatch.setattr(slicing, "LAUNCH_NS", 0.0)
+    monkeypatch.setattr(slicing, "SLOWER", 1.0)
+    monkeypatch.setattr(slicing, "WORTH_NS", 0.001)
+    for rate in ("FLOPS_PER_NS", "CACHE_BYTES_PER_NS"):
+        monkeypatch.setattr(slicing, rate, math.inf)
+    with CACHE_KB.override(10):
+        yield
+
+
+def explained(ws: Workspace) -> Explanation:
+    """Return the plan of the net n."""
+    net = ws.net("n")
+    assert isinstance(net, PlanNet)
+    return net.explain()
+
+
+def slices(ws: Workspace) -> list[int]:
+    """Return the numbers of slices of steps that have some."""
+    return [row.slices for row in explained(ws).rows if row.slices > 1]
+
+
+def check(ws: Workspace, ops: Sequence[OperatorDef], *outputs: str) -> None:
+    """Assert that the plan gives what the operators give, run after run."""
+    expected = [by_simple(ws, ops, output) for output in outputs]
+    for _ in range(2):
+        ws.run_net("n")
+        for output, wanted in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(ws.fetch(output), wanted, rtol=2e-4, atol=2e-4)
+
+
+def test_a_block_runs_in_slices() -> None:
+    ws = Workspace()
+    feed_convolutions(ws, batch=12)
+    ws.create_net(plan(convolutions()))
+    check(ws, convolutions(), "y")
+    assert slices(ws)
+    sliced = explained(ws).arena_bytes
+    with CACHE_KB.override(0):
+        ws.create_net(plan(convolutions()), overwrite=True)
+        check(ws, convolutions(), "y")
+        assert slices(ws) == []
+        assert sliced < explained(ws).arena_bytes / 2
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 6])
+def test_any_batch(batch: int) -> None:
+    ws = Workspace()
+    feed_convolutions(ws, batch)
+    ws.create_net(plan(convolutions()))
+    check(ws, convolutions(), "y")
+    assert bool(slices(ws)) == (batch > 1)
+
+
+def test_one_net_for_changing_batches() -> None:
+    ws = Workspace()
+    feed_convolutions(ws)
+    ws.create_net(plan(convolutions()))
+    for batch in (12, 1, 7, 12):
+        ws.feed("x", draw(batch, 8, 7, 6, seed=batch))
+        check(ws, convolutions(), "y")
+
+
+def test_what_is_kept_is_whole() -> None:
+    ws = Workspace()
+    feed_convolutions(ws, batch=6)
+    ws.create_net(plan(convolutions(), keep=["r1", "y"]))
+    check(ws, convolutions(), "r1", "y")
+    assert slices(ws)
+
+
+def test_images_behind_each_other() -> None:
+    """The order NHWC, a Concat, pooling, and behind them a layer that takes all images at once."""
+    ops = [
+        operator_def("Conv", ["x", "V1"], ["a"], kernel=3, pad=1, order="NHWC"),
+        operator_def("Conv", ["x", "V2"], ["b"], kernel=1, order="NHWC"),
+        operator_def("Concat", ["a", "b"], ["c", "info"], order="NHWC"),
+        operator_def("MaxPool", ["c"], ["p"], kernel=2, stride=2, order="NHWC"),
+        operator_def("AveragePool", ["p"], ["g"], global_pooling=1, order="NHWC"),
+        operator_def("FC", ["g", "W", "b0"], ["y"]),
+    ]
+    ws = Workspace()
+    ws.feed("x", draw(9, 12, 10, 5))
+    ws.feed("V1", draw(6, 3, 3, 5, seed=1))
+    ws.feed("V2", draw(4, 1, 1, 5, seed=2))
+    ws.feed("W", draw(3, 10, seed=3))
+    ws.feed("b0", draw(3, seed=4))
+    net = plan(ops)
+    ws.create_net(net)
+    expected = by_texts(ws, ops, "y")
+    for _ in range(2):
+        ws.run_net("n")
+        np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
+    assert slices(ws)
+
+
+def by_texts(ws: Workspace, ops: Sequence[OperatorDef], output: str) -> Array:
+    """Run a net as `simple` in a workspace of its own."""
+    other = Workspace()
+    for name in ws.blob_names():
+        if ws.blob(name).type_name == "Tensor" or name in ("x", "V1", "V2", "W", "b0"):
+            other.feed(name, ws.fetch(name))
+    other.run_net_once(NetDef(name="s", op=ops))
+    return other.fetch(output)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", pytest.param("googlenet", marks=pytest.mark.slow), "mobilenet_v2"])
+def test_nets_of_the_zoo(name: str) -> None:
+    small = {"size": 64, "width": 0.25, "classes": 5}
+    model = CLASSIFIERS[name].inference(**small)
+    found: dict[str, Array] = {}
+    for kind, kb in (("simple", 0), ("plan", 0), ("plan", 200)):
+        ws = Workspace()
+        ws.run_net_once(model.init_net.proto)
+        for position, blob in enumerate(sorted(set(ws.blob_names()))):
+            ws.feed(blob, np.abs(draw(*ws.fetch(blob).shape, seed=position)) * 0.1 + 0.01)
+        ws.feed("data", draw(6, 3, 64, 64))
+        net = NetDef()
+        net.CopyFrom(model.net.proto)
+        net.type, net.name = kind, "n"
+        with CACHE_KB.override(kb):
+            ws.create_net(net)
+            ws.run_net("n")
+            ws.run_net("n")
+        if kb:
+            assert slices(ws)
+        found[f"{kind} {kb}"] = ws.fetch(net.external_output[-1])
+    np.testing.assert_allclose(found["plan 200"], found["plan 0"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found["plan 200"], found["simple 0"], rtol=1e-4, atol=1e-5)
+
+
+# -- which operators ---------------------------------------------------------------------------------------------------
+
+
+def found(ops: Sequence[OperatorDef], *outputs: str, batch: int = 12) -> tuple[Slicing, ...]:
+    """Return the slices of a net over x (batch, 8, 7, 6)."""
+    shapes = {"x": (batch, 8, 7, 6), "W": (8, 8, 3, 3), "V": (8, 8, 1, 1), "b": (8,), "F": (5, 336), "f": (5,)}
+    specs = {name: TensorSpec(shape, DataType.FLOAT) for name, shape in shapes.items()}
+    return find_slicings(ops, specs, frozenset(outputs), lambda name: None)
+
+
+CHAIN = [
+    operator_def("Conv", ["x", "W", "b"], ["y1"], kernel=3, pad=1),
+    operator_def("Relu", ["y1"], ["y2"]),
+    operator_def("Conv", ["y2", "V", "b"], ["y3"], kernel=1),
+]
+
+
+def test_a_chain() -> None:
+    (cut,) = found(CHAIN, "y3")
+    assert (cut.first, cut.last, cut.taken, cut.given) == (0, 3, ("x",), ("y3",))
+    assert cut.images * cut.count == 12
+    assert 2 * cut.images * IMAGE_KB <= 10
+
+
+def test_what_is_needed_afterwards_is_given() -> None:
+    (cut,) = found(CHAIN, "y1", "y3")
+    assert cut.given == ("y1", "y3")
+
+
+def test_one_operator_alone_wins_nothing() -> None:
+    assert found(CHAIN[:1], "y1") == ()
+
+
+def test_nothing_is_won_where_all_fits() -> None:
+    assert found(CHAIN, "y3", batch=2) == ()
+
+
+def test_an_operator_that_mixes_images_is_no_part() -> None:
+    mixed = operator_def("Softmax", ["y2"], ["y3"], axis=0)
+    (cut,) = found([*CHAIN[:2], mixed], "y3")
+    assert (cut.first, cut.last) == (0, 2)
+
+
+def test_joining_images_is_no_part() -> None:
+    joined = operator_def("Concat", ["y2", "y2"], ["y3", "info"], axis=0)
+    (cut,) = found([*CHAIN[:2], joined], "y3")
+    assert cut.last == 2
+
+
+def test_what_broadcasts_is_no_part() -> None:
+    added = operator_def("Add", ["y2", "b"], ["y3"], broadcast=1, axis=1)
+    (cut,) = found([*CHAIN[:2], added], "y3")
+    assert cut.last == 2
+
+
+def test_a_filter_made_of_images_is_no_part() -> None:
+    ops = [*CHAIN[:2], operator_def("Conv", ["x", "y2"], ["y3"], kernels=[7, 6])]
+    assert all(cut.last <= 2 for cut in found(ops, "y3"))
+
+
+def test_the_region_does_not_overwrite_its_input_in_slices() -> None:
+    ops = [operator_def("Relu", ["x"], ["x"]), *CHAIN]
+    assert all(cut.first > 0 for cut in found(ops, "y3"))
+
+
+def test_the_flag_switches_it_off() -> None:
+    with CACHE_KB.override(0):
+        assert found(CHAIN, "y3") == ()
