@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError, UnsupportedError
-from tazza.runtime.flags import kernel_flags
+from tazza.runtime.flags import kernel_changes
 from tazza.runtime.threads import thread_count
 from tazza.tensor.allocation import new_array
 from tazza.tensor.dim import Dim
@@ -19,6 +19,8 @@ from tazza.tensor.sparse.csr import CSR
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import Array, ArrayLike, plain
 from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, Task, address_of
+from tazza.tensor.spec import TensorSpec
+from tazza.tensor.storage import Storage
 from tazza.tensor.tensor import Tensor
 
 
@@ -163,13 +165,14 @@ def _same_again(left: object, right: object, transpose: bool) -> Tensor | None:
     # A tensor has another array as soon as its memory, shape or element type is another.
     if S.starts.array is not starts or S.columns.array is not columns or S.values.array is not values:
         return None
-    result = Tensor(found.result_shape, found.dtype)
     if found.at is not None:
-        # Neither is an array of it made, nor is what is known of the layout worked out again.
-        result.storage.reserve(found.result_bytes)
-        found.at(address_of(D), result.storage.address)
-        result.mark_written()
-        return result
+        # Neither is an array of it made, nor is what is known of its spec worked out again.
+        storage = Storage(found.result.place)
+        storage.reserve(found.result_bytes)
+        found.at(address_of(D), storage.address)
+        storage.mark_written()
+        return Tensor.over(storage, 0, found.result)
+    result = Tensor(found.result.shape, found.result.dtype)
     Y = result.array
     if D.ndim == 1:
         found.multiply(D.reshape(-1, 1), Y.reshape(-1, 1))
@@ -180,7 +183,16 @@ def _same_again(left: object, right: object, transpose: bool) -> Tensor | None:
 
 
 def _call(from_left: bool, transpose: bool, D: Array) -> tuple[object, ...]:
-    return from_left, transpose, D.shape, D.strides, D.dtype, SPARSE_ENGINES.generation, thread_count(), kernel_flags()
+    return (
+        from_left,
+        transpose,
+        D.shape,
+        D.strides,
+        D.dtype,
+        SPARSE_ENGINES.generation,
+        thread_count(),
+        kernel_changes(),
+    )
 
 
 def _keep(plan: _Plan, task: Task, multiply: Multiply) -> None:
@@ -195,7 +207,8 @@ def _keep(plan: _Plan, task: Task, multiply: Multiply) -> None:
     call = _call(plan.form is Form.FROM_LEFT, plan.form is Form.TRANSPOSED, given)
     at = multiply.at if isinstance(multiply, Addressed) else None
     nbytes = plan.result_shape.numel * plan.dtype.itemsize
-    S.prepared = Prepared(multiply, call, (starts, columns, values), plan.dtype, plan.result_shape, nbytes, at)
+    result = TensorSpec(plan.result_shape, plan.dtype)
+    S.prepared = Prepared(multiply, call, (starts, columns, values), result, nbytes, at)
 
 
 def _has_dense_rows(array: Array) -> bool:

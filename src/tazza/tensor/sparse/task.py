@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ShapeError
-from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import Place
+from tazza.tensor.spec import TensorSpec
 from tazza.tensor.tasks import CPU, Offer, Tasks
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -160,8 +160,7 @@ class Prepared:
     """How it was asked for: the side and the form of the dense operand, and what the choice of an engine rests on."""
     parts: tuple[Array, Array, Array]
     """Starts, columns and values, in the memory that `multiply` reads."""
-    dtype: DataType
-    result_shape: Dim
+    result: TensorSpec
     result_bytes: int
     at: Callable[[int, int], None] | None
     """`multiply` by addresses, where it can do that."""
