@@ -25,7 +25,7 @@ from tazza.nets.plan.slicing import Slicing, find_slicings
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.binding import check_overwritten
 from tazza.operator.reorder import copy_view, reorder_launch
-from tazza.operator.schema import logical
+from tazza.operator.schema import Inferred, logical
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Tensor, TensorSpec
 
@@ -74,6 +74,34 @@ class _Restart(Exception):
 
 
 @dataclass(slots=True)
+class _Known:
+    """What does not change from slice to slice and from pass to pass: views of operators, and what was inferred."""
+
+    views: dict[int, OpView] = field(default_factory=dict[int, OpView])
+    inferred: dict[tuple[object, ...], Inferred] = field(default_factory=dict[tuple[object, ...], Inferred])
+
+    def view(self, region: Region, position: int) -> OpView:
+        """Return the view of the operator at a position."""
+        found = self.views.get(position)
+        if found is None:
+            definition = region.ops[position]
+            found = self.views[position] = find_schema(definition.type).view(definition)
+        return found
+
+    def infer(
+        self, op: OpView, position: int, specs: Sequence[Spec | None], read: Callable[[str], Array | None]
+    ) -> Inferred:
+        """Return what follows from specs, kept unless it also follows from values."""
+        key = (position, *specs)
+        found = self.inferred.get(key)
+        if found is None:
+            found = op.schema.infer_specs(op, specs, read)
+            if not found.reads:
+                self.inferred[key] = found
+        return found
+
+
+@dataclass(slots=True)
 class _State:
     """What one pass builds."""
 
@@ -94,6 +122,7 @@ class _State:
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
+    known: _Known = field(default_factory=_Known)
 
 
 def compile_region(
@@ -139,8 +168,9 @@ def _compiled(
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
+    known = _Known()
     while True:
-        state = _State(region, context, read, choose, stored, pinned, written)
+        state = _State(region, context, read, choose, stored, pinned, written, known=known)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
@@ -194,11 +224,11 @@ def _located(state: _State, position: int) -> None:
 
 
 def _add(state: _State, position: int, definition: OperatorDef) -> None:
-    schema = find_schema(definition.type)
-    op = schema.view(definition)
+    op = state.known.view(state.region, position)
+    schema = op.schema
     inputs = [state.current[name] for name in definition.input]
     known = _known(state, definition, op.input_slots)
-    inferred = schema.infer_specs(op, [logical(value.spec) for value in inputs], known)
+    inferred = state.known.infer(op, position, [logical(value.spec) for value in inputs], known)
     outputs: list[TensorSpec] = []
     for letter, name, spec in zip(op.output_slots, definition.output, inferred.specs, strict=True):
         if not isinstance(spec, TensorSpec) or not spec.known or schema.outputs_by_letter[letter].dynamic:
