@@ -78,7 +78,7 @@ tutorial: venv  ## Write the session and draw the pictures of docs/tensor anew
 bench-nets: venv  ## Time executors of nets: cost of an operator, branches, GoogLeNet, copies beside compute; QUICK=1, ONLY="..."
 	$(BIN)/python -m benchmarks.nets $(ONLY) $(if $(QUICK),--quick) $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
 
-profile: venv  ## Profile GoogLeNet for docs/profile and draw the picture anew
+profile: venv  ## Profile GoogLeNet for docs/profile and draw its pictures anew
 	$(BIN)/python -m tools.draw_profile
 
 test-oldest: pyproject.toml  ## Test messages and tensors on the oldest dependencies that are allowed (Python 3.11)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
     KERNELS,
@@ -309,11 +310,12 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
 
 
 def _check_batched(case: Case, engine: str, results: Sequence[Array]) -> None:
-    """Where the schema declares that images go their own ways, each image alone must give its part of the results."""
+    """Where images go their own ways by the schema, each image alone must give its part of the results."""
     definition = case.definition(engine)
     op = find_schema(case.type).view(definition)
-    letters = op.schema.batched_inputs(op)
-    if not letters:
+    specs = [[TensorSpec(x.shape, DataType.of(x)) for x in arrays] for arrays in (case.arrays(), results)]
+    letters = batched_letters(op.schema, op, (specs[0], specs[1]))
+    if not letters or results[0].ndim == 0:
         return
     for n in range(results[0].shape[0]):
         pairs = zip(op.input_slots, case.arrays(), strict=True)

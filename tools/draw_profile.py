@@ -1,6 +1,6 @@
-"""Profile a net for docs/profile, and draw its timeline: `python -m tools.draw_profile`.
+"""Profile a net for docs/profile, and draw its timeline and one of copies: `python -m tools.draw_profile`.
 
-The picture and the table of the page are those of one live run; they change with the machine and from run to run.
+The pictures and the table of the page are those of live runs; they change with the machine and from run to run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.nets.overlap import FULL, Size, Stages
 from tazza.models.zoo import CLASSIFIERS
 from tazza.observers.profile import Profile
 from tazza.observers.recorder import profile_net
@@ -17,7 +18,7 @@ from tazza.operator import make_argument
 from tazza.workspace import Workspace
 
 FOLDER = Path(__file__).parent.parent / "docs" / "profile"
-PAGE, PICTURE = "README.md", "timeline.svg"
+PAGE, PICTURE, COPIES = "README.md", "timeline.svg", "overlap.svg"
 BEGIN, END = "<!-- the run -->\n", "<!-- the end of the run -->\n"
 NET, WORKERS, RUNS, TOP = "googlenet", 2, 10, 8
 
@@ -63,12 +64,22 @@ def with_session(page: str, text: str) -> str:
     return f"{before}{BEGIN}{text}{END}{after}"
 
 
+def draw_copies(path: Path, size: Size) -> None:
+    """Draw copies of blocks beside products on one thread."""
+    stages = Stages(size)
+    for _ in range(2):  # the first run prepares
+        stages.run()
+    title = f"{size.stages} blocks of {stages.block.nbytes / 2**20:.0f} MiB beside products on one thread"
+    stages.timeline.draw(path, title=title)
+
+
 def main() -> None:
-    """Run, write the page anew and draw the picture."""
+    """Run, write the page anew and draw the pictures."""
     profile = run()
     page = FOLDER / PAGE
     page.write_text(with_session(page.read_text(), session(profile)))
     last_run(profile).timeline().draw(FOLDER / PICTURE, title=f"{NET}, one image, {WORKERS} workers")
+    draw_copies(FOLDER / COPIES, replace(FULL, stages=8))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from benchmarks.nets.overlap import QUICK
 from tazza.observers.profile import NUMBERS
-from tools.draw_profile import BEGIN, END, FOLDER, PAGE, PICTURE, last_run, run, session, with_session
+from tools.draw_profile import (
+    BEGIN,
+    COPIES,
+    END,
+    FOLDER,
+    PAGE,
+    PICTURE,
+    draw_copies,
+    last_run,
+    run,
+    session,
+    with_session,
+)
 
 
 def test_a_run_of_the_tool() -> None:
@@ -19,12 +33,19 @@ def test_a_run_of_the_tool() -> None:
     assert len(last.timeline(idle=False)) == len(profile.occurrences) // 2
 
 
+def test_copies_are_drawn_beside_products(tmp_path: Path) -> None:
+    draw_copies(tmp_path / "copies.svg", QUICK)
+    assert "<svg" in (tmp_path / "copies.svg").read_text()
+
+
 def test_the_page_is_what_the_tool_wrote() -> None:
     page = (FOLDER / PAGE).read_text()
     _, _, rest = page.partition(BEGIN)
     shown, _, _ = rest.partition(END)
     assert "net 'googlenet" in shown
     assert with_session(page, shown) == page
-    assert "<svg" in (FOLDER / PICTURE).read_text()
+    for picture in (PICTURE, COPIES):
+        assert f"]({picture})" in page
+        assert "<svg" in (FOLDER / picture).read_text()
     for title in NUMBERS:
         assert f"`{title}`" in page, "every column is explained"

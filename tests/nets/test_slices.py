@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets.explanation import Explanation
-from tazza.nets.plan import PlanNet, slicing
+from tazza.nets.plan import PlanNet, compiler, slicing
+from tazza.nets.plan.slices import Building, Unsliceable, add_slices
 from tazza.nets.plan.slicing import CACHE_KB, Slicing, find_slicings
 from tazza.operator import operator_def
 from tazza.proto import NetDef, OperatorDef
@@ -222,3 +225,163 @@ def test_the_region_does_not_overwrite_its_input_in_slices() -> None:
 def test_the_flag_switches_it_off() -> None:
     with CACHE_KB.override(0):
         assert found(CHAIN, "y3") == ()
+
+
+# -- what fresh eyes found ---------------------------------------------------------------------------------------------
+
+
+def check_with_slices(ws: Workspace, ops: Sequence[OperatorDef], outputs: Sequence[str], **arguments: object) -> None:
+    """Assert that a plan gives what `simple` gives."""
+    other = Workspace()
+    for name in ws.blob_names():
+        other.feed(name, ws.fetch(name))
+    other.run_net_once(NetDef(name="s", op=ops))
+    ws.create_net(plan(ops, outputs=outputs, **arguments))
+    ws.run_net("n")
+    for name in outputs:
+        np.testing.assert_allclose(ws.fetch(name), other.fetch(name), rtol=1e-3, atol=1e-3, err_msg=name)
+
+
+def test_images_that_are_a_filter_too() -> None:
+    """One operator takes the blob by images, the other reads all of it for each."""
+    ops = [
+        operator_def("MaxPool", ["x0"], ["x"], kernel=1),
+        operator_def("Conv", ["a", "x"], ["b"], kernels=[7, 6], pad=3),
+        operator_def("LRN", ["b"], ["y"], size=3),
+        operator_def("LRN", ["x"], ["x2"], size=3),
+        operator_def("MaxPool", ["y"], ["z"], kernel=2),
+        operator_def("MaxPool", ["x2"], ["z2"], kernel=2),
+    ]
+    ws = Workspace()
+    ws.feed("x0", draw(12, 8, 7, 6))
+    ws.feed("a", draw(12, 8, 9, 9, seed=2) * 0.1)
+    check_with_slices(ws, ops, ["z", "z2"])
+    assert slices(ws)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 6])
+def test_a_blob_that_gets_as_many_images_as_a_slice_has(batch: int) -> None:
+    ops = [
+        operator_def("MaxPool", ["a"], ["k"], kernel=2),
+        operator_def("Conv", ["x", "W"], ["c"], kernel=3, pad=1),
+        operator_def("Relu", ["c"], ["d"]),
+        operator_def("Conv", ["d", "W"], ["a"], kernel=3, pad=1),
+    ]
+    ws = Workspace()
+    ws.feed("x", draw(12, 8, 7, 6))
+    ws.feed("W", draw(8, 8, 3, 3, seed=1))
+    ws.feed("a", draw(batch, 8, 7, 6))
+    check_with_slices(ws, ops, ["k", "a"])
+
+
+def test_a_filter_that_is_data_is_reordered_once() -> None:
+    ops = [operator_def("LRN", ["x"], ["d0"], size=3)]
+    for i in range(3):
+        ops.append(operator_def("Conv", [f"d{i}", "W"], [f"c{i}"], kernel=3, pad=1))
+        ops.append(operator_def("LRN", [f"c{i}"], [f"d{i + 1}"], size=3))
+    ws = Workspace()
+    ws.feed("x", draw(12, 8, 7, 6))
+    ws.feed("W", draw(8, 8, 3, 3))
+    check_with_slices(ws, ops, ["d3"], inputs=["x", "W"])
+    rows = explained(ws).rows
+    assert [row.slices for row in rows if row.outputs == "W"] == [1] * sum(row.outputs == "W" for row in rows)
+    assert {row.slices for row in rows if row.operator == "LRN"} == {12}
+    assert len(rows) < 20
+
+
+def test_seats_of_a_predictor_run_slices_side_by_side() -> None:
+    ws = Workspace()
+    feed_convolutions(ws, batch=12)
+    net = plan(convolutions(), inputs=["x"])
+    ws.create_net(net)
+    made = ws.net("n")
+    assert isinstance(made, PlanNet)
+    expected = by_simple(ws, convolutions(), "y")
+    others: list[Workspace] = []
+    for _ in range(3):
+        other = Workspace()
+        for name in ws.blob_names():
+            other.feed(name, ws.fetch(name))
+        others.append(other)
+    clones = [made.clone(other) for other in others]
+
+    def run_often(net: PlanNet) -> None:
+        for _ in range(20):
+            net.run()
+
+    threads = [threading.Thread(target=run_often, args=(one,)) for one in clones]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for other in others:
+        np.testing.assert_allclose(other.fetch("y"), expected, rtol=2e-4, atol=2e-4)
+
+
+def test_a_cut_in_a_layout_that_cannot_be_cut_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others stay."""
+    ops = [
+        operator_def("LRN", ["x"], ["a"], size=3),
+        operator_def("MaxPool", ["a"], ["b"], kernel=3, pad=1),
+        operator_def("Softmax", ["b"], ["c"]),
+        operator_def("LRN", ["c"], ["d"], size=3),
+        operator_def("MaxPool", ["d"], ["e"], kernel=3, pad=1),
+    ]
+    asked: list[Slicing] = []
+
+    def add(state: Building, cut: Slicing, write: Callable[[int], None]) -> tuple[int, ...]:
+        asked.append(cut)
+        if cut.first == 0:
+            raise Unsliceable(cut)
+        return add_slices(state, cut, write)
+
+    monkeypatch.setattr(compiler, "add_slices", add)
+    ws = Workspace()
+    ws.feed("x", draw(12, 8, 7, 6))
+    check_with_slices(ws, ops, ["e"])
+    assert [cut.first for cut in asked[:1]] == [0]
+    assert slices(ws)
+
+
+KINDS: dict[str, Callable[[str, str, str], OperatorDef]] = {
+    "convolution": lambda a, b, y: operator_def("Conv", [a, "W"], [y], kernel=3, pad=1),
+    "another one": lambda a, b, y: operator_def("Conv", [a, "W"], [y], kernel=3, dilation=2, pad=2),
+    "relu": lambda a, b, y: operator_def("Relu", [a], [y]),
+    "relu in place": lambda a, b, y: operator_def("Relu", [a], [y if a == "x" else a]),
+    "sum": lambda a, b, y: operator_def("Sum", [a, b], [y]),
+    "sum in place": lambda a, b, y: operator_def("Sum", [a, b], [y if a in ("x", b) else a]),
+    "largest": lambda a, b, y: operator_def("MaxPool", [a], [y], kernel=3, pad=1),
+    "mean": lambda a, b, y: operator_def("AveragePool", [a], [y], kernel=3, pad=1),
+    "norm": lambda a, b, y: operator_def("LRN", [a], [y], size=3, alpha=0.1, beta=0.75),
+    "shuffle": lambda a, b, y: operator_def("ChannelShuffle", [a], [y], group=2),
+    "mixes images": lambda a, b, y: operator_def("Softmax", [a], [y], axis=0),
+}
+
+
+def random_net(draws: random.Random) -> tuple[list[OperatorDef], list[str]]:
+    """Return some operators over x (N, 8, 7, 6) and W, in place here and there, and what is needed afterwards."""
+    names, ops = ["x"], list[OperatorDef]()
+    for i in range(draws.randint(3, 12)):
+        ops.append(KINDS[draws.choice(list(KINDS))](draws.choice(names[-4:]), draws.choice(names), f"t{i}"))
+        names = list(dict.fromkeys([*names, *ops[-1].output]))
+    read = {name for op in ops for name in op.input}
+    return ops, [name for name in names[1:] if name not in read or draws.random() < 0.2] or names[-1:]
+
+
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 300), marks=pytest.mark.slow)])
+def test_random_nets(seeds: range) -> None:
+    sliced = 0
+    for seed in seeds:
+        draws = random.Random(seed)
+        ops, outputs = random_net(draws)
+        ws = Workspace()
+        ws.feed("x", draw(draws.choice([2, 3, 4, 6, 12]), 8, 7, 6))
+        ws.feed("W", draw(8, 8, 3, 3, seed=1) * 0.1)
+        try:
+            with CACHE_KB.override(draws.choice([1, 3, 6, 10, 20])):
+                check_with_slices(ws, ops, outputs, inputs=["x"])
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        sliced += bool(slices(ws))
+    assert sliced > len(seeds) / 3

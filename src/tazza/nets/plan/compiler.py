@@ -149,10 +149,11 @@ def compile_region(
         TazzaError: an operator does not fit what it reads.
     """
     slicings = find_slicings(region.ops, specs, region.outputs, read)
-    try:
-        return _compiled(region, specs, movable, context, read, choose, slicings)
-    except Unsliceable:
-        return _compiled(region, specs, movable, context, read, choose, ())
+    while True:
+        try:
+            return _compiled(region, specs, movable, context, read, choose, slicings)
+        except Unsliceable as found:
+            slicings = tuple(cut for cut in slicings if cut is not found.cut)
 
 
 def _compiled(
@@ -203,7 +204,12 @@ def _walk(state: _State, slicings: Sequence[Slicing]) -> None:
             _located(state, position)
             position += 1
         else:
+            before, reshaped = state.current, dict(state.reshaped)
             state.loops.append(add_slices(state, cut, partial(_located, state)))
+            state.reshaped = reshaped  # parts have other shapes than what was there before
+            for name in cut.given:
+                writer = max(i for i in range(cut.first, cut.last) if name in state.region.ops[i].output)
+                _note_shape(state, writer, before.get(name), state.current[name].spec)
             position = cut.last
 
 
@@ -235,7 +241,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
             raise Unplannable(position, f"the size of {name!r} depends on data")
         if name in definition.input:
             _prepare_overwritten(state, letter, name, spec)
-        _note_shape(state, position, name, spec)
+        _note_shape(state, position, state.current.get(name), spec)
         outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
     inputs = [state.current[name] for name in definition.input]
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
@@ -294,11 +300,10 @@ def _prepare_overwritten(state: _State, letter: str, name: str, spec: TensorSpec
         state.current[name] = _in_layout(state, value, ROW_MAJOR)
 
 
-def _note_shape(state: _State, position: int, name: str, spec: TensorSpec) -> None:
+def _note_shape(state: _State, position: int, before: Value | None, spec: TensorSpec) -> None:
     """Remember who gave a name another shape or dtype than it had."""
-    before = state.current.get(name)
     if before is not None and (before.spec.dims, before.spec.dtype) != (spec.dims, spec.dtype):
-        state.reshaped[name] = position
+        state.reshaped[before.name] = position
 
 
 def _known(state: _State, definition: OperatorDef, slots: Sequence[str]) -> Callable[[str], Array | None]:

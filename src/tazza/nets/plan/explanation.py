@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -45,13 +46,13 @@ def explain_net(
 
 def _by_first_slice(program: Program, times: Sequence[float] | None) -> Iterator[tuple[Step, int, float | None]]:
     """Yield each step, but those of later slices; how many slices there are, and what all of them took."""
-    slices = {begin: len(begins) - 1 for begins in program.loops for begin in range(*begins[:2])}
+    repeated = Counter(id(step.twin) for step in program.steps if step.twin is not None)
     total = dict.fromkeys(map(id, program.steps), 0.0)
     for step, time_s in zip(program.steps, times if times is not None else ()):  # noqa: B905 -- none were taken
         total[id(step if step.twin is None else step.twin)] += time_s
-    for position, step in enumerate(program.steps):
+    for step in program.steps:
         if step.twin is None:
-            yield step, slices.get(position, 1), None if times is None else total[id(step)]
+            yield step, 1 + repeated[id(step)], None if times is None else total[id(step)]
 
 
 def _row(step: Step, origin: tuple[str, ...], slices: int, time_s: float | None) -> Row:

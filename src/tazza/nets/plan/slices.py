@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol
 
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.nets.plan.slicing import Slicing
-from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, TensorSpec, channels_last
 
 
 class Unsliceable(Exception):
-    """A kernel keeps images in a layout that cannot be cut between them."""
+    """A kernel keeps images in a layout that cannot be cut between them, so that this cut is none."""
+
+    def __init__(self, cut: Slicing) -> None:
+        """Say which."""
+        super().__init__(f"operators {cut.first} to {cut.last - 1}")
+        self.cut = cut
 
 
 class Building(Protocol):
@@ -34,11 +39,17 @@ def add_slices(state: Building, cut: Slicing, add: Callable[[int], None]) -> tup
     begins: list[int] = []
     for number in range(cut.count):
         begins.append(len(state.steps))
-        state.current = before | {name: _part(before[name], number, cut) for name in cut.taken}
+        parts = {name: _part(before[name], number, cut) for name in cut.taken}
+        state.current = before | parts
         for position in range(cut.first, cut.last):
             add(position)
         for name in cut.given:
-            wholes[name] = _collected(state.current[name], wholes.get(name), number, cut)
+            part = state.current[name]
+            if any(owner in parts.values() for owner in _owners(part)):
+                # Written over a blob from outside: what that has for each slice is where the results are.
+                wholes[name] = Value(name, _resized(part.spec, cut, cut.images * cut.count), owner=part.root)
+            else:
+                wholes[name] = _collected(part, wholes.get(name), number, cut)
     state.current = before | wholes
     begins.append(len(state.steps))
     _pair(state.steps, begins)
@@ -47,46 +58,61 @@ def add_slices(state: Building, cut: Slicing, add: Callable[[int], None]) -> tup
 
 def _part(whole: Value, number: int, cut: Slicing) -> Value:
     """Return the images of one slice."""
-    spec = _resized(whole.spec, cut.images)
+    spec = _resized(whole.spec, cut, cut.images)
     return Value(whole.name, spec, owner=whole, offset=number * spec.nbytes)
+
+
+def _owners(value: Value) -> Iterator[Value]:
+    """Yield a value, its owner, and so on."""
+    found: Value | None = value
+    while found is not None:
+        yield found
+        found = found.owner
 
 
 def _collected(part: Value, whole: Value | None, number: int, cut: Slicing) -> Value:
     """Put the result of a slice into the value of all, which is made with the first."""
     root = part.root
-    if part.owner is not None and root.spec.shape[:1] == (cut.images * cut.count,):
-        # Written over a blob from outside: what it had for each slice is where the results are.
-        return Value(part.name, _resized(part.spec, cut.images * cut.count), owner=root) if whole is None else whole
     if root.blob is not None or root.source is not None:
-        raise Unsliceable
+        raise Unsliceable(cut)
     if whole is None:
-        whole = Value(part.name, _resized(part.spec, cut.images * cut.count))
+        whole = Value(part.name, _resized(part.spec, cut, cut.images * cut.count))
     root.owner, root.offset = whole, number * part.spec.nbytes
     return whole
 
 
-def _resized(spec: TensorSpec, images: int) -> TensorSpec:
+def _resized(spec: TensorSpec, cut: Slicing, images: int) -> TensorSpec:
     """Return the spec of another number of images, in the same layout."""
     dims = (images, *spec.shape[1:])
-    return replace(spec, dims=dims, layout=_layout_of(spec, dims))
-
-
-def _layout_of(spec: TensorSpec, dims: tuple[int, ...]) -> Layout:
     if spec.layout == ROW_MAJOR:
-        return ROW_MAJOR
+        return replace(spec, dims=dims)
     if len(dims) > 2 and spec.layout == channels_last(spec.shape):
-        return channels_last(dims)
-    raise Unsliceable
+        return replace(spec, dims=dims, layout=channels_last(dims))
+    raise Unsliceable(cut)
 
 
 def _pair(steps: list[Step], begins: list[int]) -> None:
-    """Tell each step which one of the first slice it repeats; where slices differ in their steps, none has a twin."""
-    first, second = begins[:2]
-    length = second - first
-    if any(end - begin != length for begin, end in pairwise(begins)):
-        return
-    for position in range(second, begins[-1]):
-        steps[position].twin = steps[first + (position - first) % length]
+    """Tell each step which one of the first slice it repeats.
+
+    The first slice may have more steps: what brings a filter into another layout runs there, once. Where a later one
+    had steps of its own, none would have a twin: each would have places of its own in memory then.
+    """
+    first = steps[begins[0] : begins[1]]
+    found: list[tuple[Step, Step]] = []
+    for begin, end in pairwise(begins[1:]):
+        ahead = iter(first)
+        for step in steps[begin:end]:
+            twin = next((one for one in ahead if _repeats(step, one)), None)
+            if twin is None:
+                return
+            found.append((step, twin))
+    for step, twin in found:
+        step.twin = twin
+
+
+def _repeats(step: Step, first: Step) -> bool:
+    names = ([value.name for value in (*one.inputs, *one.outputs)] for one in (step, first))
+    return (step.key, step.engine) == (first.key, first.engine) and next(names) == next(names)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
@@ -95,7 +121,8 @@ def _pair(steps: list[Step], begins: list[int]) -> None:
 def lifetimes(program: Program) -> dict[Value, tuple[int, int]]:
     """Return for each value of the arena with which step it begins and ends to live.
 
-    Of slices only the first counts, the others take its places; but what all of them use lives until the last is done.
+    Of slices only the first counts, the others take its places. But what several of them use, such as a result that
+    each writes a part of, lives from the beginning of the first to the end of the last.
     """
     lives: dict[Value, tuple[int, int]] = {}
     loops = {begin: (begins[0], begins[-1] - 1) for begins in program.loops for begin in range(begins[0], begins[-1])}

@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tazza.errors import TazzaError
 from tazza.operator import Array, OpSchema, OpView, Spec, find_schema
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
 from tazza.runtime.flags import flag
+from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 CACHE_KB = flag(
@@ -30,8 +32,10 @@ CACHE_KB = flag(
     minimum=0,
     kernels=True,
 )
-MEMORY_BYTES_PER_NS, CACHE_BYTES_PER_NS, FLOPS_PER_NS = 12.0, 30.0, 150.0
-"""What all cores together move and compute."""
+MEMORY_BYTES_PER_NS, CACHE_BYTES_PER_NS = 12.0, 30.0
+"""What all cores together move."""
+FLOPS_PER_NS = 75.0
+"""What each thread computes."""
 LAUNCH_NS = 4000.0
 """What it costs to begin a kernel on all threads."""
 SLOWER = 1.15
@@ -134,7 +138,7 @@ def _look(
         found.append(_operator(schema, op, (taken, inferred.specs), (reads, writes)))
         if found[-1].batch is not None:
             cost = schema.infer_cost(op, taken, [spec for spec in inferred.specs if spec is not None])
-            found[-1].compute_ns = cost.flops / FLOPS_PER_NS
+            found[-1].compute_ns = cost.flops / (FLOPS_PER_NS * thread_count())
     for name in outputs:
         if name in current:
             current[name].last = math.inf
@@ -154,7 +158,7 @@ def _operator(
     blobs: tuple[Sequence[_Blob], Sequence[_Blob]],
 ) -> _Op:
     """Return what an operator does; it can be sliced where all that it writes has the batch of all that it reads."""
-    (reads, writes), letters = blobs, _batched(schema, op, specs)
+    (reads, writes), letters = blobs, batched_letters(schema, op, specs)
     made = _Op()
     for letter, blob in zip(op.input_slots, reads, strict=True):
         (made.inputs if letter in letters else made.others).append(blob)
@@ -166,7 +170,7 @@ def _operator(
     return made
 
 
-def _batched(
+def batched_letters(
     schema: OpSchema, op: OpView, specs: tuple[Sequence[Spec | None], Sequence[Spec | None]]
 ) -> frozenset[str]:
     """Return the inputs that have a batch: declared ones, or all of a pointwise operator that broadcasts nothing."""
@@ -211,7 +215,13 @@ def _cheapest(ops: Sequence[_Op], cache: int) -> list[_Cut]:
 
 
 def _divisors(batch: int | None) -> list[int]:
-    return [] if batch is None else [images for images in range(1, batch) if batch % images == 0]
+    """Return divisors of a batch, the largest up to each power of two."""
+    if batch is None:
+        return []
+    found = [images for images in range(1, batch) if batch % images == 0]
+    return [
+        one for one, larger in pairwise([*found, batch]) if one.bit_length() != larger.bit_length() or larger == batch
+    ]
 
 
 def _ranges(ops: Sequence[_Op], first: int, images: int, cache: int) -> Iterator[tuple[int, float]]:
@@ -224,9 +234,12 @@ def _ranges(ops: Sequence[_Op], first: int, images: int, cache: int) -> Iterator
     assert batch is not None, "it has divisors"
     share, again = images / batch, batch // images - 1
     moved, leaving, total = list[float](), list[_Blob](), 0.0
+    parts, wholes = set[_Blob](), set[_Blob]()
     for last in range(first + 1, len(ops) + 1):
         op = ops[last - 1]
-        if not _joins(op, batch, first):
+        parts.update(blob for blob in op.inputs if blob.producer < first)
+        wholes.update(op.others)
+        if not _joins(op, batch, first) or parts & wholes:
             return
         fits = sum(blob.nbytes for blob in (*op.inputs, *op.outputs)) * share <= cache
         moved.append(
@@ -248,7 +261,10 @@ def _ranges(ops: Sequence[_Op], first: int, images: int, cache: int) -> Iterator
 
 
 def _joins(op: _Op, batch: int, first: int) -> bool:
-    """Whether an operator can be in a range: of the same images, none of them used for all, none for none."""
+    """Whether an operator can be in a range.
+
+    It takes the same batch; what it reads for every image was there before; what it writes has the batch, or is unread.
+    """
     return (
         op.batch == batch
         and all(blob.producer < first for blob in op.others)
