@@ -100,7 +100,7 @@ def test_a_thousand_nets_under_stress(soak: int) -> None:
 
 def test_nets_under_stress_side_by_side() -> None:
     """On the same shared threads."""
-    side_by_side(25)
+    side_by_side(10)
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def cycles(type: str, count: int) -> None:
 
 @pytest.mark.parametrize("type", PARALLEL)
 def test_nothing_stays_of_nets_that_were_deleted(type: str) -> None:
-    cycles(type, 25)
+    cycles(type, 10)
 
 
 def resident() -> int:
