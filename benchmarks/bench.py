@@ -40,8 +40,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--contenders", default="", help="peers by name, with commas between them (default: all)")
     made.add_argument("--quick", action="store_true", help="few works and rounds, and nothing that compiles for long")
     made.add_argument("--runs", type=int, default=1, help="races of each work, of which the median counts (default: 1)")
-    made.add_argument("--rounds", type=int, help="turns of each contender in a race (default: 5, quick 3)")
-    made.add_argument("--seconds", type=float, default=0.3, help="length of a turn (default: 0.3)")
+    made.add_argument("--rounds", type=int, help="least turns of each contender in a race (default: 5, quick 3)")
+    made.add_argument("--race-s", type=float, help="seconds for which more turns are taken (default: 40, quick 0)")
+    made.add_argument("--seconds", type=float, default=0.1, help="length of a turn (default: 0.1)")
     made.add_argument(
         "--starts",
         type=int,
@@ -64,6 +65,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         peers_python=str(given.peers_python),
         threads=thread_count() if given.threads is None else int(given.threads),
         rounds=(3 if quick else 5) if given.rounds is None else int(given.rounds),
+        race_s=(0.0 if quick else 40.0) if given.race_s is None else float(given.race_s),
         seconds=float(given.seconds),
         starts=(1 if quick else 3) if given.starts is None else int(given.starts),
         net_type=str(given.net_type),

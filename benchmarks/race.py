@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ LOSS_TOLERANCE = 1e-2
 """Of the losses of the first steps; the reference's largest is 1."""
 TRAINING_STEPS = 3
 """Steps whose losses are compared: the third depends on all gradients of two updates."""
+MORE_ROUNDS = 20
+"""On a machine that changes its speed every few seconds, five turns of each tell little; short ones are cheap."""
 LONG_RUN_S = 0.3
 """Runs that take longer need no warm-up: what lies in caches is gone anyway."""
 
@@ -40,7 +43,9 @@ class Settings:
     peers_python: str = sys.executable
     threads: int = 2
     rounds: int = 5
-    seconds: float = 0.3
+    """At least so many turns of each contender, and at most `MORE_ROUNDS` times as many, while `race_s` lasts."""
+    race_s: float = 40.0
+    seconds: float = 0.1
     """A turn lasts that long, or one run."""
     starts: int = 3
     """Fresh processes whose first result is timed, for contenders that start within `quick_start_s`."""
@@ -192,12 +197,15 @@ def _run_rounds(
 ) -> None:
     """Let each contender run once a round, in an order that changes from round to round."""
     order = random.Random(work.name)
-    for number in range(settings.rounds):
+    began = time.monotonic()
+    for number in range(settings.rounds * MORE_ROUNDS):
+        if number >= settings.rounds and time.monotonic() - began > settings.race_s:
+            return
         turns = list(living)
         order.shuffle(turns)
         for _, entry, contestant in turns:
             if not entry.failure:
-                report(f"round {number + 1} of {settings.rounds}: {entry.contender}")
+                report(f"round {number + 1}: {entry.contender}")
                 _attempt(entry, lambda c=contestant, e=entry: _turn(c, e, settings))
                 contestant.pause()
 

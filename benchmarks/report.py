@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks.job import BFLOAT16, FLOAT32
 from benchmarks.lineup import OWN
 from benchmarks.machine import Machine
-from benchmarks.result import Entry, Race, grouped, median_ratio
+from benchmarks.result import Entry, Race, grouped, median_ratio, paired_ratio
 
 MIB = 1 << 20
 
@@ -54,7 +54,7 @@ def race_table(race: Race, machine: Machine) -> Table:
         table.add_column(column, justify="left" if position in (0, len(columns) - 1) else "right")
     best = race.best_peer()
     for entry in sorted(race.entries, key=lambda each: each.median_s if each.median_s is not None else float("inf")):
-        table.add_row(*_row(race, entry, None if best is None else best.median_s, limit))
+        table.add_row(*_row(race, entry, best, limit))
     return table
 
 
@@ -64,9 +64,9 @@ def _title(race: Race) -> str:
     return f"{race.work.name}: {ratio}, A/A {shown(race.control, 3)}"
 
 
-def _row(race: Race, entry: Entry, best_s: float | None, limit: float | None) -> list[str]:
+def _row(race: Race, entry: Entry, best: Entry | None, limit: float | None) -> list[str]:
     rate = race.rate(entry)
-    ratio = None if entry.median_s is None or best_s is None else entry.median_s / best_s
+    ratio = None if best is None else paired_ratio(entry, best)
     share = None if rate is None or not limit else 100 * rate / limit
     return [
         entry.contender,

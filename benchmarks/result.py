@@ -71,25 +71,26 @@ class Race:
         return None if own is None else own.median_s
 
     def best_peer(self) -> Entry | None:
-        """Return the peer with the least time."""
-        timed = [entry for entry in self.entries if entry.peer and entry.median_s is not None]
-        return min(timed, key=lambda entry: entry.median_s or 0.0, default=None)
+        """Return the peer that leaves tazza the highest ratio; without a time of tazza the one with the least time."""
+        timed = [entry for entry in self.entries if entry.peer and entry.medians_s]
+        own = self.entry(OWN)
+        if own is None or not own.medians_s:
+            return min(timed, key=lambda entry: entry.median_s or 0.0, default=None)
+        return max(timed, key=lambda entry: paired_ratio(own, entry) or 0.0, default=None)
 
     @property
     def ratio(self) -> float | None:
         """Time of tazza over that of the best peer."""
-        best = self.best_peer()
-        if best is None or best.median_s is None or self.own_s is None:
-            return None
-        return self.own_s / best.median_s
+        best, own = self.best_peer(), self.entry(OWN)
+        return None if best is None or own is None else paired_ratio(own, best)
 
     @property
     def control(self) -> float | None:
         """Time of the contender that runs twice: second process over first. How far it is from 1 is the noise."""
         for entry in self.entries:
             first = self.entry(entry.contender.removesuffix(AGAIN))
-            if entry.contender.endswith(AGAIN) and first is not None and first.median_s and entry.median_s:
-                return entry.median_s / first.median_s
+            if entry.contender.endswith(AGAIN) and first is not None:
+                return paired_ratio(entry, first)
         return None
 
     def rate(self, entry: Entry) -> float | None:
@@ -116,6 +117,19 @@ class Race:
                 for entry in self.entries
             ],
         }
+
+
+def paired_ratio(one: Entry, other: Entry) -> float | None:
+    """Return the median, over the rounds, of one contender's time over another's in the same round.
+
+    Machines that others share change their speed within seconds, by a factor of two; turns that follow each other
+    meet the same speed more often than all turns of a contender do.
+
+    >>> paired_ratio(Entry("a", medians_s=[1.0, 6.0, 2.0]), Entry("b", medians_s=[2.0, 8.0, 4.0]))
+    0.5
+    """
+    ratios = [mine / theirs for mine, theirs in zip(one.medians_s, other.medians_s, strict=False)]
+    return statistics.median(ratios) if ratios else None
 
 
 def median_ratio(races: Iterable[Race]) -> float | None:

@@ -39,13 +39,20 @@ def test_a_turn_has_at_least_one_run() -> None:
     assert len(run_times(lambda: None, 0.0, 0.0)) == 1
 
 
-def test_ratio_is_own_median_over_the_least_of_the_peers() -> None:
-    race = race_of({"tazza": [3, 1, 2], "tazza again": [2.2], "slow": [8], "quick": [5, 4, 4]})
+def test_ratio_is_that_of_turns_that_follow_each_other() -> None:
+    """The second round met a machine at half its speed."""
+    race = race_of({"tazza": [2, 4, 2], "tazza again": [2.2], "slow": [8], "quick": [4, 8, 5]})
     best = race.best_peer()
     assert best is not None
     assert (best.contender, race.ratio, race.control) == ("quick", 0.5, 1.1)
-    assert race.rate(best) == 0.001
+    assert race.rate(best) == 0.0008
     assert median_ratio([race, race_of({"tazza": [1], "quick": [1]}), race_of({"tazza": [1]})]) == 0.75
+
+
+def test_without_own_times_the_best_peer_is_the_quickest() -> None:
+    best = race_of({"tazza": [], "slow": [3], "quick": [2]}).best_peer()
+    assert best is not None
+    assert best.contender == "quick"
 
 
 def test_without_peers_there_is_no_ratio() -> None:
@@ -103,7 +110,7 @@ def fakes(**settings: Mapping[str, Any]) -> list[Contender]:
 
 @pytest.mark.slow
 def test_a_race_from_start_to_end(tmp_path: Path) -> None:
-    settings = Settings(tmp_path, rounds=2, seconds=0.01, starts=1, net_type="simple")
+    settings = Settings(tmp_path, rounds=2, race_s=0, seconds=0.01, starts=1, net_type="simple")
     told: list[str] = []
     race = run_race(Work("mlp", 3), fakes(nothing={}), settings, told.append)
     own, again, nothing = race.entries

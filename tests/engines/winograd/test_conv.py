@@ -86,6 +86,18 @@ def test_gradient(order: str, N: int, C: int, H: int, W: int, K: int, r: int, pa
         _assert_close(actual, right)
 
 
+def test_bias_that_is_every_second_number_of_something() -> None:
+    X, weights, b = _arrays(2, 16, 9, 11, 40, 3)
+    wide = np.full(80, np.nan, np.float32)
+    wide[::2] = b
+    definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
+    (Y,), operator = run_checked(
+        definition, [X, weights, Tensor.from_numpy(wide).view((40,), strides=(2,))], "winograd"
+    )
+    check_engine(operator, "winograd")
+    _assert_close(Y, run_op("Conv", X, weights, b, engine="reference", kernel=3))
+
+
 def test_epilogue() -> None:
     X, weights, b = _arrays(2, 16, 9, 11, 40, 3)
     S = np.random.default_rng(9).standard_normal((2, 40, 9, 11)).astype(np.float32)

@@ -21,9 +21,10 @@ from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.engines.jit.rows import element, when
 from tazza.engines.jit.vector import Emission
+from tazza.engines.jit.writer import FLOAT
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import FLOAT, GAP, Writer
+from tazza.engines.winograd.writer import GAP, ImageWriter
 from tazza.operator import Expression
 
 ADDRESSES = ("X", "U", "b", "Y", "scratch")
@@ -67,7 +68,7 @@ class Code:
         _Writer(self, lines).write()
 
 
-class _Writer(Writer):
+class _Writer(ImageWriter):
     """Writes one kernel."""
 
     def __init__(self, code: Code, lines: Lines) -> None:

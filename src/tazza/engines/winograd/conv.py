@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
 from tazza.engines.jit.block import Scratch as ScratchWord
+from tazza.engines.jit.image import accepts_images, image_layout, image_steps
 from tazza.engines.jit.loop import compiled
 from tazza.engines.winograd.code import WORDS, Code
 from tazza.engines.winograd.filters import ENGINE, SOURCES, Filters
@@ -18,7 +19,7 @@ from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.runtime.flags import flag
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
 FASTER = 0.9
@@ -68,18 +69,6 @@ def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
     if own > FASTER * direct:
         return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")
     return tiling
-
-
-def image_steps(spec: TensorSpec, last: bool) -> tuple[int, int, int]:
-    """Return the steps from image to image, row to row and pixel to pixel of a channels-last image, in elements."""
-    _, *extents = spec.shape
-    H, W, C = extents if last else (*extents[1:], extents[0])
-    return H * W * C, W * C, C
-
-
-def image_layout(spec: TensorSpec, last: bool) -> Layout:
-    """Return the layout of an image whose channels are dense."""
-    return ROW_MAJOR if last else channels_last(spec.shape)
 
 
 def launch(
@@ -136,14 +125,12 @@ def prepare_conv(
     letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
     made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
     form = Filters(tiling.algorithm.m, problem.r, problem.C, problem.K, last).layout()
-    layouts = {"X": layout, "W": form, "Y": image_layout(Y, last)}
-    return LaidOut(made, layouts | ({"S": image_layout(Y, last)} if operands else {}))
-
-
-def accepts_images(letter: str, spec: Spec) -> bool:
-    """Take what is strided; the launch names the layouts that it reads."""
-    del letter
-    return not isinstance(spec, TensorSpec) or isinstance(spec.layout, Strided)
+    layouts: dict[str, Layout] = {"X": layout, "W": form, "Y": image_layout(Y, last)}
+    if with_bias:
+        layouts["b"] = ROW_MAJOR
+    if operands:
+        layouts["S"] = image_layout(Y, last)
+    return LaidOut(made, layouts)
 
 
 for _schema in (CONV, CONV2D, FUSED_CONV):

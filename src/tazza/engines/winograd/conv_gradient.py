@@ -13,19 +13,17 @@ from typing import cast
 
 from tazza.device import Context
 from tazza.engines.jit.block import Slot, all_float32
+from tazza.engines.jit.image import accepts_images, filter_steps, image_layout, image_steps
 from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import (
     FASTER,
-    accepts_images,
     choose,
     find_problem,
-    image_layout,
-    image_steps,
     launch,
     named_here,
     switched_off,
 )
-from tazza.engines.winograd.filters import ENGINE, Filters, filter_steps
+from tazza.engines.winograd.filters import ENGINE, Filters
 from tazza.engines.winograd.tiling import Problem
 from tazza.engines.winograd.weights import best_weights_tiling, weights_launch
 from tazza.errors import UnsupportedError

@@ -10,11 +10,12 @@ from pathlib import Path
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, all_float32
 from tazza.engines.jit.emit import Lines
+from tazza.engines.jit.image import filter_steps
 from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below, lanes_of, share, store
 from tazza.engines.jit.rows import element
+from tazza.engines.jit.writer import gather
 from tazza.engines.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import gather
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.copy import COPY
 from tazza.runtime.native_code import source_digest
@@ -69,13 +70,6 @@ def prepare_filters(
     address = compiled(f"winograd filters {form.m} {form.r}", _Code(form).write, sources=SOURCES)
     words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, origin, k, c, y, x)
     return LaidOut(BlockLaunch(address, words), {"Y": U.layout})
-
-
-def filter_steps(W: TensorSpec, layout: Strided, *, last: bool) -> tuple[int, int, int, int]:
-    """Return the steps of k, c, y and x in filters of shape (K, C, r, r), or (K, r, r, C) with channels last."""
-    k, *rest = layout.steps(W.shape)
-    y, x, c = rest if last else (*rest[1:], rest[0])
-    return k, c, y, x
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.engines.jit.rows import element
+from tazza.engines.jit.writer import FLOAT, scatter
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import FLOAT, GAP, Writer, scatter
+from tazza.engines.winograd.writer import GAP, ImageWriter
 
 ROWS = 8
 """Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
@@ -53,7 +54,7 @@ class WeightsCode:
         _Writer(self, lines).write()
 
 
-class _Writer(Writer):
+class _Writer(ImageWriter):
     """Writes one kernel."""
 
     def __init__(self, code: WeightsCode, lines: Lines) -> None:

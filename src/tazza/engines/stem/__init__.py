@@ -1,0 +1,32 @@
+"""The engine `stem`: convolutions of images with few channels, as nets begin with, at the speed of wide ones.
+
+Libraries share the channels of an image among the lanes of a vector, and one or three of them leave most lanes empty.
+Here lanes are output channels, and each number of a window is multiplied with a vector of filters (see `code`). An
+image is read as it lies, channels first or last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tazza.engines.jit import unavailable
+from tazza.errors import UnsupportedError
+from tazza.operator import engine
+from tazza.tensor import REORDERS, Tensor
+
+STEM = engine(
+    "stem",
+    "convolutions of images with few channels, compiled",
+    priority=26,
+    unavailable=unavailable,
+    selective=True,
+)
+
+
+def _plain(tensor: Tensor) -> NDArray[Any]:
+    raise UnsupportedError(f"{tensor.spec} has been packed for the engine stem", hint="look at the blob of W")
+
+
+REORDERS.register("stem", _plain, help="refuses: the originals of packed filters are kept")

@@ -1,0 +1,179 @@
+"""Convolution of images with few channels: Conv, Conv2D, and FusedConv with any epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.device import Context
+from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
+from tazza.engines.jit.block import Scratch as ScratchWord
+from tazza.engines.jit.image import accepts_images, image_layout, image_steps
+from tazza.engines.jit.loop import compiled, lane_count
+from tazza.engines.stem.code import WORDS, Code
+from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.engine import asked_engines
+from tazza.ops.conv import CONV, CONV2D, conv_window
+from tazza.ops.fused import FUSED_CONV, epilogue_of
+from tazza.ops.window import Window
+from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+
+ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
+"""L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
+MOST_CHANNELS = 8
+"""With more of them a library's kernels fill most lanes."""
+LONGEST_RUN = 48
+"""Numbers in a row of a window, for each of which there is code."""
+LEAST_USE = 0.5
+"""Part of the lanes that have an output; a library's kernels reach about half of the floating-point rate."""
+BANDS = range(1, 17)
+PACK_CYCLES = 0.5
+"""Of a number in P."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution: Y (N, oH, oW, K) from X (N, H, W, C)."""
+
+    N: int
+    C: int
+    K: int
+    image: tuple[int, int]
+    out: tuple[int, int]
+    window: Window
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels."""
+        return -(-self.K // (2 * lane_count()))
+
+    @property
+    def rows(self) -> int:
+        """Pixels of a register tile: those that compute least beyond a row."""
+        return min(ROWS[lane_count()], key=lambda rows: (-(-self.out[1] // rows) * rows, -rows))
+
+    @property
+    def pitch(self) -> int:
+        """Floats of a row of P: what tiles read, and where the image ends."""
+        covered = -(-self.out[1] // self.rows) * self.rows
+        read = (covered - 1) * self.window.stride[1] + self.window.kernel[1]
+        floats = max(read, self.window.head[1] + self.image[1]) * self.C
+        return -(-floats // lane_count()) * lane_count()
+
+    def packed_rows(self, band: int) -> int:
+        """Return how many rows of P a band of output rows takes."""
+        return (band - 1) * self.window.stride[0] + self.window.kernel[0]
+
+    def bands(self, band: int) -> int:
+        """Return how many bands there are."""
+        return self.N * -(-self.out[0] // band)
+
+    def band(self, threads: int) -> int:
+        """Return the output rows of a band with which threads end soonest."""
+        kH, kW = self.window.kernel
+        row_cycles = self.panels * -(-self.out[1] // self.rows) * self.rows * kH * kW * self.C
+
+        def cycles(band: int) -> float:
+            turns = -(-self.bands(band) // threads)
+            return turns * (band * row_cycles + self.packed_rows(band) * self.pitch * PACK_CYCLES)
+
+        return min(BANDS, key=cycles)
+
+
+def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
+    """Return the convolution as a problem, or why it is none for this engine."""
+    window, dims = conv_window(op, X.shape, W.shape)
+    if window.rank != 2 or window.dilation != (1, 1) or op.group != 1:
+        return Unsupported("it takes two dimensions, dilation 1 and one group")
+    if min(window.head) < 0:
+        return Unsupported(f"pads {window.head} before the image: it cuts nothing off")
+    N, *rest = X.shape
+    C, H, width = (rest[-1], *rest[:2]) if op.order.upper() == "NHWC" else tuple(rest)
+    run = window.kernel[1] * C
+    if C > MOST_CHANNELS or run > LONGEST_RUN:
+        most = f"up to {MOST_CHANNELS} channels, and {LONGEST_RUN} numbers in a row of a window"
+        return Unsupported(f"it takes {most}, not {C} and {run}")
+    return Problem(N, C, W.shape[0], (H, width), (int(dims[0] or 0), int(dims[1] or 0)), window)
+
+
+def _refused(op: OpView, problem: Problem) -> str | None:
+    """Return why another engine should do it, unless the operator names this one."""
+    if ENGINE in asked_engines(op.definition.engine):
+        return None
+    if FPMATH.value:
+        return f"the flag fpmath asks for {FPMATH.value}, it computes in float32"
+    used = problem.K / (problem.panels * 2 * lane_count())
+    if used < LEAST_USE:
+        return f"{problem.K} output channels leave {1 - used:.0%} of the lanes empty"
+    return None
+
+
+def prepare_conv(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Y = epilogue(conv(X, W, b), S ...)."""
+    del context
+    X, W, Y = inputs[0], inputs[1], outputs[0]
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    assert isinstance(X, TensorSpec)
+    assert isinstance(W, TensorSpec)
+    assert isinstance(Y, TensorSpec), "all_float32 has checked that"
+    if Y.size == 0 or X.size == 0:
+        return Unsupported("there is nothing to compute")
+    problem = find_problem(op, X, W)
+    if isinstance(problem, Unsupported):
+        return problem
+    last = op.order.upper() == "NHWC"
+    if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
+        return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
+    reason = _refused(op, problem)
+    return _answer(op, problem, X, Y) if reason is None else Unsupported(reason)
+
+
+def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidOut:
+    last, window = op.order.upper() == "NHWC", problem.window
+    operands = op.operands if op.type == FUSED_CONV.type else 0
+    source = image_layout(X, last) if X.layout == image_layout(X, last) else ROW_MAJOR
+    planes = not last and source == ROW_MAJOR and problem.C > 1
+    epilogue = epilogue_of(op) if op.type == FUSED_CONV.type else None
+    with_bias = "b" in op.input_slots
+    code = Code(problem.C, window.kernel[1], window.stride[1], problem.rows, planes, with_bias, epilogue, operands)
+    band = problem.band(thread_count())
+    threads = min(thread_count(), problem.bands(band))
+    letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
+    words, scratch_floats = _words(problem, threads, band, planes=planes)
+    words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))
+    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    block = (*(words[name] for name in WORDS), *(Slot("S", i) for i in range(operands)))
+    launch = BlockLaunch(address, block, 4 * scratch_floats * threads)
+    kH, kW = window.kernel
+    form = Filters(problem.C, problem.K, kH, kW, last).layout()
+    layouts: dict[str, Layout] = {"X": source, "W": form, "Y": image_layout(Y, last)}
+    if with_bias:
+        layouts["b"] = ROW_MAJOR
+    if operands:
+        layouts["S"] = image_layout(Y, last)
+    return LaidOut(launch, layouts)
+
+
+def _words(problem: Problem, threads: int, band: int, *, planes: bool) -> tuple[dict[str, Word], int]:
+    """Return the words but letters and the steps of Y; and the floats of P for one thread."""
+    (H, width), (oH, oW), window = problem.image, problem.out, problem.window
+    scratch_floats = problem.packed_rows(band) * problem.pitch + 2 * lane_count()
+    pixel = 1 if planes else problem.C
+    words: dict[str, Word] = {
+        **{"threads": threads, "scratch": ScratchWord()},
+        **{"N": problem.N, "H": H, "W": width, "oH": oH, "oW": oW, "K": problem.K, "kH": window.kernel[0]},
+        **{"top": window.head[0], "left": window.head[1], "down": window.stride[0]},
+        **{"x_image": H * width * problem.C, "x_row": width * pixel, "x_plane": H * width if planes else 1},
+        **{"band": band, "pitch": problem.pitch, "scratch_floats": scratch_floats},
+    }
+    return words, scratch_floats
+
+
+for _schema in (CONV, CONV2D, FUSED_CONV):
+    launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)
