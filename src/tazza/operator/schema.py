@@ -75,7 +75,8 @@ def blob(
         name: the schema's letter, such as `X` or `dY`.
         dtypes: allowed element types; the letter of another blob means "the same as that one"; None means any.
         dims: shape pattern such as `"N C *S"`.
-        like: for an output: dtype and shape are those of this input.
+        like: for an output: dtype and shape are those of this input; for an input, which inference checks: those of
+            this output.
         optional: may be left out (trailing ones only, unless the schema names its slots).
         variadic: stands for any number of blobs, at least one unless optional.
         type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means

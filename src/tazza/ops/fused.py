@@ -67,7 +67,7 @@ def _declare(
     made = schema(
         type,
         f"Y = epilogue(y, s0, s1 ...), where y is what {base.type} gives and s0, s1 ... are the S.",
-        inputs=[*inputs, blob("S", FLOAT, variadic=True, optional=True, doc="each of the shape of Y")],
+        inputs=[*inputs, blob("S", FLOAT, like="Y", variadic=True, optional=True, doc="each of the shape of Y")],
         outputs=[blob("Y", FLOAT)],
         args=[
             *base.args.values(),

@@ -31,6 +31,15 @@ CASES = [
         {"x": (2, 3, 4, 5), "w": (3, 3, 1, 1)},
     ),
     Rewrite(
+        "FusedConv over its operand, whose shape is unknown, and is that of Y by the schema",
+        "in: x, w\nout: q\ns = Relu(x)\nt = Relu(x)\n"
+        'z = FusedConv(t, w, s; operands=1, epilogue="y + s0", kernel=1)\nq = Softmax(z)',
+        "in: x, w\nout: q\ns = Relu(x)\nt = Relu(x)\n"
+        's = FusedConv(t, w, s; operands=1, epilogue="y + s0", kernel=1)\nq = Softmax(s)',
+        {"x": (2, 3, 4, 5), "w": (3, 3, 1, 1)},
+        blind=True,
+    ),
+    Rewrite(
         "the convolution reads the operand as X too",
         "in: x, w\nout: q\ns = Relu(x)\n"
         'z = FusedConv(s, w, s; operands=1, epilogue="y + s0", kernel=1)\nq = Softmax(z)',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
 from tazza.engines.jit.block import Scratch as ScratchWord
 from tazza.engines.jit.image import accepts_images, image_layout, image_steps
-from tazza.engines.jit.loop import compiled, lane_count
+from tazza.engines.jit.loop import compiled, lane_count, threads_for
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
@@ -30,6 +31,8 @@ LONGEST_RUN = 48
 LEAST_USE = 0.5
 """Part of the lanes that have an output; a library's kernels reach about half of the floating-point rate."""
 BANDS = range(1, 17)
+LANE_SHARE = 8
+"""By how much its multiplications are faster than those of a loop that `threads_for` counts on."""
 PACK_CYCLES = 0.5
 """Of a number in P."""
 
@@ -143,7 +146,8 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     with_bias = "b" in op.input_slots
     code = Code(problem.C, window.kernel[1], window.stride[1], problem.rows, planes, with_bias, epilogue, operands)
     band = problem.band(thread_count())
-    threads = min(thread_count(), problem.bands(band))
+    work = 2 * math.prod(window.kernel) * problem.C / LANE_SHARE
+    threads = threads_for(min(thread_count(), problem.bands(band)), Y.size, work, Y.dtype.itemsize)
     letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
     words, scratch_floats = _words(problem, threads, band, planes=planes)
     words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))

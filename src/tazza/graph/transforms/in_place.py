@@ -39,7 +39,7 @@ def _pairs(graph: Graph, node: Node) -> list[tuple[Value, Value]]:
                 source is not None
                 and source.name != target.name
                 and not target.pinned
-                and _same_spec(node, letter, source, target)
+                and _same_spec(node, (letter, target), (other, source))
                 and graph.dies_at(source, node)
                 and node.may_overwrite(source, target)
             ):
@@ -47,8 +47,13 @@ def _pairs(graph: Graph, node: Node) -> list[tuple[Value, Value]]:
     return found
 
 
-def _same_spec(node: Node, letter: str, source: Value, target: Value) -> bool:
-    if source.spec is None or target.spec is None:
-        like = node.view.schema.outputs_by_letter[letter].like
-        return like is not None and node.input(like) is source
-    return source.tensor is not None and source.spec == target.spec
+def _same_spec(node: Node, output: tuple[str, Value], taken: tuple[str, Value]) -> bool:
+    """Whether an output has the spec of an input; where specs are not known, whether the schema says so."""
+    (letter, target), (other, source) = output, taken
+    if source.spec is not None and target.spec is not None:
+        return source.tensor is not None and source.spec == target.spec
+    schema = node.view.schema
+    like = schema.outputs_by_letter[letter].like
+    if like is not None:
+        return node.input(like) is source
+    return schema.inputs_by_letter[other].like == letter

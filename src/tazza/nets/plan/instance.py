@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,10 @@ class Derived:
     tensors: dict[Value, Tensor] = field(default_factory=dict[Value, Tensor])
     made_from: dict[Value, tuple[Storage, int]] = field(default_factory=dict[Value, "tuple[Storage, int]"])
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def holds(self, copies: Iterable[Value], storage: Storage) -> bool:
+        """Whether these copies have been made of what a storage holds now."""
+        return all(self.made_from.get(copy) == (storage, storage.version) for copy in copies)
 
 
 class StepHost:
@@ -107,6 +111,18 @@ class Instance:
         named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
         self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
 
+    def lacks(self, names: Collection[str]) -> bool:
+        """Whether it needs the elements of one of these inputs, and not only copies that it has."""
+        for name in names:
+            value = self.program.inputs.get(name)
+            blob = self._owner.get_blob(name)
+            if value is None or blob is None:
+                continue
+            tensor, copies = blob.tensor(), self.program.copies(name)
+            if copies is None or value.spec.layout != tensor.layout or not self._derived.holds(copies, tensor.storage):
+                return True
+        return False
+
     # -- binding -------------------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
@@ -162,6 +178,12 @@ class Instance:
     def _watch(self, blob: Blob, tensor: Tensor) -> None:
         self._watched.append((blob, tensor, tensor.spec, tensor.storage, tensor.storage.generation))
 
+    def watch_anew(self) -> None:
+        """Take the memory of all blobs for known as it is now: what was given back was read by no step."""
+        self._watched = [
+            (blob, tensor, spec, storage, storage.generation) for blob, tensor, spec, storage, _ in self._watched
+        ]
+
     def _bind_derived(self) -> None:
         self._constants.clear()
         with self._derived.lock:
@@ -215,7 +237,7 @@ class Instance:
             self._run(self._calls)
             return
         if self._constants:
-            self._refresh()
+            self.refresh()
         try:
             for call in self._calls:  # the one segment that most predictions are
                 result = call()
@@ -233,7 +255,7 @@ class Instance:
 
     def _run(self, calls: Sequence[Callable[[], Any]]) -> None:
         if self._constants:
-            self._refresh()
+            self.refresh()
         if self._silent:
             self._run_calls(calls)
         else:
@@ -259,7 +281,7 @@ class Instance:
             for storage in self._written:
                 storage.version += 1
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         """Copy constants that were written since into the layouts that kernels read."""
         made_from = self._derived.made_from
         for value, source in self._constants:

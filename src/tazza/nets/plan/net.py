@@ -240,21 +240,32 @@ class PlanNet(NetBase, StepHost):
     def _ready(self, rewrite: Rewrite, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""
         with self._shared.lock, LAYOUTS:
-            specs = {name: self._input_spec(name) for name in region.inputs}
-            movable = frozenset(name for name in region.inputs if self._movable(region, name))
-            signature = tuple(
-                (name, (spec.dims, spec.dtype) if name in movable else spec) for name, spec in specs.items()
-            )
-            key: Hashable = region, thread_count(), kernel_flags(), signature
-            instance = self._instance(rewrite, region, key, specs, movable)
+            instance = self._found(rewrite, region)
             if instance.unbound():
+                if instance.lacks(rewrite.spared):
+                    rewrite.compute(self.workspace, self._report_once)
+                    instance = self._found(rewrite, region)
                 instance.bind()
+            instance.refresh()
+            if rewrite.spare(region.inputs):
+                instance.watch_anew()
+                give_back()
             instance.note_values()
             self._last[region] = instance
             self._evict()
             return instance
 
-    def _input_spec(self, name: str) -> TensorSpec:
+    def _found(self, rewrite: Rewrite, region: Region) -> Instance:
+        """Return the instance for what the region's inputs are now."""
+        specs = {name: self._input_spec(rewrite, name) for name in region.inputs}
+        movable = frozenset(name for name in region.inputs if self._movable(region, name))
+        signature = tuple((name, (spec.dims, spec.dtype) if name in movable else spec) for name, spec in specs.items())
+        key: Hashable = region, thread_count(), kernel_flags(), signature
+        return self._instance(rewrite, region, key, specs, movable)
+
+    def _input_spec(self, rewrite: Rewrite, name: str) -> TensorSpec:
+        if name in rewrite.spared:
+            return self._tensor(name).spec
         return input_spec(name, None if (blob := self._blobs.get_blob(name)) is None else blob.value)
 
     def _movable(self, region: Region, name: str) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from tazza.graph.transform import PassContext, Rewritten, apply_all
 from tazza.nets.base import with_device_of
 from tazza.nets.plan.instance import Derived
 from tazza.nets.plan.partition import Parts, partition, why_loose
-from tazza.nets.plan.program import Program
+from tazza.nets.plan.program import Program, Value
 from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument
 from tazza.operator.choice import takes_epilogue
 from tazza.operator.operator import Report
@@ -82,6 +84,7 @@ class Rewrite:
         cut: the parts.
         loose: keys of operators that cannot be compiled, as was found out while running.
         computed: what depends on constants only, by name, and the state of what it was computed from.
+        spared: those of them whose memory was given back, since programs have copies of their own.
         programs: what was compiled, by signature; several where shapes depend on values.
     """
 
@@ -94,6 +97,7 @@ class Rewrite:
     loose: set[str] = field(default_factory=set[str])
     computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
     computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
+    spared: set[str] = field(default_factory=set[str])
     programs: defaultdict[Hashable, list[tuple[Program, Derived]]] = field(default_factory=lambda: defaultdict(list))
 
     def recut(self, key: str) -> None:
@@ -118,12 +122,43 @@ class Rewrite:
                 finally:
                     operator.close()
         self.computed = {name: blob for name, blob in blobs.blobs.items() if name in kept}
+        self.spared.clear()
         read = dict.fromkeys(name for op in prelude.op for name in op.input if name not in blobs.blobs)
         self.computed_from = [
             (name, blob.value.storage, blob.value.storage.version)
             for name in read
             if (blob := owner.get_blob(name)) is not None and isinstance(blob.value, Tensor)
         ]
+
+    def spare(self, names: Collection[str]) -> bool:
+        """Give back the memory of computed constants of which all programs read copies only; tell whether some was.
+
+        `compute` brings it back, when another program reads them otherwise.
+        """
+        loose = {name for part in self.cut.parts if isinstance(part, int) for name in self.result.net.op[part].input}
+        before = len(self.spared)
+        for name in names:
+            if name in self.computed and not (name in self.spared or name in self.survivors or name in loose):
+                self._spare(name)
+        return len(self.spared) > before
+
+    def _spare(self, name: str) -> None:
+        value = self.computed[name].value
+        if not isinstance(value, Tensor) or value.storage.share_count > 1 or value.storage.escaped:
+            return
+        storage, copied = value.storage, list[tuple[Derived, list[Value]]]()
+        with ExitStack() as held:
+            for program, derived in chain.from_iterable(self.programs.values()):
+                if name in program.inputs:
+                    held.enter_context(derived.lock)  # whoever copies does so under it
+                    copies = program.copies(name)
+                    if copies is None or not derived.holds(copies, storage):
+                        return
+                    copied.append((derived, copies))
+            self.spared.add(name)
+            value.release()
+            for derived, copies in copied:
+                derived.made_from.update(dict.fromkeys(copies, (storage, storage.version)))
 
 
 class _Overlay(LocalBlobs):
