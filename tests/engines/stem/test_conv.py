@@ -117,8 +117,7 @@ def test_epilogue_with_an_operand_beside_and_in_place() -> None:
 @pytest.mark.parametrize(
     ("image", "filters", "given", "reason"),
     [
-        ((1, 9, 6, 7), (40, 9, 3, 3), {}, "up to 8 channels"),
-        ((1, 7, 6, 9), (40, 7, 3, 7), {}, "48 numbers in a row of a window"),
+        ((1, 9, 6, 7), (40, 9, 3, 3), {}, "up to 8 channels, not 9"),
         ((1, 3, 9, 8), (40, 3, 3, 3), {"dilation": 2}, "dilation 1"),
         ((1, 4, 9, 8), (40, 2, 3, 3), {"group": 2}, "one group"),
         ((1, 3, 9, 8), (40, 3, 3, 3), {"pads": [0, -1, 0, 0]}, "cuts nothing off"),

@@ -26,8 +26,6 @@ ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
 """L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
 MOST_CHANNELS = 8
 """With more of them a library's kernels fill most lanes."""
-LONGEST_RUN = 48
-"""Numbers in a row of a window, for each of which there is code."""
 LEAST_USE = 0.5
 """Part of the lanes that have an output; a library's kernels reach about half of the floating-point rate."""
 BANDS = range(1, 17)
@@ -95,10 +93,8 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
         return Unsupported(f"pads {window.head} before the image: it cuts nothing off")
     N, *rest = X.shape
     C, H, width = (rest[-1], *rest[:2]) if op.order.upper() == "NHWC" else tuple(rest)
-    run = window.kernel[1] * C
-    if C > MOST_CHANNELS or run > LONGEST_RUN:
-        most = f"up to {MOST_CHANNELS} channels, and {LONGEST_RUN} numbers in a row of a window"
-        return Unsupported(f"it takes {most}, not {C} and {run}")
+    if C > MOST_CHANNELS:
+        return Unsupported(f"it takes up to {MOST_CHANNELS} channels, not {C}")
     return Problem(N, C, W.shape[0], (H, width), (int(dims[0] or 0), int(dims[1] or 0)), window)
 
 
