@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.errors import OutOfMemoryError
 from tazza.interop.predictor import Predictor
+from tazza.nets.plan.instance import Instance
 from tazza.nets.plan.net import PlanNet
+from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import operator_def
 from tazza.operator.engine import why_unavailable
+from tazza.proto import OperatorDef
 from tazza.tensor import Tensor
 from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, draw, feed_convolutions, plan
@@ -23,6 +27,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def _block() -> list[OperatorDef]:
+    """Return a residual block whose first convolution reads packed weights, if the engine is there."""
+    ops = convolutions()
+    ops[0].engine = "stem"
+    return ops
+
+
 def _assert_right(ws: Workspace, found: NDArray[np.float32]) -> None:
     np.testing.assert_allclose(found, by_simple(ws, convolutions(), "y"), rtol=2e-4, atol=2e-4)
 
@@ -30,14 +41,20 @@ def _assert_right(ws: Workspace, found: NDArray[np.float32]) -> None:
 def _made() -> tuple[Workspace, PlanNet]:
     ws = Workspace()
     feed_convolutions(ws)
-    net = ws.create_net(plan(convolutions(), outputs=["y"], inputs=["x"]))
+    net = ws.create_net(plan(_block(), outputs=["y"], inputs=["x"]))
     assert isinstance(net, PlanNet)
     return ws, net
 
 
+def _rewrite(net: PlanNet) -> Rewrite:
+    found = net._adopted  # pyright: ignore[reportPrivateUsage] -- nothing else knows of it
+    assert found is not None
+    return found
+
+
 def _folded(net: PlanNet) -> Tensor:
     """Return the weights of the first convolution with the normalization in them."""
-    rewrite = net._current()
+    rewrite = _rewrite(net)
     (name,) = [name for name, blob in rewrite.computed.items() if blob.tensor().shape == (16, 8, 3, 3)]
     return rewrite.computed[name].tensor()
 
@@ -93,6 +110,64 @@ def test_a_copy_that_failed_is_made_in_the_next_run(monkeypatch: pytest.MonkeyPa
         _assert_right(ws, ws.fetch("y"))
 
 
+def test_a_run_that_meets_weights_given_back_by_another_finds_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a clone checks what it is bound to just before another one gives back."""
+    ws, net = _made()
+    net.run()
+    weights = _folded(net)
+    weights.storage.mark_written()  # the copy is old, and what it is made from is not there
+    with monkeypatch.context() as patch:
+        patch.setattr(Instance, "stale", _fresh)
+        net.run()
+    _assert_right(ws, ws.fetch("y"))
+    assert not weights.allocated
+
+
+def test_a_batch_that_does_not_fit_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ws, net = _made()
+    net.run()
+    ws.feed("x", draw(9, 8, 7, 6, seed=9))
+    with monkeypatch.context() as patch:
+        patch.setattr(Instance, "bind", _no_memory)
+        with pytest.raises(OutOfMemoryError):
+            net.run()
+    for batch in (2, 9, 2):
+        ws.feed("x", draw(batch, 8, 7, 6, seed=batch))
+        net.run()
+        _assert_right(ws, ws.fetch("y"))
+        assert not _folded(net).allocated
+
+
+def _fresh(self: Instance) -> bool:
+    del self
+    return False
+
+
+def _no_memory(self: Instance) -> None:
+    raise OutOfMemoryError("the arena does not fit")
+
+
+def test_a_clone_takes_the_cut_that_another_found() -> None:
+    """One net finds an operator that depends on data; the other one, made before, must not run the old parts."""
+    ops = [
+        *_block(),
+        operator_def("Reshape", ["y", "shape"], ["z", "old"]),
+        operator_def("Relu", ["z"], ["out"]),
+    ]
+    ws = Workspace()
+    feed_convolutions(ws)
+    ws.feed("shape", np.array([2, -1], np.int64))
+    first = ws.create_net(plan(ops, outputs=["out"], inputs=["x", "shape"]))
+    assert isinstance(first, PlanNet)
+    clone = first.clone(ws)
+    for _ in range(2):
+        for net in (first, clone):
+            net.run()
+            assert ws.fetch("out").shape == (2, 336)
+            net.explain()
+    clone.close()
+
+
 def test_seats_with_batches_of_their_own() -> None:
     """Threads whose signatures are compiled while others run."""
     base = Workspace()
@@ -104,7 +179,7 @@ def test_seats_with_batches_of_their_own() -> None:
         feed_convolutions(ws)
         ws.feed("x", x)
         expected[batch] = by_simple(ws, convolutions(), "y")
-    net = plan(convolutions(), outputs=["y"], inputs=["x"])
+    net = plan(_block(), outputs=["y"], inputs=["x"])
     with Predictor(net, base, inputs=["x"]) as predictor, ThreadPoolExecutor(4) as pool:
         barrier = threading.Barrier(4)
 
@@ -132,5 +207,5 @@ def test_what_an_operator_outside_of_programs_reads_stays(tmp_path: Path) -> Non
     for _ in range(2):
         net.run()
         Path(target).unlink()
-    assert net._current().computed["V"].tensor().allocated
-    assert not net._current().spared
+    assert _rewrite(net).computed["V"].tensor().allocated
+    assert not _rewrite(net).spared

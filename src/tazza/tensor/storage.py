@@ -75,9 +75,9 @@ class Storage:
 
     def release(self) -> None:
         """Drop the memory; the next `reserve` allocates again."""
-        self.allocation = None
+        self.version += 1  # first: whoever is interrupted here has lost nothing
         self.generation = 0
-        self.version += 1
+        self.allocation = None
         self.escaped = False  # outside views, if any, hold the old memory
 
     def mark_written(self) -> None:

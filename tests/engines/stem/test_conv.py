@@ -35,6 +35,7 @@ SHAPES = [
     # X (N, C, H, W), W (K, C, kH, kW), arguments
     pytest.param((2, 3, 31, 37), (40, 3, 7, 7), {"stride": 2, "pad": 3}, id="ResNet"),
     pytest.param((3, 3, 17, 40), (33, 3, 3, 3), {"stride": 2, "pads": [0, 1, 2, 0]}, id="uneven pads"),
+    pytest.param((1, 3, 12, 19), (36, 3, 3, 3), {"pads": [1, 2, -2, -3]}, id="the image is cut behind"),
     pytest.param((2, 1, 12, 15), (20, 1, 5, 5), {}, id="one channel"),
     pytest.param((1, 4, 5, 9), (70, 4, 2, 3), {"stride_h": 3, "stride_w": 1}, id="oblong filters"),
     pytest.param((1, 2, 50, 47), (96, 2, 11, 11), {"stride": 4}, id="what no window reads"),
@@ -71,7 +72,7 @@ def test_forward(image: tuple[int, ...], filters: tuple[int, ...], given: dict[s
 
 
 def test_every_number_of_threads_gives_the_same_bits() -> None:
-    X, W, b = _arrays((3, 3, 20, 23), (36, 3, 3, 3))
+    X, W, b = _arrays((3, 3, 30, 33), (36, 3, 3, 3))
     found: list[Array] = []
     for threads in (1, 2, 3):
         with NUM_THREADS.override(threads):
@@ -136,7 +137,7 @@ def test_refusals_are_told(
 
 def test_what_it_leaves_to_others() -> None:
     """Few outputs, which leave most lanes empty, and the wish for another precision; whoever names it gets it."""
-    X, W, b = _arrays((1, 3, 9, 8), (40, 3, 3, 3))
+    X, W, b = _arrays((1, 3, 9, 16), (40, 3, 3, 3))
     wide = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
     _, operator = run_checked(wide, [X, W, b])
     assert operator.choices[-1].engine == "stem"
@@ -147,7 +148,7 @@ def test_what_it_leaves_to_others() -> None:
     few = [X, W[:3].copy(), b[:3].copy()]
     _, operator = run_checked(wide, few)
     told = {choice.engine: choice.reason for choice in operator.choices}["stem"]
-    assert "3 output channels leave" in str(told)
+    assert "rows of 14 pixels with 3 channels leave" in str(told)
     named = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3, engine="stem")
     _, operator = run_checked(named, few)
     assert operator.choices[-1].engine == "stem"
@@ -181,5 +182,7 @@ def test_bands_share_rows_evenly() -> None:
     """112 rows for two threads: as many bands for each; one image of 3 rows: all threads that there can be."""
     resnet = Problem(1, 3, 64, (224, 224), (112, 112), Window((7, 7), (2, 2), (1, 1), (3, 3), (3, 3)))
     assert resnet.bands(resnet.band(2)) % 2 == 0
+    tall = Problem(1, 8, 64, (900, 3840), (900, 3840), Window((7, 7), (1, 1), (1, 1), (3, 3), (3, 3)))
+    assert 4 * tall.packed_rows(tall.band(2)) * tall.pitch <= 1 << 20
     low = Problem(1, 3, 64, (5, 64), (3, 62), Window((3, 3), (1, 1), (1, 1), (0, 0), (0, 0)))
     assert low.bands(low.band(3)) == 3

@@ -10,7 +10,7 @@ from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
 from tazza.engines.jit.block import Scratch as ScratchWord
 from tazza.engines.jit.image import accepts_images, image_layout, image_steps
-from tazza.engines.jit.loop import compiled, lane_count, threads_for
+from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
@@ -26,11 +26,13 @@ ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
 """L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
 MOST_CHANNELS = 8
 """With more of them a library's kernels fill most lanes."""
-LEAST_USE = 0.5
-"""Part of the lanes that have an output; a library's kernels reach about half of the floating-point rate."""
+LEAST_USE = 0.45
+"""Part of the register tiles that has outputs; a library's kernels reach about half of the floating-point rate."""
 BANDS = range(1, 17)
-LANE_SHARE = 8
-"""By how much its multiplications are faster than those of a loop that `threads_for` counts on."""
+BAND_BYTES = 1 << 19
+"""Of P, which should stay in the cache of a core beside the filters."""
+THREAD_FLOPS = 250_000
+"""What a thread must have to do at the least: some microseconds."""
 PACK_CYCLES = 0.5
 """Of a number in P."""
 
@@ -81,7 +83,8 @@ class Problem:
             turns = -(-self.bands(band) // threads)
             return turns * (band * row_cycles + self.packed_rows(band) * self.pitch * PACK_CYCLES)
 
-        return min(BANDS, key=cycles)
+        fit = [band for band in BANDS if 4 * self.packed_rows(band) * self.pitch <= BAND_BYTES]
+        return min(fit, key=cycles, default=1)
 
 
 def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
@@ -104,9 +107,10 @@ def _refused(op: OpView, problem: Problem) -> str | None:
         return None
     if FPMATH.value:
         return f"the flag fpmath asks for {FPMATH.value}, it computes in float32"
-    used = problem.K / (problem.panels * 2 * lane_count())
+    tiles = -(-problem.out[1] // problem.rows)
+    used = problem.K / (problem.panels * 2 * lane_count()) * problem.out[1] / (tiles * problem.rows)
     if used < LEAST_USE:
-        return f"{problem.K} output channels leave {1 - used:.0%} of the lanes empty"
+        return f"rows of {problem.out[1]} pixels with {problem.K} channels leave {1 - used:.0%} of register tiles empty"
     return None
 
 
@@ -142,8 +146,8 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     with_bias = "b" in op.input_slots
     code = Code(problem.C, window.kernel[1], window.stride[1], problem.rows, planes, with_bias, epilogue, operands)
     band = problem.band(thread_count())
-    work = 2 * math.prod(window.kernel) * problem.C / LANE_SHARE
-    threads = threads_for(min(thread_count(), problem.bands(band)), Y.size, work, Y.dtype.itemsize)
+    worth = 2 * Y.size * math.prod(window.kernel) * problem.C // THREAD_FLOPS
+    threads = max(1, min(thread_count(), problem.bands(band), worth))
     letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
     words, scratch_floats = _words(problem, threads, band, planes=planes)
     words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))

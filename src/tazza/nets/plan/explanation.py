@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance
+from tazza.nets.plan.partition import Parts
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import Operator
@@ -20,14 +21,14 @@ Times: TypeAlias = "dict[Region, list[float]]"
 
 
 def explain_net(
-    rewrite: Rewrite, instances: Mapping[Region, Instance], loose: Mapping[str, Operator], times: Times
+    rewrite: Rewrite, cut: Parts, instances: Mapping[Region, Instance], loose: Mapping[str, Operator], times: Times
 ) -> Explanation:
     """Return the explanation of a net as it ran last; `times` has what steps took, where they were timed."""
     result = rewrite.result
     origins = dict(zip(rewrite.keys, result.origins, strict=True))
     rows: list[Row] = []
     arena = unshared = 0
-    for part in rewrite.cut.parts:
+    for part in cut.parts:
         if not isinstance(part, Region):
             key = rewrite.keys[part]
             rows.append(replace(operator_row(loose[key]), fused_from=origins[key]))

@@ -28,15 +28,27 @@ from tazza.tensor.allocation import allocator_of
 
 @dataclass(slots=True)
 class Derived:
-    """Copies of constant blobs in other layouts, shared by all instances of a program."""
+    """Copies of constant blobs in other layouts, shared by all instances of a program.
 
+    Whoever makes one, or moves what it is made from, holds `lock`, which all programs of a net share.
+    """
+
+    lock: threading.Lock
     tensors: dict[Value, Tensor] = field(default_factory=dict[Value, Tensor])
     made_from: dict[Value, tuple[Storage, int]] = field(default_factory=dict[Value, "tuple[Storage, int]"])
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def holds(self, copies: Iterable[Value], storage: Storage) -> bool:
-        """Whether these copies have been made of what a storage holds now."""
-        return all(self.made_from.get(copy) == (storage, storage.version) for copy in copies)
+    def holds(self, copies: Sequence[Value] | None, storage: Storage) -> bool:
+        """Whether there are copies (None: there are not), made of what a storage holds now."""
+        made = (storage, storage.version)
+        return copies is not None and all(self.made_from.get(copy) == made for copy in copies)
+
+    def note(self, copies: Sequence[Value] | None, storage: Storage, version: int) -> None:
+        """Take copies for made of what a storage holds at a version."""
+        self.made_from.update(dict.fromkeys(copies or (), (storage, version)))
+
+
+class SparedError(Exception):
+    """A constant is needed whose memory was given back, before anything ran; the net brings it back."""
 
 
 class StepHost:
@@ -111,17 +123,16 @@ class Instance:
         named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
         self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
 
-    def lacks(self, names: Collection[str]) -> bool:
-        """Whether it needs the elements of one of these inputs, and not only copies that it has."""
+    def lacking(self, names: Iterable[str]) -> list[str]:
+        """Return those of some inputs whose elements it needs, and not only copies that it has."""
+        found: list[str] = []
         for name in names:
-            value = self.program.inputs.get(name)
-            blob = self._owner.get_blob(name)
-            if value is None or blob is None:
-                continue
-            tensor, copies = blob.tensor(), self.program.copies(name)
-            if copies is None or value.spec.layout != tensor.layout or not self._derived.holds(copies, tensor.storage):
-                return True
-        return False
+            value, blob = self.program.inputs.get(name), self._owner.get_blob(name)
+            if value is not None and blob is not None:
+                tensor, copies = blob.tensor(), self.program.copied.get(name)
+                if not self._derived.holds(copies, tensor.storage):
+                    found.append(name)
+        return found
 
     # -- binding -------------------------------------------------------------------------------------------------------
 
@@ -151,16 +162,18 @@ class Instance:
             tensors = self._tensors(step, storage)
             calls.append((position, step.launch.bind(self._operands(step, tensors, scratch))))
         self._parts = list(grouped(calls))
-        # A segment's own method: one call less for what runs most.
-        self._calls = [call.segment.run if isinstance(call, NativeCalls) else call for _, call in self._parts]
         self._silent = all(isinstance(call, NativeCalls) for _, call in self._parts)
         self._written = [self._bound[value.root].storage for value in self.program.outputs.values()]
+        # Last, since it says that all is bound. A segment's own method: one call less for what runs most.
+        self._calls = [call.segment.run if isinstance(call, NativeCalls) else call for _, call in self._parts]
 
     def _bind_input(self, name: str, value: Value) -> None:
         blob = self._owner.get_blob(name)
         assert blob is not None, "the net looked for it"
         tensor = blob.tensor()
-        relayout(tensor, value.spec.layout, self.context)
+        if name not in self.program.copied:  # copies are made of it however it lies
+            with self._derived.lock:
+                relayout(tensor, value.spec.layout, self.context)
         self._watch(blob, tensor)
         self._bound[value] = tensor
 
@@ -178,10 +191,11 @@ class Instance:
     def _watch(self, blob: Blob, tensor: Tensor) -> None:
         self._watched.append((blob, tensor, tensor.spec, tensor.storage, tensor.storage.generation))
 
-    def watch_anew(self) -> None:
-        """Take the memory of all blobs for known as it is now: what was given back was read by no step."""
+    def overlook(self, blobs: Collection[Blob]) -> None:
+        """Take the memory of these blobs for known as it is now: it was given back, no step reads it."""
         self._watched = [
-            (blob, tensor, spec, storage, storage.generation) for blob, tensor, spec, storage, _ in self._watched
+            (blob, tensor, spec, storage, storage.generation if blob in blobs else generation)
+            for blob, tensor, spec, storage, generation in self._watched
         ]
 
     def _bind_derived(self) -> None:
@@ -282,7 +296,11 @@ class Instance:
                 storage.version += 1
 
     def refresh(self) -> None:
-        """Copy constants that were written since into the layouts that kernels read."""
+        """Copy constants that were written since into the layouts that kernels read.
+
+        Raises:
+            SparedError: the memory of one was given back.
+        """
         made_from = self._derived.made_from
         for value, source in self._constants:
             storage = source.storage
@@ -290,10 +308,13 @@ class Instance:
             if made is not None and made[0] is storage and made[1] == storage.version and not storage.escaped:
                 continue
             with self._derived.lock:
-                made = made_from.get(value)  # another net may have been quicker
-                if made != (storage, storage.version) or storage.escaped:
+                storage = source.storage  # another net may have been quicker, or have moved it
+                made = (storage, storage.version)
+                if made_from.get(value) != made or storage.escaped:
+                    if not storage.allocated:
+                        raise SparedError(value.name)
                     bind_reorder(source, self._derived.tensors[value], self.context)()
-                    made_from[value] = (storage, storage.version)
+                    made_from[value] = made
 
     def _failed(self, part: int, result: tuple[int, int]) -> TazzaError:
         positions, call = self._parts[part]

@@ -25,8 +25,8 @@ from tazza.nets.base import NetBase, net_type
 from tazza.nets.explanation import Explanation
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Times, explain_net
-from tazza.nets.plan.instance import Derived, Instance, StepHost
-from tazza.nets.plan.partition import Part
+from tazza.nets.plan.instance import Derived, Instance, SparedError, StepHost
+from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
 from tazza.nets.plan.search import compile_fastest
@@ -117,6 +117,7 @@ class PlanNet(NetBase, StepHost):
         self._shared = _Shared() if shared is None else shared
         self._strict = strict
         self._adopted: Rewrite | None = None
+        self._cut: Parts | None = None
         self._blobs = _Blobs(workspace)
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
@@ -159,7 +160,7 @@ class PlanNet(NetBase, StepHost):
     def _current(self) -> Rewrite:
         """Return the rewritten net with its constants computed; a clone takes what the first one made."""
         rewrite = self._adopted
-        if rewrite is not None and rewrite is self._shared.rewrite:
+        if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
             if not rewrite.computed_from or not rewrite.changed(self.workspace):
                 return rewrite
         with self._shared.lock:
@@ -173,15 +174,16 @@ class PlanNet(NetBase, StepHost):
                 if found.result.prelude.op:
                     found.compute(self.workspace, self._report_once)
                 self._shared.rewrite = found
-            if found is not rewrite:
-                self._instances.clear()
-                self._last.clear()
             self._adopted = found
             self._take_cut(found)
             return found
 
     def _take_cut(self, rewrite: Rewrite) -> None:
         """Make what the parts of a net need: blobs between them, and loose operators, which live on where they can."""
+        if rewrite.cut is not self._cut:
+            self._instances.clear()
+            self._last.clear()
+        rewrite.restore(rewrite.spared & rewrite.read_loosely, self.workspace, self._report_once)
         self._blobs.show(rewrite.public, rewrite.computed)
         for name in rewrite.cut.crossing:
             self._blobs.create_blob(name)
@@ -195,6 +197,7 @@ class PlanNet(NetBase, StepHost):
             operator.close()
         self._loose = loose
         self.operators = list(loose.values())
+        self._cut = rewrite.cut
 
     def _made(self, definition: OperatorDef) -> Operator:
         label = f" (of net {self.name!r})"
@@ -207,7 +210,8 @@ class PlanNet(NetBase, StepHost):
 
     def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None, run: Run | None = None) -> None:
         """Run all parts but those whose operators, by position, are done; `times` takes what each took."""
-        parts = rewrite.cut.parts
+        assert self._cut is not None, "taken with the rewritten net"
+        parts = self._cut.parts
         for number, part in enumerate(parts):
             if done and done.issuperset(_positions(part)):
                 continue
@@ -222,7 +226,7 @@ class PlanNet(NetBase, StepHost):
                 assert isinstance(part, Region), "only regions are compiled"
                 with self._shared.lock:
                     rewrite.recut(part.keys[found.position])
-                self._take_cut(rewrite)
+                    self._take_cut(rewrite)
                 self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times, run)
                 return
             except TazzaError as error:
@@ -232,23 +236,25 @@ class PlanNet(NetBase, StepHost):
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
-        if times is None:
-            instance.run()
-        else:
-            times[region] = instance.run_timed()
+        try:
+            seconds = instance.run() if times is None else instance.run_timed()
+        except SparedError:
+            instance = self._ready(rewrite, region)
+            seconds = instance.run() if times is None else instance.run_timed()
+        if times is not None and seconds is not None:
+            times[region] = seconds
 
     def _ready(self, rewrite: Rewrite, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""
         with self._shared.lock, LAYOUTS:
             instance = self._found(rewrite, region)
+            rewrite.restore(instance.lacking(rewrite.spared), self.workspace, self._report_once)
             if instance.unbound():
-                if instance.lacks(rewrite.spared):
-                    rewrite.compute(self.workspace, self._report_once)
-                    instance = self._found(rewrite, region)
                 instance.bind()
             instance.refresh()
-            if rewrite.spare(region.inputs):
-                instance.watch_anew()
+            spared = rewrite.spare(instance.program.copied)
+            if spared:
+                instance.overlook(spared)
                 give_back()
             instance.note_values()
             self._last[region] = instance
@@ -291,7 +297,7 @@ class PlanNet(NetBase, StepHost):
         if found is None:
             if programs:
                 self._shared.note_changes(programs[-1][0].values_read)
-            found = self._compiled(region, specs, movable), Derived()
+            found = self._compiled(rewrite, region, specs, movable), Derived(rewrite.copying)
             programs.append(found)
         known.append(Instance(*found, self._blobs, self, CPUContext()))
         return known[-1]
@@ -299,12 +305,15 @@ class PlanNet(NetBase, StepHost):
     def _reads_the_same(self, program: Program) -> bool:
         return all(value_key(self._tensor(name).plain()) == value for name, value in program.values_read.items())
 
-    def _compiled(self, region: Region, specs: dict[str, TensorSpec], movable: frozenset[str]) -> Program:
+    def _compiled(
+        self, rewrite: Rewrite, region: Region, specs: dict[str, TensorSpec], movable: frozenset[str]
+    ) -> Program:
         reads: dict[str, bytes] = {}
 
         def read(name: str) -> Array | None:
             if name not in region.constants:
                 return None
+            rewrite.restore(rewrite.spared & {name}, self.workspace, self._report_once)
             value = self._tensor(name).plain()
             reads[name] = value_key(value)
             return value
@@ -358,7 +367,8 @@ class PlanNet(NetBase, StepHost):
             self.run_exclusively(lambda: self._run_parts(self._current(), frozenset(), took))
         rewrite = self._adopted
         assert rewrite is not None, "made with the net"
-        return explain_net(rewrite, self._last, self._loose, took)
+        assert self._cut is not None
+        return explain_net(rewrite, self._cut, self._last, self._loose, took)
 
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""

@@ -103,11 +103,17 @@ class Program:
     arena: Arena = field(default_factory=lambda: Arena((), 0, 0))
     offsets: dict[Value, int] = field(default_factory=dict[Value, int])
     scratch_offsets: dict[int, int] = field(default_factory=dict[int, int])
+    _copied: dict[str, list[Value]] | None = None
 
-    def copies(self, name: str) -> list[Value] | None:
-        """Return the copies of an input that the program has instead of it, or None where steps read it as it is."""
-        value = self.inputs[name]
-        used = (one for step in self.steps for one in (*step.inputs, *step.outputs))
-        if name in self.values_read or name in self.outputs or any(one.root is value for one in used):
-            return None
-        return [one for one in self.derived if one.source is not None and one.source.root is value]
+    @property
+    def copied(self) -> dict[str, list[Value]]:
+        """The inputs that no step reads as they are, and the copies that it reads instead."""
+        if self._copied is None:
+            used = {one.root for step in self.steps for one in (*step.inputs, *step.outputs)}
+            kept = {value for name, value in self.inputs.items() if name in self.values_read or name in self.outputs}
+            self._copied = {
+                name: [one for one in self.derived if one.source is not None and one.source.root is value]
+                for name, value in self.inputs.items()
+                if value not in used and value not in kept
+            }
+        return self._copied

@@ -6,9 +6,9 @@ an operator turns out to depend on data, the computed constants, and the program
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable
-from contextlib import ExitStack
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -85,6 +85,7 @@ class Rewrite:
         loose: keys of operators that cannot be compiled, as was found out while running.
         computed: what depends on constants only, by name, and the state of what it was computed from.
         spared: those of them whose memory was given back, since programs have copies of their own.
+        copying: held by whoever makes such copies, or moves what they are made from.
         programs: what was compiled, by signature; several where shapes depend on values.
     """
 
@@ -98,11 +99,13 @@ class Rewrite:
     computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
     computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
     spared: set[str] = field(default_factory=set[str])
+    copying: threading.Lock = field(default_factory=threading.Lock)
     programs: defaultdict[Hashable, list[tuple[Program, Derived]]] = field(default_factory=lambda: defaultdict(list))
 
     def recut(self, key: str) -> None:
         """Let the operator of that key run by itself."""
         self.loose.add(key)
+        self.programs.clear()  # those of other regions
         self.cut = _cut(self.result, self.keys, self.survivors, self.constants, self.loose)
 
     def changed(self, owner: BlobOwner) -> list[str]:
@@ -110,19 +113,16 @@ class Rewrite:
         return [name for name, storage, version in self.computed_from if _differs(owner, name, storage, version)]
 
     def compute(self, owner: BlobOwner, report: Report) -> None:
-        """Compute what depends on constants only."""
+        """Compute what depends on constants only, in memory of its own: somebody may run on the old."""
         prelude = self.result.prelude
-        kept = frozenset(prelude.external_output)
-        blobs = _Overlay(owner, self.computed)
-        with np.errstate(all="ignore"):
-            for op in prelude.op:
-                operator = Operator(op, blobs, report=report, label=" (of what depends on constants only)")
-                try:
-                    operator.run()
-                finally:
-                    operator.close()
-        self.computed = {name: blob for name, blob in blobs.blobs.items() if name in kept}
-        self.spared.clear()
+        blobs = _Overlay(owner)
+        _run(prelude.op, blobs, report)
+        with self.copying:
+            for name in prelude.external_output:
+                old, new = self.computed.setdefault(name, blobs.blobs[name]), blobs.blobs[name]
+                if old is not new:
+                    old.tensor().share(new.tensor())
+            self.spared.clear()
         read = dict.fromkeys(name for op in prelude.op for name in op.input if name not in blobs.blobs)
         self.computed_from = [
             (name, blob.value.storage, blob.value.storage.version)
@@ -130,44 +130,77 @@ class Rewrite:
             if (blob := owner.get_blob(name)) is not None and isinstance(blob.value, Tensor)
         ]
 
-    def spare(self, names: Collection[str]) -> bool:
-        """Give back the memory of computed constants of which all programs read copies only; tell whether some was.
+    # -- memory --------------------------------------------------------------------------------------------------------
 
-        `compute` brings it back, when another program reads them otherwise.
-        """
-        loose = {name for part in self.cut.parts if isinstance(part, int) for name in self.result.net.op[part].input}
-        before = len(self.spared)
-        for name in names:
-            if name in self.computed and not (name in self.spared or name in self.survivors or name in loose):
-                self._spare(name)
-        return len(self.spared) > before
+    @property
+    def read_loosely(self) -> frozenset[str]:
+        """What operators read that are not compiled."""
+        ops = self.result.net.op
+        return frozenset(name for part in self.cut.parts if isinstance(part, int) for name in ops[part].input)
 
-    def _spare(self, name: str) -> None:
-        value = self.computed[name].value
-        if not isinstance(value, Tensor) or value.storage.share_count > 1 or value.storage.escaped:
+    def spare(self, names: Collection[str]) -> list[Blob]:
+        """Give back the memory of computed constants of which no program reads more than copies; return their blobs."""
+        open_to = self.computed.keys() - self.survivors - self.read_loosely
+        with self.copying:
+            return [self.computed[name] for name in names if name in open_to and self._spare(name)]
+
+    def _spare(self, name: str) -> bool:
+        value, copied = self.computed[name].tensor(), self._copied(name)
+        storage = value.storage
+        if storage.share_count > 1 or storage.escaped or not storage.allocated:
+            return False
+        if any(copies is None for _, copies in copied):
+            return False
+        self.spared.add(name)
+        for derived, copies in copied:
+            if derived.holds(copies, storage):
+                derived.note(copies, storage, storage.version + 1)  # that of the storage without memory
+        value.release()
+        return True
+
+    def restore(self, names: Collection[str], owner: BlobOwner, report: Report) -> None:
+        """Compute what was given back anew, in memory of its own; copies stay as they are, for who reads them now."""
+        if not names:
             return
-        storage, copied = value.storage, list[tuple[Derived, list[Value]]]()
-        with ExitStack() as held:
-            for program, derived in chain.from_iterable(self.programs.values()):
-                if name in program.inputs:
-                    held.enter_context(derived.lock)  # whoever copies does so under it
-                    copies = program.copies(name)
-                    if copies is None or not derived.holds(copies, storage):
-                        return
-                    copied.append((derived, copies))
-            self.spared.add(name)
-            value.release()
-            for derived, copies in copied:
-                derived.made_from.update(dict.fromkeys(copies, (storage, storage.version)))
+        wanted, ops = set(names), list[OperatorDef]()
+        for op in reversed(self.result.prelude.op):
+            if wanted.intersection(op.output):
+                ops.append(op)
+                wanted.update(op.input)
+        blobs = _Overlay(owner)
+        _run(ops[::-1], blobs, report)
+        with self.copying:
+            for name in names:
+                value, copied = self.computed[name].tensor(), self._copied(name)
+                held = [(derived, copies) for derived, copies in copied if derived.holds(copies, value.storage)]
+                value.share(blobs.blobs[name].tensor())
+                for derived, copies in held:
+                    derived.note(copies, value.storage, value.storage.version)
+                self.spared.discard(name)
+
+    def _copied(self, name: str) -> list[tuple[Derived, list[Value] | None]]:
+        """Return the copies that each program has of a constant, None where it reads the constant itself."""
+        found = chain.from_iterable(self.programs.values())
+        return [(derived, program.copied.get(name)) for program, derived in found if name in program.inputs]
+
+
+def _run(ops: Iterable[OperatorDef], blobs: BlobOwner, report: Report) -> None:
+    with np.errstate(all="ignore"):
+        for op in ops:
+            operator = Operator(op, blobs, report=report, label=" (of what depends on constants only)")
+            try:
+                operator.run()
+            finally:
+                operator.close()
 
 
 class _Overlay(LocalBlobs):
     """Blobs of its own over those of a workspace."""
 
-    def __init__(self, below: BlobOwner, own: dict[str, Blob]) -> None:
+    def __init__(self, below: BlobOwner) -> None:
         super().__init__(below.root)
         self._below = below
-        self.blobs = dict(own)
+        self.blobs: dict[str, Blob] = {}
 
     def get_blob(self, name: str) -> Blob | None:
         """Return a blob, or None."""
