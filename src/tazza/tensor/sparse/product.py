@@ -174,7 +174,7 @@ def _same_again(left: object, right: object, transpose: bool) -> Tensor | None:
         return Tensor.over(storage, 0, found.result)
     result = Tensor(found.result.shape, found.result.dtype)
     Y = result.array
-    if D.ndim == 1:
+    if D.ndim == 1 or (from_left and len(D) == 1):  # one vector, which need not be turned round
         found.multiply(D.reshape(-1, 1), Y.reshape(-1, 1))
     else:
         found.multiply(D, Y)
@@ -196,15 +196,18 @@ def _call(from_left: bool, transpose: bool, D: Array) -> tuple[object, ...]:
 
 
 def _keep(plan: _Plan, task: Task, multiply: Multiply) -> None:
-    """Keep a product for the next of its kind, where nothing was converted, copied or turned round for it."""
+    """Keep a product for the next of its kind, where nothing was converted, copied or moved for it."""
     S, parts = plan.S, (plan.S.starts, plan.S.columns, plan.S.values)
-    if plan.turned or task.D is not plan.D or S.dtype is not plan.dtype:
+    moved = plan.turned and plan.D.shape[1] != 1
+    if moved or task.D is not plan.D or S.dtype is not plan.dtype:
         return
     if any(isinstance(part.layout, Opaque) for part in parts):
         return
-    given = plan.D[:, 0] if len(plan.result_shape) == 1 else plan.D
+    dense = plan.D.T if plan.turned else plan.D
+    given = dense.reshape(-1) if len(plan.result_shape) == 1 else dense
     starts, columns, values = (part.array for part in parts)
-    call = _call(plan.form is Form.FROM_LEFT, plan.form is Form.TRANSPOSED, given)
+    from_left = plan.turned or plan.form is Form.FROM_LEFT
+    call = _call(from_left, (plan.form is Form.TRANSPOSED) != plan.turned, given)
     at = multiply.at if isinstance(multiply, Addressed) else None
     nbytes = plan.result_shape.numel * plan.dtype.itemsize
     result = TensorSpec(plan.result_shape, plan.dtype)
