@@ -16,7 +16,16 @@ import pytest
 from tests.nets.dags import PARALLEL, WORKERS, assert_same, reference, subject
 from tests.nets.simulated import mix, unwatched, watching
 
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("device", "ctrl_c")
+
+
+@pytest.fixture
+def ctrl_c() -> Generator[None]:
+    """Let SIGINT interrupt: shells start what runs in the background without that, and Python keeps it so."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
 
 WIDE = [mix(f"op{k}", ["a"], [name]) for k, name in enumerate("bcdef")]
 OPS = [
