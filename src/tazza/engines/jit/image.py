@@ -2,8 +2,48 @@
 
 from __future__ import annotations
 
-from tazza.operator import Spec
-from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec, channels_last
+from collections.abc import Sequence
+from typing import TypeVar, cast
+
+from tazza.engines.jit.block import all_float32
+from tazza.operator import OpView, Spec, Unsupported
+from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
+
+F = TypeVar("F")
+
+
+def float32_conv(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> tuple[TensorSpec, TensorSpec, TensorSpec] | Unsupported:
+    """Return the specs of X, W and Y of a convolution that is not empty, or why kernels of our own do not take it.
+
+    Where Y overwrites an operand its channels are dense already.
+    """
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    X, W, Y = (cast("TensorSpec", spec) for spec in (*inputs[:2], outputs[0]))
+    if Y.size == 0 or X.size == 0:
+        return Unsupported("there is nothing to compute")
+    last = op.order.upper() == "NHWC"
+    if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
+        return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
+    return X, W, Y
+
+
+def conv_layouts(op: OpView, X: Layout, W: Layout, Y: Layout, operands: int) -> dict[str, Layout]:
+    """Return the layouts by letter; those of S are that of Y."""
+    given = {"b": ROW_MAJOR} if "b" in op.input_slots else {}
+    return {"X": X, "W": W, "Y": Y} | given | ({"S": Y} if operands else {})
+
+
+def filters_to_pack(kind: type[F], W: Spec, U: Spec) -> tuple[TensorSpec, Strided, F] | Unsupported:
+    """Return the filters that a Copy brings into a form of our own, how they lie, and the form."""
+    form = U.layout.descriptor if isinstance(U, TensorSpec) and isinstance(U.layout, Opaque) else None
+    if not isinstance(form, kind):
+        return Unsupported("it copies nothing but filters into the form that it reads")
+    if not isinstance(W, TensorSpec) or not isinstance(W.layout, Strided) or not all_float32(W):
+        return Unsupported(f"it packs strided filters of float32, not {W}")
+    return W, W.layout, form
 
 
 def image_steps(spec: TensorSpec, last: bool) -> tuple[int, int, int]:

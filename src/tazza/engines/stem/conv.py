@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
+from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.image import accepts_images, image_layout, image_steps
+from tazza.engines.jit.image import accepts_images, conv_layouts, float32_conv, image_layout, image_steps
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
@@ -20,7 +20,7 @@ from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.ops.window import Window
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor import ROW_MAJOR, TensorSpec
 
 ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
 """L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
@@ -119,20 +119,13 @@ def prepare_conv(
 ) -> LaidOut | Unsupported:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
-    X, W, Y = inputs[0], inputs[1], outputs[0]
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
-    assert isinstance(X, TensorSpec)
-    assert isinstance(W, TensorSpec)
-    assert isinstance(Y, TensorSpec), "all_float32 has checked that"
-    if Y.size == 0 or X.size == 0:
-        return Unsupported("there is nothing to compute")
+    found = float32_conv(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    X, W, Y = found
     problem = find_problem(op, X, W)
     if isinstance(problem, Unsupported):
         return problem
-    last = op.order.upper() == "NHWC"
-    if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
-        return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
     reason = _refused(op, problem)
     return _answer(op, problem, X, Y) if reason is None else Unsupported(reason)
 
@@ -156,12 +149,7 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     launch = BlockLaunch(address, block, 4 * scratch_floats * threads)
     kH, kW = window.kernel
     form = Filters(problem.C, problem.K, kH, kW, last).layout()
-    layouts: dict[str, Layout] = {"X": source, "W": form, "Y": image_layout(Y, last)}
-    if with_bias:
-        layouts["b"] = ROW_MAJOR
-    if operands:
-        layouts["S"] = image_layout(Y, last)
-    return LaidOut(launch, layouts)
+    return LaidOut(launch, conv_layouts(op, source, form, image_layout(Y, last), operands))
 
 
 def _words(problem: Problem, threads: int, band: int, *, planes: bool) -> tuple[dict[str, Word], int]:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, all_float32
+from tazza.engines.jit.block import BlockLaunch, Slot
 from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.image import filter_steps
+from tazza.engines.jit.image import filter_steps, filters_to_pack
 from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below, share
 from tazza.engines.jit.rows import element
 from tazza.engines.jit.writer import Writer, gather
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.copy import COPY
 from tazza.runtime.native_code import source_digest
-from tazza.tensor import Opaque, Strided, TensorSpec
+from tazza.tensor import Opaque
 
 ENGINE = "stem"
 SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
@@ -47,18 +47,14 @@ def prepare_filters(
 ) -> LaidOut | Launch | Unsupported:
     """Pack filters; other copies are left to other engines."""
     del op, context
-    W, U = inputs[0], outputs[0]
-    assert isinstance(W, TensorSpec)
-    assert isinstance(U, TensorSpec), "inference has checked that"
-    if not isinstance(U.layout, Opaque) or not isinstance(U.layout.descriptor, Filters):
-        return Unsupported("it copies nothing but filters into the form that it reads")
-    if not isinstance(W.layout, Strided) or not all_float32(W):
-        return Unsupported(f"it packs strided filters of float32, not {W}")
-    form = U.layout.descriptor
-    steps = filter_steps(W, W.layout, last=form.last)
+    found = filters_to_pack(Filters, inputs[0], outputs[0])
+    if isinstance(found, Unsupported):
+        return found
+    W, lies, form = found
+    steps = filter_steps(W, lies, last=form.last)
     address = compiled("stem filters", write_filters, sources=SOURCES)
     words = (1, Slot("X"), Slot("Y"), form.C, form.K, form.kH, form.kW, *steps)
-    return LaidOut(BlockLaunch(address, words), {"Y": U.layout})
+    return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 
 
 WORDS = ("threads", "W", "U", "C", "K", "kH", "kW", "k_step", "c_step", "y_step", "x_step")

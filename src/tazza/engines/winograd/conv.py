@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
+from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.image import accepts_images, image_layout, image_steps
+from tazza.engines.jit.image import accepts_images, conv_layouts, float32_conv, image_layout, image_steps
 from tazza.engines.jit.loop import compiled
 from tazza.engines.winograd.code import WORDS, Code
 from tazza.engines.winograd.filters import ENGINE, SOURCES, Filters
@@ -19,7 +19,7 @@ from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.runtime.flags import flag
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor import TensorSpec
 
 ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
 FASTER = 0.9
@@ -100,20 +100,14 @@ def prepare_conv(
 ) -> LaidOut | Unsupported:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
-    X, W, Y = inputs[0], inputs[1], outputs[0]
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
-    assert isinstance(X, TensorSpec)
-    assert isinstance(W, TensorSpec)
-    assert isinstance(Y, TensorSpec), "all_float32 has checked that"
-    if Y.size == 0 or X.size == 0:
-        return Unsupported("there is nothing to compute")
+    found = float32_conv(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    X, W, Y = found
     problem = find_problem(op, X, W)
     if isinstance(problem, Unsupported):
         return problem
     last = op.order.upper() == "NHWC"
-    if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
-        return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
     tiling = choose(op, problem)
     if isinstance(tiling, Unsupported):
         return tiling
@@ -125,12 +119,7 @@ def prepare_conv(
     letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
     made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
     form = Filters(tiling.algorithm.m, problem.r, problem.C, problem.K, last).layout()
-    layouts: dict[str, Layout] = {"X": layout, "W": form, "Y": image_layout(Y, last)}
-    if with_bias:
-        layouts["b"] = ROW_MAJOR
-    if operands:
-        layouts["S"] = image_layout(Y, last)
-    return LaidOut(made, layouts)
+    return LaidOut(made, conv_layouts(op, layout, form, image_layout(Y, last), operands))
 
 
 for _schema in (CONV, CONV2D, FUSED_CONV):

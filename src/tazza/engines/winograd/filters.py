@@ -8,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, all_float32
+from tazza.engines.jit.block import BlockLaunch, Slot
 from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.image import filter_steps
+from tazza.engines.jit.image import filter_steps, filters_to_pack
 from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below, lanes_of, share, store
 from tazza.engines.jit.rows import element
 from tazza.engines.jit.writer import gather
@@ -20,7 +20,7 @@ from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.copy import COPY
 from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, Opaque, Strided, TensorSpec
+from tazza.tensor import DataType, Opaque
 
 ENGINE = "winograd"
 SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
@@ -54,22 +54,18 @@ def prepare_filters(
 ) -> LaidOut | Launch | Unsupported:
     """Transform filters; other copies are left to other engines."""
     del op, context
-    W, U = inputs[0], outputs[0]
-    assert isinstance(W, TensorSpec)
-    assert isinstance(U, TensorSpec), "inference has checked that"
-    if not isinstance(U.layout, Opaque) or not isinstance(U.layout.descriptor, Filters):
-        return Unsupported("it copies nothing but filters into the form that it reads")
-    if not isinstance(W.layout, Strided) or not all_float32(W):
-        return Unsupported(f"it transforms strided filters of float32, not {W}")
-    form = U.layout.descriptor
-    k, c, y, x = filter_steps(W, W.layout, last=form.last)
+    found = filters_to_pack(Filters, inputs[0], outputs[0])
+    if isinstance(found, Unsupported):
+        return found
+    W, lies, form = found
+    k, c, y, x = filter_steps(W, lies, last=form.last)
     origin = 0
     if form.turned:
         k, c = c, k
         origin, y, x = (form.r - 1) * (y + x), -y, -x
     address = compiled(f"winograd filters {form.m} {form.r}", _Code(form).write, sources=SOURCES)
     words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, origin, k, c, y, x)
-    return LaidOut(BlockLaunch(address, words), {"Y": U.layout})
+    return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 
 
 @dataclass(frozen=True)
