@@ -1,4 +1,4 @@
-"""Images and filters as kernels of our own see them: where the next pixel lies, and where the next filter."""
+"""What kernels of our own share about convolutions: what they take, where pixels and filters lie, packed filters."""
 
 from __future__ import annotations
 
