@@ -1,8 +1,9 @@
 """Print how long products of CSR and dense matrices take, next to SciPy's: `python -m benchmarks.tensor.sparse`.
 
 Both multiply the same matrices in turns, float32 with int32 indices, so that a slow moment of the machine meets both;
-the figures are medians, the rate counts two operations for each stored element and vector. Before anything is timed,
-both results are compared.
+the figures are medians, the rate counts two operations for each stored element and vector. Each product is made for
+`--seconds`, as 15 products of 50 us are over before the clock of a processor has risen. Before anything is timed, both
+results are compared.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ def products(ours: CSR, theirs: Any, D: np.ndarray[Any, Any]) -> dict[str, tuple
     }
 
 
-def seconds(calls: tuple[Callable[[], Any], ...], runs: int) -> list[float]:
-    """Return the median time of each call; they run in turns."""
+def medians_s(calls: tuple[Callable[[], Any], ...], runs: int, seconds: float) -> list[float]:
+    """Return the median time of each call; they run in turns, `runs` times at the least, and for so many seconds."""
     rows: list[list[float]] = []
-    for _ in range(runs + 1):
+    end = time.perf_counter() + seconds
+    while len(rows) <= runs or time.perf_counter() < end:
         row: list[float] = []
         for call in calls:
             start = time.perf_counter()
@@ -57,7 +59,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="time sparse products against SciPy's")
     parser.add_argument("--size", type=int, default=2048, help="rows and columns of the sparse matrix (default: 2048)")
-    parser.add_argument("--runs", type=int, default=15, help="times that each product is made (default: 15)")
+    parser.add_argument("--runs", type=int, default=15, help="least times of each product (default: 15)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="least time for each product (default: 0.3)")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     print(f"{options.size} x {options.size}, float32, threads: {thread_count()}")
@@ -68,9 +71,9 @@ def main() -> None:
             D = rng.standard_normal((options.size, vectors), np.float32)
             for name, calls in products(ours, theirs, D).items():
                 np.testing.assert_allclose(np.asarray(calls[0]()), calls[1](), rtol=1e-3, atol=1e-3)
-                mine, other = seconds(calls, options.runs)
+                mine, other = medians_s(calls, options.runs, options.seconds)
                 rate = 2e-9 * ours.nnz * vectors / mine
-                figures = f"{mine * 1e3:9.3f} {other * 1e3:9.3f} {other / mine:6.1f} {rate:8.1f}"
+                figures = f"{mine * 1e3:9.3f} {other * 1e3:9.3f} {other / mine:6.2f} {rate:8.1f}"
                 print(f"{name:8} {density:7.0%} {vectors:7} {figures}")
 
 

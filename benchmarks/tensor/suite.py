@@ -90,13 +90,13 @@ def sparse(quick: bool) -> Iterator[Line]:
     from benchmarks.tensor import sparse as script
 
     rng = np.random.default_rng(0)
-    size, runs = (1024, 5) if quick else (2048, 15)
+    size, runs, seconds = (1024, 5, 0.0) if quick else (2048, 15, 0.3)
     for density in script.DENSITIES:
         ours, theirs = script.matrices(size, density, rng)
         for vectors in script.VECTORS:
             dense = rng.standard_normal((size, vectors), np.float32)
             for name, calls in script.products(ours, theirs, dense).items():
-                mine, other = script.seconds(calls, runs)
+                mine, other = script.medians_s(calls, runs, seconds)
                 case = f"{name}, {size} x {size}, {density:.0%}, {vectors} vectors"
                 yield Line(case, 1e3 * mine, "ms", "scipy", 1e3 * other, 1.0 if name == "S @ D" else None)
 

@@ -29,7 +29,7 @@ from contextvars import ContextVar
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from functools import cache, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -146,11 +146,11 @@ cannot read; the block is the allocator's own note for `_give`. A plain tuple, b
 
 
 A = TypeVar("A", bound="Allocator")
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 
-def alone(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A, P], R]:
+def alone(method: Callable[[A, *Ts], R]) -> Callable[[A, *Ts], R]:
     """Run a method of an allocator under its lock, and never in the middle of another such method.
 
     Raises:
@@ -158,7 +158,7 @@ def alone(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A, P],
     """
 
     @wraps(method)
-    def locked(allocator: A, *args: P.args, **options: P.kwargs) -> R:
+    def locked(allocator: A, *args: *Ts) -> R:
         with allocator._lock:  # pyright: ignore[reportPrivateUsage] -- an allocator's own method, but for the form
             if allocator._busy:  # pyright: ignore[reportPrivateUsage] -- as above
                 raise UnsupportedError(
@@ -168,7 +168,7 @@ def alone(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A, P],
                 )
             try:
                 allocator._busy = True  # pyright: ignore[reportPrivateUsage] -- as above
-                return method(allocator, *args, **options)
+                return method(allocator, *args)
             finally:
                 allocator._busy = False  # pyright: ignore[reportPrivateUsage] -- as above
 
@@ -191,6 +191,7 @@ class Allocator(ABC):
         self._lock = threading.RLock()
         self._busy = False
         self._returned: deque[_Owned] = deque()
+        self._note_death = self._returned.append
         self._live: dict[_Owned, tuple[int, int, Any, str]] = {}  # address, nbytes, block, holder
         self._in_use = self._peak = self._reserved = self._count = self._total = 0
         _living.add(self)
@@ -245,7 +246,7 @@ class Allocator(ABC):
         if taken is None:
             return None
         owner, address, memory, block = taken
-        self._live[_Owned(owner, self._returned.append)] = (address, nbytes, block, holder)
+        self._live[_Owned(owner, self._note_death)] = (address, nbytes, block, holder)
         self._in_use = in_use
         if in_use > self._peak:
             self._peak = in_use

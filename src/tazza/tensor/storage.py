@@ -67,9 +67,10 @@ class Storage:
         Raises:
             OutOfMemoryError: there is not that much.
         """
-        if self.allocation is not None and self.allocation.nbytes >= nbytes:
-            return
-        self.release()  # the old span first, so that both need not fit at once
+        if self.allocation is not None:
+            if self.allocation.nbytes >= nbytes:
+                return
+            self.release()  # the old span first, so that both need not fit at once
         self.allocation = current_allocator(self.place).allocate(nbytes, self.holder)
         self.generation = next(_generations)
 

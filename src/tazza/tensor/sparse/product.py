@@ -18,9 +18,9 @@ from tazza.tensor.promotion import promote
 from tazza.tensor.sparse.csr import CSR
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import Array, ArrayLike, plain
+from tazza.tensor.sparse.results import Results
 from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, Task, address_of
 from tazza.tensor.spec import TensorSpec
-from tazza.tensor.storage import Storage
 from tazza.tensor.tensor import Tensor
 
 
@@ -167,8 +167,7 @@ def _same_again(left: object, right: object, transpose: bool) -> Tensor | None:
         return None
     if found.at is not None:
         # Neither is an array of it made, nor is what is known of its spec worked out again.
-        storage = Storage(found.result.place)
-        storage.reserve(found.result_bytes)
+        storage = found.results.storage()
         found.at(address_of(D), storage.address)
         storage.mark_written()
         return Tensor.over(storage, 0, found.result)
@@ -209,9 +208,9 @@ def _keep(plan: _Plan, task: Task, multiply: Multiply) -> None:
     from_left = plan.turned or plan.form is Form.FROM_LEFT
     call = _call(from_left, (plan.form is Form.TRANSPOSED) != plan.turned, given)
     at = multiply.at if isinstance(multiply, Addressed) else None
-    nbytes = plan.result_shape.numel * plan.dtype.itemsize
     result = TensorSpec(plan.result_shape, plan.dtype)
-    S.prepared = Prepared(multiply, call, (starts, columns, values), result, nbytes, at)
+    results = Results(result.place, plan.result_shape.numel * plan.dtype.itemsize)
+    S.prepared = Prepared(multiply, call, (starts, columns, values), result, results, at)
 
 
 def _has_dense_rows(array: Array) -> bool:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tazza.errors import ShapeError
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import Place
+from tazza.tensor.sparse.results import Results
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.tasks import CPU, Offer, Tasks
 
@@ -161,7 +162,7 @@ class Prepared:
     parts: tuple[Array, Array, Array]
     """Starts, columns and values, in the memory that `multiply` reads."""
     result: TensorSpec
-    result_bytes: int
+    results: Results
     at: Callable[[int, int], None] | None
     """`multiply` by addresses, where it can do that."""
 
