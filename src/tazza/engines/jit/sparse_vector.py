@@ -34,7 +34,7 @@ from tazza.tensor import DataType
 HELD = 1024
 """Elements of `gathered` whose products are held on the stack: they, the columns and a D of 2048 fit a first cache."""
 GROUP = 8
-"""Rows of `gathered` whose lanes are summed up together: twice as fast as one by one, as each waits for its own sums."""
+"""Rows of `gathered` whose lanes are summed up together: twice as fast as one by one, as each waits for its own sum."""
 AHEAD = 128
 """How many elements before its use a value is fetched into the first cache; columns are fetched `HELD` before it. Both
 come from the second cache in long runs that stop at each block: this is a tenth of the time on a shared core."""
