@@ -63,13 +63,24 @@ def test_missing_library_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "5000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    [({}, "'5000'"), ({"GOMP_SPINCOUNT": "7"}, "'7'"), ({"OMP_WAIT_POLICY": "passive"}, "'0'")],
 )
 def test_threads_wait_as_the_user_says_else_briefly(given: dict[str, str], expected: str) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in openmp.WAITING}
-    load = "import os; from tazza.runtime.openmp import openmp_threads; openmp_threads()"
-    code = f"{load}; print(os.environ.get('GOMP_SPINCOUNT'))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**kept, **given}, capture_output=True, text=True, check=True
+    code = "import os; from tazza.runtime.openmp import openmp_threads; openmp_threads(); print(os.environ)"
+    told = {**kept, **given, "OMP_DISPLAY_ENV": "VERBOSE"}
+    done = subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, check=True)
+    assert f"GOMP_SPINCOUNT = {expected}" in done.stderr
+    assert ("GOMP_SPINCOUNT" in done.stdout) == ("GOMP_SPINCOUNT" in given)  # children choose for themselves
+
+
+def test_without_teams_of_our_own_regions_are_the_librarys() -> None:
+    code = (
+        "import ctypes; from tazza.runtime.openmp import LIBRARY, openmp_address\n"
+        "from tazza.engines.onednn import library\n"
+        "there = ctypes.cast(ctypes.CDLL(LIBRARY)['GOMP_parallel'], ctypes.c_void_p).value\n"
+        "print(openmp_address('GOMP_parallel') == there, library.unavailable())"
     )
-    assert done.stdout.strip() == expected
+    told = {**os.environ, "TAZZA_OWN_TEAMS": "false"}
+    done = subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("True ")

@@ -1,41 +1,56 @@
-"""The OpenMP runtime that kernels share: the process's `libgomp.so.1`.
+"""The OpenMP runtime that kernels share: the process's `libgomp.so.1`, and in its place, where it can be, our teams.
 
-Kernels of oneDNN and compiled loops start their parallel regions in this one library; another copy of it under another
-name (some wheels bring one) has settings of its own, which have no effect here. The number of threads is a setting of
-the *calling* thread. Nothing is loaded before the first call.
+oneDNN and compiled loops know the functions of this one library; another copy of it under another name (some wheels
+bring one) has settings of its own, which have no effect here. The number of threads is a setting of the *calling*
+thread, and the library's. Parallel regions are our own (team.py) on 64-bit Linux for x86-64, unless the flag
+`own_teams` is off: compiled code calls ours, and oneDNN's table of imports is changed to them. Nothing is loaded before
+the first call.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from functools import cache
 
 from tazza.errors import UnavailableError
 from tazza.runtime.fork import PROCESS, in_forked_child
+from tazza.runtime.imports import imports_of, redirect
+from tazza.runtime.team import looks_of, make_team_functions, team_unavailable
 
 LIBRARY = "libgomp.so.1"
 SPINS = 5000
 SPIN_S = 300e-6
 """How often a thread that waits for others looks again before it sleeps, and how long that takes, roughly.
 
-The library's own choice is 300,000, which is longer than a time slice. When another process wants a processor too, the
-thread that is waited for then often does not get one until the waiting has used up its slice: a product of 0.3 ms took
-4 ms beside one busy process. Threads still look when the next kernel begins, since kernels follow each other sooner.
+For regions that are the library's. Its own choice is 300,000, which is longer than a time slice. When another process
+wants a processor too, the thread that is waited for then often does not get one until the waiting has used up its
+slice: a product of 0.3 ms took 4 ms beside one busy process. Threads still look when the next kernel begins, since
+kernels follow each other sooner.
 """
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """Variables by which users say how threads wait; the library reads them when it is loaded."""
+_SETTINGS = ("omp_get_max_threads", "omp_set_num_threads")  # numbers of each thread, which stay the library's
 REMEDY = "install GCC's OpenMP runtime: the system package libgomp1 (Debian, Ubuntu) or libgomp (Fedora)"
+
+
+_given: dict[str, str] = {}
+"""What the user had said in `WAITING` when the library was loaded."""
 
 
 @cache
 def _library() -> ctypes.CDLL | OSError:
-    if not any(name in os.environ for name in WAITING):
+    _given.update({name: os.environ[name] for name in WAITING if name in os.environ})
+    if not _given:
         os.environ[WAITING[0]] = str(SPINS)
     try:
         found = ctypes.CDLL(LIBRARY)
     except OSError as error:
         return error
+    finally:
+        if not _given:
+            os.environ.pop(WAITING[0], None)  # it was read; other programs choose for themselves
     found.omp_set_num_threads.argtypes = [ctypes.c_int]
     found.omp_set_num_threads.restype = None
     found.omp_get_max_threads.argtypes = []
@@ -78,9 +93,44 @@ def openmp_threads() -> int:
 def openmp_address(name: str) -> int:
     """Return the address of a function of the runtime, such as `omp_set_num_threads`, for native code that calls it.
 
+    Those that begin regions, and are called in them, are our own (team.py) where these can be had.
+
     Raises:
         UnavailableError: there is no OpenMP runtime, or it has no such function.
     """
+    ours = own_functions().get(name)
+    return _library_address(name) if ours is None else ours
+
+
+@cache
+def own_functions() -> Mapping[str, int]:
+    """Return the addresses of our functions by the names of those of the library whose place they take; maybe none.
+
+    Raises:
+        UnavailableError: there is no OpenMP runtime.
+    """
+    _loaded()
+    if team_unavailable() is not None:
+        return {}
+    looks = looks_of(*(_given.get(name, "") for name in WAITING))
+    return make_team_functions(_library_address("omp_get_max_threads"), looks)
+
+
+def use_own_functions(handle: int) -> None:
+    """Let a library that was loaded, and calls the OpenMP runtime, call our functions; `handle` is that of `dlopen`.
+
+    All of them or none: a region that one runtime begins is not one to the other. Nothing happens where the library
+    imports a function of the runtime that we have not got, or the system does not let its table be written.
+    """
+    ours = own_functions()
+    calls = {entry.name for entry in imports_of(handle) if entry.name.startswith(("GOMP_", "omp_"))}
+    if calls <= {*ours, *_SETTINGS}:
+        changes = {name: (_library_address(name), ours[name]) for name in calls & ours.keys()}
+        redirect(handle, changes)
+
+
+@cache
+def _library_address(name: str) -> int:
     found = _loaded()
     try:
         function = found[name]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tazza.runtime.fork import PROCESS, check_threads
 from tazza.runtime.native_code import native_function, source_digest, unavailable
-from tazza.runtime.openmp import openmp_address, openmp_unavailable
+from tazza.runtime.openmp import openmp_address, openmp_unavailable, own_functions
 from tazza.runtime.threads import thread_count
 
 STATUS = 0xFFFFFFFF
@@ -256,6 +256,8 @@ def _flush_workers(count: int) -> None:
     if count > 1:
         check_threads()  # from here on there are threads
     if unavailable() is not None or openmp_unavailable() is not None or not _can_flush():
+        return
+    if own_functions():  # our workers compute in the mode of whoever began a region
         return
     flush = native_function(
         "flush workers",

@@ -10,6 +10,7 @@ after the library had been used finds the engine unavailable; calls that were bo
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any, cast
 from tazza.errors import KernelError, UnavailableError
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import check_threads, threads_lost
-from tazza.runtime.openmp import openmp_unavailable
+from tazza.runtime.openmp import openmp_unavailable, use_own_functions
 
 PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
 DISTRIBUTION = "onednn-cpu-gomp"
@@ -115,6 +116,7 @@ def open_library(path: Path) -> _State | str:
     openmp = constant("DNNL_RUNTIME_OMP")
     if found.cpu_runtime != openmp:
         return f"{path} runs on CPU runtime {found.cpu_runtime}, needed is OpenMP ({openmp}); {REMEDY}"
+    use_own_functions(ctypes.CDLL(str(path))._handle)
     return _State(path, functions, version)
 
 

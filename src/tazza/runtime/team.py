@@ -1,0 +1,94 @@
+"""Parallel regions of our own under the names of libgomp's, for compiled kernels and for libraries that are loaded.
+
+    openmp_address("GOMP_parallel")       # ours, where it can be had (openmp.py)
+    use_own_functions(library_handle)     # the regions of that library are ours from here on
+
+A region of n parts is begun by one thread and its n - 1 workers. In libgomp each thread has its part, and all wait for
+the slowest. Where a processor is shared with other programs, or is one that a host gives away, that one may not run at
+all for a while: nets of small operators take three times as long. So here
+
+- a part belongs to whoever takes it first. The thread that began the region takes what nobody has taken, one after
+  another: it waits for parts that are being computed, never for a worker that has not come.
+- whoever waits looks a few times, then offers its processor to others, and looks again. A worker sleeps after some
+  milliseconds; the one that began the region never does. (libgomp's threads look on without offering, or sleep, as
+  `GOMP_SPINCOUNT` says: both are slow, the one beside busy programs, the other where being woken takes long.)
+- workers compute with the rounding and denormal mode of the thread that began the region.
+
+Parts that wait for each other, by `GOMP_barrier` or by looking at memory, are safe: who takes a second part has
+finished the first, so that one waited for nobody; and there are as many threads as parts. A part that was taken is
+always run to its end.
+
+State: the settings, written once; for each thread that begins regions a team (team_code.py), which that thread alone
+publishes regions in, and which ends with it. In a forked child there are no workers (runtime/fork.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tazza.runtime import native_code
+from tazza.runtime.flags import flag
+from tazza.runtime.native_code import native_function, source_digest
+from tazza.runtime.object_code import unavailable as cannot_link
+from tazza.runtime.team_code import FUNCTIONS, team_text
+
+OWN_TEAMS = flag("own_teams", True, "run parallel regions on tazza's own threads instead of libgomp's")
+LOOKS = 100_000
+"""How often an idle worker looks for a region before it sleeps: some milliseconds, with its processor on offer.
+
+Longer than it takes to wake a thread on a busy host, 1 or 2 ms: else those that wait for one that is being woken fall
+asleep meanwhile, and every region begins with waking somebody.
+"""
+_EVER = (1 << 63) - 1
+_SETTINGS = (ctypes.c_int64 * 2)()  # the key of slots, and looks
+
+
+def team_unavailable() -> str | None:
+    """Return why regions are libgomp's, or None."""
+    if not OWN_TEAMS.value:
+        return "the flag own_teams is off"
+    reason = cannot_link()
+    return native_code.unavailable() if reason is None else reason
+
+
+def make_team_functions(max_threads: int, looks: int) -> Mapping[str, int]:
+    """Return the addresses of our functions by name; once in a process.
+
+    Args:
+        max_threads: address of libgomp's `omp_get_max_threads`, a number of each thread that stays there.
+        looks: how often an idle worker looks for a region before it sleeps (`looks_of`).
+
+    Raises:
+        UnavailableError: nothing can be compiled.
+        OSError: the process has no key of pthread left.
+    """
+    directory = native_function(
+        "parallel regions",
+        team_text,
+        symbols={"tazza_team_settings": ctypes.addressof(_SETTINGS), "omp_get_max_threads": max_threads},
+        sources=source_digest(Path(__file__).with_name("team_code.py")),
+    )
+    listed = (ctypes.c_int64 * len(FUNCTIONS))()
+    ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(directory)(ctypes.addressof(listed))
+    functions: dict[str, int] = dict(zip(FUNCTIONS, listed, strict=True))
+    key = ctypes.c_uint32()
+    failed = ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), ctypes.c_void_p(functions.pop("end_of_thread")))
+    if failed:
+        raise OSError(failed, os.strerror(failed))
+    _SETTINGS[:] = key.value, looks
+    return functions
+
+
+def looks_of(count: str, policy: str) -> int:
+    """Return how often idle workers look, as the variables GOMP_SPINCOUNT and OMP_WAIT_POLICY say; "" is not set.
+
+    >>> looks_of("7", "active"), looks_of("", "Passive"), looks_of("", "")
+    (7, 0, 100000)
+    """
+    if count.strip().isdecimal():
+        return min(int(count), _EVER)
+    words = {"passive": 0, "active": _EVER, "infinite": _EVER, "infinity": _EVER}
+    return words.get(count.strip().lower(), words.get(policy.strip().lower(), LOOKS))

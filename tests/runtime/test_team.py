@@ -1,0 +1,222 @@
+"""Parallel regions of our own: every part is run once, whoever comes; barriers, loops, nesting, modes, ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tazza.runtime.openmp import openmp_unavailable, own_functions
+from tazza.runtime.team import looks_of, team_unavailable
+
+REASON = openmp_unavailable() or team_unavailable()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+_BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_NUMBER = ctypes.CFUNCTYPE(ctypes.c_int)
+_NOTHING = ctypes.CFUNCTYPE(None)
+_PARALLEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+_START = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_LOOP_START = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 2)
+_LOOP_NEXT = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_void_p] * 2)
+
+
+def functions() -> Mapping[str, int]:
+    return own_functions()
+
+
+def number(name: str) -> int:
+    return _NUMBER(functions()[name])()
+
+
+def barrier() -> None:
+    _NOTHING(functions()["GOMP_barrier"])()
+
+
+def region(count: int, body: Callable[[], None]) -> None:
+    """Run body in all parts; what one raises is raised."""
+    errors: list[BaseException] = []
+
+    def guarded(_: int | None) -> None:
+        try:
+            body()
+        except BaseException as error:
+            errors.append(error)
+
+    function = _BODY(guarded)
+    _PARALLEL(functions()["GOMP_parallel"])(ctypes.cast(function, ctypes.c_void_p), None, count, 0)
+    for error in errors:
+        raise error
+
+
+def parts_of(count: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    region(count, lambda: found.append((number("omp_get_thread_num"), number("omp_get_num_threads"))))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_each_part_is_run_once(count: int) -> None:
+    for _ in range(20):
+        assert parts_of(count) == [(i, count) for i in range(count)]
+
+
+def test_outside_of_regions_there_is_one_part() -> None:
+    assert parts_of(3)
+    assert (number("omp_get_thread_num"), number("omp_get_num_threads"), number("omp_in_parallel")) == (0, 1, 0)
+
+
+def test_a_region_in_a_region_is_one_part() -> None:
+    inner: list[list[tuple[int, int]]] = []
+    after: list[tuple[int, int, int]] = []
+
+    def body() -> None:
+        inner.append(parts_of(2))
+        numbers = ("omp_get_thread_num", "omp_get_num_threads", "omp_in_parallel")
+        after.append(tuple(number(name) for name in numbers))  # type: ignore[arg-type]
+
+    region(3, body)
+    assert inner == [[(0, 1)]] * 3
+    assert sorted(after) == [(0, 3, 1), (1, 3, 1), (2, 3, 1)]
+
+
+def test_start_and_end_are_a_region_whose_first_part_the_caller_runs() -> None:
+    found: list[int] = []
+
+    def body(_: int | None) -> None:
+        found.append(number("omp_get_thread_num"))
+
+    function = _BODY(body)
+    _START(functions()["GOMP_parallel_start"])(ctypes.cast(function, ctypes.c_void_p), None, 3)
+    assert number("omp_get_thread_num") == 0
+    function(None)
+    _NOTHING(functions()["GOMP_parallel_end"])()
+    assert sorted(found) == [0, 1, 2]
+
+
+def test_no_part_waits_for_a_worker_that_does_not_come() -> None:
+    """The caller takes all parts while the workers are still busy with what came before."""
+    main, runners = threading.get_native_id(), Counter[int]()
+    for _ in range(200):
+        region(4, lambda: runners.update([threading.get_native_id()]))
+    assert sum(runners.values()) == 800
+    assert runners[main] > 200  # its own part in each, and some that nobody had taken
+
+
+def test_barriers_separate_what_all_do() -> None:
+    for _ in range(30):
+        first, second = list[int](), list[int]()
+
+        def body(first: list[int] = first, second: list[int] = second) -> None:
+            first.append(1)
+            barrier()
+            second.append(len(first))
+            barrier()
+
+        region(4, body)
+        assert second == [4] * 4
+
+
+def turns(start: int, end: int, step: int, chunk: int, count: int) -> list[list[int]]:
+    """Return which turns of a loop each part gets."""
+    found: list[list[int]] = [[] for _ in range(count)]
+
+    def body() -> None:
+        first, last = ctypes.c_int64(), ctypes.c_int64()
+        where = ctypes.addressof(first), ctypes.addressof(last)
+        mine = found[number("omp_get_thread_num")]
+        more = _LOOP_START(functions()["GOMP_loop_static_start"])(start, end, step, chunk, *where)
+        while more:
+            mine += range(first.value, last.value, step)
+            more = _LOOP_NEXT(functions()["GOMP_loop_static_next"])(*where)
+        _NOTHING(functions()["GOMP_loop_end_nowait"])()
+
+    region(count, body)
+    return found
+
+
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 10, 1), (3, 30, 4), (20, -1, -3), (5, 5, 1), (6, 5, 1)])
+def test_static_loops_share_all_turns(start: int, end: int, step: int) -> None:
+    for chunk in (0, 1, 2, 5):
+        shared = turns(start, end, step, chunk, 3)
+        assert sorted(turn for part in shared for turn in part) == sorted(range(start, end, step))
+
+
+def test_static_loops_share_as_openmp_says() -> None:
+    assert turns(0, 10, 1, 0, 3) == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert turns(0, 10, 1, 2, 3) == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5]]
+
+
+def test_workers_that_sleep_are_woken() -> None:
+    code = (
+        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from test_team import parts_of, barrier, region\n"
+        "for _ in range(20):\n"
+        "    region(3, barrier)\n"  # needs all three threads
+        "    time.sleep(0.002)\n"
+        "print(parts_of(3))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parent)],
+        env={**os.environ, "GOMP_SPINCOUNT": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "[(0, 3), (1, 3), (2, 3)]"
+
+
+def test_many_threads_have_regions_side_by_side() -> None:
+    def work(_: int) -> list[list[tuple[int, int]]]:
+        return [parts_of(3) for _ in range(25)]
+
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(work, range(6)):
+            assert found == [[(0, 3), (1, 3), (2, 3)]] * 25
+
+
+def test_workers_end_with_the_thread_that_began_regions() -> None:
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    def several() -> None:
+        region(4, barrier)
+
+    before = threads()
+    for _ in range(10):
+        thread = threading.Thread(target=several)
+        thread.start()
+        thread.join()
+    end = time.monotonic() + 10
+    while threads() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threads() <= before
+
+
+@pytest.mark.parametrize(
+    ("count", "policy", "expected"),
+    [("", "", 100_000), ("12", "", 12), ("INFINITE", "passive", (1 << 63) - 1), ("", "ACTIVE", (1 << 63) - 1)],
+)
+def test_users_say_how_workers_wait(count: str, policy: str, expected: int) -> None:
+    assert looks_of(count, policy) == expected
+
+
+def test_a_region_uses_the_number_of_threads_that_is_set() -> None:
+    from tazza.runtime.openmp import openmp_threads, set_openmp_threads
+
+    former = openmp_threads()
+    set_openmp_threads(3)
+    try:
+        assert [part for part, _ in parts_of(0)] == [0, 1, 2]
+    finally:
+        set_openmp_threads(former)
