@@ -10,30 +10,31 @@ from pathlib import Path
 
 import pytest
 
-from tazza.runtime.imports import imports_of, redirect
+from tazza.runtime.imports import imports_of
 from tazza.runtime.openmp import own_functions
 from tazza.runtime.team import team_unavailable
 
 pytestmark = pytest.mark.skipif(team_unavailable() is not None, reason=str(team_unavailable()))
 
-_LIBM_USER = """
+_CHANGE = """
 import ctypes, sys
 from tazza.runtime.imports import imports_of, redirect
-ctypes.CDLL("libm.so.6")
 library = ctypes.CDLL("libstdc++.so.6")
 found = {entry.name: entry.address for entry in imports_of(library._handle)}
 def address(name):
     return ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value
 print(found["free"] == address("free"))
-print(redirect(library._handle, {"free": (1, 2), "nonsense": (1, 2)}))
-print(redirect(library._handle, {"getc": (found["getc"], address("getchar"))}))
-print({entry.name: entry.address for entry in imports_of(library._handle)}["getc"] == address("getchar"))
+getc = (found["getc"], address("getchar"))
+print(redirect(library._handle, {"getc": getc, "free": (1, 2)}))
+print({entry.name: entry.address for entry in imports_of(library._handle)} == found)
+print(redirect(library._handle, {"getc": getc}))
+print({entry.name: entry.address for entry in imports_of(library._handle)} == found | {"getc": getc[1]})
 """
 
 
-def test_imports_are_found_and_only_what_is_expected_is_changed() -> None:
-    done = subprocess.run([sys.executable, "-c", _LIBM_USER], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n") == ["True", "set()", "{'getc'}", "True", ""]
+def test_all_entries_are_changed_or_none() -> None:
+    done = subprocess.run([sys.executable, "-c", _CHANGE], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["True", "False", "True", "True", "True", ""]
 
 
 def test_tables_that_are_read_only_stay_so() -> None:
@@ -45,7 +46,6 @@ def test_tables_that_are_read_only_stay_so() -> None:
     mapped = [line.split() for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()]
     spans = [(int(span.split("-")[0], 16), int(span.split("-")[1], 16), rights) for span, rights, *_ in mapped]
     assert [rights[:2] for first, end, rights in spans if first <= entry.at < end] == ["r-"]
-    assert redirect(library._handle, {}) == set()
 
 
 def test_regions_of_onednn_are_ours() -> None:
@@ -57,3 +57,36 @@ def test_regions_of_onednn_are_ours() -> None:
     found = {entry.name: entry.address for entry in imports_of(handle) if entry.name in ours}
     assert {"GOMP_parallel_start", "GOMP_barrier", "omp_get_thread_num"} <= found.keys()
     assert found == {name: ours[name] for name in found}
+
+
+_KEEPS = """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+from tazza.runtime import openmp
+from tazza.engines.onednn import library
+if sys.argv[1] == "elsewhere":
+    openmp._library_address = lambda name: 7
+elif sys.argv[1] == "unknown":
+    del openmp.own_functions()["GOMP_barrier"]
+else:
+    def refuse(*_): raise OSError("the table cannot be written")
+    openmp.redirect = refuse
+ours = openmp.own_functions()
+print(library.unavailable(), openmp.has_library_regions())
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("elsewhere", "do not come from libgomp"),
+        ("unknown", "calls GOMP_barrier"),
+        ("refused", "the table cannot be written"),
+    ],
+)
+def test_a_library_that_cannot_be_changed_keeps_libgomps_regions(case: str, reason: str) -> None:
+    code = _KEEPS.replace("openmp._library_address =", "openmp.own_functions(); openmp._library_address =")
+    done = subprocess.run([sys.executable, "-c", code, case], capture_output=True, text=True, check=True)
+    warning, state = done.stdout.strip().split("\n")
+    assert reason in warning
+    assert state == "None True"

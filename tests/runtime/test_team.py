@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tazza.runtime.openmp import openmp_unavailable, own_functions
+from tazza.runtime.fork import note_threads
+from tazza.runtime.openmp import openmp_threads, openmp_unavailable, own_functions, set_openmp_threads
 from tazza.runtime.team import looks_of, team_unavailable
 
 REASON = openmp_unavailable() or team_unavailable()
@@ -44,6 +46,7 @@ def barrier() -> None:
 
 def region(count: int, body: Callable[[], None]) -> None:
     """Run body in all parts; what one raises is raised."""
+    note_threads()
     errors: list[BaseException] = []
 
     def guarded(_: int | None) -> None:
@@ -156,24 +159,96 @@ def test_static_loops_share_as_openmp_says() -> None:
     assert turns(0, 10, 1, 2, 3) == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5]]
 
 
-def test_workers_that_sleep_are_woken() -> None:
-    code = (
-        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from test_team import parts_of, barrier, region\n"
-        "for _ in range(20):\n"
-        "    region(3, barrier)\n"  # needs all three threads
-        "    time.sleep(0.002)\n"
-        "print(parts_of(3))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent)],
-        env={**os.environ, "GOMP_SPINCOUNT": "0"},
+def told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code that may import from this file in a process of its own."""
+    path = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    return subprocess.run(
+        [sys.executable, "-c", path + code],
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         timeout=120,
     )
-    assert done.stdout.strip() == "[(0, 3), (1, 3), (2, 3)]"
+
+
+def test_workers_that_sleep_are_woken() -> None:
+    code = (
+        "import random, time\n"
+        "from test_team import parts_of, barrier, region\n"
+        "for _ in range(300):\n"
+        "    region(random.choice([2, 3, 5]), barrier)\n"  # needs as many threads
+        "    time.sleep(random.choice([0, 0, 1e-5, 1e-4, 1e-3]))\n"
+        "print(parts_of(3))\n"
+    )
+    for looks in ("0", "50"):
+        assert told(code, GOMP_SPINCOUNT=looks).stdout.strip() == "[(0, 3), (1, 3), (2, 3)]"
+
+
+def test_threads_that_come_first_at_once_agree() -> None:
+    code = (
+        "import threading\n"
+        "from test_team import barrier, parts_of, region\n"
+        "start, found = threading.Barrier(8), []\n"
+        "def first():\n"
+        "    start.wait()\n"
+        "    region(3, barrier)\n"
+        "    found.append(parts_of(3) == [(0, 3), (1, 3), (2, 3)])\n"
+        "threads = [threading.Thread(target=first) for _ in range(8)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "print(found == [True] * 8)\n"
+    )
+    for _ in range(3):
+        assert told(code).stdout.strip() == "True"
+
+
+def test_more_threads_than_there_can_be_end_the_process_with_a_message() -> None:
+    done = told("from test_team import barrier, region\nregion(5000, barrier)")
+    assert done.returncode == -signal.SIGABRT
+    assert "gives no threads" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "OMP_PLACES", "OMP_THREAD_LIMIT"])
+def test_what_only_libgomp_does_is_left_to_it(name: str) -> None:
+    given = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores", "OMP_THREAD_LIMIT": "3"}[name]
+    done = told("from tazza.runtime.openmp import own_functions\nprint(dict(own_functions()))", **{name: given})
+    assert done.stdout.strip() == "{}"
+
+
+def test_workers_round_as_the_caller_does() -> None:
+    libm, upward = ctypes.CDLL("libm.so.6"), 0x800
+    tiny = float("1e-30")
+    for mode, grows in ((upward, True), (0, False), (upward, True)):
+        found: list[bool] = []
+
+        def body(found: list[bool] = found) -> None:
+            barrier()  # one part for each thread
+            found.append(1.0 + tiny > 1.0)
+
+        libm.fesetround(mode)
+        try:
+            region(3, body)
+        finally:
+            libm.fesetround(0)
+        assert found == [grows] * 3
+
+
+def test_a_loop_goes_on_after_a_region_within_it() -> None:
+    found: list[list[int]] = [[] for _ in range(2)]
+
+    def body() -> None:
+        first, last = ctypes.c_int64(), ctypes.c_int64()
+        where = ctypes.addressof(first), ctypes.addressof(last)
+        mine = found[number("omp_get_thread_num")]
+        more = _LOOP_START(functions()["GOMP_loop_static_start"])(0, 12, 1, 2, *where)
+        while more:
+            mine += range(first.value, last.value)
+            region(2, lambda: turns(0, 3, 1, 1, 1).clear())
+            more = _LOOP_NEXT(functions()["GOMP_loop_static_next"])(*where)
+
+    region(2, body)
+    assert found == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 10, 11]]
 
 
 def test_many_threads_have_regions_side_by_side() -> None:
@@ -205,15 +280,19 @@ def test_workers_end_with_the_thread_that_began_regions() -> None:
 
 @pytest.mark.parametrize(
     ("count", "policy", "expected"),
-    [("", "", 100_000), ("12", "", 12), ("INFINITE", "passive", (1 << 63) - 1), ("", "ACTIVE", (1 << 63) - 1)],
+    [
+        ("", "", 100_000),
+        ("12", "", 12),
+        ("30k", "", 30_000),
+        ("INFINITE", "passive", (1 << 63) - 1),
+        ("", "ACTIVE", (1 << 63) - 1),
+    ],
 )
 def test_users_say_how_workers_wait(count: str, policy: str, expected: int) -> None:
     assert looks_of(count, policy) == expected
 
 
 def test_a_region_uses_the_number_of_threads_that_is_set() -> None:
-    from tazza.runtime.openmp import openmp_threads, set_openmp_threads
-
     former = openmp_threads()
     set_openmp_threads(3)
     try:

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _STRTAB, _SYMTAB, _RELA, _RELASZ, _JMPREL, _PLTRELSZ = 5, 6, 7, 8, 23, 2
-_GLOB_DAT, _JUMP_SLOT = 6, 7
+_DIRECT, _GLOB_DAT, _JUMP_SLOT = 1, 6, 7
+_POINTERS = (_STRTAB, _SYMTAB, _RELA, _JMPREL)
 _RELA_BYTES, _SYMBOL_BYTES = 24, 24
 _PROT = {"r": mmap.PROT_READ, "w": mmap.PROT_WRITE, "x": mmap.PROT_EXEC}
 
@@ -36,30 +37,40 @@ class Import:
 def imports_of(handle: int) -> Iterator[Import]:
     """Yield what a library of this process imports; `handle` is that of `dlopen`, as `ctypes.CDLL` has it."""
     base, _, dynamic = (ctypes.c_uint64 * 3).from_address(handle)
-    found = dict(_pairs(dynamic))
+    # glibc has made addresses of the offsets in a section that it may write to, and left the others.
+    found = {tag: value + base if tag in _POINTERS and value < base else value for tag, value in _pairs(dynamic)}
     for start, size in ((_RELA, _RELASZ), (_JMPREL, _PLTRELSZ)):
         if start not in found or size not in found:
             continue
         for at in range(found[start], found[start] + found[size], _RELA_BYTES):
             offset, info, _ = (ctypes.c_uint64 * 3).from_address(at)
-            if info & 0xFFFFFFFF not in (_GLOB_DAT, _JUMP_SLOT):
+            if info & 0xFFFFFFFF not in (_DIRECT, _GLOB_DAT, _JUMP_SLOT):
                 continue
             symbol = ctypes.c_uint32.from_address(found[_SYMTAB] + (info >> 32) * _SYMBOL_BYTES).value
             yield Import(ctypes.string_at(found[_STRTAB] + symbol).decode(errors="replace"), base + offset)
 
 
-def redirect(handle: int, changes: Mapping[str, tuple[int, int]]) -> set[str]:
-    """Let a library call other functions: name -> (address that it has, address that it gets); returns the changed.
+def redirect(handle: int, changes: Mapping[str, tuple[int, int]]) -> bool:
+    """Let a library call other functions: name -> (address that it has, address that it gets); all entries, or none.
+
+    Returns whether they were changed: not where one holds another address than it should.
 
     Raises:
-        OSError: the system does not let the table be written.
+        OSError: the system does not let the table be written; it is as it was.
     """
-    entries = [
-        entry for entry in imports_of(handle) if entry.name in changes and entry.address == changes[entry.name][0]
-    ]
-    for entry in entries:
-        _write(entry.at, changes[entry.name][1])
-    return {entry.name for entry in entries}
+    entries = [entry for entry in imports_of(handle) if entry.name in changes]
+    if any(entry.address != changes[entry.name][0] for entry in entries):
+        return False
+    done: list[Import] = []
+    try:
+        for entry in entries:
+            _write(entry.at, changes[entry.name][1])
+            done.append(entry)
+    except OSError:
+        for entry in done:
+            _write(entry.at, changes[entry.name][0])
+        raise
+    return True
 
 
 def _pairs(dynamic: int) -> Iterator[tuple[int, int]]:

@@ -5,12 +5,17 @@ bring one) has settings of its own, which have no effect here. The number of thr
 thread, and the library's. Parallel regions are our own (team.py) on 64-bit Linux for x86-64, unless the flag
 `own_teams` is off: compiled code calls ours, and oneDNN's table of imports is changed to them. Nothing is loaded before
 the first call.
+
+State, written once, under a lock: the library, what the user had said of waiting, our functions, the libraries that
+keep libgomp's.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
+import threading
 from collections.abc import Mapping
 from functools import cache
 
@@ -19,6 +24,7 @@ from tazza.runtime.fork import PROCESS, in_forked_child
 from tazza.runtime.imports import imports_of, redirect
 from tazza.runtime.team import looks_of, make_team_functions, team_unavailable
 
+logger = logging.getLogger(__name__)
 LIBRARY = "libgomp.so.1"
 SPINS = 5000
 SPIN_S = 300e-6
@@ -37,6 +43,9 @@ REMEDY = "install GCC's OpenMP runtime: the system package libgomp1 (Debian, Ubu
 
 _given: dict[str, str] = {}
 """What the user had said in `WAITING` when the library was loaded."""
+_own: list[Mapping[str, int]] = []
+_left: list[int] = []
+_lock = threading.RLock()
 
 
 @cache
@@ -102,15 +111,24 @@ def openmp_address(name: str) -> int:
     return _library_address(name) if ours is None else ours
 
 
-@cache
 def own_functions() -> Mapping[str, int]:
     """Return the addresses of our functions by the names of those of the library whose place they take; maybe none.
 
     Raises:
         UnavailableError: there is no OpenMP runtime.
     """
+    if not _own:
+        with _lock:
+            if not _own:
+                _own.append(_make_own())
+    return _own[0]
+
+
+def _make_own() -> Mapping[str, int]:
     _loaded()
-    if team_unavailable() is not None:
+    reason = team_unavailable()
+    if reason is not None:
+        logger.info("parallel regions are libgomp's: %s", reason)
         return {}
     looks = looks_of(*(_given.get(name, "") for name in WAITING))
     return make_team_functions(_library_address("omp_get_max_threads"), looks)
@@ -119,14 +137,45 @@ def own_functions() -> Mapping[str, int]:
 def use_own_functions(handle: int) -> None:
     """Let a library that was loaded, and calls the OpenMP runtime, call our functions; `handle` is that of `dlopen`.
 
-    All of them or none: a region that one runtime begins is not one to the other. Nothing happens where the library
-    imports a function of the runtime that we have not got, or the system does not let its table be written.
+    All of them or none: a region that one runtime begins is not one to the other. The library keeps libgomp's, and a
+    warning says why, where it imports a function of the runtime that we have not got, has got its functions from
+    elsewhere, or the system does not let its table be written.
     """
     ours = own_functions()
+    if not ours:
+        return
     calls = {entry.name for entry in imports_of(handle) if entry.name.startswith(("GOMP_", "omp_"))}
-    if calls <= {*ours, *_SETTINGS}:
-        changes = {name: (_library_address(name), ours[name]) for name in calls & ours.keys()}
-        redirect(handle, changes)
+    foreign = calls - ours.keys() - set(_SETTINGS)
+    try:
+        if foreign:
+            reason = f"it calls {', '.join(sorted(foreign))}"
+        elif redirect(handle, {name: (_library_address(name), ours[name]) for name in calls & ours.keys()}):
+            return
+        else:
+            reason = f"its functions do not come from {LIBRARY}"
+    except OSError as error:
+        reason = str(error)
+    _left.append(handle)
+    logger.warning("a library keeps the parallel regions of libgomp: %s", reason)
+
+
+def describe_regions() -> str:
+    """Return whose parallel regions kernels have, and why, for people."""
+    missing = openmp_unavailable()
+    if missing is not None:
+        return f"none: {missing}"
+    reason = team_unavailable()
+    return "tazza's own" if reason is None else f"libgomp's: {reason}"
+
+
+def has_library_regions() -> bool:
+    """Return whether regions may be the library's: those of compiled kernels, or of a library that keeps them."""
+    return not own_functions() or bool(_left)
+
+
+def library_parallel() -> int:
+    """Return the address of the library's own `GOMP_parallel`."""
+    return _library_address("GOMP_parallel")
 
 
 @cache
@@ -147,4 +196,10 @@ def _stay_alone() -> None:
         set_openmp_threads(1)
 
 
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+in_forked_child(_new_lock)
 in_forked_child(_stay_alone)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tazza.runtime.fork import PROCESS, check_threads
 from tazza.runtime.native_code import native_function, source_digest, unavailable
-from tazza.runtime.openmp import openmp_address, openmp_unavailable, own_functions
+from tazza.runtime.openmp import has_library_regions, library_parallel, openmp_address, openmp_unavailable
 from tazza.runtime.threads import thread_count
 
 STATUS = 0xFFFFFFFF
@@ -257,12 +257,12 @@ def _flush_workers(count: int) -> None:
         check_threads()  # from here on there are threads
     if unavailable() is not None or openmp_unavailable() is not None or not _can_flush():
         return
-    if own_functions():  # our workers compute in the mode of whoever began a region
+    if not has_library_regions():  # our workers compute in the mode of whoever began a region
         return
     flush = native_function(
         "flush workers",
         lambda name: _WORKERS.format(name=name),
-        symbols={"GOMP_parallel": openmp_address("GOMP_parallel")},
+        symbols={"GOMP_parallel": library_parallel()},
         sources=source_digest(Path(__file__)),
     )
     ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(flush)(count)

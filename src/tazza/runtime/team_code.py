@@ -7,14 +7,15 @@ are done. Every thread has a *slot*, found by a key of pthread: the part it is i
 
 Offsets in bytes. A team, aligned to 64: word 0, sleepers 8, stop 12 | function 64, data 72, mxcsr 80 | done 128 |
 arrived 192, passed 196 | workers 256, process 260 | the workers' threads from 512 on. A slot: own team 0, team it is in
-8, part 16, parts 20, active 24, depth 28 | loop: start 32, step 40, chunk 48, count 56, turn 64 | outer (part, parts,
-active, 0) from 128 on.
+8, part 16, parts 20, active 24, depth 28 | loop: start 32, step 40, chunk 48, count 56, turn 64 | from 128 on, what an
+outer region had in bytes 16 to 79, for each depth.
 """
 
 from __future__ import annotations
 
-WORKERS_MAX = 255
-"""Workers of a team; a region that asks for more has fewer parts, as the number in `omp_get_num_threads` says."""
+WORKERS_MAX = 4095
+"""Workers of a team. A region that asks for more ends the process with a message, as one does for which the system
+gives no threads, here and in libgomp: kernels of oneDNN rely on as many parts as they were made for."""
 FUNCTIONS = (
     "GOMP_parallel",
     "GOMP_parallel_start",
@@ -31,7 +32,9 @@ FUNCTIONS = (
 """The functions of the module, in the order in which its directory lists them."""
 _TEAM_BYTES = 512 + 8 * (WORKERS_MAX + 1)
 _DEPTH_MAX = 31
-_SLOT_BYTES = 128 + 16 * (_DEPTH_MAX + 1)
+_OUTER_BYTES = 64
+_SLOT_BYTES = 128 + _OUTER_BYTES * (_DEPTH_MAX + 1)
+_LOST = "tazza: the system gives no threads or no memory for a parallel region; use fewer (OMP_NUM_THREADS)"
 _PAUSES = 16
 """Looks before a waiting thread offers its processor to others: hypervisors take it away from loops that pause long."""
 _FUTEX, _WAIT, _WAKE = 202, 128, 129  # the system call on x86-64; FUTEX_WAIT and FUTEX_WAKE, private
@@ -49,8 +52,11 @@ def team_text(name: str) -> str:
         "<team_bytes>": _TEAM_BYTES,
         "<slot_bytes>": _SLOT_BYTES,
         "<depth_max>": _DEPTH_MAX,
+        "<outer_bytes>": _OUTER_BYTES,
         "<workers_max>": WORKERS_MAX,
         "<pauses>": _PAUSES,
+        "<lost>": _LOST + r"\0A",
+        "<lost_bytes>": len(_LOST) + 1,
         "<futex>": _FUTEX,
         "<wait>": _WAIT,
         "<wake>": _WAKE,
@@ -77,8 +83,29 @@ declare i64 @syscall(i64, ptr, i32, i32, ptr)
 declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @llvm.smin.i32(i32, i32)
+declare i64 @write(i32, ptr, i64)
+declare void @abort()
 declare i64 @llvm.smin.i64(i64, i64)
+
+@<name>.lost = private constant [<lost_bytes> x i8] c"<lost>"
+
+define internal void @<name>.give_up() nounwind {
+  %told = call i64 @write(i32 2, ptr @<name>.lost, i64 <lost_bytes>)
+  call void @abort()
+  unreachable
+}
+
+define internal ptr @<name>.given(ptr %memory) nounwind {
+  %none = icmp eq ptr %memory, null
+  br i1 %none, label %lost, label %end
+lost:
+  call void @<name>.give_up()
+  unreachable
+end:
+  ret ptr %memory
+}
 
 define internal i32 @<name>.key() nounwind {
   %key = load i64, ptr @tazza_team_settings
@@ -94,11 +121,16 @@ define internal ptr @<name>.slot() nounwind {
   %none = icmp eq ptr %found, null
   br i1 %none, label %new, label %end
 new:
-  %made = call ptr @calloc(i64 1, i64 <slot_bytes>)
+  %memory = call ptr @calloc(i64 1, i64 <slot_bytes>)
+  %made = call ptr @<name>.given(ptr %memory)
   %parts = getelementptr i8, ptr %made, i64 20
   store i32 1, ptr %parts
-  %set = call i32 @pthread_setspecific(i32 %key, ptr %made)
-  br label %end
+  %failed = call i32 @pthread_setspecific(i32 %key, ptr %made)
+  %fails = icmp ne i32 %failed, 0
+  br i1 %fails, label %lost, label %end
+lost:
+  call void @<name>.give_up()
+  unreachable
 end:
   %slot = phi ptr [ %found, %0 ], [ %made, %new ]
   ret ptr %slot
@@ -109,7 +141,7 @@ define internal ptr @<name>.outer(ptr %slot) nounwind {
   %depth = load i32, ptr %depth_at
   %level = call i32 @llvm.smin.i32(i32 %depth, i32 <depth_max>)
   %wide = zext i32 %level to i64
-  %offset = shl i64 %wide, 4
+  %offset = mul i64 %wide, <outer_bytes>
   %stack = getelementptr i8, ptr %slot, i64 128
   %outer = getelementptr i8, ptr %stack, i64 %offset
   ret ptr %outer
@@ -121,14 +153,7 @@ define internal void @<name>.enter(ptr %slot, i32 %part, i32 %parts, i32 %active
   %parts_at = getelementptr i8, ptr %slot, i64 20
   %active_at = getelementptr i8, ptr %slot, i64 24
   %depth_at = getelementptr i8, ptr %slot, i64 28
-  %outer_parts = getelementptr i8, ptr %outer, i64 4
-  %outer_active = getelementptr i8, ptr %outer, i64 8
-  %a = load i32, ptr %part_at
-  %b = load i32, ptr %parts_at
-  %c = load i32, ptr %active_at
-  store i32 %a, ptr %outer
-  store i32 %b, ptr %outer_parts
-  store i32 %c, ptr %outer_active
+  call void @llvm.memcpy.p0.p0.i64(ptr %outer, ptr %part_at, i64 <outer_bytes>, i1 false)
   store i32 %part, ptr %part_at
   store i32 %parts, ptr %parts_at
   store i32 %active, ptr %active_at
@@ -139,22 +164,13 @@ define internal void @<name>.enter(ptr %slot, i32 %part, i32 %parts, i32 %active
 }
 
 define internal void @<name>.leave(ptr %slot) nounwind {
+  %part_at = getelementptr i8, ptr %slot, i64 16
   %depth_at = getelementptr i8, ptr %slot, i64 28
   %depth = load i32, ptr %depth_at
   %less = sub i32 %depth, 1
   store i32 %less, ptr %depth_at
   %outer = call ptr @<name>.outer(ptr %slot)
-  %outer_parts = getelementptr i8, ptr %outer, i64 4
-  %outer_active = getelementptr i8, ptr %outer, i64 8
-  %part_at = getelementptr i8, ptr %slot, i64 16
-  %parts_at = getelementptr i8, ptr %slot, i64 20
-  %active_at = getelementptr i8, ptr %slot, i64 24
-  %a = load i32, ptr %outer
-  %b = load i32, ptr %outer_parts
-  %c = load i32, ptr %outer_active
-  store i32 %a, ptr %part_at
-  store i32 %b, ptr %parts_at
-  store i32 %c, ptr %active_at
+  call void @llvm.memcpy.p0.p0.i64(ptr %part_at, ptr %outer, i64 <outer_bytes>, i1 false)
   ret void
 }
 
@@ -202,8 +218,9 @@ define internal ptr @<name>.own_team(ptr %slot) nounwind {
   %none = icmp eq ptr %found, null
   br i1 %none, label %new, label %end
 new:
-  %made = call ptr @aligned_alloc(i64 64, i64 <team_bytes>)
-  %filled = call ptr @memset(ptr %made, i32 0, i64 <team_bytes>)
+  %memory = call ptr @aligned_alloc(i64 64, i64 <team_bytes>)
+  %made = call ptr @<name>.given(ptr %memory)
+  %filled = call ptr @memset(ptr %made, i32 0, i64 512)
   %process_at = getelementptr i8, ptr %made, i64 260
   %process = call i32 @getpid()
   store i32 %process, ptr %process_at
@@ -214,30 +231,30 @@ end:
   ret ptr %team
 }
 
-define internal i32 @<name>.hire(ptr %team, i32 %wanted) nounwind {
+define internal void @<name>.hire(ptr %team, i32 %wanted) nounwind {
   %workers_at = getelementptr i8, ptr %team, i64 256
   %threads = getelementptr i8, ptr %team, i64 512
-  %most = call i32 @llvm.smin.i32(i32 %wanted, i32 <workers_max>)
-  br label %test
+  %many = icmp ugt i32 %wanted, <workers_max>
+  br i1 %many, label %lost, label %test
 test:
   %workers = load i32, ptr %workers_at
-  %few = icmp slt i32 %workers, %most
-  br i1 %few, label %more, label %enough
+  %few = icmp ult i32 %workers, %wanted
+  br i1 %few, label %more, label %end
 more:
   %wide = zext i32 %workers to i64
   %thread = getelementptr i64, ptr %threads, i64 %wide
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @<name>.work, ptr %team)
   %fails = icmp ne i32 %failed, 0
-  br i1 %fails, label %end, label %count
+  br i1 %fails, label %lost, label %count
 count:
   %now = add i32 %workers, 1
   store i32 %now, ptr %workers_at
   br label %test
-enough:
-  br label %end
+lost:
+  call void @<name>.give_up()
+  unreachable
 end:
-  %found = phi i32 [ %most, %enough ], [ %workers, %more ]
-  ret i32 %found
+  ret void
 }
 
 define void @<name>.GOMP_parallel_start(ptr %function, ptr %data, i32 %asked) nounwind {
@@ -262,11 +279,7 @@ alone:
 team_of:
   %team = call ptr @<name>.own_team(ptr %slot)
   %others = sub i32 %wanted, 1
-  %workers = call i32 @<name>.hire(ptr %team, i32 %others)
-  %nobody = icmp eq i32 %workers, 0
-  br i1 %nobody, label %alone, label %publish
-publish:
-  %parts = add i32 %workers, 1
+  call void @<name>.hire(ptr %team, i32 %others)
   %in_at = getelementptr i8, ptr %slot, i64 8
   store ptr %team, ptr %in_at
   %function_at = getelementptr i8, ptr %team, i64 64
@@ -281,30 +294,30 @@ publish:
   %number = lshr i64 %before, 32
   %next = add i64 %number, 1
   %high = shl i64 %next, 32
-  %wide = zext i32 %parts to i64
+  %wide = zext i32 %wanted to i64
   %middle = shl i64 %wide, 16
   %joined = or i64 %high, %middle
   %word = or i64 %joined, 1
   store atomic i64 %word, ptr %team seq_cst, align 8
-  call void @<name>.wake(ptr %team)
-  call void @<name>.enter(ptr %slot, i32 0, i32 %parts, i32 1)
+  call void @<name>.wake(ptr %team, i32 %others)
+  call void @<name>.enter(ptr %slot, i32 0, i32 %wanted, i32 1)
   ret void
 }
 
-define internal void @<name>.wake(ptr %team) nounwind {
+define internal void @<name>.wake(ptr %team, i32 %most) nounwind {
   %sleepers_at = getelementptr i8, ptr %team, i64 8
   %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
   %some = icmp sgt i32 %sleepers, 0
   br i1 %some, label %call, label %end
 call:
   %number_at = getelementptr i8, ptr %team, i64 4
-  %woken = call i64 @syscall(i64 <futex>, ptr %number_at, i32 <wake>, i32 2147483647, ptr null)
+  %woken = call i64 @syscall(i64 <futex>, ptr %number_at, i32 <wake>, i32 %most, ptr null)
   br label %end
 end:
   ret void
 }
 
-define internal i32 @<name>.take(ptr %team, ptr %slot) nounwind {
+define internal i32 @<name>.take(ptr %team, ptr %slot, i1 %worker) nounwind {
   br label %look
 look:
   %word = load atomic i64, ptr %team acquire, align 8
@@ -327,7 +340,11 @@ run:
   %mode_at = getelementptr i8, ptr %team, i64 80
   %function = load ptr, ptr %function_at
   %data = load ptr, ptr %data_at
+  br i1 %worker, label %follow, label %begin
+follow:
   call void @llvm.x86.sse.ldmxcsr(ptr %mode_at)
+  br label %begin
+begin:
   %part = trunc i64 %taken to i32
   %short = trunc i64 %parts to i32
   store i32 %part, ptr %part_at
@@ -350,7 +367,7 @@ begin:
   %team = load ptr, ptr %in_at
   br label %help
 help:
-  %took = call i32 @<name>.take(ptr %team, ptr %slot)
+  %took = call i32 @<name>.take(ptr %team, ptr %slot, i1 false)
   %again = icmp ne i32 %took, 0
   br i1 %again, label %help, label %gather
 gather:
@@ -402,7 +419,7 @@ test:
   %left = icmp ult i64 %taken, %parts
   br i1 %left, label %join, label %idle
 join:
-  %took = call i32 @<name>.take(ptr %team, ptr %slot)
+  %took = call i32 @<name>.take(ptr %team, ptr %slot, i1 true)
   store i32 1, ptr %parts_at
   br label %begin
 idle:
@@ -580,7 +597,7 @@ stop:
   %next = add i64 %number, 1
   %word = shl i64 %next, 32
   store atomic i64 %word, ptr %team seq_cst, align 8
-  call void @<name>.wake(ptr %team)
+  call void @<name>.wake(ptr %team, i32 2147483647)
   %workers = load i32, ptr %workers_at
   %count = zext i32 %workers to i64
   br label %test
