@@ -2,7 +2,7 @@
 
 oneDNN and compiled loops know the functions of this one library; another copy of it under another name (some wheels
 bring one) has settings of its own, which have no effect here. The number of threads is a setting of the *calling*
-thread, and the library's. Parallel regions are our own (team.py) on 64-bit Linux for x86-64, unless the flag
+thread, and the library's. Parallel regions are our own (team/) on 64-bit Linux for x86-64, unless the flag
 `own_teams` is off: compiled code calls ours, and oneDNN's table of imports is changed to them. Nothing is loaded before
 the first call.
 
@@ -102,7 +102,7 @@ def openmp_threads() -> int:
 def openmp_address(name: str) -> int:
     """Return the address of a function of the runtime, such as `omp_set_num_threads`, for native code that calls it.
 
-    Those that begin regions, and are called in them, are our own (team.py) where these can be had.
+    Those that begin regions, and are called in them, are our own (team/) where these can be had.
 
     Raises:
         UnavailableError: there is no OpenMP runtime, or it has no such function.

@@ -17,7 +17,7 @@ all for a while (LeNet, one image, two threads of a busy host: 0.76 ms with libg
 Parts may wait for each other, by `GOMP_barrier` or by looking at memory: a thread that waits holds one unfinished part,
 and there are as many threads as parts, so while a part is not taken, a thread is free to take it.
 
-State: the settings, written once; for each thread that begins regions a team (team_code.py), which that thread alone
+State: the settings, written once; for each thread that begins regions a team (code.py), which that thread alone
 publishes regions in, and which ends with it. In a forked child there are no workers (runtime/fork.py).
 """
 
@@ -33,7 +33,7 @@ from tazza.runtime import native_code
 from tazza.runtime.flags import flag
 from tazza.runtime.native_code import native_function, source_digest
 from tazza.runtime.object_code import unavailable as cannot_link
-from tazza.runtime.team_code import FUNCTIONS, team_text
+from tazza.runtime.team.code import FUNCTIONS, team_text
 
 OWN_TEAMS = flag("own_teams", True, "run parallel regions on tazza's own threads instead of libgomp's")
 LOOKS = 100_000
@@ -84,7 +84,7 @@ def make_team_functions(max_threads: int, looks: int) -> Mapping[str, int]:
         "parallel regions",
         team_text,
         symbols={"tazza_team_settings": ctypes.addressof(_SETTINGS), "omp_get_max_threads": max_threads},
-        sources=source_digest(Path(__file__).with_name("team_code.py")),
+        sources=source_digest(*Path(__file__).parent.glob("*.py")),
     )
     listed = (ctypes.c_int64 * len(FUNCTIONS))()
     ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(directory)(ctypes.addressof(listed))

@@ -1,0 +1,163 @@
+"""The machine code of parallel regions, as LLVM IR: what libgomp's functions of the same names do (see __init__.py).
+
+A *team* is a thread that begins regions, and its workers. Its `word` holds the number of the region (32 bits), how many
+parts that region has (16) and how many of them are taken (16): one compare-and-swap takes a part, and fails as soon as
+the region is another. Whoever took a part reads `function` and `data` after that; they stay as they are until all parts
+are done. Every thread has a *slot*, found by a key of pthread: the part it is in, and of how many.
+
+Offsets in bytes. A team, aligned to 64: word 0, sleepers 8, stop 12 | function 64, data 72, mxcsr 80 | done 128 |
+arrived 192, passed 196 | workers 256, process 260 | the workers' threads from 512 on. A slot: own team 0, team it is in
+8, part 16, parts 20, active 24, depth 28 | loop: start 32, step 40, chunk 48, count 56, turn 64 | from 128 on, what an
+outer region had in bytes 16 to 79, for each depth.
+"""
+
+from __future__ import annotations
+
+from tazza.runtime.team.region import BARRIER, REGION, WAITING, WORKER
+from tazza.runtime.team.slot import LOOP, SLOT
+
+WORKERS_MAX = 4095
+"""Workers of a team. A region that asks for more ends the process with a message, as one does for which the system
+gives no threads, here and in libgomp: kernels of oneDNN rely on as many parts as they were made for."""
+FUNCTIONS = (
+    "GOMP_parallel",
+    "GOMP_parallel_start",
+    "GOMP_parallel_end",
+    "GOMP_barrier",
+    "GOMP_loop_static_start",
+    "GOMP_loop_static_next",
+    "GOMP_loop_end_nowait",
+    "omp_get_thread_num",
+    "omp_get_num_threads",
+    "omp_in_parallel",
+    "end_of_thread",
+)
+"""The functions of the module, in the order in which its directory lists them."""
+_TEAM_BYTES = 512 + 8 * (WORKERS_MAX + 1)
+_DEPTH_MAX = 31
+_OUTER_BYTES = 64
+_SLOT_BYTES = 128 + _OUTER_BYTES * (_DEPTH_MAX + 1)
+_LOST = "tazza: the system gives no threads or no memory for a parallel region; use fewer (OMP_NUM_THREADS)"
+_PAUSES = 16
+"""Looks before a waiting thread offers its processor to others: hypervisors take it away from loops that pause long."""
+_FUTEX, _WAIT, _WAKE = 202, 128, 129  # the system call on x86-64; FUTEX_WAIT and FUTEX_WAKE, private
+
+
+def team_text(name: str) -> str:
+    """Return the module; its function `name` writes the addresses of `FUNCTIONS` to an array."""
+    listed = "\n".join(
+        f"  %at{i} = getelementptr ptr, ptr %directory, i64 {i}\n  store ptr @{name}.{function}, ptr %at{i}"
+        for i, function in enumerate(FUNCTIONS)
+    )
+    body = "\n".join((_OUTSIDE, SLOT, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING))
+    for mark, text in {
+        "<name>": name,
+        "<team_bytes>": _TEAM_BYTES,
+        "<slot_bytes>": _SLOT_BYTES,
+        "<depth_max>": _DEPTH_MAX,
+        "<outer_bytes>": _OUTER_BYTES,
+        "<workers_max>": WORKERS_MAX,
+        "<pauses>": _PAUSES,
+        "<lost>": _LOST + r"\0A",
+        "<lost_bytes>": len(_LOST) + 1,
+        "<futex>": _FUTEX,
+        "<wait>": _WAIT,
+        "<wake>": _WAKE,
+    }.items():
+        body = body.replace(mark, str(text))
+    return f"{body}\ndefine i64 @{name}(ptr %directory) nounwind {{\n{listed}\n  ret i64 0\n}}\n"
+
+
+_OUTSIDE = """
+@tazza_team_settings = external global [2 x i64]
+
+declare i32 @omp_get_max_threads()
+declare ptr @pthread_getspecific(i32)
+declare i32 @pthread_setspecific(i32, ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare ptr @calloc(i64, i64)
+declare ptr @aligned_alloc(i64, i64)
+declare ptr @memset(ptr, i32, i64)
+declare void @free(ptr)
+declare i32 @sched_yield()
+declare i32 @getpid()
+declare i64 @syscall(i64, ptr, i32, i32, ptr)
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i32 @llvm.smin.i32(i32, i32)
+declare i64 @write(i32, ptr, i64)
+declare void @abort()
+declare i64 @llvm.smin.i64(i64, i64)
+
+@<name>.lost = private constant [<lost_bytes> x i8] c"<lost>"
+
+define internal void @<name>.give_up() nounwind {
+  %told = call i64 @write(i32 2, ptr @<name>.lost, i64 <lost_bytes>)
+  call void @abort()
+  unreachable
+}
+
+define internal ptr @<name>.given(ptr %memory) nounwind {
+  %none = icmp eq ptr %memory, null
+  br i1 %none, label %lost, label %end
+lost:
+  call void @<name>.give_up()
+  unreachable
+end:
+  ret ptr %memory
+}
+
+define internal i32 @<name>.key() nounwind {
+  %key = load i64, ptr @tazza_team_settings
+  %short = trunc i64 %key to i32
+  ret i32 %short
+}
+"""
+
+
+_ENDING = """
+define void @<name>.end_of_thread(ptr %slot) nounwind {
+  %team = load ptr, ptr %slot
+  %none = icmp eq ptr %team, null
+  br i1 %none, label %end, label %dismiss
+dismiss:
+  %process_at = getelementptr i8, ptr %team, i64 260
+  %process = load i32, ptr %process_at
+  %here = call i32 @getpid()
+  %forked = icmp ne i32 %process, %here
+  br i1 %forked, label %end, label %stop
+stop:
+  %stop_at = getelementptr i8, ptr %team, i64 12
+  %workers_at = getelementptr i8, ptr %team, i64 256
+  %threads = getelementptr i8, ptr %team, i64 512
+  store atomic i32 1, ptr %stop_at seq_cst, align 4
+  %before = load atomic i64, ptr %team monotonic, align 8
+  %number = lshr i64 %before, 32
+  %next = add i64 %number, 1
+  %word = shl i64 %next, 32
+  store atomic i64 %word, ptr %team seq_cst, align 8
+  call void @<name>.wake(ptr %team, i32 2147483647)
+  %workers = load i32, ptr %workers_at
+  %count = zext i32 %workers to i64
+  br label %test
+test:
+  %i = phi i64 [ 0, %stop ], [ %following, %join ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %join, label %gone
+join:
+  %thread_at = getelementptr i64, ptr %threads, i64 %i
+  %thread = load i64, ptr %thread_at
+  %joined = call i32 @pthread_join(i64 %thread, ptr null)
+  %following = add i64 %i, 1
+  br label %test
+gone:
+  call void @free(ptr %team)
+  br label %end
+end:
+  call void @free(ptr %slot)
+  ret void
+}
+"""
