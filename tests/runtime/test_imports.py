@@ -25,9 +25,9 @@ def address(name):
     return ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value
 print(found["free"] == address("free"))
 getc = (found["getc"], address("getchar"))
-print(redirect(library._handle, {"getc": getc, "free": (1, 2)}))
+print(redirect(imports_of(library._handle), {"getc": getc, "free": (1, 2)}))
 print({entry.name: entry.address for entry in imports_of(library._handle)} == found)
-print(redirect(library._handle, {"getc": getc}))
+print(redirect(imports_of(library._handle), {"getc": getc}))
 print({entry.name: entry.address for entry in imports_of(library._handle)} == found | {"getc": getc[1]})
 """
 

@@ -138,7 +138,13 @@ class Predictor(Closing):
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
-        given = named if values is None else self._merged(values, named)
+        given: Mapping[str, Any]
+        if values is None:
+            given = named
+        elif not named and type(cast("object", values)) is dict:
+            given = values  # what runs most: it need not be looked at or copied
+        else:
+            given = self._merged(values, named)
         if given.keys() != self._names:
             self._check_names(given)
         seat = self._take_seat()

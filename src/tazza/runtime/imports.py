@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 _STRTAB, _SYMTAB, _RELA, _RELASZ, _JMPREL, _PLTRELSZ = 5, 6, 7, 8, 23, 2
 _DIRECT, _GLOB_DAT, _JUMP_SLOT = 1, 6, 7
 _POINTERS = (_STRTAB, _SYMTAB, _RELA, _JMPREL)
 _RELA_BYTES, _SYMBOL_BYTES = 24, 24
+_SECTION = 3  # of a symbol, in words of 16 bits: 0 for those of other libraries
 _PROT = {"r": mmap.PROT_READ, "w": mmap.PROT_WRITE, "x": mmap.PROT_EXEC}
 
 
@@ -42,34 +47,51 @@ def imports_of(handle: int) -> Iterator[Import]:
     for start, size in ((_RELA, _RELASZ), (_JMPREL, _PLTRELSZ)):
         if start not in found or size not in found:
             continue
-        for at in range(found[start], found[start] + found[size], _RELA_BYTES):
-            offset, info, _ = (ctypes.c_uint64 * 3).from_address(at)
-            if info & 0xFFFFFFFF not in (_DIRECT, _GLOB_DAT, _JUMP_SLOT):
-                continue
-            symbol = ctypes.c_uint32.from_address(found[_SYMTAB] + (info >> 32) * _SYMBOL_BYTES).value
-            yield Import(ctypes.string_at(found[_STRTAB] + symbol).decode(errors="replace"), base + offset)
+        # At once: a large library has 100,000 entries, nearly all of other kinds, or for symbols of its own.
+        words = _array(found[start], np.uint64, found[size] // _RELA_BYTES, 3)
+        words = words[np.isin(words[:, 1] & 0xFFFFFFFF, (_DIRECT, _GLOB_DAT, _JUMP_SLOT))]
+        indices = words[:, 1] >> 32
+        symbols = _array(found[_SYMTAB], np.uint16, int(indices.max(initial=0)) + 1, _SYMBOL_BYTES // 2)[indices]
+        outside = symbols[:, _SECTION] == 0
+        places = symbols[outside, 0] + (symbols[outside, 1].astype(np.uint64) << 16)
+        for place, offset in zip(places.tolist(), words[outside, 0].tolist(), strict=True):
+            yield Import(ctypes.string_at(found[_STRTAB] + place).decode(errors="replace"), base + offset)
 
 
-def redirect(handle: int, changes: Mapping[str, tuple[int, int]]) -> bool:
-    """Let a library call other functions: name -> (address that it has, address that it gets); all entries, or none.
+def _array(address: int, kind: type[np.unsignedinteger[Any]], rows: int, width: int) -> npt.NDArray[Any]:
+    content = (ctypes.c_uint8 * (rows * width * np.dtype(kind).itemsize)).from_address(address)
+    return np.ctypeslib.as_array(content).view(kind).reshape(rows, width)
+
+
+def redirect(imports: Iterable[Import], changes: Mapping[str, tuple[int, int]]) -> bool:
+    """Let the library of these imports call other functions; all entries that are named are changed, or none.
+
+    Args:
+        imports: what `imports_of` yields, or some of it.
+        changes: name -> (address that it has, address that it gets).
 
     Returns whether they were changed: not where one holds another address than it should.
 
     Raises:
         OSError: the system does not let the table be written; it is as it was.
     """
-    entries = [entry for entry in imports_of(handle) if entry.name in changes]
+    entries = [entry for entry in imports if entry.name in changes]
     if any(entry.address != changes[entry.name][0] for entry in entries):
         return False
-    done: list[Import] = []
+    pages = sorted({entry.at & -mmap.PAGESIZE for entry in entries})
+    locked = [
+        (page, rights) for page, rights in zip(pages, _rights(pages), strict=True) if not rights & mmap.PROT_WRITE
+    ]
+    opened: list[tuple[int, int]] = []
     try:
-        for entry in entries:
-            _write(entry.at, changes[entry.name][1])
-            done.append(entry)
-    except OSError:
-        for entry in done:
-            _write(entry.at, changes[entry.name][0])
-        raise
+        for page, rights in locked:
+            _protect(page, rights | mmap.PROT_WRITE)
+            opened.append((page, rights))
+        for entry in entries:  # aligned: whoever calls at this moment reads the old address or the new one
+            ctypes.c_uint64.from_address(entry.at).value = changes[entry.name][1]
+    finally:
+        for page, rights in opened:
+            _protect(page, rights)
     return True
 
 
@@ -81,23 +103,16 @@ def _pairs(dynamic: int) -> Iterator[tuple[int, int]]:
         dynamic += 16
 
 
-def _write(at: int, value: int) -> None:
-    page, former = at & -mmap.PAGESIZE, _protection(at)
-    if not former & mmap.PROT_WRITE:
-        _protect(page, former | mmap.PROT_WRITE)
-    ctypes.c_uint64.from_address(at).value = value  # aligned: whoever calls at this moment reads the old or the new one
-    if not former & mmap.PROT_WRITE:
-        _protect(page, former)
-
-
-def _protection(at: int) -> int:
+def _rights(pages: Sequence[int]) -> list[int]:
+    """Return what may be done with pages, in the order given."""
+    spans: list[tuple[int, int, str]] = []
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            span, rights = line.split()[:2]
-            first, end = (int(part, 16) for part in span.split("-"))
-            if first <= at < end:
-                return sum(bit for letter, bit in _PROT.items() if letter in rights)
-    raise OSError(f"address {at:#x} is not mapped")
+            span, rights, _ = line.split(None, 2)
+            first, end = span.split("-")
+            spans.append((int(first, 16), int(end, 16), rights))
+    found = (next(rights for first, end, rights in spans if first <= page < end) for page in pages)
+    return [sum(bit for letter, bit in _PROT.items() if letter in rights) for rights in found]
 
 
 def _protect(page: int, rights: int) -> None:

@@ -144,12 +144,13 @@ def use_own_functions(handle: int) -> None:
     ours = own_functions()
     if not ours:
         return
-    calls = {entry.name for entry in imports_of(handle) if entry.name.startswith(("GOMP_", "omp_"))}
+    imports = [entry for entry in imports_of(handle) if entry.name.startswith(("GOMP_", "omp_"))]
+    calls = {entry.name for entry in imports}
     foreign = calls - ours.keys() - set(_SETTINGS)
     try:
         if foreign:
             reason = f"it calls {', '.join(sorted(foreign))}"
-        elif redirect(handle, {name: (_library_address(name), ours[name]) for name in calls & ours.keys()}):
+        elif redirect(imports, {name: (_library_address(name), ours[name]) for name in calls & ours.keys()}):
             return
         else:
             reason = f"its functions do not come from {LIBRARY}"

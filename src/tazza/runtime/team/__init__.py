@@ -43,7 +43,7 @@ Longer than it takes to wake a thread on a busy host, 1 or 2 ms: else those that
 asleep meanwhile, and every region begins with waking somebody.
 """
 _EVER = (1 << 63) - 1
-_OF_LIBGOMP = (
+OF_LIBGOMP = (
     "OMP_PROC_BIND",
     "OMP_PLACES",
     "GOMP_CPU_AFFINITY",
@@ -62,7 +62,7 @@ def team_unavailable() -> str | None:
     """Return why regions are libgomp's, or None."""
     if not OWN_TEAMS.value:
         return "the flag own_teams is off"
-    wanted = [name for name in _OF_LIBGOMP if os.environ.get(name, "").strip().lower() not in ("", "false")]
+    wanted = [name for name in OF_LIBGOMP if os.environ.get(name, "").strip().lower() not in ("", "false")]
     if wanted:
         return f"only libgomp does what the environment asks for: {', '.join(wanted)}"
     reason = cannot_link()
