@@ -35,6 +35,8 @@ SEATS = flag(
     "predictor_seats", 0, "how many threads run one predictor at a time; 0: as many as the process has", minimum=0
 )
 
+LENT_BYTES = 1 << 16
+"""Inputs of this size or more are read where the caller has them; smaller ones are copied in less time."""
 _RECHECK_S = 0.05
 """Who waits for a seat looks again after this time: a seat may come back just before its waiting is noticed."""
 
@@ -94,7 +96,7 @@ class Predictor(Closing):
         self._closed = False
         self._names = frozenset(self.inputs)
         own = {*self.inputs, *self.outputs}
-        self._writes_shared = any(name in made and name not in own for name in read)
+        self.writes_shared = any(name in made and name not in own for name in read)
         self._seats = [_Seat(self, None)]
         self._free = list(self._seats)
         self._changed = threading.Condition()
@@ -188,7 +190,7 @@ class Predictor(Closing):
     @property
     def _most_seats(self) -> int:
         """Nets that write what all seats share, or keep blobs in the workspace, run only once at a time."""
-        if not isinstance(self.net, PlanNet) or self._writes_shared:
+        if not isinstance(self.net, PlanNet) or self.writes_shared:
             return 1
         return SEATS.value if SEATS.value > 0 else thread_count()
 
@@ -244,11 +246,14 @@ class _Seat:
         own = (*predictor.inputs, *predictor.outputs)
         self._blobs = {name: Blob(name) for name in own}
         self._outputs = predictor.outputs
+        self._lendable: frozenset[str] = frozenset()
         self.net: NetBase
         if isinstance(first, PlanNet):
             self.net = first.clone(self)
         else:
             self.net = create_net(predictor.definition, self)
+        if isinstance(self.net, PlanNet) and not predictor.writes_shared:
+            self._lendable = frozenset(predictor.inputs).difference(predictor.outputs)
 
     @property
     def root(self) -> Path:
@@ -267,15 +272,29 @@ class _Seat:
 
     def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Run the net on inputs by name."""
+        lent: dict[str, NDArray[Any]] = {}
         for name, value in given.items():
             blob = self._blobs[name]
             tensor = blob.value
             # What has the type of the last input needs no check; an object array never has.
-            if type(value) is np.ndarray and isinstance(tensor, Tensor) and tensor.overwrite(value):
-                continue
+            if type(value) is np.ndarray and isinstance(tensor, Tensor):
+                if value.nbytes >= LENT_BYTES and name in self._lendable and _lies_as(tensor, value):
+                    lent[name] = value
+                    continue
+                if tensor.overwrite(value):
+                    continue
             put(blob, self._predictor.checked(name, value))
-        self.net.run()
+        if lent:
+            cast("PlanNet", self.net).run_on(lent)
+        else:
+            self.net.run()
         return {name: take(self._blobs[name]) for name in self._outputs}
+
+
+def _lies_as(tensor: Tensor, array: NDArray[Any]) -> bool:
+    """Whether an array could be read in a tensor's place."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned and tensor.has_form(array)
 
 
 def load(

@@ -27,7 +27,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,28 @@ class NativeCall:
         """Return the error for a status other than 0."""
         words = f"status {status}" if self.describe is None else self.describe(status)
         return KernelError(f"native kernel at {self.address:#x} failed: {words}")
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """An `owner` of the arguments of a native call that can let the call read operands from elsewhere."""
+
+    def move(self, start: int, end: int, shift: int, /) -> int:
+        """Let all operands that were bound to addresses in [start, end) lie `shift` bytes behind them; 0 undoes it.
+
+        Returns how many operands these are.
+        """
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A native call that looks at its operands again, in Python, to tell what is wrong with them."""
+
+    @property
+    def check(self) -> Callable[[], Any] | None:
+        """Raises the error."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

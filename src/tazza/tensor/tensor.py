@@ -347,14 +347,18 @@ class Tensor(ArrayOperators):
             return False
         return isinstance(spec.layout, Strided) and not spec.layout.overlaps_itself(spec.shape)
 
-    def overwrite(self, array: npt.NDArray[Any]) -> bool:
-        """Take the elements of an array of the same shape and dtype, quickly; False for any other."""
+    def has_form(self, array: npt.NDArray[Any]) -> bool:
+        """Whether an array has the shape and dtype of this tensor; False, too, where that takes longer to see."""
         mine = self._array
         if mine is None or self._room_generation != self.storage.generation:
             return False
-        if array.shape != mine.shape or array.dtype != mine.dtype or mine.dtype.hasobject:
+        return array.shape == mine.shape and array.dtype == mine.dtype and not mine.dtype.hasobject
+
+    def overwrite(self, array: npt.NDArray[Any]) -> bool:
+        """Take the elements of an array of the same shape and dtype, quickly; False for any other (`has_form`)."""
+        if not self.has_form(array):
             return False
-        np.copyto(mine, array)
+        np.copyto(self.array, array)
         self.storage.version += 1
         return True
 

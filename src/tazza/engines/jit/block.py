@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tazza.errors import TazzaError
 from tazza.operator import Call, NativeCall, Operands, OpSchema, Spec
@@ -80,11 +81,28 @@ class BlockLaunch:
         """Write the block; it lives as long as the call."""
         kept: list[Any] = [operands.scratch]
         block = np.array([_value(word, operands, kept) for word in self.words], np.int64)
-        arguments, owner = (block.ctypes.data, 0, 0, 0), (block, kept)
+        places = [(i, int(block[i])) for i, word in enumerate(self.words) if isinstance(word, Slot)]
+        arguments, owner = (block.ctypes.data, 0, 0, 0), _Bound(block, places, kept)
         check = self.check
         if check is None:
             return NativeCall(self.address, arguments, owner)
         return CheckedCall(self.address, arguments, owner, check=lambda: check(operands))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bound:
+    """A block: which of its words are addresses of operands, and what it keeps alive."""
+
+    block: npt.NDArray[np.int64]
+    places: Sequence[tuple[int, int]]
+    kept: list[Any]
+
+    def move(self, start: int, end: int, shift: int) -> int:
+        """See `Movable`."""
+        found = [(i, address) for i, address in self.places if start <= address < end]
+        for i, address in found:
+            self.block[i] = address + shift
+        return len(found)
 
 
 def _value(word: Word, operands: Operands, kept: list[Any]) -> int:

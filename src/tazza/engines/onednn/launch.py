@@ -137,6 +137,7 @@ class _Bound:
         self.descriptor = primitive
         self.stream = stream
         self.arguments: list[tuple[int, Any]] = []
+        self.places: list[tuple[Any, int]] = []
         self.kept: list[Any] = []
         self.block: Any = None
 
@@ -148,8 +149,18 @@ class _Bound:
         made = ffi.new("dnnl_memory_t *")
         pointer = ffi.cast("void *", address)
         check(lib.dnnl_memory_create(made, found.handle, engine(), pointer), f"memory of argument {name}")
-        self.arguments.append((argument_number(name), ffi.gc(made[0], lib.dnnl_memory_destroy)))
+        memory = ffi.gc(made[0], lib.dnnl_memory_destroy)
+        self.arguments.append((argument_number(name), memory))
+        self.places.append((memory, address))
         self.kept.append(keep)
+
+    def move(self, start: int, end: int, shift: int) -> int:
+        """See `Movable`."""
+        found = [(memory, address) for memory, address in self.places if start <= address < end]
+        for memory, address in found:
+            pointer = ffi.cast("void *", address + shift)
+            check(lib.dnnl_memory_set_data_handle(memory, pointer), "moving an operand")
+        return len(found)
 
     def call(self) -> NativeCall:
         """Return the call; the block is complete now."""

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, TazzaError
+from tazza.nets.plan.lending import Loan, loan_of
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.native_calls import NativeCalls, grouped
@@ -24,6 +26,7 @@ from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
 from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
 from tazza.tensor.allocation import allocator_of
+from tazza.tensor.sparse.task import address_of
 
 
 @dataclass(slots=True)
@@ -89,6 +92,8 @@ class Instance:
         self._constants: list[tuple[Value, Tensor]] = []
         self._bound: dict[Value, Tensor] = {}
         self._values: list[tuple[Tensor, int]] = []
+        self._loans: dict[str, Loan | None] = {}
+        self._lent: list[Loan] = []
 
     @property
     def nbytes(self) -> int:
@@ -145,6 +150,8 @@ class Instance:
         self._calls, self._parts = [], []  # what fails half-way is bound to nothing
         self._bound.clear()
         self._watched.clear()
+        self._loans.clear()
+        self._lent.clear()  # what is bound anew reads blobs
         for name, value in self.program.inputs.items():
             self._bind_input(name, value)
         for name, value in self.program.outputs.items():
@@ -238,6 +245,31 @@ class Instance:
         }
         state = None if step.kernel is None or step.kernel.open is None else self._host.state(step, step.kernel)
         return Operands(letters, scratch, lambda: self._host.generator(step), self.context, state)
+
+    # -- inputs that lie elsewhere -------------------------------------------------------------------------------------
+
+    def borrow(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Read inputs by name where row-major arrays of their form lie, until `give_back`; copy those that cannot."""
+        for name, array in arrays.items():
+            if name not in self._loans:
+                self._loans[name] = self._loan(name)
+            loan = self._loans[name]
+            if loan is None:
+                self._owner.create_blob(name).tensor().assign(array)
+            else:
+                self._lent.append(loan)  # first: an interrupt leaves nothing moved
+                loan.move(address_of(array))
+
+    def _loan(self, name: str) -> Loan | None:
+        value = self.program.inputs.get(name)
+        return None if value is None else loan_of(self.program, name, self._bound[value], self._parts)
+
+    def give_back(self) -> None:
+        """Read blobs again."""
+        while self._lent:
+            loan = self._lent[-1]
+            loan.move(loan.tensor.address)
+            self._lent.pop()
 
     # -- running -------------------------------------------------------------------------------------------------------
 

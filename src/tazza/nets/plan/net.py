@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tazza.device import CPUContext, Generator
 from tazza.errors import NotFoundError, TazzaError
@@ -119,6 +120,7 @@ class PlanNet(NetBase, StepHost):
         self._adopted: Rewrite | None = None
         self._cut: Parts | None = None
         self._blobs = _Blobs(workspace)
+        self._given: dict[str, NDArray[Any]] = {}
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
         self._instances: OrderedDict[Hashable, list[Instance]] = OrderedDict()
@@ -208,10 +210,26 @@ class PlanNet(NetBase, StepHost):
     def _run(self, run: Run | None) -> None:
         self._run_parts(self._current(), frozenset(), None, run)
 
+    def run_on(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Run once on row-major arrays in place of some inputs, whose blobs have the same shape and element type.
+
+        Where the net can, it reads them where they lie, and the blobs keep their content; else the blobs get theirs.
+
+        Raises:
+            TazzaError: as `run` does.
+        """
+        self._given = dict(arrays)
+        try:
+            self.run()
+        finally:
+            self._given = {}
+
     def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None, run: Run | None = None) -> None:
         """Run all parts but those whose operators, by position, are done; `times` takes what each took."""
         assert self._cut is not None, "taken with the rewritten net"
         parts = self._cut.parts
+        if self._given and (self._observers or len(parts) != 1 or not isinstance(parts[0], Region)):
+            self._copy_given()  # others look at the blobs as well
         for number, part in enumerate(parts):
             if done and done.issuperset(_positions(part)):
                 continue
@@ -236,6 +254,9 @@ class PlanNet(NetBase, StepHost):
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
+        if self._given:
+            self._run_on_given(rewrite, region, instance)
+            return
         try:
             seconds = instance.run() if times is None else instance.run_timed()
         except SparedError:
@@ -243,6 +264,22 @@ class PlanNet(NetBase, StepHost):
             seconds = instance.run() if times is None else instance.run_timed()
         if times is not None and seconds is not None:
             times[region] = seconds
+
+    def _run_on_given(self, rewrite: Rewrite, region: Region, instance: Instance) -> None:
+        try:
+            instance.borrow(self._given)
+            instance.run()
+        except SparedError:
+            instance.give_back()
+            self._copy_given()
+            self._run_region(rewrite, region, None)
+        finally:
+            instance.give_back()
+
+    def _copy_given(self) -> None:
+        for name, array in self._given.items():
+            self._blobs.create_blob(name).tensor().assign(array)
+        self._given = {}
 
     def _ready(self, rewrite: Rewrite, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""

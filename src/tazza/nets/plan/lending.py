@@ -1,0 +1,73 @@
+"""Inputs that a plan reads where the caller has them, instead of copies of them.
+
+For the time of one run the calls that read the blob of an input are moved to the memory of an array of the caller. That
+is possible where nothing else looks at the blob's elements: no step writes over them, no output is they, no shape was
+inferred from them, and every call that reads them is native, can be moved (`Movable`), and does not look at them again
+in Python to tell what is wrong (`Checked`). The blob keeps what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tazza.nets.plan.program import Program, Value
+from tazza.operator import Call, Checked, Movable, NativeCall
+from tazza.operator.native_calls import NativeCalls
+from tazza.tensor import ROW_MAJOR, Tensor
+
+Parts = Sequence[tuple[tuple[int, ...], Call]]
+"""Calls of an instance, each with the positions of the steps that it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """How the calls of an instance are moved to other memory for one input, and back."""
+
+    tensor: Tensor
+    owners: Sequence[Movable]
+
+    def move(self, address: int) -> None:
+        """Let the calls read the input at an address."""
+        start, end = _span(self.tensor)
+        for owner in self.owners:
+            owner.move(start, end, address - start)
+
+
+def loan_of(program: Program, name: str, tensor: Tensor, parts: Parts) -> Loan | None:
+    """Return how calls that were bound to a tensor, the blob of an input, can be moved; None if they cannot."""
+    value = program.inputs[name]
+    if name in program.copied or name in program.values_read or value.spec.layout != ROW_MAJOR:
+        return None
+    readers = {position for position, step in enumerate(program.steps) if _is_among(value, step.inputs)}
+    written = (output for step in program.steps for output in step.outputs)
+    copied = (copy.source for copy in program.derived if copy.source is not None)
+    if any(_is_among(value, others) for others in (program.outputs.values(), written, copied)):
+        return None
+    owners: dict[int, list[Movable]] = {}
+    start, end = _span(tensor)
+    for positions, call in parts:
+        if readers.isdisjoint(positions):
+            continue
+        for position, native in _rows(positions, call):
+            if position not in readers:
+                continue
+            if native is None or isinstance(native, Checked) or not isinstance(native.owner, Movable):
+                return None
+            if native.owner.move(start, end, 0):
+                owners.setdefault(position, []).append(native.owner)
+    return Loan(tensor, [one for found in owners.values() for one in found]) if owners.keys() == readers else None
+
+
+def _rows(positions: tuple[int, ...], call: Call) -> Iterator[tuple[int, NativeCall | None]]:
+    """Yield the calls of a part with the positions of their steps; None for what is no native call."""
+    for row, position in enumerate(positions, 1):
+        yield position, call.call(row) if isinstance(call, NativeCalls) else None
+
+
+def _is_among(value: Value, others: Iterable[Value]) -> bool:
+    return any(one.root is value for one in others)
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    return tensor.address, tensor.address + max(tensor.nbytes, 1)
