@@ -93,7 +93,6 @@ class Instance:
         self._bound: dict[Value, Tensor] = {}
         self._values: list[tuple[Tensor, int]] = []
         self._loans: dict[str, Loan | None] = {}
-        self._lent: list[Loan] = []
 
     @property
     def nbytes(self) -> int:
@@ -150,8 +149,7 @@ class Instance:
         self._calls, self._parts = [], []  # what fails half-way is bound to nothing
         self._bound.clear()
         self._watched.clear()
-        self._loans.clear()
-        self._lent.clear()  # what is bound anew reads blobs
+        self._loans.clear()  # what is bound anew reads blobs
         for name, value in self.program.inputs.items():
             self._bind_input(name, value)
         for name, value in self.program.outputs.items():
@@ -257,19 +255,20 @@ class Instance:
             if loan is None:
                 self._owner.create_blob(name).tensor().assign(array)
             else:
-                self._lent.append(loan)  # first: an interrupt leaves nothing moved
                 loan.move(address_of(array))
+        if len(arrays) < len(self._loans):
+            self.give_back(set(self._loans).difference(arrays))
 
     def _loan(self, name: str) -> Loan | None:
         value = self.program.inputs.get(name)
         return None if value is None else loan_of(self.program, name, self._bound[value], self._parts)
 
-    def give_back(self) -> None:
-        """Read blobs again."""
-        while self._lent:
-            loan = self._lent[-1]
-            loan.move(loan.tensor.address)
-            self._lent.pop()
+    def give_back(self, names: Iterable[str] | None = None) -> None:
+        """Read the blobs of some inputs again, by default of all."""
+        for name in self._loans if names is None else names:
+            loan = self._loans[name]
+            if loan is not None:
+                loan.move(loan.start)
 
     # -- running -------------------------------------------------------------------------------------------------------
 

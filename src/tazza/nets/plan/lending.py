@@ -1,6 +1,6 @@
 """Inputs that a plan reads where the caller has them, instead of copies of them.
 
-For the time of one run the calls that read the blob of an input are moved to the memory of an array of the caller. That
+For a run the calls that read the blob of an input are moved to the memory of an array of the caller. That
 is possible where nothing else looks at the blob's elements: no step writes over them, no output is they, no shape was
 inferred from them, and every call that reads them is native, can be moved (`Movable`), and does not look at them again
 in Python to tell what is wrong (`Checked`). The blob keeps what it has.
@@ -20,18 +20,28 @@ Parts = Sequence[tuple[tuple[int, ...], Call]]
 """Calls of an instance, each with the positions of the steps that it runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loan:
-    """How the calls of an instance are moved to other memory for one input, and back."""
+    """How the calls of an instance are moved to other memory for one input, and back.
 
-    tensor: Tensor
+    `start` and `end` bound the memory of the blob, `owners` have calls that read it, `at` is where they read it now;
+    None while they are being moved, or if that was interrupted. Calls stay where they were moved to: who runs them
+    moves them first (`Instance.borrow`, `Instance.give_back`), so an array may be gone as soon as its run is over.
+    """
+
+    start: int
+    end: int
     owners: Sequence[Movable]
+    at: int | None
 
     def move(self, address: int) -> None:
         """Let the calls read the input at an address."""
-        start, end = _span(self.tensor)
+        if self.at == address:
+            return
+        self.at = None
         for owner in self.owners:
-            owner.move(start, end, address - start)
+            owner.move(self.start, self.end, address - self.start)
+        self.at = address
 
 
 def loan_of(program: Program, name: str, tensor: Tensor, parts: Parts) -> Loan | None:
@@ -45,7 +55,7 @@ def loan_of(program: Program, name: str, tensor: Tensor, parts: Parts) -> Loan |
     if any(_is_among(value, others) for others in (program.outputs.values(), written, copied)):
         return None
     owners: dict[int, list[Movable]] = {}
-    start, end = _span(tensor)
+    start, end = tensor.address, tensor.address + max(tensor.nbytes, 1)
     for positions, call in parts:
         if readers.isdisjoint(positions):
             continue
@@ -56,7 +66,9 @@ def loan_of(program: Program, name: str, tensor: Tensor, parts: Parts) -> Loan |
                 return None
             if native.owner.move(start, end, 0):
                 owners.setdefault(position, []).append(native.owner)
-    return Loan(tensor, [one for found in owners.values() for one in found]) if owners.keys() == readers else None
+    if owners.keys() != readers:
+        return None
+    return Loan(start, end, [one for found in owners.values() for one in found], start)
 
 
 def _rows(positions: tuple[int, ...], call: Call) -> Iterator[tuple[int, NativeCall | None]]:
@@ -67,7 +79,3 @@ def _rows(positions: tuple[int, ...], call: Call) -> Iterator[tuple[int, NativeC
 
 def _is_among(value: Value, others: Iterable[Value]) -> bool:
     return any(one.root is value for one in others)
-
-
-def _span(tensor: Tensor) -> tuple[int, int]:
-    return tensor.address, tensor.address + max(tensor.nbytes, 1)

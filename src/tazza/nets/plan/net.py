@@ -254,27 +254,16 @@ class PlanNet(NetBase, StepHost):
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
-        if self._given:
-            self._run_on_given(rewrite, region, instance)
-            return
         try:
+            instance.borrow(self._given)
             seconds = instance.run() if times is None else instance.run_timed()
         except SparedError:
+            self._copy_given()
             instance = self._ready(rewrite, region)
+            instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
         if times is not None and seconds is not None:
             times[region] = seconds
-
-    def _run_on_given(self, rewrite: Rewrite, region: Region, instance: Instance) -> None:
-        try:
-            instance.borrow(self._given)
-            instance.run()
-        except SparedError:
-            instance.give_back()
-            self._copy_given()
-            self._run_region(rewrite, region, None)
-        finally:
-            instance.give_back()
 
     def _copy_given(self) -> None:
         for name, array in self._given.items():
