@@ -218,9 +218,12 @@ class PlanNet(NetBase, StepHost):
         Raises:
             TazzaError: as `run` does.
         """
+        self.run_exclusively(lambda: self._observed_on(arrays))
+
+    def _observed_on(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._given = dict(arrays)
         try:
-            self.run()
+            self._observed(None)
         finally:
             self._given = {}
 
