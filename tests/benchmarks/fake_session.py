@@ -31,7 +31,7 @@ class FakeSession:
 
     def load(self) -> None:
         """Do what the settings say, or nothing."""
-        print("libraries print what they like")
+        print("libraries print what they like", flush=True)
         if self.settings.get("fails"):
             raise ValueError("no such layer\nand more lines")
         if self.settings.get("dies"):
