@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
+from tazza.interop import predictor as predictors
+from tazza.interop.predictor import Predictor
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets.explanation import Explanation
 from tazza.nets.plan import PlanNet, compiler, slicing
@@ -385,3 +387,19 @@ def test_random_nets(seeds: range) -> None:
             raise
         sliced += bool(slices(ws))
     assert sliced > len(seeds) / 3
+
+
+def test_lent_inputs_are_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slice reads its own images of an array that lies elsewhere than the blob."""
+    monkeypatch.setattr(predictors, "LENT_BYTES", 1)
+    ops = convolutions()
+    ws = Workspace()
+    feed_convolutions(ws, batch=12)
+    predictor = Predictor(NetDef(name="lent", op=ops, external_output=["y"]), ws, inputs=["x"])
+    for seed in range(3):
+        x = draw(12, 8, 7, 6, seed=seed)
+        ws.feed("x", x)
+        np.testing.assert_allclose(predictor.run(x=x)["y"], by_simple(ws, ops, "y"), rtol=2e-4, atol=2e-4)
+    net = predictor.net
+    assert isinstance(net, PlanNet)
+    assert any(row.slices > 1 for row in net.explain().rows)

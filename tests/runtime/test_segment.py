@@ -95,6 +95,7 @@ def test_rows_are_kept_alive() -> None:
 
 
 def test_denormals_count_as_zero_while_a_segment_runs() -> None:
+    """In the calling thread; test_team.py tests that its workers compute as it does."""
     if unavailable() is not None or platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("denormals are kept here")
     from tazza.operator import run_op

@@ -93,16 +93,6 @@ class Movable(Protocol):
         ...
 
 
-@runtime_checkable
-class Checked(Protocol):
-    """A native call that looks at its operands again, in Python, to tell what is wrong with them."""
-
-    @property
-    def check(self) -> Callable[[], Any] | None:
-        """Raises the error."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Chain:
     """Several calls as one, made in turn; executors look inside, so that native ones in a row become a segment."""

@@ -1,7 +1,8 @@
 """Functions that a loaded library takes from others: which it calls, and how to let it call others.
 
 The dynamic linker has written their addresses into a table of the library; a library that binds everything when it is
-loaded has that table read-only after that. Only entries that hold the address that is expected are changed.
+loaded has that table read-only after that. Either every entry of the wanted names holds the address that is expected,
+and all are changed, or none is.
 
 Source: System V ABI, chapter 5 (dynamic linking); AMD64 supplement 1.0, section 4.4 and 5.2; `link_map` of glibc, to
 which a handle of `dlopen` points.

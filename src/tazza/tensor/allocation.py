@@ -50,6 +50,18 @@ _BYTE = np.dtype(np.uint8)
 _first_byte: Callable[[Any], c_char] = c_char.from_buffer
 
 
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Return the address of the first element.
+
+    >>> values = np.arange(3)
+    >>> address_of(values[1:]) - address_of(values)
+    8
+    """
+    if array.flags.writeable and array.flags.c_contiguous and array.dtype.isbuiltin == 1 and array.size:
+        return addressof(_first_byte(array))  # half the time of the other
+    return array.__array_interface__["data"][0]
+
+
 class Allocation:
     """An owned span of `nbytes` bytes at `address` of a place.
 
@@ -76,7 +88,7 @@ class Allocation:
         """
         raw = np.asarray(array).reshape(-1).view(np.uint8)
         where = CPUPlace() if place is None else place
-        return Allocation(where, _address(raw), raw.nbytes, memory=raw, owner=array)
+        return Allocation(where, address_of(raw), raw.nbytes, memory=raw, owner=array)
 
     @property
     def buffer(self) -> Bytes:
@@ -388,17 +400,13 @@ class AlignedAllocator(Allocator):
             owner = np.empty(taken, _BYTE)
         except (MemoryError, ValueError):  # NumPy has ValueError for more than an address can hold
             return None
-        base = addressof(_first_byte(owner))  # a third of the time of __array_interface__
+        base = addressof(_first_byte(owner))
         start = -base % ALIGNMENT
         self._reserved += taken
         return owner, base + start, owner[start : start + nbytes], None
 
     def _give(self, address: int, nbytes: int, block: Any) -> None:
         self._reserved -= nbytes + ALIGNMENT
-
-
-def _address(array: npt.NDArray[Any]) -> int:
-    return array.__array_interface__["data"][0]
 
 
 class PinnedAllocator(Allocator):

@@ -81,12 +81,11 @@ class BlockLaunch:
         """Write the block; it lives as long as the call."""
         kept: list[Any] = [operands.scratch]
         block = np.array([_value(word, operands, kept) for word in self.words], np.int64)
+        arguments, check = (block.ctypes.data, 0, 0, 0), self.check
+        if check is not None:  # it looks at the tensors, so the call is not to read from elsewhere: no `Movable`
+            return CheckedCall(self.address, arguments, (block, kept), check=lambda: check(operands))
         places = [(i, int(block[i])) for i, word in enumerate(self.words) if isinstance(word, Slot)]
-        arguments, owner = (block.ctypes.data, 0, 0, 0), _Bound(block, places, kept)
-        check = self.check
-        if check is None:
-            return NativeCall(self.address, arguments, owner)
-        return CheckedCall(self.address, arguments, owner, check=lambda: check(operands))
+        return NativeCall(self.address, arguments, _Bound(block, places, kept))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from tazza.engines.jit.typed import Vector
 from tazza.runtime.fork import PROCESS, note_threads
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
+from tazza.tensor.allocation import address_of
 from tazza.tensor.evaluator import Array
 from tazza.tensor.program import Program, types_of
 
@@ -72,11 +73,6 @@ def steps_of(lay: Lay, shape: Sequence[int]) -> tuple[int, ...]:
 def kind_along(step: int, itemsize: int) -> Kind:
     """Return how an array lies along an axis."""
     return "one" if step == 0 else "dense" if step == itemsize else "step"
-
-
-def address_of(array: Array) -> int:
-    """Return where the first element lies."""
-    return array.__array_interface__["data"][0]
 
 
 def read(vector: Vector, pointer: str, i: str, step: str | None, mask: str | None) -> str:

@@ -27,7 +27,8 @@ from tazza.errors import KernelError
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, Task, address_of
+from tazza.tensor.allocation import address_of
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, Task
 from tazza.tensor.tasks import Offer, Unsupported
 
 _COMPUTED = {DataType.FLOAT: DataType.FLOAT, DataType.DOUBLE: DataType.DOUBLE}

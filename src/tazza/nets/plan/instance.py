@@ -25,8 +25,7 @@ from tazza.operator.native_calls import NativeCalls, grouped
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
 from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
-from tazza.tensor.allocation import allocator_of
-from tazza.tensor.sparse.task import address_of
+from tazza.tensor.allocation import address_of, allocator_of
 
 
 @dataclass(slots=True)

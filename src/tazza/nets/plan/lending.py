@@ -1,9 +1,8 @@
 """Inputs that a plan reads where the caller has them, instead of copies of them.
 
-For a run the calls that read the blob of an input are moved to the memory of an array of the caller. That
-is possible where nothing else looks at the blob's elements: no step writes over them, no output is they, no shape was
-inferred from them, and every call that reads them is native, can be moved (`Movable`), and does not look at them again
-in Python to tell what is wrong (`Checked`). The blob keeps what it has.
+For a run the calls that read the blob of an input are moved to the memory of an array of the caller. That is possible
+where nothing else looks at the blob's elements: no step writes over them, no output is they, no shape was inferred from
+them, and every call that reads them is native and can be moved (`Movable`). The blob keeps what it has.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tazza.nets.plan.program import Program, Value
-from tazza.operator import Call, Checked, Movable, NativeCall
+from tazza.operator import Call, Movable, NativeCall
 from tazza.operator.native_calls import NativeCalls
 from tazza.tensor import ROW_MAJOR, Tensor
 
@@ -62,7 +61,7 @@ def loan_of(program: Program, name: str, tensor: Tensor, parts: Parts) -> Loan |
         for position, native in _rows(positions, call):
             if position not in readers:
                 continue
-            if native is None or isinstance(native, Checked) or not isinstance(native.owner, Movable):
+            if native is None or not isinstance(native.owner, Movable):
                 return None
             if native.owner.move(start, end, 0):
                 owners.setdefault(position, []).append(native.owner)

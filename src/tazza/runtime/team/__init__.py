@@ -5,7 +5,7 @@
 
 A region of n parts is begun by one thread, and has n - 1 workers. In libgomp each thread has its part, and all wait for
 the slowest. Where a processor is shared with other programs, or is one that a host gives away, that one may not run at
-all for a while (LeNet, one image, two threads of a busy host: 0.76 ms with libgomp, 0.16 with this). So here
+all for a while (docs/threads.md has figures). So here
 
 - a part belongs to whoever takes it first. The thread that began the region takes what nobody has taken, one after
   another: where parts do not wait for each other, it never waits for a worker that has not come.
@@ -17,7 +17,7 @@ all for a while (LeNet, one image, two threads of a busy host: 0.76 ms with libg
 Parts may wait for each other, by `GOMP_barrier` or by looking at memory: a thread that waits holds one unfinished part,
 and there are as many threads as parts, so while a part is not taken, a thread is free to take it.
 
-State: the settings, written once; for each thread that begins regions a team (code.py), which that thread alone
+State: the settings, written once; for each thread that begins regions a team (layout.py), which that thread alone
 publishes regions in, and which ends with it. In a forked child there are no workers (runtime/fork.py).
 """
 

@@ -1,24 +1,22 @@
 """The machine code of parallel regions, as LLVM IR: what libgomp's functions of the same names do (see __init__.py).
 
-A *team* is a thread that begins regions, and its workers. Its `word` holds the number of the region (32 bits), how many
-parts that region has (16) and how many of them are taken (16): one compare-and-swap takes a part, and fails as soon as
-the region is another. Whoever took a part reads `function` and `data` after that; they stay as they are until all parts
-are done. Every thread has a *slot*, found by a key of pthread: the part it is in, and of how many.
-
-Offsets in bytes. A team, aligned to 64: word 0, sleepers 8, stop 12 | function 64, data 72, mxcsr 80 | done 128 |
-arrived 192, passed 196 | workers 256, process 260 | the workers' threads from 512 on. A slot: own team 0, team it is in
-8, part 16, parts 20, active 24, depth 28 | loop: start 32, step 40, chunk 48, count 56, turn 64 | from 128 on, what an
-outer region had in bytes 16 to 79, for each depth.
+The parts of the text say where things lie by names of fields (layout.py).
 """
 
 from __future__ import annotations
 
+from tazza.runtime.team.layout import (
+    DEPTH_MAX,
+    OUTER_BYTES,
+    SLOT_BYTES,
+    TEAM_BYTES,
+    TEAM_HEAD_BYTES,
+    WORKERS_MAX,
+    with_fields,
+)
 from tazza.runtime.team.region import BARRIER, REGION, WAITING, WORKER
 from tazza.runtime.team.slot import LOOP, SLOT
 
-WORKERS_MAX = 4095
-"""Workers of a team. A region that asks for more ends the process with a message, as one does for which the system
-gives no threads, here and in libgomp: kernels of oneDNN rely on as many parts as they were made for."""
 FUNCTIONS = (
     "GOMP_parallel",
     "GOMP_parallel_start",
@@ -33,10 +31,6 @@ FUNCTIONS = (
     "end_of_thread",
 )
 """The functions of the module, in the order in which its directory lists them."""
-_TEAM_BYTES = 512 + 8 * (WORKERS_MAX + 1)
-_DEPTH_MAX = 31
-_OUTER_BYTES = 64
-_SLOT_BYTES = 128 + _OUTER_BYTES * (_DEPTH_MAX + 1)
 _LOST = "tazza: the system gives no threads or no memory for a parallel region; use fewer (OMP_NUM_THREADS)"
 _PAUSES = 16
 """Looks before a waiting thread offers its processor to others: hypervisors take it away from loops that pause long."""
@@ -49,13 +43,14 @@ def team_text(name: str) -> str:
         f"  %at{i} = getelementptr ptr, ptr %directory, i64 {i}\n  store ptr @{name}.{function}, ptr %at{i}"
         for i, function in enumerate(FUNCTIONS)
     )
-    body = "\n".join((_OUTSIDE, SLOT, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING))
+    body = with_fields("\n".join((_OUTSIDE, SLOT, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING)))
     for mark, text in {
         "<name>": name,
-        "<team_bytes>": _TEAM_BYTES,
-        "<slot_bytes>": _SLOT_BYTES,
-        "<depth_max>": _DEPTH_MAX,
-        "<outer_bytes>": _OUTER_BYTES,
+        "<team_bytes>": TEAM_BYTES,
+        "<team_head_bytes>": TEAM_HEAD_BYTES,
+        "<slot_bytes>": SLOT_BYTES,
+        "<depth_max>": DEPTH_MAX,
+        "<outer_bytes>": OUTER_BYTES,
         "<workers_max>": WORKERS_MAX,
         "<pauses>": _PAUSES,
         "<lost>": _LOST + r"\0A",
@@ -124,15 +119,15 @@ define void @<name>.end_of_thread(ptr %slot) nounwind {
   %none = icmp eq ptr %team, null
   br i1 %none, label %end, label %dismiss
 dismiss:
-  %process_at = getelementptr i8, ptr %team, i64 260
+  %process_at = <team.process>
   %process = load i32, ptr %process_at
   %here = call i32 @getpid()
   %forked = icmp ne i32 %process, %here
   br i1 %forked, label %end, label %stop
 stop:
-  %stop_at = getelementptr i8, ptr %team, i64 12
-  %workers_at = getelementptr i8, ptr %team, i64 256
-  %threads = getelementptr i8, ptr %team, i64 512
+  %stop_at = <team.stop>
+  %workers_at = <team.workers>
+  %threads = <team.threads>
   store atomic i32 1, ptr %stop_at seq_cst, align 4
   %before = load atomic i64, ptr %team monotonic, align 8
   %number = lshr i64 %before, 32

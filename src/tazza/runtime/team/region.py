@@ -1,4 +1,4 @@
-"""Regions: beginning one, taking its parts, waiting for them, and workers; layout in code.py."""
+"""Regions: beginning one, taking its parts, waiting for them, and workers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ define internal ptr @<name>.own_team(ptr %slot) nounwind {
 new:
   %memory = call ptr @aligned_alloc(i64 64, i64 <team_bytes>)
   %made = call ptr @<name>.given(ptr %memory)
-  %filled = call ptr @memset(ptr %made, i32 0, i64 512)
-  %process_at = getelementptr i8, ptr %made, i64 260
+  %filled = call ptr @memset(ptr %made, i32 0, i64 <team_head_bytes>)
+  %process_at = <team.process of %made>
   %process = call i32 @getpid()
   store i32 %process, ptr %process_at
   store ptr %made, ptr %slot
@@ -38,8 +38,8 @@ end:
 }
 
 define internal void @<name>.hire(ptr %team, i32 %wanted) nounwind {
-  %workers_at = getelementptr i8, ptr %team, i64 256
-  %threads = getelementptr i8, ptr %team, i64 512
+  %workers_at = <team.workers>
+  %threads = <team.threads>
   %many = icmp ugt i32 %wanted, <workers_max>
   br i1 %many, label %lost, label %test
 test:
@@ -65,7 +65,7 @@ end:
 
 define void @<name>.GOMP_parallel_start(ptr %function, ptr %data, i32 %asked) nounwind {
   %slot = call ptr @<name>.slot()
-  %active_at = getelementptr i8, ptr %slot, i64 24
+  %active_at = <slot.active>
   %active = load i32, ptr %active_at
   %inner = icmp ne i32 %active, 0
   br i1 %inner, label %alone, label %outer
@@ -86,12 +86,12 @@ team_of:
   %team = call ptr @<name>.own_team(ptr %slot)
   %others = sub i32 %wanted, 1
   call void @<name>.hire(ptr %team, i32 %others)
-  %in_at = getelementptr i8, ptr %slot, i64 8
+  %in_at = <slot.team>
   store ptr %team, ptr %in_at
-  %function_at = getelementptr i8, ptr %team, i64 64
-  %data_at = getelementptr i8, ptr %team, i64 72
-  %mode_at = getelementptr i8, ptr %team, i64 80
-  %done_at = getelementptr i8, ptr %team, i64 128
+  %function_at = <team.function>
+  %data_at = <team.data>
+  %mode_at = <team.mode>
+  %done_at = <team.done>
   store ptr %function, ptr %function_at
   store ptr %data, ptr %data_at
   call void @llvm.x86.sse.stmxcsr(ptr %mode_at)
@@ -111,12 +111,12 @@ team_of:
 }
 
 define internal void @<name>.wake(ptr %team, i32 %most) nounwind {
-  %sleepers_at = getelementptr i8, ptr %team, i64 8
+  %sleepers_at = <team.sleepers>
   %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
   %some = icmp sgt i32 %sleepers, 0
   br i1 %some, label %call, label %end
 call:
-  %number_at = getelementptr i8, ptr %team, i64 4
+  %number_at = <team.number>
   %woken = call i64 @syscall(i64 <futex>, ptr %number_at, i32 <wake>, i32 %most, ptr null)
   br label %end
 end:
@@ -138,12 +138,12 @@ try:
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %run, label %look
 run:
-  %function_at = getelementptr i8, ptr %team, i64 64
-  %data_at = getelementptr i8, ptr %team, i64 72
-  %done_at = getelementptr i8, ptr %team, i64 128
-  %part_at = getelementptr i8, ptr %slot, i64 16
-  %parts_at = getelementptr i8, ptr %slot, i64 20
-  %mode_at = getelementptr i8, ptr %team, i64 80
+  %function_at = <team.function>
+  %data_at = <team.data>
+  %done_at = <team.done>
+  %part_at = <slot.part>
+  %parts_at = <slot.parts>
+  %mode_at = <team.mode>
   %function = load ptr, ptr %function_at
   %data = load ptr, ptr %data_at
   br i1 %worker, label %follow, label %begin
@@ -164,12 +164,12 @@ none:
 
 define void @<name>.GOMP_parallel_end() nounwind {
   %slot = call ptr @<name>.slot()
-  %parts_at = getelementptr i8, ptr %slot, i64 20
+  %parts_at = <slot.parts>
   %parts = load i32, ptr %parts_at
   %several = icmp sgt i32 %parts, 1
   br i1 %several, label %begin, label %end
 begin:
-  %in_at = getelementptr i8, ptr %slot, i64 8
+  %in_at = <slot.team>
   %team = load ptr, ptr %in_at
   br label %help
 help:
@@ -177,7 +177,7 @@ help:
   %again = icmp ne i32 %took, 0
   br i1 %again, label %help, label %gather
 gather:
-  %done_at = getelementptr i8, ptr %team, i64 128
+  %done_at = <team.done>
   %others = sub i32 %parts, 1
   br label %test
 test:
@@ -204,14 +204,14 @@ define void @<name>.GOMP_parallel(ptr %function, ptr %data, i32 %asked, i32 %fla
 WORKER = """
 define ptr @<name>.work(ptr %team) nounwind {
   %slot = call ptr @<name>.slot()
-  %in_at = getelementptr i8, ptr %slot, i64 8
-  %parts_at = getelementptr i8, ptr %slot, i64 20
-  %active_at = getelementptr i8, ptr %slot, i64 24
+  %in_at = <slot.team>
+  %parts_at = <slot.parts>
+  %active_at = <slot.active>
   store ptr %team, ptr %in_at
   store i32 1, ptr %active_at
-  %stop_at = getelementptr i8, ptr %team, i64 12
-  %sleepers_at = getelementptr i8, ptr %team, i64 8
-  %number_at = getelementptr i8, ptr %team, i64 4
+  %stop_at = <team.stop>
+  %sleepers_at = <team.sleepers>
+  %number_at = <team.number>
   %most_at = getelementptr i64, ptr @tazza_team_settings, i64 1
   br label %begin
 begin:
@@ -260,15 +260,15 @@ end:
 BARRIER = """
 define void @<name>.GOMP_barrier() nounwind {
   %slot = call ptr @<name>.slot()
-  %parts_at = getelementptr i8, ptr %slot, i64 20
+  %parts_at = <slot.parts>
   %parts = load i32, ptr %parts_at
   %several = icmp sgt i32 %parts, 1
   br i1 %several, label %arrive, label %end
 arrive:
-  %in_at = getelementptr i8, ptr %slot, i64 8
+  %in_at = <slot.team>
   %team = load ptr, ptr %in_at
-  %arrived_at = getelementptr i8, ptr %team, i64 192
-  %passed_at = getelementptr i8, ptr %team, i64 196
+  %arrived_at = <team.arrived>
+  %passed_at = <team.passed>
   %before = load atomic i32, ptr %passed_at acquire, align 4
   %former = atomicrmw add ptr %arrived_at, i32 1 acq_rel
   %now = add i32 %former, 1

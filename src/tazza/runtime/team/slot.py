@@ -1,4 +1,4 @@
-"""Slots: what each thread knows of the region that it is in, and of its turns of a loop; layout in code.py."""
+"""Slots: what each thread knows of the region that it is in, and of its turns of a loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ define internal ptr @<name>.slot() nounwind {
 new:
   %memory = call ptr @calloc(i64 1, i64 <slot_bytes>)
   %made = call ptr @<name>.given(ptr %memory)
-  %parts = getelementptr i8, ptr %made, i64 20
+  %parts = <slot.parts of %made>
   store i32 1, ptr %parts
   %failed = call i32 @pthread_setspecific(i32 %key, ptr %made)
   %fails = icmp ne i32 %failed, 0
@@ -25,22 +25,22 @@ end:
 }
 
 define internal ptr @<name>.outer(ptr %slot) nounwind {
-  %depth_at = getelementptr i8, ptr %slot, i64 28
+  %depth_at = <slot.depth>
   %depth = load i32, ptr %depth_at
   %level = call i32 @llvm.smin.i32(i32 %depth, i32 <depth_max>)
   %wide = zext i32 %level to i64
   %offset = mul i64 %wide, <outer_bytes>
-  %stack = getelementptr i8, ptr %slot, i64 128
+  %stack = <slot.outer>
   %outer = getelementptr i8, ptr %stack, i64 %offset
   ret ptr %outer
 }
 
 define internal void @<name>.enter(ptr %slot, i32 %part, i32 %parts, i32 %active) nounwind {
   %outer = call ptr @<name>.outer(ptr %slot)
-  %part_at = getelementptr i8, ptr %slot, i64 16
-  %parts_at = getelementptr i8, ptr %slot, i64 20
-  %active_at = getelementptr i8, ptr %slot, i64 24
-  %depth_at = getelementptr i8, ptr %slot, i64 28
+  %part_at = <slot.part>
+  %parts_at = <slot.parts>
+  %active_at = <slot.active>
+  %depth_at = <slot.depth>
   call void @llvm.memcpy.p0.p0.i64(ptr %outer, ptr %part_at, i64 <outer_bytes>, i1 false)
   store i32 %part, ptr %part_at
   store i32 %parts, ptr %parts_at
@@ -52,8 +52,8 @@ define internal void @<name>.enter(ptr %slot, i32 %part, i32 %parts, i32 %active
 }
 
 define internal void @<name>.leave(ptr %slot) nounwind {
-  %part_at = getelementptr i8, ptr %slot, i64 16
-  %depth_at = getelementptr i8, ptr %slot, i64 28
+  %part_at = <slot.part>
+  %depth_at = <slot.depth>
   %depth = load i32, ptr %depth_at
   %less = sub i32 %depth, 1
   store i32 %less, ptr %depth_at
@@ -64,21 +64,21 @@ define internal void @<name>.leave(ptr %slot) nounwind {
 
 define i32 @<name>.omp_get_thread_num() nounwind {
   %slot = call ptr @<name>.slot()
-  %at = getelementptr i8, ptr %slot, i64 16
+  %at = <slot.part>
   %part = load i32, ptr %at
   ret i32 %part
 }
 
 define i32 @<name>.omp_get_num_threads() nounwind {
   %slot = call ptr @<name>.slot()
-  %at = getelementptr i8, ptr %slot, i64 20
+  %at = <slot.parts>
   %parts = load i32, ptr %at
   ret i32 %parts
 }
 
 define i32 @<name>.omp_in_parallel() nounwind {
   %slot = call ptr @<name>.slot()
-  %at = getelementptr i8, ptr %slot, i64 24
+  %at = <slot.active>
   %active = load i32, ptr %at
   ret i32 %active
 }
@@ -87,11 +87,11 @@ define i32 @<name>.omp_in_parallel() nounwind {
 LOOP = """
 define i8 @<name>.GOMP_loop_static_start(i64 %start, i64 %end, i64 %step, i64 %chunk, ptr %from, ptr %to) nounwind {
   %slot = call ptr @<name>.slot()
-  %start_at = getelementptr i8, ptr %slot, i64 32
-  %step_at = getelementptr i8, ptr %slot, i64 40
-  %chunk_at = getelementptr i8, ptr %slot, i64 48
-  %count_at = getelementptr i8, ptr %slot, i64 56
-  %turn_at = getelementptr i8, ptr %slot, i64 64
+  %start_at = <slot.start>
+  %step_at = <slot.step>
+  %chunk_at = <slot.chunk>
+  %count_at = <slot.count>
+  %turn_at = <slot.turn>
   %up = icmp sgt i64 %step, 0
   %nearly = select i1 %up, i64 -1, i64 1
   %over = add i64 %step, %nearly
@@ -113,13 +113,13 @@ define i8 @<name>.GOMP_loop_static_start(i64 %start, i64 %end, i64 %step, i64 %c
 
 define i8 @<name>.GOMP_loop_static_next(ptr %from, ptr %to) nounwind {
   %slot = call ptr @<name>.slot()
-  %part_at = getelementptr i8, ptr %slot, i64 16
-  %parts_at = getelementptr i8, ptr %slot, i64 20
-  %start_at = getelementptr i8, ptr %slot, i64 32
-  %step_at = getelementptr i8, ptr %slot, i64 40
-  %chunk_at = getelementptr i8, ptr %slot, i64 48
-  %count_at = getelementptr i8, ptr %slot, i64 56
-  %turn_at = getelementptr i8, ptr %slot, i64 64
+  %part_at = <slot.part>
+  %parts_at = <slot.parts>
+  %start_at = <slot.start>
+  %step_at = <slot.step>
+  %chunk_at = <slot.chunk>
+  %count_at = <slot.count>
+  %turn_at = <slot.turn>
   %part_short = load i32, ptr %part_at
   %parts_short = load i32, ptr %parts_at
   %part = zext i32 %part_short to i64

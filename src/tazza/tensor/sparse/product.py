@@ -9,7 +9,7 @@ import numpy as np
 from tazza.errors import ShapeError, UnsupportedError
 from tazza.runtime.flags import kernel_changes
 from tazza.runtime.threads import thread_count
-from tazza.tensor.allocation import new_array
+from tazza.tensor.allocation import address_of, new_array
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import Opaque
@@ -19,7 +19,7 @@ from tazza.tensor.sparse.csr import CSR
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import Array, ArrayLike, plain
 from tazza.tensor.sparse.results import Results
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, Task, address_of
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, Task
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.tensor import Tensor
 

@@ -6,7 +6,6 @@ which fills `SPARSE_ENGINES` (see tensor/tasks.py). `reference`, NumPy, takes ev
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import functools
 from collections.abc import Callable
@@ -140,16 +139,6 @@ class Addressed(Protocol):
     def at(self, D: int, Y: int, /) -> None:
         """Write Y; both are addresses of first elements."""
         ...
-
-
-_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
-
-
-def address_of(array: Array) -> int:
-    """Return the address of the first element."""
-    if array.flags.writeable and array.flags.c_contiguous and array.dtype.isbuiltin == 1 and array.size:
-        return ctypes.addressof(_first_byte(array))  # half the time of the other
-    return array.__array_interface__["data"][0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
