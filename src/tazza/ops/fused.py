@@ -9,7 +9,7 @@ for each element. The epilogue is a text in the language of `tensor.expression`;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,12 +114,20 @@ def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tu
 
 
 def _check_names(op: OpView) -> None:
-    known = {"y", *(f"s{number}" for number in range(op.operands))}
-    strange = [name for name in epilogue_of(op).names if name not in known]
+    check_formula(op, "epilogue", {"y", *(f"s{number}" for number in range(op.operands))})
+
+
+def check_formula(op: OpView, argument: str, known: Collection[str]) -> None:
+    """Check that the formula in an argument can be read, and names nothing else than `known`.
+
+    Raises:
+        ArgumentError: it does not.
+    """
+    text = str(getattr(op, argument))
+    strange = [name for name in Expression.parse(text).names if name not in known]
     if strange:
-        raise op.error(
-            ArgumentError, f"epilogue {op.epilogue!r} names {', '.join(strange)}, there are {', '.join(sorted(known))}"
-        )
+        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(known))}"
+        raise op.error(ArgumentError, relation)
 
 
 def _require_operands(op: OpView, Y: TensorSpec, S: Sequence[TensorSpec]) -> TensorSpec:

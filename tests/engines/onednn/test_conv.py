@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tazza.device import current_context
+from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import KERNELS, Array, LaidOut, Spec, Unsupported, find_schema, operator_def
 from tazza.operator.choice import VARIANTS, Variant
@@ -140,3 +141,15 @@ def test_forward_and_gradient_agree_with_the_reference(case: Case) -> None:
     expected, _ = run(gradient, inputs, "reference")
     for one, other in zip(got, expected, strict=True):
         assert_close(one, other, 50)
+
+
+def test_depthwise_takes_the_faster_of_two_implementations() -> None:
+    """Both have one layout; a search times the other as well."""
+    X, W = spec((2, 32, 7, 6)), spec((32, 1, 3, 3))
+    op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, pad=1, group=32))
+    names = [one.name for one in VARIANTS["Conv", "cpu", "onednn"](op, [X, W], [X])]
+    if not {"channels-last brdgmm_dw:avx512_core", "channels-last jit_dw:avx512_core"} <= set(names):
+        pytest.skip(f"there are only {', '.join(names)}")
+    launch = answer("Conv", [X, W], [X], group=32).launch
+    assert isinstance(launch, PrimitiveLaunch)
+    assert launch.implementation == "jit_dw:avx512_core"

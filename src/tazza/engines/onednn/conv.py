@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 from tazza.engines.onednn.descriptor import Descriptor
@@ -154,6 +155,18 @@ def conv_ways(
     return fixed if in_place else fixed | ways
 
 
+def conv_prefers(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
+    """Return the faster one of two implementations that oneDNN has for depthwise convolutions.
+
+    For MobileNet v2's it takes 0.8 to 0.9 of the time of the one that oneDNN 3.2 comes up with first.
+    """
+    if not found.implementation.startswith("brdgmm_dw"):
+        return found
+    second = next(islice(found.alternatives(), 1, 2), found)
+    same = all(second.argument(name) == found.argument(name) for name in ("src", "dst"))
+    return second if same and second.implementation.startswith("jit_dw") else found
+
+
 def conv_arguments(specs: dict[str, TensorSpec]) -> dict[str | int, Operand]:
     """Return which letter is which argument."""
     bias: dict[str | int, Operand] = {"bias": "b"} if "b" in specs else {}
@@ -178,7 +191,7 @@ def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupp
     def answer(found: PrimitiveDescriptor) -> LaidOut:
         return LaidOut(PrimitiveLaunch(found, conv_arguments(specs)), conv_layouts(shape, found, specs["W"]))
 
-    return Requests(conv_ways(shape, specs), answer)
+    return Requests(conv_ways(shape, specs), answer, prefers=conv_prefers)
 
 
 @onednn(*CONVS, empty="zero")

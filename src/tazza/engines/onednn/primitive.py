@@ -83,7 +83,31 @@ class Binary:
         check(status, f"post-op {self.algorithm} with {self.operand}")
 
 
-PostOp: TypeAlias = Eltwise | Accumulate | Binary
+@dataclass(frozen=True, slots=True)
+class Depthwise:
+    """Post-op y = conv(y, V, c), depthwise, with the same numbers along both axes; arguments: `depthwise_argument`.
+
+    The destination is asked for as if this were not there; what is found has the form behind it.
+    """
+
+    dtype: DataType
+    kernel: int
+    stride: int
+    head: int
+
+    def append(self, ops: Any) -> None:
+        """Append to a chain of post-ops."""
+        number = type_number(self.dtype)
+        status = lib.dnnl_post_ops_append_dw(ops, number, number, number, self.kernel, self.stride, self.head)
+        check(status, "post-op depthwise convolution")
+
+
+PostOp: TypeAlias = Eltwise | Accumulate | Binary | Depthwise
+
+
+def depthwise_argument(name: str) -> int:
+    """Return the argument number of "weights" or "bias" of a `Depthwise`."""
+    return constant("DNNL_ARG_ATTR_POST_OP_DW") | argument_number(name)
 
 
 def post_op(position: int) -> int:

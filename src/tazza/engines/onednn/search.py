@@ -21,16 +21,22 @@ from tazza.operator.choice import VARIANTS, Variant
 from tazza.tensor import TensorSpec
 
 
+def _as_found(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
+    return found
+
+
 @dataclass(frozen=True)
 class Requests:
     """Ways to ask for a primitive, by name and best first, and what turns a found one into the kernel's answer.
 
-    `otherwise` has more ways, with an answer of another form; a kernel tries them where these find no fast code.
+    `prefers` may take another implementation than the one that oneDNN would. `otherwise` has more ways, with an answer
+    of another form; a kernel tries them where these find no fast code.
     """
 
     ways: Mapping[str, Callable[[], PrimitiveDescriptor]]
     answer: Callable[[PrimitiveDescriptor], LaidOut]
     otherwise: Requests | None = None
+    prefers: Callable[[PrimitiveDescriptor], PrimitiveDescriptor] = _as_found
 
     def best(self) -> LaidOut:
         """Return the answer for the first way that finds fast code.
@@ -39,7 +45,7 @@ class Requests:
             Unimplemented: none does.
         """
         try:
-            return self.answer(first_fast(self.ways.values()))
+            return self.answer(self.prefers(first_fast(self.ways.values())))
         except Unimplemented:
             if self.otherwise is None:
                 raise
