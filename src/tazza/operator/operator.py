@@ -112,6 +112,7 @@ class Operator(Observable):
         self._report = report
         self._generator: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
+        self._checked: list[Any] | None = None
         self._bindings: dict[Context, Binding] = {}
         self.width = 0
         """Threads that it ran on last, 0 for a host kernel: that may wait rather than compute."""
@@ -317,14 +318,17 @@ class Operator(Observable):
                 value.storage.version += 1
 
     def _check_host_inputs(self) -> None:
-        specs: list[Spec | None] = []
-        for blob in self.inputs:
-            value = blob.value
-            if isinstance(value, Tensor):
-                specs.append(value.spec)
-            else:
-                specs.append(None if value is None else TypeSpec(blob.type_name))
+        """Check the inputs, unless they are of the kinds and specs that passed last time."""
+        values = [blob.value for blob in self.inputs]
+        found = [value.spec if isinstance(value, Tensor) else type(value) for value in values]
+        if found == self._checked:
+            return
+        specs = [
+            value.spec if isinstance(value, Tensor) else None if value is None else TypeSpec(blob.type_name)
+            for blob, value in zip(self.inputs, values, strict=True)
+        ]
         self.schema.check_inputs(self.op, specs)
+        self._checked = found
 
     def _prepare(self, context: Context) -> Binding:
         """Infer, choose the engine, size the outputs and bind."""

@@ -5,7 +5,7 @@ The counter goes up before anyone reads it in a run, so that the first run sees 
 
 from __future__ import annotations
 
-from tazza.errors import DTypeError, NumericError
+from tazza.errors import DTypeError, NumericError, ShapeError
 from tazza.operator import OpView, blob, ends, host_kernel, schema
 from tazza.ops.mutex import MUTEX, Mutex
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
@@ -24,11 +24,13 @@ def advance(op: OpView, counter: Tensor) -> None:
     """
     if counter.dtype is not DataType.INT64:
         raise op.error(DTypeError, f"the counter is {counter.dtype}, it must be int64")
-    op.require(counter.size == 1, f"the counter has {counter.size} elements, it must have 1")
-    now = int(counter.array.reshape(()))
+    if counter.size != 1:
+        raise op.error(ShapeError, f"the counter has {counter.size} elements, it must have 1")
+    array = counter.array
+    now: int = array.item()
     if not 0 <= now < LAST:
         raise op.error(NumericError, f"the counter stands at {now}, it must be from 0 to {LAST - 1}")
-    counter.array[...] = now + 1
+    array.fill(now + 1)
 
 
 ITER = schema(
