@@ -89,6 +89,7 @@ def test_inference(name: str) -> None:
     made = apply_all(model.net.proto, PassContext(specs.keys() - {"data", "label"}, specs=specs))
     types = {op.type for op in made.net.op}
     assert not types & {"SpatialBN", "Sum", "Dropout", "Relu"}, "everything is fused"
+    assert ("FusedConvDepthwise" in types) == (name == "mobilenet_v2")
     before, after = run_both(model, made, shape)
     np.testing.assert_allclose(after.fetch("softmax"), before.fetch("softmax"), rtol=1e-4, atol=1e-6)
 

@@ -17,9 +17,11 @@ from tazza.nets.explanation import Explanation
 from tazza.nets.plan import PlanNet, compiler, slicing
 from tazza.nets.plan.slices import Building, Unsliceable, add_slices
 from tazza.nets.plan.slicing import CACHE_KB, Slicing, find_slicings
-from tazza.operator import operator_def
+from tazza.operator import Expression, operator_def
+from tazza.operator.choice import takes_epilogue
+from tazza.operator.engine import why_unavailable
 from tazza.proto import NetDef, OperatorDef
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import DataType, Tensor, TensorSpec
 from tazza.workspace import Workspace
 from tests.nets.plans import Array, by_simple, convolutions, draw, feed_convolutions, plan
 
@@ -389,8 +391,11 @@ def test_random_nets(seeds: range) -> None:
     assert sliced > len(seeds) / 3
 
 
+@pytest.mark.skipif(
+    why_unavailable("Conv", "cpu", "onednn") is not None, reason="only calls of compiled kernels can be moved"
+)
 def test_lent_inputs_are_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each slice reads its own images of an array that lies elsewhere than the blob."""
+    """Each slice reads its own images of an array that lies elsewhere than the blob, which keeps what it has."""
     monkeypatch.setattr(predictors, "LENT_BYTES", 1)
     ops = convolutions()
     ws = Workspace()
@@ -403,3 +408,35 @@ def test_lent_inputs_are_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) ->
     net = predictor.net
     assert isinstance(net, PlanNet)
     assert any(row.slices > 1 for row in net.explain().rows)
+    seat = predictor._seats[0]._blobs["x"].value  # pyright: ignore[reportPrivateUsage] -- which nobody else can see
+    assert isinstance(seat, Tensor)
+    np.testing.assert_array_equal(seat.plain(), draw(12, 8, 7, 6, seed=0))
+    predictor.close()
+
+
+def wider() -> list[OperatorDef]:
+    """A 1x1 convolution, and a depthwise one of what it gives; then another convolution."""
+    return [
+        operator_def("Conv", ["x", "V1", "b1"], ["h"], kernel=1),
+        operator_def("Relu", ["h"], ["h"]),
+        operator_def("Conv", ["h", "V2", "b1"], ["d"], kernel=3, pad=1, group=16),
+        operator_def("Relu", ["d"], ["d"]),
+        operator_def("Conv", ["d", "V3", "b2"], ["y"], kernel=1),
+    ]
+
+
+@pytest.mark.parametrize("keep", [["y"], ["h", "y"]])
+def test_what_is_wide_between_two_convolutions(keep: list[str]) -> None:
+    """Whole and in slices; a blob that is kept is there."""
+    ws = Workspace()
+    feed_convolutions(ws, batch=12)
+    for name, shape in (("V1", (16, 8, 1, 1)), ("V2", (16, 1, 3, 3)), ("V3", (8, 16, 1, 1))):
+        ws.feed(name, draw(*shape, seed=len(shape) + shape[1]))
+    for cache_kb in (10, 0):
+        with CACHE_KB.override(cache_kb):
+            ws.create_net(plan(wider(), keep=keep), overwrite=True)
+            check(ws, wider(), *keep)
+            assert bool(slices(ws)) == (cache_kb > 0)
+            types = {row.operator for row in explained(ws).rows}
+            if takes_epilogue("FusedConvDepthwise", Expression.parse("relu(y)")):
+                assert ("FusedConvDepthwise" in types) == (keep == ["y"])

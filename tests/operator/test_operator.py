@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tazza.device import Context, CPUContext, current_context
-from tazza.errors import ArgumentError, KernelError, ShapeError, UnsupportedError
+from tazza.errors import ArgumentError, DTypeError, KernelError, ShapeError, UnsupportedError
 from tazza.operator import (
     ENGINES,
     FLOAT,
@@ -419,3 +419,26 @@ def test_close_and_open_again() -> None:
     op.open()
     op.run(current_context(CPUPlace()))
     assert fetched(home, "y") == [1]
+
+
+def test_what_a_host_kernel_reads_is_checked_whenever_it_is_of_another_kind() -> None:
+    blobs = LocalBlobs()
+    Operator(operator_def("CreateMutex", [], ["mutex"]), blobs).run()
+    t, mutex = blobs.create_blob("t"), blobs.create_blob("mutex")
+    held = mutex.value
+    good, bad = Tensor.from_numpy(np.zeros(1, np.int64)), Tensor.from_numpy(np.zeros(1, np.float32))
+    t.set(good)
+    operator = Operator(operator_def("AtomicIter", ["mutex", "t"], ["t"]), blobs)
+    for _ in range(2):
+        operator.run()
+        t.set(bad)
+        for _ in range(2):
+            with pytest.raises(DTypeError, match="t is float32, it must be int64"):
+                operator.run()
+        t.set(good)
+        mutex.set("text")
+        with pytest.raises(DTypeError, match="'mutex' is a std::string, not a"):
+            operator.run()
+        mutex.set(held)
+    operator.run()
+    assert good.array.tolist() == [3]

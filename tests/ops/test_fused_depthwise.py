@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,14 @@ def values(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-X, W, B, V, C = values(2, 3, 7, 6), values(5, 3, 1, 1), values(5), values(5, 1, 3, 3), values(5)
-TEXT = {"inner": "max(min(y, 1), 0)", "epilogue": "relu(y)"}
+X, W, B, V, C = values(2, 4, 9, 7), values(5, 4, 1, 1), values(5), values(5, 1, 3, 2), values(5)
+INPUTS = [X, W, B, V, C]
+LINE = [values(2, 4, 9), values(5, 4, 1), values(5), values(5, 1, 3), values(5)]
+SOLID = [values(2, 4, 6, 7, 5), values(5, 4, 1, 1, 1), values(5), values(5, 1, 3, 2, 2), values(5)]
 
 
-def by_hand(stride: int, pad: int, inner: Callable[[Array], Array], last: Callable[[Array], Array]) -> Array:
-    """Return pixel by pixel products, then each channel's sum over places of the window."""
-    wider = inner(np.einsum("nchw,mc->nmhw", X, W[:, :, 0, 0]) + B[:, None, None])
-    H = np.pad(wider, [(0, 0), (0, 0), (pad, pad), (pad, pad)])
-    rows, columns = H.shape[2] - 2, H.shape[3] - 2
-    total = sum(
-        H[:, :, i : i + rows : stride, j : j + columns : stride] * V[:, 0, i, j, None, None]
-        for i in range(3)
-        for j in range(3)
-    )
-    return last(np.asarray(total) + C[:, None, None])
+def unchanged(y: Array) -> Array:
+    return y
 
 
 def clipped(y: Array) -> Array:
@@ -46,39 +40,80 @@ def rectified(y: Array) -> Array:
     return np.maximum(y, 0)
 
 
-def unchanged(y: Array) -> Array:
-    return y
+def by_hand(
+    inputs: Sequence[Array],
+    inner: Callable[[Array], Array] = unchanged,
+    last: Callable[[Array], Array] = unchanged,
+    *,
+    strides: Sequence[int] = (1, 1),
+    dilations: Sequence[int] = (1, 1),
+    pads: Sequence[int] = (0, 0, 0, 0),
+) -> Array:
+    """Return each pixel's products, then each channel's sum over the places of the window."""
+    X, W, b, V, c = inputs
+    rank = X.ndim - 2
+    ones = (1,) * rank
+    wide = inner(np.tensordot(W.reshape(W.shape[:2]), X, (1, 1)).swapaxes(0, 1) + b.reshape(-1, *ones))
+    padded = np.pad(wide, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    sizes = [
+        (extent - dilation * (k - 1) - 1) // stride + 1
+        for extent, k, stride, dilation in zip(padded.shape[2:], V.shape[2:], strides, dilations, strict=False)
+    ]
+    total = np.zeros((*wide.shape[:2], *sizes))
+    for place in itertools.product(*map(range, V.shape[2:])):
+        firsts = [i * dilation for i, dilation in zip(place, dilations, strict=False)]
+        steps = zip(firsts, sizes, strides, strict=False)
+        cut = [slice(first, first + (size - 1) * stride + 1, stride) for first, size, stride in steps]
+        total += padded[(slice(None), slice(None), *cut)] * V[(slice(None), 0, *place)].reshape(-1, *ones)
+    return last(total + c.reshape(-1, *ones))
 
 
-def last(*arrays: Array) -> list[Array]:
-    return [np.moveaxis(array, 1, -1).copy() if array.ndim == 4 else array for array in arrays]
+def channels_last(arrays: Sequence[Array]) -> list[Array]:
+    return [np.moveaxis(array, 1, -1).copy() if array.ndim > 1 else array for array in arrays]
 
 
-INPUTS = [X, W, B, V, C]
+TEXT = {"inner": "max(min(y, 1), 0)", "epilogue": "relu(y)"}
+KERNEL: dict[str, Any] = {"kernels": [3, 2], "group": 5}
 CASES = [
+    Case("FusedConvDepthwise", INPUTS, by_hand(INPUTS), KERNEL, batched=(0,), id="plain"),
     Case(
         "FusedConvDepthwise",
         INPUTS,
-        by_hand(1, 1, clipped, rectified),
-        {"kernel": 3, "pad": 1, "group": 5, **TEXT},
+        by_hand(INPUTS, clipped, rectified, pads=(1, 0, 2, 1)),
+        {**KERNEL, "pads": [1, 0, 2, 1], **TEXT},
         batched=(0,),
-        id="side by side",
+        id="formulas and pads",
     ),
     Case(
         "FusedConvDepthwise",
         INPUTS,
-        by_hand(2, 1, clipped, unchanged),
-        {"kernel": 3, "pad": 1, "stride": 2, "group": 5, "inner": TEXT["inner"]},
-        id="every second",
+        by_hand(INPUTS, clipped, strides=(2, 1), dilations=(1, 3), pads=(1, 1, 1, 1)),
+        {**KERNEL, "strides": [2, 1], "dilations": [1, 3], "pad": 1, "inner": TEXT["inner"]},
+        id="steps",
     ),
-    Case("FusedConvDepthwise", INPUTS, by_hand(1, 0, unchanged, unchanged), {"kernel": 3, "group": 5}, id="no pads"),
     Case(
         "FusedConvDepthwise",
-        last(*INPUTS),
-        np.moveaxis(by_hand(1, 1, clipped, rectified), 1, -1),
-        {"kernel": 3, "pad": 1, "group": 5, "order": "NHWC", **TEXT},
+        INPUTS,
+        by_hand(INPUTS, np.ones_like),
+        {**KERNEL, "inner": "1"},
+        refused_by=("onednn",),
+        id="one number",
+    ),
+    Case(
+        "FusedConvDepthwise",
+        channels_last(INPUTS),
+        np.moveaxis(by_hand(INPUTS, clipped, rectified, pads=(1, 0, 2, 1)), 1, -1),
+        {**KERNEL, "pads": [1, 0, 2, 1], "order": "nhwc", **TEXT},
         batched=(0,),
-        id="NHWC",
+        id="nhwc",
+    ),
+    Case("FusedConvDepthwise", LINE, by_hand(LINE, pads=(0, 0)), {"kernels": [3], "group": 5}, id="one dimension"),
+    Case(
+        "FusedConvDepthwise",
+        SOLID,
+        by_hand(SOLID, rectified, strides=(1, 2, 1), dilations=(1, 1, 1), pads=(1, 0, 0, 0, 0, 0)),
+        {"kernels": [3, 2, 2], "strides": [1, 2, 1], "pads": [1, 0, 0, 0, 0, 0], "group": 5, "inner": "relu(y)"},
+        id="three dimensions",
     ),
 ]
 
@@ -88,18 +123,23 @@ def test_fused_depthwise(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
-REFUSED: list[tuple[list[Array], dict[str, Any], type[TazzaError], str]] = [
-    ([X, values(5, 3, 3, 3), B, V, C], {"group": 5}, ShapeError, r"kernel size \(3, 3\), the first convolution is 1x1"),
-    ([X, values(5, 4, 1, 1), B, V, C], {"group": 5}, ShapeError, "X has 3 channels, W takes 4"),
-    ([X, W, values(4), V, C], {"group": 5}, ShapeError, r"b has the shape \(4\), W has 5 output channels"),
-    ([X, W, B, V, values(4)], {"group": 5}, ShapeError, r"b has the shape \(4\), W has 5"),
+REFUSED: list[tuple[list[Array], Any, type[TazzaError], str]] = [
+    ([X, values(5, 4, 3, 3), B, V, C], {}, ShapeError, r"kernel size \(3, 3\), the first convolution is 1x1"),
+    ([X, values(5, 3, 1, 1), B, V, C], {}, ShapeError, "X has 4 channels, W takes 3"),
+    ([X, values(5, 4, 1), B, V, C], {}, ShapeError, r"W has 3 dimensions \(5, 4, 1\), V's kernel needs 4"),
+    ([values(3), W, B, V, C], {}, ShapeError, r"X has 1 dimensions"),
+    ([X, W, values(4), V, C], {}, ShapeError, r"b has the shape \(4\), W has 5 output channels"),
+    ([X, W, B, V, values(4)], {}, ShapeError, r"c has the shape \(4\), V has 5 output channels"),
+    ([X, W, B, values(10, 1, 3, 2), values(10)], {}, ShapeError, "V has 10 output channels, W has 5"),
+    ([X, W, B, values(5, 2, 3, 2), C], {}, ShapeError, "H has 5 channels, V takes 2 in each of 5 groups"),
     (INPUTS, {"group": 1}, ShapeError, "group is 1, W has 5 output channels"),
-    (INPUTS, {"group": 5, "inner": "y + s0"}, ArgumentError, "names s0"),
-    (INPUTS, {"group": 5, "epilogue": "import os"}, ArgumentError, "cannot be read"),
+    (INPUTS, {"inner": "y + s0"}, ArgumentError, "inner 'y \\+ s0' names s0"),
+    (INPUTS, {"epilogue": "import os"}, ArgumentError, "cannot be read"),
 ]
 
 
 @pytest.mark.parametrize(("inputs", "arguments", "kind", "text"), REFUSED, ids=lambda value: str(value)[:30])
 def test_refused(inputs: list[Array], arguments: Any, kind: type[TazzaError], text: str) -> None:
+    given = KERNEL | arguments
     with pytest.raises(kind, match=text):
-        run_op("FusedConvDepthwise", *inputs, kernel=3, **arguments)
+        run_op("FusedConvDepthwise", *inputs, **given)

@@ -47,12 +47,15 @@ class PassContext:
         specs: specs of external inputs.
         takes_epilogue: whether some engine computes a fused operator type with this epilogue well; without it all
             epilogues are thought to be.
+        takes_operator: whether some engine gains by an operator that would stand for several; its inputs' specs are
+            given where they are known. Without it all are thought to.
     """
 
     constants: Collection[str] = frozenset()
     keep: Collection[str] = frozenset()
     specs: Mapping[str, Spec] = field(default_factory=dict[str, Spec])
     takes_epilogue: Callable[[str, Expression], bool] | None = None
+    takes_operator: Callable[[OpView, Sequence[Spec | None]], bool] | None = None
 
 
 class Value:

@@ -96,8 +96,8 @@ class Predictor(Closing):
         self._closed = False
         self._names = frozenset(self.inputs)
         own = {*self.inputs, *self.outputs}
-        #: Whether the net writes blobs of the workspace that it also reads, so that one caller at a time can run it.
         self.writes_shared = any(name in made and name not in own for name in read)
+        """Whether the net writes blobs of the workspace that it also reads: one caller at a time can run it."""
         self._seats = [_Seat(self, None)]
         self._free = list(self._seats)
         self._changed = threading.Condition()

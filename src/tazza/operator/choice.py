@@ -79,6 +79,25 @@ def takes_epilogue(type: str, epilogue: Expression, device: str = "cpu") -> bool
     return False
 
 
+MADE: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec | None]], bool]] = Registry(
+    "judge of operators that rewriting makes (operator, device, engine)", loader=load_kernel
+)
+"""Whether a kernel gains by an operator that stands for several, as far as the specs of its inputs are known."""
+
+
+def takes_operator(op: OpView, inputs: Sequence[Spec | None], device: str = "cpu") -> bool:
+    """Whether some engine that is available here gains by an operator that would stand for several others.
+
+    Specs of inputs are None where they are not known.
+    """
+    for candidate in rank_engines(op.type, device, ""):
+        if why_unavailable(op.type, device, candidate.engine) is None:
+            judge = MADE.get((op.type, device, candidate.engine))
+            if judge is not None and judge(op, inputs):
+                return True
+    return False
+
+
 def find_kernel(type: str, device: str, engine: str) -> Kernel:
     """Return the kernel of an engine that `why_unavailable` said is there."""
     found = KERNELS.get((type, device, engine))

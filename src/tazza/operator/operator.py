@@ -1,8 +1,8 @@
 """One operator of a net: an OperatorDef bound to blobs, that runs.
 
 Constant state: definition, `op` (the checked view), blobs, the engine ranking. Changing state: the launches per
-signature (a small LRU), the binding per context, the generator, the event, host state. An operator runs once at a
-time; who runs it owns it.
+signature (a small LRU), the binding per context, the generator, the event, host state, the specs that a host kernel's
+inputs had when they were last checked. An operator runs once at a time; who runs it owns it.
 
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was

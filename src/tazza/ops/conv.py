@@ -52,19 +52,25 @@ CONV_ARGS = (
 )
 
 
-def conv_window(op: OpView, X: Sequence[int | None], W: Sequence[int | None]) -> tuple[Window, Dims]:
-    """Return the window of a convolution with its final pads, and `out...`; checks that X and W fit."""
+def conv_window(
+    op: OpView, X: Sequence[int | None], W: Sequence[int | None], letters: tuple[str, str] = ("X", "W")
+) -> tuple[Window, Dims]:
+    """Return the window of a convolution with its final pads, and `out...`; checks that X and W fit.
+
+    `letters` are what errors call them.
+    """
     window = Window.of(op)
     rank = window.rank + 2
-    for letter, dims in (("X", X), ("W", W)):
+    for letter, dims in zip(letters, (X, W), strict=True):
         relation = f"{letter} has {len(dims)} dimensions {show_dims(dims)}, a kernel of {window.rank} needs {rank}"
         op.require(len(dims) == rank, relation, "kernel=k means two dimensions; for others give kernels=[...]")
     (_, C, *image), (M, C_per_group, *kernel) = channels_first_dims(op.order, X), channels_first_dims(op.order, W)
-    relation = f"W has the kernel size {show_dims(kernel)}, the arguments say {show_dims(window.kernel)}"
+    relation = f"{letters[1]} has the kernel size {show_dims(kernel)}, the arguments say {show_dims(window.kernel)}"
     op.require(tuple(kernel) == window.kernel or None in kernel, relation)
     if C is not None and C_per_group is not None:
-        relation = f"X has {C} channels, W takes {C_per_group} in each of {op.group} groups"
-        op.require(C == C_per_group * op.group, relation, "C of X must be C/G of W times group")
+        relation = f"{letters[0]} has {C} channels, {letters[1]} takes {C_per_group} in each of {op.group} groups"
+        hint = f"C of {letters[0]} must be C/G of {letters[1]} times group"
+        op.require(C == C_per_group * op.group, relation, hint)
     op.require(M is None or M % op.group == 0, f"{M} output channels do not divide into {op.group} groups")
     return window.over(op, image)
 
@@ -74,14 +80,26 @@ def shares_buffer(op: OpView) -> bool:
     return bool(op.shared_buffer) or FORCE_SHARED_BUFFER.value
 
 
-def conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -> TensorSpec:
+def require_bias(op: OpView, b: TensorSpec | None, M: int | None, letters: tuple[str, str] = ("W", "b")) -> None:
+    """Check that a bias has an element for each of the M output channels; `letters` are those of filters and bias."""
+    if b is not None and b.dims is not None:
+        W, name = letters
+        relation = f"{name} has the shape {show_dims(b.dims)}, {W} has {M} output channels"
+        op.require(tuple(b.dims) == (M,) or None in (M, *b.dims), relation, f"{name} must be (M,)")
+
+
+def conv_infer(
+    op: OpView,
+    X: TensorSpec,
+    W: TensorSpec,
+    b: TensorSpec | None,
+    letters: tuple[str, str, str] = ("X", "W", "b"),
+) -> TensorSpec:
     if X.dims is None or W.dims is None:
         return TensorSpec(None, X.dtype)
-    _, out = conv_window(op, X.dims, W.dims)
+    _, out = conv_window(op, X.dims, W.dims, letters[:2])
     N, M = X.dims[0], W.dims[0]
-    if b is not None and b.dims is not None:
-        relation = f"b has the shape {show_dims(b.dims)}, W has {M} output channels"
-        op.require(tuple(b.dims) == (M,) or None in (M, *b.dims), relation, "b must be (M,)")
+    require_bias(op, b, M, letters[1:])
     return TensorSpec((N, *out, M) if op.order.upper() == "NHWC" else (N, M, *out), X.dtype)
 
 

@@ -5,7 +5,7 @@ Letters as in `ops.conv`; C channels come in, M are between and go out. With `in
     H = inner(y = conv(X, W, b))                 (N, M, in...), 1x1: each pixel by itself
     Y = epilogue(y = conv(H, V, c))              (N, M, out...), each channel by itself; window arguments are those of V
 
-H is several times larger than X and Y where nets widen before they look around (Sandler et al. 2018, arXiv 1801.04381).
+Nets widen before they look around (Sandler et al. 2018, arXiv 1801.04381), so H is several times larger than X.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Expression, OpView, arg, blob, kernel, schema, show_dims
-from tazza.ops.conv import CONV_ARGS, conv, conv_cost, conv_infer
+from tazza.ops.conv import CONV_ARGS, conv, conv_cost, conv_infer, require_bias
 from tazza.ops.fused import NO_GRADIENT, check_formula, epilogue_of
-from tazza.ops.window import channels_first, channels_first_dims, half_pairs
+from tazza.ops.window import Window, channels_first, channels_first_dims, half_pairs
 from tazza.tensor import TensorSpec
 
 FUSED_CONV_DEPTHWISE = schema(
@@ -65,6 +65,9 @@ def inner_spec(op: OpView, X: TensorSpec, W: TensorSpec) -> TensorSpec:
     """Return the spec of H, row-major; checks that W is 1x1 and fits."""
     if X.dims is None or W.dims is None:
         return TensorSpec(None, X.dtype)
+    rank = Window.of(op).rank + 2
+    for letter, spec in (("X", X.dims), ("W", W.dims)):
+        op.require(len(spec) == rank, f"{letter} has {len(spec)} dimensions {show_dims(spec)}, V's kernel needs {rank}")
     (N, C, *image), (M, taken, *kernel) = channels_first_dims(op.order, X.dims), channels_first_dims(op.order, W.dims)
     op.require(set(kernel) <= {1, None}, f"W has the kernel size {show_dims(kernel)}, the first convolution is 1x1")
     op.require(None in (C, taken) or C == taken, f"X has {C} channels, W takes {taken}")
@@ -79,10 +82,10 @@ def fused_conv_depthwise_infer(
     if H.dims is not None:
         M = channels_first_dims(op.order, H.dims)[1]
         op.require(M is None or op.group == M, f"group is {op.group}, W has {M} output channels", "each is a group")
-        if b.dims is not None:
-            relation = f"b has the shape {show_dims(b.dims)}, W has {M} output channels"
-            op.require(tuple(b.dims) == (M,) or None in (M, *b.dims), relation, "b must be (M,)")
-    return conv_infer(op, H, V, c)
+        require_bias(op, b, M)
+        if V.dims is not None:
+            op.require(None in (M, V.dims[0]) or V.dims[0] == M, f"V has {V.dims[0]} output channels, W has {M}")
+    return conv_infer(op, H, V, c, ("H", "V", "c"))
 
 
 FUSED_CONV_DEPTHWISE.batched("X")
@@ -102,9 +105,10 @@ def fused_conv_depthwise_cost(
 @kernel(FUSED_CONV_DEPTHWISE)
 def fused_conv_depthwise(op: OpView, X: Array, W: Array, b: Array, V: Array, c: Array, Y: Array) -> None:
     x, w = channels_first(op.order, X), channels_first(op.order, W)
-    h = np.einsum("mc,nc...->nm...", w.reshape(w.shape[:2]), x)  # (M, C) x (N, C, in...) -> (N, M, in...)
+    # (M, C) x (N, C, in...) -> (N, M, in...)
+    h = np.einsum("mc,nc...->nm...", w.reshape(w.shape[:2]), x, optimize=True)
     h += b.reshape(-1, *[1] * (h.ndim - 2))
-    H = np.ascontiguousarray(h if op.order.upper() != "NHWC" else np.moveaxis(h, 1, -1))
-    y = np.empty_like(Y)
-    conv(op, inner_of(op).evaluate({"y": H}).astype(X.dtype, copy=False), V, c, y)
+    H, y = np.empty(h.shape if X is x else np.moveaxis(h, 1, -1).shape, X.dtype), np.empty_like(Y)
+    np.copyto(channels_first(op.order, H), inner_of(op).evaluate({"y": h}), casting="same_kind")
+    conv(op, H, V, c, y)
     np.copyto(Y, epilogue_of(op).evaluate({"y": y}), casting="same_kind")

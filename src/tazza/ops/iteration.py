@@ -24,7 +24,7 @@ def advance(op: OpView, counter: Tensor) -> None:
     """
     if counter.dtype is not DataType.INT64:
         raise op.error(DTypeError, f"the counter is {counter.dtype}, it must be int64")
-    if counter.size != 1:
+    if counter.size != 1:  # no `op.require`: its text would be made in each step of a training
         raise op.error(ShapeError, f"the counter has {counter.size} elements, it must have 1")
     array = counter.array
     now: int = array.item()

@@ -51,7 +51,7 @@ _first_byte: Callable[[Any], c_char] = c_char.from_buffer
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
-    """Return the address of the first element.
+    """Return the address of the first element; in a fraction of the time of `array.ctypes.data`, for what runs often.
 
     >>> values = np.arange(3)
     >>> address_of(values[1:]) - address_of(values)
@@ -400,7 +400,7 @@ class AlignedAllocator(Allocator):
             owner = np.empty(taken, _BYTE)
         except (MemoryError, ValueError):  # NumPy has ValueError for more than an address can hold
             return None
-        base = addressof(_first_byte(owner))
+        base = addressof(_first_byte(owner))  # what it is is known: none of the questions of `address_of`
         start = -base % ALIGNMENT
         self._reserved += taken
         return owner, base + start, owner[start : start + nbytes], None

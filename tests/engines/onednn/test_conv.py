@@ -96,6 +96,17 @@ def test_pads_that_cut_off_are_left_to_others() -> None:
     found = ask("Conv", [spec(IMAGE), spec(FILTERS)], [spec((2, 30, 5, 7))], pad=None, pads=[-1, -1, -1, -1])
     assert isinstance(found, Unsupported)
     assert "cuts nothing off" in found.reason
+    found = ask("Conv", [spec(IMAGE), spec(FILTERS)], [spec((2, 30, 6, 8))], pad=None, pads=[0, 0, -1, -1])
+    assert isinstance(found, Unsupported)
+    assert "cuts less than a stride off" in found.reason
+
+
+def test_pads_that_cut_less_than_a_stride_off() -> None:
+    given = [values(2, 5, 9, 11), values(7, 5, 3, 3)]
+    definition = operator_def("Conv", ["X", "W"], ["Y"], kernel=3, stride=2, pads=[1, 0, -1, -1])
+    (got,), _ = run(definition, given, "onednn")
+    (wanted,), _ = run(definition, given, "reference")
+    assert_close(got, wanted, 20)
 
 
 def test_no_images() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tazza.graph.text import parse_net, print_net
 from tazza.graph.transform import TRANSFORMS, PassContext
+from tazza.operator import OpView, Spec
 from tazza.tensor import DataType, TensorSpec
 from tests.rewriting import Rewrite, check_rewrite
 
@@ -45,8 +48,44 @@ CASES = [
     Rewrite("not 1x1", f"{IN}\nout: y\nh = Conv(x, w, b; kernel=3)\n{LOOKS}", None, {**DIMS, "w": (4, 3, 3, 3)}),
     Rewrite("1x1 with steps", f"{IN}\nout: y\nh = Conv(x, w, b; kernel=1, stride=2)\n{LOOKS}", None, DIMS),
     Rewrite("padded before", f"{IN}\nout: y\nh = Conv(x, w, b; kernel=1, pad=1)\n{LOOKS}", None, DIMS),
-    Rewrite("without pads", f"{IN}\nout: y\n{WIDER}\ny = Conv(h, v, c; group=4, kernel=3)", None, DIMS),
-    Rewrite("dilated", f"{IN}\nout: y\n{WIDER}\ny = Conv(h, v, c; {AROUND}, dilation=2)", None, DIMS),
+    Rewrite(
+        "other windows",
+        f"{IN}\nout: y\n{WIDER}\ny = Conv2D(h, v, c; group=4, kernels=[3, 2], strides=[2, 3], dilation=2)",
+        f"{IN}\nout: y\n{fused(arguments='group=4, kernels=[3, 2], strides=[2, 3], dilation=2')}",
+        {**DIMS, "x": (2, 3, 11, 7), "v": (4, 1, 3, 2)},
+    ),
+    Rewrite(
+        "one epilogue",
+        f'{IN}\nout: y\nh = FusedConv(x, w, b; epilogue="relu(y)", kernel=1)\n{LOOKS}',
+        f"{IN}\nout: y\n{fused('relu(y)')}",
+        DIMS,
+    ),
+    Rewrite(
+        "what the operator does not know",
+        f"{IN}\nout: y\n{WIDER}\ny = Conv(h, v, c; {AROUND}, no_gradient_to_input=1)",
+        f"{IN}\nout: y\n{fused()}",
+        DIMS,
+    ),
+    Rewrite("an engine was asked for", f"{IN}\nout: y\n{WIDER} engine=gemm\n{LOOKS} engine=gemm", None, DIMS),
+    Rewrite("an engine for the second", f"{IN}\nout: y\n{WIDER}\n{LOOKS} engine=gemm", None, DIMS),
+    Rewrite(
+        "other orders",
+        f"{IN}\nout: y\nh = Conv(x, w, b; kernel=1, order='NHWC')\ny = Conv(h, v, c; group=4, kernel=1)",
+        None,
+        {"x": (2, 4, 7, 3), "w": (5, 1, 1, 3), "b": (5,), "v": (4, 1, 1, 1), "c": (4,)},
+    ),
+    Rewrite(
+        "order in other letters",
+        f"{IN}\nout: y\nh = Conv(x, w, b; kernel=1, order='nhwc')\ny = Conv(h, v, c; {LAST})",
+        f"{IN}\nout: y\n{fused(arguments=LAST)}",
+        {"x": (2, 5, 7, 3), "w": (4, 1, 1, 3), "b": (4,), "v": (4, 3, 3, 1), "c": (4,)},
+    ),
+    Rewrite(
+        "the result has the name of the input",
+        f"{IN}\nout: x\n{WIDER}\nx = Conv(h, v, c; group=3, kernel=3, pad=1)",
+        None,
+        {**DIMS, "w": (3, 3, 1, 1), "b": (3,), "v": (3, 1, 3, 3), "c": (3,)},
+    ),
     Rewrite(
         "two channels to a group",
         f"{IN}\nout: y\n{WIDER}\ny = Conv(h, v, c; group=2, kernel=3, pad=1)",
@@ -86,8 +125,17 @@ def test_into_what_is_told() -> None:
     assert made.origins == (("Conv 'h'", "Conv 'y'"),)
 
 
-def test_it_is_left_where_no_engine_takes_it() -> None:
-    net = parse_net(f"{IN}\nout: y\n{WIDER}\n{LOOKS}")
-    specs = {name: TensorSpec(dims, DataType.FLOAT) for name, dims in DIMS.items()}
-    context = PassContext(specs=specs, takes_epilogue=lambda type, epilogue: type != "FusedConvDepthwise")
-    assert print_net(TRANSFORMS["fuse_depthwise"]().apply(net, context).net) == print_net(net)
+@pytest.mark.parametrize("unwanted", ["relu(y)", "min(y, 6)"])
+def test_it_is_left_where_no_engine_takes_it(unwanted: str) -> None:
+    """The judge sees the operator as it would be, and the specs that are known."""
+    net = parse_net(CASES[1].before)
+    specs = {name: TensorSpec(DIMS[name], DataType.FLOAT) for name in ("w", "v", "c")}
+    seen: list[tuple[tuple[str, str, int], Sequence[Spec | None]]] = []
+
+    def takes(op: OpView, inputs: Sequence[Spec | None]) -> bool:
+        seen.append(((op.inner, op.epilogue, op.stride), inputs))
+        return unwanted not in (op.inner, op.epilogue)
+
+    made = TRANSFORMS["fuse_depthwise"]().apply(net, PassContext(specs=specs, takes_operator=takes))
+    assert print_net(made.net) == print_net(net)
+    assert seen == [(("relu(y)", "min(y, 6)", 2), [None, specs["w"], None, specs["v"], specs["c"]])]

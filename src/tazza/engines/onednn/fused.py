@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_layouts, conv_prefers, conv_ways
+from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_choice, conv_layouts, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
@@ -47,9 +47,9 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
         return post_ops(steps, target)[0]
 
     if overwritten is None:
-        return Requests(conv_ways(shape, specs, follow), direct, prefers=conv_prefers)
-    elsewhere = Requests(conv_ways(shape, specs, follow_elsewhere), detour, prefers=conv_prefers)
-    return Requests(conv_ways(shape, specs, follow, in_place=True), direct, elsewhere, prefers=conv_prefers)
+        return conv_choice(conv_ways(shape, specs, follow), direct)
+    elsewhere = conv_choice(conv_ways(shape, specs, follow_elsewhere), detour)
+    return conv_choice(conv_ways(shape, specs, follow, in_place=True), direct, elsewhere)
 
 
 @onednn(FUSED_CONV, empty="zero")

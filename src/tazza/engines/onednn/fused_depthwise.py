@@ -1,18 +1,20 @@
 """FusedConvDepthwise: one primitive where oneDNN has one that keeps what is between in the cache, else two.
 
-oneDNN does both at once, row by row, for what is too large for the caches of the cores, with 3x3 windows.
+oneDNN does both at once, row by row, where what is between is more than twice what the caches of the cores hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from tazza.engines.onednn.conv import Geometry, conv_flops, conv_prefers, conv_ways
+from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_fast, conv_flops, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import post_ops, translate_epilogue
-from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
-from tazza.engines.onednn.prepare import Answer, onednn
+from tazza.engines.onednn.prepare import Answer, name_specs, onednn
 from tazza.engines.onednn.primitive import (
     Attributes,
     Depthwise,
@@ -20,100 +22,149 @@ from tazza.engines.onednn.primitive import (
     PrimitiveDescriptor,
     depthwise_argument,
     describe,
-    first_fast,
 )
-from tazza.operator import LaidOut, OpView, Unsupported
+from tazza.operator import LaidOut, OpView, Spec, Unsupported
+from tazza.operator.choice import MADE, VARIANTS, Variant
 from tazza.ops.fused import epilogue_of
 from tazza.ops.fused_depthwise import FUSED_CONV_DEPTHWISE, inner_of, inner_spec
-from tazza.ops.window import Window
+from tazza.ops.window import LegacyPad, Window
 from tazza.runtime.fpmath import FPMATH
-from tazza.tensor import TensorSpec
+from tazza.runtime.native_code import processor
+from tazza.tensor import Layout, TensorSpec
 
 BETWEEN, REORDERED = Part("between"), Part("between, reordered")
+STRIDES = ((1, 1), (2, 2))
+KEY = (FUSED_CONV_DEPTHWISE.type, "cpu", "onednn")
 
 
-@onednn(FUSED_CONV_DEPTHWISE, empty="zero")
-def fused_conv_depthwise(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = epilogue(conv(inner(conv(X, W, b)), V, c))."""
-    H = inner_spec(op, specs["X"], specs["W"])
-    second = Geometry.of(op, H, specs["V"])
-    if second.obstacle is not None:
-        return second.obstacle
-    ones, zeros = (1,) * second.window.rank, (0,) * second.window.rank
-    first = Geometry(Window(ones, ones, ones, zeros, zeros), 1, second.last)
-    after = [post_ops(translate_epilogue(formula), Descriptor.of(H))[0] for formula in (inner_of(op), epilogue_of(op))]
-    try:
-        return _together((first, second), after, specs | {"H": H})
-    except Unimplemented:
-        return _apart((first, second), after, specs | {"H": H})
+class Pair:
+    """Both convolutions as oneDNN takes them, the post-ops behind each, and the specs, of which H is between."""
+
+    def __init__(self, op: OpView, specs: dict[str, TensorSpec]) -> None:
+        self.specs = specs | {"H": inner_spec(op, specs["X"], specs["W"])}
+        self.second = Geometry.of(op, self.specs["H"], specs["V"])
+        ones, zeros = (1,) * self.second.window.rank, (0,) * self.second.window.rank
+        self.first = Geometry(Window(ones, ones, ones, zeros, zeros), 1, self.second.last)
+        steps = [translate_epilogue(formula) for formula in (inner_of(op), epilogue_of(op))]
+        self.after = [post_ops(each, Descriptor.of(self.specs["H"]))[0] for each in steps]
+
+    def layouts(self, source: Descriptor, W: Descriptor, V: Descriptor, target: Descriptor) -> dict[str, Layout]:
+        """Return the layouts of X, W, V and Y."""
+        return {
+            "X": self.first.image_layout(source),
+            "W": self.first.filter_layout(W, self.specs["W"]),
+            "V": self.second.filter_layout(V, self.specs["V"]),
+            "Y": self.second.image_layout(target),
+        }
 
 
-def _together(
-    shapes: tuple[Geometry, Geometry], after: list[tuple[PostOp, ...]], specs: dict[str, TensorSpec]
-) -> LaidOut:
+def at_once(pair: Pair) -> LaidOut:
     """Return the one primitive; images are channels-last.
 
     Raises:
         Unimplemented: there is none that keeps H in the cache.
     """
-    (first, second), window = shapes, shapes[1].window
-    X, W, H, V, Y = (specs[letter] for letter in "XWHVY")
-    image, out = shapes[1].image(H).dims[2:], shapes[1].image(Y).dims[2:]
-    square = window.rank == 2 and window.kernel[0] == window.kernel[1] and window.stride[0] == window.stride[1]
-    whole = out == tuple(-(-extent // window.stride[0]) for extent in image) and set(window.head) == {1}
-    if not (square and whole and set(window.dilation) == {1}):
-        raise Unimplemented("oneDNN has no such depthwise post-op")
+    first, window = pair.first, pair.second.window
+    X, W, H, V, Y = (pair.specs[letter] for letter in "XWHVY")
+    image, out = pair.second.image(H).dims[2:], pair.second.image(Y).dims[2:]
+    if not _has_code(window, W.shape[0]):
+        raise Unimplemented("oneDNN has no code for such a depthwise post-op")
+    if out != tuple(-(-extent // window.stride[0]) for extent in image):
+        raise Unimplemented(f"oneDNN would make another image than {out}")
     last = [first.requests(spec)["channels-last"] for spec in (X, H)]
-    between = Depthwise(X.dtype, window.kernel[0], window.stride[0], window.head[0])
     found = describe(
         "convolution_forward",
         "forward_inference",
         "convolution_direct",
-        *(last[0], Descriptor.any(first.filter_dims(W), W.dtype), Descriptor.of(specs["b"]), last[1]),
+        *(last[0], Descriptor.any(first.filter_dims(W), W.dtype), Descriptor.of(pair.specs["b"]), last[1]),
         *first.numbers,
-        attributes=Attributes((*after[0], between, *after[1]), FPMATH.value),
+        attributes=Attributes((*pair.after[0], _post_op(X, window), *pair.after[1]), FPMATH.value),
         flops=conv_flops(W, H) + conv_flops(V, Y),
     )
-    if found.is_slow or found.argument("src") != last[0]:  # "ref_fused" is two convolutions with all of H between
+    if found.is_slow:  # "ref_fused" is two convolutions with all of H between
         raise Unimplemented(f"oneDNN does them one after the other ({found.implementation})")
     weights, bias = depthwise_argument("weights"), depthwise_argument("bias")
-    launch = PrimitiveLaunch(found, {"src": "X", "weights": "W", "bias": "b", weights: "V", bias: "c", "dst": "Y"})
-    layouts = {
-        "X": first.image_layout(found.argument("src")),
-        "W": first.filter_layout(found.argument("weights"), W),
-        "V": second.filter_layout(found.argument(weights), V),
-        "Y": second.image_layout(found.argument("dst")),
-    }
-    return LaidOut(launch, layouts)
+    launch = PrimitiveLaunch(found, {**conv_arguments(pair.specs), weights: "V", bias: "c"})
+    arguments = [found.argument(name) for name in ("src", "weights", weights, "dst")]
+    return LaidOut(launch, pair.layouts(*arguments))
 
 
-def _apart(
-    shapes: tuple[Geometry, Geometry], after: list[tuple[PostOp, ...]], specs: dict[str, TensorSpec]
-) -> LaidOut | Unsupported:
+def _post_op(X: TensorSpec, window: Window) -> Depthwise:
+    return Depthwise(X.dtype, window.kernel[0], window.stride[0], window.head[0])
+
+
+def _has_code(window: Window, M: int) -> bool:
+    """Whether oneDNN has code that does both at once: 3x3 windows, channels that fill registers."""
+    return (
+        (window.kernel, window.dilation, window.head) == ((3, 3), (1, 1), (1, 1))
+        and window.stride in STRIDES
+        and window.legacy_pad is LegacyPad.NOTSET
+        and M % (processor().vector_bytes // 4) == 0
+    )
+
+
+def apart(pair: Pair) -> LaidOut:
     """Return the two convolutions, with H in scratch memory."""
-    first, second = shapes
-    one = _fast(first, after[0], {"X": specs["X"], "W": specs["W"], "b": specs["b"], "Y": specs["H"]})
-    H = replace(specs["H"], layout=first.image_layout(one.argument("dst")))
-    two = _fast(second, after[1], {"X": H, "W": specs["V"], "b": specs["c"], "Y": specs["Y"]})
-    steps = [PrimitiveLaunch(one, _arguments("X", "W", "b", BETWEEN))]
+    X, W, b, H, V, c, Y = (pair.specs[letter] for letter in ("X", "W", "b", "H", "V", "c", "Y"))
+    one = _fast(pair.first, pair.after[0], {"X": X, "W": W, "b": b, "Y": H})
+    between = replace(H, layout=pair.first.image_layout(one.argument("dst")))
+    two = _fast(pair.second, pair.after[1], {"X": between, "W": V, "b": c, "Y": Y})
+    steps = [PrimitiveLaunch(one, {"src": "X", "weights": "W", "bias": "b", "dst": BETWEEN})]
     source = BETWEEN
     if one.argument("dst") != two.argument("src"):
         source = REORDERED
         reorder = describe("reorder", one.argument("dst"), two.argument("src"), attributes=Attributes())
         steps.append(PrimitiveLaunch(reorder, {"src": BETWEEN, "dst": REORDERED}))
-    steps.append(PrimitiveLaunch(two, _arguments(source, "V", "c", "Y")))
-    layouts = {
-        "X": first.image_layout(one.argument("src")),
-        "W": first.filter_layout(one.argument("weights"), specs["W"]),
-        "V": second.filter_layout(two.argument("weights"), specs["V"]),
-        "Y": second.image_layout(two.argument("dst")),
-    }
-    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+    steps.append(PrimitiveLaunch(two, {"src": source, "weights": "V", "bias": "c", "dst": "Y"}))
+    arguments = one.argument("src"), one.argument("weights"), two.argument("weights"), two.argument("dst")
+    return LaidOut(SequenceLaunch(tuple(steps)), pair.layouts(*arguments))
 
 
 def _fast(shape: Geometry, after: tuple[PostOp, ...], specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    return conv_prefers(first_fast(conv_ways(shape, specs, lambda target: after).values()))
+    return conv_fast(conv_ways(shape, specs, lambda target: after).values())
 
 
-def _arguments(src: Operand, weights: Operand, bias: Operand, dst: Operand) -> dict[str | int, Operand]:
-    return {"src": src, "weights": weights, "bias": bias, "dst": dst}
+WAYS: dict[str, Callable[[Pair], LaidOut]] = {"at once": at_once, "one after the other": apart}
+"""Best first."""
+
+
+@onednn(FUSED_CONV_DEPTHWISE, empty="zero")
+def fused_conv_depthwise(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = epilogue(conv(inner(conv(X, W, b)), V, c))."""
+    pair = Pair(op, specs)
+    if pair.second.obstacle is not None:
+        return pair.second.obstacle
+    try:
+        return at_once(pair)
+    except Unimplemented:
+        return apart(pair)
+
+
+@MADE.registering(KEY, help="channels that fill registers, windows of 3x3")
+def takes(op: OpView, inputs: Sequence[Spec | None]) -> bool:
+    """Whether there is code that does both at once, for images that are large enough."""
+    W = inputs[1]
+    if not isinstance(W, TensorSpec) or not W.known:
+        return False
+    try:
+        for formula in (inner_of(op), epilogue_of(op)):
+            translate_epilogue(formula)
+    except Unimplemented:
+        return False
+    return _has_code(Window.of(op), W.shape[0])
+
+
+@VARIANTS.registering(KEY, help="at once, or one after the other")
+def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+    """Return the ways that there are for these specs, for a plan to time."""
+    specs = name_specs(op, inputs, outputs)
+    if isinstance(specs, Unsupported) or any(spec.size == 0 for spec in specs.values()):
+        return []
+    pair = Pair(op, specs)
+    if pair.second.obstacle is not None:
+        return []
+    found: list[Variant] = []
+    for name, way in WAYS.items():
+        with suppress(Unimplemented):
+            found.append(Variant(name, way(pair)))
+    return found

@@ -8,7 +8,7 @@ what makes an answer of what oneDNN found. The kernel itself takes the first fas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -21,22 +21,18 @@ from tazza.operator.choice import VARIANTS, Variant
 from tazza.tensor import TensorSpec
 
 
-def _as_found(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
-    return found
-
-
 @dataclass(frozen=True)
 class Requests:
     """Ways to ask for a primitive, by name and best first, and what turns a found one into the kernel's answer.
 
-    `prefers` may take another implementation than the one that oneDNN would. `otherwise` has more ways, with an answer
-    of another form; a kernel tries them where these find no fast code.
+    `first` takes one of them. `otherwise` has more ways, with an answer of another form; a kernel tries them where
+    these find no fast code.
     """
 
     ways: Mapping[str, Callable[[], PrimitiveDescriptor]]
     answer: Callable[[PrimitiveDescriptor], LaidOut]
     otherwise: Requests | None = None
-    prefers: Callable[[PrimitiveDescriptor], PrimitiveDescriptor] = _as_found
+    first: Callable[[Iterable[Callable[[], PrimitiveDescriptor]]], PrimitiveDescriptor] = first_fast
 
     def best(self) -> LaidOut:
         """Return the answer for the first way that finds fast code.
@@ -45,7 +41,7 @@ class Requests:
             Unimplemented: none does.
         """
         try:
-            return self.answer(self.prefers(first_fast(self.ways.values())))
+            return self.answer(self.first(self.ways.values()))
         except Unimplemented:
             if self.otherwise is None:
                 raise

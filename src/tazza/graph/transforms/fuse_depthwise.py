@@ -1,25 +1,28 @@
-"""A 1x1 convolution and the depthwise one that alone reads it become one operator.
+"""A 1x1 convolution and the depthwise one that alone reads it become one operator, where an engine gains by that.
 
     h = FusedConv(x, w, b; kernel=1, epilogue="...")
     y = FusedConv(h, v, c; kernel=3, pad=1, group=M, epilogue="...")
     ->
     y = FusedConvDepthwise(x, w, b, v, c; kernel=3, pad=1, group=M, inner="...", epilogue="...")
 
-Nets widen h and look around in it; it is the largest blob of its part of the net, and now nobody needs all of it at
-once. For inference: gradient operators read h.
+Nets widen h and look around in it, and now nobody needs all of it at once. For inference: gradient operators read h.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tazza.graph.graph import Graph, Node, overwrites
 from tazza.graph.transform import Transform, transform
-from tazza.operator import Expression
+from tazza.operator import OpView, make_argument
+from tazza.ops.conv import CONVS
+from tazza.ops.fused import FUSED_CONV
 from tazza.ops.fused_depthwise import FUSED_CONV_DEPTHWISE
 from tazza.ops.window import Window, channels_first_dims
+from tazza.proto import OperatorDef
 
-LAYERS = ("Conv", "Conv2D", "FusedConv")
+LAYERS = frozenset(one.type for one in (*CONVS, FUSED_CONV))
 
 
 @transform(
@@ -28,23 +31,23 @@ LAYERS = ("Conv", "Conv2D", "FusedConv")
     after=("fuse_epilogue", "fuse_bias"),
 )
 class FuseDepthwise(Transform):
-    """Both have biases, no other operands, and filters of known shape."""
+    """Both have biases, no other operands, filters of known shape, and no engine that the user asked for."""
 
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """A 1x1 convolution, then a depthwise one that alone reads it."""
         if not partial:
             return _is_pointwise(node)
-        (first,) = partial if len(partial) == 1 else (None,)
+        if len(partial) > 1:
+            return False
+        (first,) = partial
         return (
-            first is not None
-            and first.outputs[0].only_reader is node
+            first.outputs[0].only_reader is node
             and node.inputs[0] is first.outputs[0]
             and _is_depthwise(node)
             and node.device == first.device
-            and node.definition.engine == first.definition.engine
             and str(node.view.order).upper() == str(first.view.order).upper()
             and graph.movable(first, node.order, [first, node])
-            and _taken(graph, (first, node))
+            and _taken(graph, first, node)
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
@@ -64,51 +67,63 @@ class FuseDepthwise(Transform):
             like=second,
             order=(*second.order, 0),
             origins=(*first.origins, *second.origins),
-            inner=_epilogue(first),
-            epilogue=_epilogue(second),
-            operands=None,
+            **_changed(first, second),
         )
         graph.explain(first.outputs[0], "fused into", result)
 
 
+def _changed(first: Node, second: Node) -> dict[str, Any]:
+    """Return the arguments that are not simply those of the second; None for what the operator has not."""
+    lost = [arg.name for arg in second.definition.arg if arg.name not in FUSED_CONV_DEPTHWISE.args]
+    return {**dict.fromkeys(lost), "inner": _epilogue(first), "epilogue": _epilogue(second)}
+
+
+def _epilogue(node: Node) -> str:
+    return str(node.view.epilogue) if node.type == FUSED_CONV.type else "y"
+
+
+def _taken(graph: Graph, first: Node, second: Node) -> bool:
+    judge = graph.context.takes_operator
+    if judge is None:
+        return True
+    changed = _changed(first, second)
+    values = (*first.inputs, *second.inputs[1:])
+    definition = OperatorDef(type=FUSED_CONV_DEPTHWISE.type, input=[value.name for value in values], output=["Y"])
+    definition.arg.extend(argument for argument in second.definition.arg if argument.name not in changed)
+    definition.arg.extend(make_argument(name, text) for name, text in changed.items() if text is not None)
+    view: OpView = FUSED_CONV_DEPTHWISE.view(definition)
+    return judge(view, [value.tensor for value in values])
+
+
 def _is_layer(node: Node) -> bool:
-    """Whether a node is a convolution of an image with a bias and nothing else."""
-    return node.type in LAYERS and node.pure and node.view.input_slots == ("X", "W", "b") and len(node.outputs) == 1
+    """Whether a node is a convolution with a bias and nothing else, of which the user said nothing about engines."""
+    return (
+        node.type in LAYERS
+        and node.pure
+        and node.view.input_slots == ("X", "W", "b")
+        and len(node.outputs) == 1
+        and not node.definition.engine
+    )
 
 
 def _filters(node: Node) -> tuple[int | None, ...] | None:
-    """Return (M, C/G, kH, kW), or None where that is not known or not two-dimensional."""
+    """Return (M, C/G, k...), or None where that is not known."""
     spec = node.inputs[1].tensor
-    if spec is None or not spec.known or len(spec.shape) != 4:
+    if spec is None or not spec.known or len(spec.shape) < 3:
         return None
     return tuple(channels_first_dims(node.view.order, spec.shape))
 
 
 def _is_pointwise(node: Node) -> bool:
+    """Whether each pixel goes its own way."""
     if not _is_layer(node) or node.view.group != 1:
         return False
     filters, window = _filters(node), Window.of(node.view)
-    return filters is not None and filters[2:] == (1, 1) and set(window.stride) == {1} and not any(_pads(window))
+    pads = (*window.head, *window.tail)
+    return filters is not None and set(filters[2:]) == {1} and set(window.stride) == {1} and not any(pads)
 
 
 def _is_depthwise(node: Node) -> bool:
-    """3x3 windows that stand side by side, or every second of them, padded by one."""
+    """Whether each channel goes its own way."""
     filters = _filters(node) if _is_layer(node) else None
-    if filters is None or filters[1:] != (1, 3, 3) or node.view.group != filters[0]:
-        return False
-    window = Window.of(node.view)
-    return window.stride in ((1, 1), (2, 2)) and set(window.dilation) == {1} and set(_pads(window)) == {1}
-
-
-def _pads(window: Window) -> tuple[int, ...]:
-    return (*window.head, *window.tail)
-
-
-def _epilogue(node: Node) -> str:
-    return str(node.view.epilogue) if node.type == "FusedConv" else "y"
-
-
-def _taken(graph: Graph, match: Sequence[Node]) -> bool:
-    judge = graph.context.takes_epilogue
-    formulas = (Expression.parse(_epilogue(node)) for node in match)
-    return judge is None or all(judge(FUSED_CONV_DEPTHWISE.type, formula) for formula in formulas)
+    return filters is not None and filters[1] == 1 and node.view.group == filters[0]

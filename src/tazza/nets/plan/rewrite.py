@@ -20,7 +20,7 @@ from tazza.nets.plan.instance import Derived
 from tazza.nets.plan.partition import Parts, partition, why_loose
 from tazza.nets.plan.program import Program, Value
 from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument
-from tazza.operator.choice import takes_epilogue
+from tazza.operator.choice import takes_epilogue, takes_operator
 from tazza.operator.operator import Report
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, Storage, Tensor, TensorSpec
@@ -234,7 +234,7 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
         blob = owner.get_blob(name)
         if blob is not None and isinstance(blob.value, Tensor):
             known[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype)
-    context = PassContext(constants=constants, keep=survivors, specs=known, takes_epilogue=takes_epilogue)
+    context = PassContext(constants, survivors, known, takes_epilogue, takes_operator)
     result = apply_all(net, context)
     computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
     public = (survivors | frozenset(read_first(definition))) - computed

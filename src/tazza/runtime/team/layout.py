@@ -48,7 +48,8 @@ _SLOT = {
     "chunk": 48,
     "count": 56,
     "turn": 64,
-    # for each depth what an outer region had from `part` on
+    "end": 72,
+    # for each depth what an outer region had from `part` to `end`
     "outer": 128,
 }
 """Offsets in bytes; a slot's address is that of `own`."""
@@ -57,7 +58,7 @@ _FIELD = re.compile(r"<(team|slot)\.(\w+)(?: of (%\w+))?>")
 
 TEAM_HEAD_BYTES = _TEAM["threads"]
 TEAM_BYTES = TEAM_HEAD_BYTES + 8 * (WORKERS_MAX + 1)
-OUTER_BYTES = 64
+OUTER_BYTES = _SLOT["end"] - _SLOT["part"]
 SLOT_BYTES = _SLOT["outer"] + OUTER_BYTES * (DEPTH_MAX + 1)
 
 
