@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
-from tazza.operator.argument import ArgSpec, find_argument
+from tazza.operator.argument import ArgSpec
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.pattern import Bindings, fill, match
 from tazza.operator.view import Known, OpView
-from tazza.proto import OperatorDef
+from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
 
 Spec: TypeAlias = TensorSpec | TypeSpec
@@ -247,7 +247,8 @@ class OpSchema:
             raise SchemaError(
                 f"{self.type} does not take {len(definition.input)} inputs with {len(definition.output)} outputs"
             )
-        op = OpView(self, definition, {name: self._argument(definition, spec) for name, spec in self.args.items()})
+        given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
+        op = OpView(self, definition, {name: self._argument(given.get(name), spec) for name, spec in self.args.items()})
         self._check_in_place(op)
         if self._validate is not None:
             self._validate(op)
@@ -307,8 +308,7 @@ class OpSchema:
     def _knows(self, name: str) -> bool:
         return name in self.args or (self.open_args is not None and self.open_args(name))
 
-    def _argument(self, definition: OperatorDef, spec: ArgSpec) -> Any:
-        argument = find_argument(definition, spec.name)
+    def _argument(self, argument: Argument | None, spec: ArgSpec) -> Any:
         if argument is not None:
             try:
                 return spec.read(argument)
