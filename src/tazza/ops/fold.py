@@ -124,6 +124,7 @@ def _fold(op: OpView, given: tuple[Array, Array | None], slope: Array, shift: Ar
     (W, b), (W_folded, b_folded) = given, made
     axis = op.axis % W.ndim
     if axis == 0:
+        # As float64, but without a second W of that type.
         np.multiply(W, slope.reshape(-1, *[1] * (W.ndim - 1)), out=W_folded, casting="same_kind")
     else:  # (G, C/G, ..., M/G, ...) * (G, 1, ..., M/G, ...)
         w = W.reshape(op.group, -1, *W.shape[1:])

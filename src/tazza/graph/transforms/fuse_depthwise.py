@@ -15,7 +15,7 @@ from typing import Any
 
 from tazza.graph.graph import Graph, Node, overwrites
 from tazza.graph.transform import Transform, transform
-from tazza.operator import OpView, make_argument
+from tazza.operator import make_argument
 from tazza.ops.conv import CONVS
 from tazza.ops.fused import FUSED_CONV
 from tazza.ops.fused_depthwise import FUSED_CONV_DEPTHWISE
@@ -91,8 +91,7 @@ def _taken(graph: Graph, first: Node, second: Node) -> bool:
     definition = OperatorDef(type=FUSED_CONV_DEPTHWISE.type, input=[value.name for value in values], output=["Y"])
     definition.arg.extend(argument for argument in second.definition.arg if argument.name not in changed)
     definition.arg.extend(make_argument(name, text) for name, text in changed.items() if text is not None)
-    view: OpView = FUSED_CONV_DEPTHWISE.view(definition)
-    return judge(view, [value.tensor for value in values])
+    return judge(FUSED_CONV_DEPTHWISE.view(definition), [value.tensor for value in values])
 
 
 def _is_layer(node: Node) -> bool:
