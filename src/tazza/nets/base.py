@@ -118,7 +118,11 @@ class NetBase(Observable):
             NetError: the net is running already, or closed.
         """
         if timeout_s is None:
-            self.run_exclusively(lambda: self._observed(None))
+            self.acquire()
+            try:
+                self._observed(None)
+            finally:
+                self.release()
             return
         run = Run(self.name, timeout_s)
         run.start_clock(self._cancel_waiting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tazza.device import Context
@@ -15,7 +15,7 @@ from tazza.operator.native import native_kernel
 from tazza.operator.schema import Spec, logical
 from tazza.operator.view import OpView
 from tazza.registry import Registry
-from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
 
 
@@ -42,7 +42,8 @@ class Chosen:
         found = self.layouts.get(letter)
         if found is not None:
             return found
-        return spec.layout if self.kernel.accepts(letter, spec) else ROW_MAJOR
+        shown = shown_spec(self.kernel, letter, spec)
+        return shown.layout if isinstance(shown, TensorSpec) else ROW_MAJOR
 
     def output_layout(self, letter: str) -> Layout:
         """Return the layout in which the launch writes an output."""
@@ -98,6 +99,18 @@ def takes_operator(op: OpView, inputs: Sequence[Spec | None], device: str = "cpu
     return False
 
 
+def shown_spec(kernel: Kernel, letter: str, spec: Spec) -> Spec:
+    """Return how a kernel gets to see an input: as it lies if it can, else as near to that as it can."""
+    if kernel.accepts(letter, spec):
+        return spec
+    nearest = spec.layout.nearest if isinstance(spec, TensorSpec) and isinstance(spec.layout, Opaque) else None
+    if nearest is not None:
+        near = replace(cast("TensorSpec", spec), layout=nearest)
+        if kernel.accepts(letter, near):
+            return near
+    return cast("Spec", logical(spec))
+
+
 def find_kernel(type: str, device: str, engine: str) -> Kernel:
     """Return the kernel of an engine that `why_unavailable` said is there."""
     found = KERNELS.get((type, device, engine))
@@ -135,8 +148,7 @@ def choose_kernel(
         if reason is None:
             kernel = find(op.type, context.place.kind, candidate.engine)
             assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-            slots = zip(op.input_slots, inputs, strict=True)
-            shown = [spec if kernel.accepts(letter, spec) else cast("Spec", logical(spec)) for letter, spec in slots]
+            shown = [shown_spec(kernel, letter, spec) for letter, spec in zip(op.input_slots, inputs, strict=True)]
             answer = kernel.prepare(op, context, shown, outputs)
             if not isinstance(answer, Unsupported):
                 taken = (*choices, Choice(candidate.engine, candidate.wanted, None))

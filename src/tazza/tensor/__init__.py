@@ -23,7 +23,7 @@ from tazza.tensor.allocation import (
 from tazza.tensor.blob import BLOB_TYPES, Blob, BlobType, blob_type
 from tazza.tensor.dim import Dim, broadcast_shapes
 from tazza.tensor.dtype import DataType
-from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided, channels_last
+from tazza.tensor.layout import REORDERS, RESIZED, ROW_MAJOR, Layout, Opaque, Strided, channels_last
 from tazza.tensor.place import CPUPlace, CUDAPlace, PinnedPlace, Place
 from tazza.tensor.spec import TensorSpec, TypeSpec
 from tazza.tensor.storage import Storage, StringStorage
@@ -36,6 +36,7 @@ __all__ = [
     "ALLOCATORS",
     "BLOB_TYPES",
     "REORDERS",
+    "RESIZED",
     "ROW_MAJOR",
     "AlignedAllocator",
     "Allocation",

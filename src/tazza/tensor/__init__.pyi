@@ -124,6 +124,7 @@ from tazza.tensor import interchange as interchange
 from tazza.tensor.layout import Layout as Layout
 from tazza.tensor.layout import Opaque as Opaque
 from tazza.tensor.layout import REORDERS as REORDERS
+from tazza.tensor.layout import RESIZED as RESIZED
 from tazza.tensor.layout import ROW_MAJOR as ROW_MAJOR
 from tazza.tensor.layout import Strided as Strided
 from tazza.tensor.layout import channels_last as channels_last

@@ -92,13 +92,16 @@ class Strided(Layout):
 class Opaque(Layout):
     """A form of `engine` that `descriptor` (hashable, its own business) describes; it takes `nbytes` with padding.
 
-    `derived`: the elements do not come back from it unrounded, so copies may lie in it, but never a blob itself.
+    `derived`: elements that are brought into it do not come back unrounded. So copies lie in it, and what a kernel
+    computes, but a blob that holds something is never moved into it. `nearest` is the strided layout with the elements
+    in the same order, None where there is none: what whoever does not know the form would rather read.
     """
 
     engine: str
     descriptor: Any
     nbytes: int
     derived: bool = False
+    nearest: Strided | None = None
 
     def span_bytes(self, dims: Dim, itemsize: int) -> int:
         """Bytes of the whole form, whatever the shape."""
@@ -111,6 +114,9 @@ class Opaque(Layout):
 ROW_MAJOR = Strided()
 
 REORDERS: Registry[str, Callable[[Tensor], npt.NDArray[Any]]] = Registry("reorder of engine")
+
+RESIZED: Registry[str, Callable[[Opaque, int], Opaque | None]] = Registry("other number of images for engine")
+"""Engine -> function that returns how a layout lies for another first extent, None where parts are no spans of it."""
 
 
 def channels_last(dims: Sequence[int]) -> Strided:

@@ -18,6 +18,7 @@ from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
 from tazza.ops.window import Window
+from tazza.runtime import fpmath
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.native_code import Processor, processor
 from tazza.runtime.threads import NUM_THREADS
@@ -135,12 +136,13 @@ def test_refusals_are_told(
     assert reason in told
 
 
-def test_what_it_leaves_to_others() -> None:
+def test_what_it_leaves_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few outputs, which leave most lanes empty, and the wish for another precision; whoever names it gets it."""
     X, W, b = _arrays((1, 3, 9, 16), (40, 3, 3, 3))
     wide = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
     _, operator = run_checked(wide, [X, W, b])
     assert operator.choices[-1].engine == "stem"
+    monkeypatch.setattr(fpmath, "processor", lambda: Processor("with products of bfloat16", "+avx512_bf16"))
     with FPMATH.override("bf16"):
         _, operator = run_checked(wide, [X, W, b])
     told = {choice.engine: choice.reason for choice in operator.choices}["stem"]

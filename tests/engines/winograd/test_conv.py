@@ -21,6 +21,7 @@ from tazza.operator import Operands, choose_kernel, find_schema, operator_def, r
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
+from tazza.runtime import fpmath
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.native_code import Processor, processor
 from tazza.tensor import DataType, Opaque, Storage, Tensor, TensorSpec
@@ -199,7 +200,7 @@ def test_model_prefers_the_direct_algorithm_for_few_channels() -> None:
         assert (tiling.cycles < problem.direct_cycles(2)) is wins
 
 
-def test_flags_keep_it_out() -> None:
+def test_flags_keep_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
     X, weights, b = _arrays(4, 64, 28, 28, 64, 3)
     definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
     _, operator = run_checked(definition, [X, weights, b])
@@ -207,6 +208,7 @@ def test_flags_keep_it_out() -> None:
     with ENABLED.override(False):
         _, operator = run_checked(definition, [X, weights, b])
     assert {choice.engine: choice.reason for choice in operator.choices}["winograd"] == "the flag winograd is off"
+    monkeypatch.setattr(fpmath, "processor", lambda: Processor("with products of bfloat16", "+avx512_bf16"))
     with FPMATH.override("bf16"):
         _, operator = run_checked(definition, [X, weights, b])
     told = {choice.engine: choice.reason for choice in operator.choices}["winograd"]

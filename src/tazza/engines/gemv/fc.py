@@ -32,6 +32,7 @@ from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launc
 from tazza.operator.engine import asked_engines
 from tazza.ops.fc import FC
 from tazza.ops.fused import FUSED_FC, epilogue_of
+from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
@@ -144,8 +145,9 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
     N, K = Y.size // M, W.size // M
-    if N > MOST_ROWS and ENGINE not in asked_engines(op.definition.engine):
-        return Unsupported(f"X has {N} rows: other engines are as fast for more than {MOST_ROWS}")
+    refusal = None if ENGINE in asked_engines(op.definition.engine) else _refused(N)
+    if refusal is not None:
+        return Unsupported(refusal)
     fused = op.type == FUSED_FC.type
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
     threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
@@ -154,6 +156,13 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
     letters = ("X", "W", "b", "Y", *(("S",) if code.operands else ()))
     return LaidOut(launch, dict.fromkeys(letters, ROW_MAJOR))
+
+
+def _refused(N: int) -> str | None:
+    """Return why another engine should do it, or None."""
+    if N > MOST_ROWS:
+        return f"X has {N} rows: other engines are as fast for more than {MOST_ROWS}"
+    return why_narrow()
 
 
 for _schema in (FC, FUSED_FC):

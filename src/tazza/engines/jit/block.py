@@ -144,9 +144,11 @@ def accepts_rows(letter: str, spec: Spec) -> bool:
 
 
 def accepts_dense(letter: str, spec: Spec) -> bool:
-    """Take strided data, and any vendor layout, which without padding is as good as any order of the elements."""
+    """Take strided data, and any vendor layout of whole elements: without padding as good as any order of them."""
     del letter
-    return not isinstance(spec, TensorSpec) or isinstance(spec.layout, (Strided, Opaque))
+    if not isinstance(spec, TensorSpec) or isinstance(spec.layout, Strided):
+        return True
+    return isinstance(spec.layout, Opaque) and not spec.layout.derived
 
 
 def all_float32(*specs: Spec | None) -> bool:

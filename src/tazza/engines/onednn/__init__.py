@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tazza.operator import engine
-from tazza.tensor import REORDERS, Tensor
+from tazza.tensor import REORDERS, RESIZED, Opaque, Tensor
 
 
 def _unavailable() -> str | None:
@@ -47,4 +47,11 @@ def _plain(tensor: Tensor) -> NDArray[Any]:
     return plain_copy(tensor)
 
 
+def _resized(layout: Opaque, count: int) -> Opaque | None:
+    from tazza.engines.onednn.descriptor import resized
+
+    return resized(layout, count)
+
+
 REORDERS.register("onednn", _plain, help="oneDNN's reorder to row-major")
+RESIZED.register("onednn", _resized, help="plain ones, of narrow elements, whose images lie one after the other")

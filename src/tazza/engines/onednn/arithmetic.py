@@ -7,7 +7,7 @@ in scratch memory first, by a reorder whose source has strides of 0.
 from __future__ import annotations
 
 from tazza.engines.onednn.copy import reorder
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
@@ -21,7 +21,7 @@ FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 ALGORITHMS = {"Add": "binary_add", "Sub": "binary_sub", "Mul": "binary_mul", "Div": "binary_div"}
 
 
-@onednn(ADD, SUB, MUL, DIV, empty="zero")
+@onednn(ADD, SUB, MUL, DIV, empty="zero", accepts=accepts_narrow)
 def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """C from A and B; over B it is computed with the two exchanged, as oneDNN may overwrite its first operand only."""
     A, C = specs["A"], specs["C"]

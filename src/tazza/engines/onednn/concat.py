@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tazza.engines.onednn.copy import reorder
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.operator import Call, Chain, LaidOut, Operands, OpView
 from tazza.ops.concat import CONCAT, DEPTH_CONCAT, join_axis
-from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Strided, Tensor, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, Tensor, TensorSpec, channels_last
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ConcatLaunch:
         return Chain((self.join.bind(operands), self.numbers.bind(replace(operands, tensors=tensors))))
 
 
-@onednn(CONCAT, DEPTH_CONCAT)
+@onednn(CONCAT, DEPTH_CONCAT, accepts=accepts_narrow)
 def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X0, X1 ... along the axis."""
     Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_slots))]
@@ -73,19 +73,21 @@ def _source(op: OpView, axis: int, spec: TensorSpec) -> Descriptor:
 
 
 def _joined_layout(op: OpView, Y: TensorSpec, parts: Sequence[TensorSpec]) -> Layout:
-    """Return the order of axes in memory that most parts have, for the whole."""
+    """Return the order of axes in memory that most parts have, for the whole; narrow where all parts are."""
     if op.add_axis:
         return ROW_MAJOR
     order = Counter(axes_in_memory(part) for part in parts).most_common(1)[0][0]
-    if len(Y.shape) > 2 and order == (0, *range(2, len(Y.shape)), 1):
-        return channels_last(Y.shape)
-    return ROW_MAJOR
+    last = len(Y.shape) > 2 and order == (0, *range(2, len(Y.shape)), 1)
+    layout = channels_last(Y.shape) if last else ROW_MAJOR
+    kinds = {Descriptor.of(part).dtype for part in parts}
+    return Descriptor.of(Y.shape, kinds.pop(), layout).layout(dtype=Y.dtype) if len(kinds) == 1 else layout
 
 
 def axes_in_memory(spec: TensorSpec) -> tuple[int, ...]:
-    """Return the axes from the slowest to the fastest in memory; those of an opaque layout as if row-major."""
+    """Return the axes from the slowest to the fastest in memory; those of blocks as if row-major."""
     axes = tuple(range(len(spec.shape)))
-    if not isinstance(spec.layout, Strided):
+    layout = spec.layout.nearest if isinstance(spec.layout, Opaque) else spec.layout
+    if not isinstance(layout, Strided):
         return axes
-    steps = spec.layout.steps(Dim(spec.shape))
+    steps = layout.steps(Dim(spec.shape))
     return tuple(sorted(axes, key=lambda axis: (-steps[axis], axis)))

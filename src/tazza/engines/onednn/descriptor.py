@@ -4,6 +4,8 @@ A descriptor is immutable and owned: its handle is freed with the object. Two ar
 alike through both. Plain ones become `Strided` layouts of tazza; blocked ones `Opaque("onednn", descriptor, nbytes)`,
 so that the descriptor itself is what a blob carries.
 
+A float32 blob may also lie in a descriptor of a narrower type (see `narrow`), which is opaque then, plain or not.
+
 The extents of an opaque descriptor need not be those of the blob: a kernel may see axes split (groups) or in another
 order. It brings them back with `permute` before it answers, so that what holds is: the descriptor's extents in
 row-major order are the blob's elements in row-major order.
@@ -222,19 +224,37 @@ class Descriptor:
             raise Unimplemented(f"memory of {self} cannot be seen as {Dim(dims)}")
         return Descriptor(made[0])
 
-    def layout(self, dims: Sequence[int] | None = None) -> Layout:
-        """Return the layout for a blob of extents `dims` (those of the descriptor by default).
+    def layout(self, dims: Sequence[int] | None = None, *, dtype: DataType | None = None) -> Layout:
+        """Return the layout for a blob of extents `dims` and element type `dtype` (those of the descriptor by default).
 
         Strides where they tell all; axes of extent 1 have those of row-major or channels-last when that fits.
         """
         shape = Dim(self.dims if dims is None else dims)
-        if self.is_plain:
-            try:
-                steps = self.reshape(shape).content.strides if len(shape) else ()
-            except Unimplemented:
-                return Opaque("onednn", self, self.nbytes)
-            return _canonical(shape, steps)
-        return Opaque("onednn", self, self.nbytes)
+        narrow = dtype is not None and dtype is not self.dtype
+        nearest = self._strides(shape)
+        if nearest is None or narrow:
+            return Opaque("onednn", self, self.nbytes, narrow, nearest)
+        return nearest
+
+    def _strides(self, shape: Dim) -> Strided | None:
+        """Return the strides of a blob of that shape, None where they do not tell all."""
+        if not self.is_plain:
+            return None
+        try:
+            steps = self.reshape(shape).content.strides if len(shape) else ()
+        except Unimplemented:
+            return None
+        return _canonical(shape, steps)
+
+
+def resized(layout: Opaque, count: int) -> Opaque | None:
+    """Return how a layout lies for another first extent: see `RESIZED`."""
+    found = cast("Descriptor", layout.descriptor)
+    dims, strides = found.dims, found.content.strides
+    if not found.is_plain or strides[0] != math.prod(dims[1:]):
+        return None
+    made = _strided((count, *dims[1:]), found.dtype, strides)
+    return Opaque("onednn", made, made.nbytes, layout.derived, _canonical(Dim(made.dims), strides))
 
 
 def _canonical(shape: Dim, steps: tuple[int, ...]) -> Strided:
@@ -281,18 +301,33 @@ def is_dense(dims: Dim, steps: Sequence[int]) -> bool:
 
 
 def accepts_dense(letter: str, spec: Spec) -> bool:
-    """Take every dense order of axes, and the layouts of this engine: `accepts` of all kernels here."""
+    """Take every dense order of axes, and the layouts of this engine: `accepts` of most kernels here."""
     del letter
     if not isinstance(spec, TensorSpec):
         return False
     if isinstance(spec.layout, Opaque):
-        return spec.layout.engine == "onednn"
+        return spec.layout.engine == "onednn" and not spec.layout.derived
     return spec.size == 0 or is_dense(spec.shape, cast("Strided", spec.layout).steps(spec.shape))
+
+
+def accepts_narrow(letter: str, spec: Spec) -> bool:
+    """Take narrow elements as well: `accepts` of kernels that go by the element types of descriptors."""
+    return accepts_dense(letter, spec) or lies_here(spec)
+
+
+def lies_here(spec: Spec) -> bool:
+    """Whether a blob has a layout of this engine."""
+    return isinstance(spec, TensorSpec) and isinstance(spec.layout, Opaque) and spec.layout.engine == "onednn"
+
+
+def is_blocked(spec: TensorSpec) -> bool:
+    """Whether a blob lies in blocks, which no strides tell."""
+    return lies_here(spec) and not Descriptor.of(spec).is_plain
 
 
 def accepts_strided(letter: str, spec: Spec) -> bool:
     """Take every layout of this engine and all strides that do not repeat an element: `accepts` of reorders."""
-    if accepts_dense(letter, spec):
+    if accepts_narrow(letter, spec):
         return True
     if not isinstance(spec, TensorSpec) or not isinstance(spec.layout, Strided):
         return False

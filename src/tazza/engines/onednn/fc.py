@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
 from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
@@ -23,7 +24,7 @@ from tazza.ops.axis import axes_from
 from tazza.ops.fc import FC, FC_GRADIENT
 from tazza.ops.fused import FUSED_FC, epilogue_of
 from tazza.runtime.fpmath import FPMATH
-from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, TensorSpec, channels_last
 
 MOST_RANK = 5
 """Of an image that oneDNN multiplies as it lies."""
@@ -48,6 +49,14 @@ class Product:
             return cls(X.shape[0], M, tuple(X.shape[1:]), X.layout)
         return cls(X.size // K, M, (K,), ROW_MAJOR)
 
+    def narrowed(self, X: TensorSpec) -> Product:
+        """Return the same product with X in the element type in which kernels shall keep it."""
+        dtype = narrowed(X.dtype)
+        if dtype is X.dtype or lies_here(replace(X, layout=self.layout)):
+            return self
+        rows = Descriptor.of(X.shape, dtype, self.layout)
+        return replace(self, layout=rows.layout(dtype=X.dtype))
+
     @property
     def flops(self) -> int:
         """2 N M K."""
@@ -61,9 +70,9 @@ class Product:
         """Return the descriptor of Y or dY."""
         return Descriptor.of((self.N, self.M), Y.dtype)
 
-    def any_weights(self, W: TensorSpec) -> Descriptor:
+    def any_weights(self, dtype: DataType) -> Descriptor:
         """Return the descriptor by which W or dW is asked for in the best layout."""
-        return Descriptor.any((self.M, *self.inner), W.dtype)
+        return Descriptor.any((self.M, *self.inner), dtype)
 
     def weights(self, W: TensorSpec) -> Iterator[Descriptor]:
         """Yield the descriptor of W or dW as it lies, if it can be seen so."""
@@ -83,12 +92,12 @@ def _is_image(X: TensorSpec) -> bool:
 
 
 def _forward(view: Product, specs: dict[str, TensorSpec], follow: tuple[PostOp, ...] = ()) -> PrimitiveDescriptor:
-    X, W, b, Y = (specs[letter] for letter in ("X", "W", "b", "Y"))
+    X, b, Y = (specs[letter] for letter in ("X", "b", "Y"))
     return describe(
         "inner_product_forward",
         "forward_inference",
         view.source(X),
-        view.any_weights(W),
+        view.any_weights(view.source(X).dtype),
         Descriptor.of((view.M,), b.dtype),
         view.target(Y),
         attributes=Attributes(follow, FPMATH.value),
@@ -100,21 +109,26 @@ ARGUMENTS: dict[str | int, Operand] = {"src": "X", "weights": "W", "bias": "b", 
 
 
 def _layouts(view: Product, found: PrimitiveDescriptor, W: TensorSpec) -> dict[str, Layout]:
-    return {"X": view.layout, "W": found.argument("weights").layout(W.shape), "b": ROW_MAJOR, "Y": ROW_MAJOR}
+    return {
+        "X": view.layout,
+        "W": found.argument("weights").layout(W.shape, dtype=W.dtype),
+        "b": ROW_MAJOR,
+        "Y": ROW_MAJOR,
+    }
 
 
-@onednn(FC, empty="zero")
+@onednn(FC, empty="zero", accepts=accepts_narrow)
 def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X W^T + b."""
-    view = Product.of(op, specs["X"], specs["W"])
+    view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
     found = _forward(view, specs)
     return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
 
 
-@onednn(FUSED_FC, empty="zero")
+@onednn(FUSED_FC, empty="zero", accepts=accepts_narrow)
 def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(X W^T + b, S ...)."""
-    view = Product.of(op, specs["X"], specs["W"])
+    view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
     steps = translate_epilogue(epilogue_of(op))
     overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
     follow, operands = post_ops(steps, view.target(specs["Y"]), overwritten)
@@ -146,7 +160,7 @@ def fc_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 def _describe_weights(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
     X, dY, dW, db = (specs[letter] for letter in ("X", "dY", "dW", "db"))
     plain = TensorSpec(dW.shape, dW.dtype)
-    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(plain), view.any_weights(dW)]
+    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(plain), view.any_weights(dW.dtype)]
 
     def ask(weights: Descriptor) -> PrimitiveDescriptor:
         bias = Descriptor.of((view.M,), db.dtype)
@@ -163,7 +177,7 @@ def _describe_data(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDesc
         arguments = view.source(dX), weights, view.target(dY), None
         return describe("inner_product_backward_data", *arguments, flops=view.flops)
 
-    return _first(ask, [*view.weights(W), view.any_weights(W)])
+    return _first(ask, [*view.weights(W), view.any_weights(W.dtype)])
 
 
 def _first(ask: Callable[[Descriptor], PrimitiveDescriptor], wishes: list[Descriptor]) -> PrimitiveDescriptor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_choice, conv_layouts, conv_ways
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
@@ -26,7 +26,7 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
     overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
 
     def layouts(found: PrimitiveDescriptor) -> dict[str, Layout]:
-        made = conv_layouts(shape, found, specs["W"])
+        made = conv_layouts(shape, found, specs)
         return made | ({"S": made["Y"]} if op.operands else {})
 
     def direct(found: PrimitiveDescriptor) -> LaidOut:
@@ -52,7 +52,7 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
     return conv_choice(conv_ways(shape, specs, follow, in_place=True), direct, elsewhere)
 
 
-@onednn(FUSED_CONV, empty="zero")
+@onednn(FUSED_CONV, empty="zero", accepts=accepts_narrow)
 def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv(X, W, b), S ...)."""
     return best(fused_conv_requests(op, specs))

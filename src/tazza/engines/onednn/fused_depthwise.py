@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_fast, conv_flops, conv_ways
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.epilogue import post_ops, translate_epilogue
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, name_specs, onednn
 from tazza.engines.onednn.primitive import (
     Attributes,
@@ -30,7 +31,7 @@ from tazza.ops.fused_depthwise import FUSED_CONV_DEPTHWISE, inner_of, inner_spec
 from tazza.ops.window import LegacyPad, Window
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.native_code import processor
-from tazza.tensor import Layout, TensorSpec
+from tazza.tensor import DataType, Layout, TensorSpec
 
 BETWEEN, REORDERED = Part("between"), Part("between, reordered")
 STRIDES = ((1, 1), (2, 2))
@@ -51,10 +52,10 @@ class Pair:
     def layouts(self, source: Descriptor, W: Descriptor, V: Descriptor, target: Descriptor) -> dict[str, Layout]:
         """Return the layouts of X, W, V and Y."""
         return {
-            "X": self.first.image_layout(source),
+            "X": self.first.image_layout(source, self.specs["X"]),
             "W": self.first.filter_layout(W, self.specs["W"]),
             "V": self.second.filter_layout(V, self.specs["V"]),
-            "Y": self.second.image_layout(target),
+            "Y": self.second.image_layout(target, self.specs["Y"]),
         }
 
 
@@ -71,14 +72,15 @@ def at_once(pair: Pair) -> LaidOut:
         raise Unimplemented("oneDNN has no code for such a depthwise post-op")
     if out != tuple(-(-extent // window.stride[0]) for extent in image):
         raise Unimplemented(f"oneDNN would make another image than {out}")
-    last = [first.requests(spec)["channels-last"] for spec in (X, H)]
+    dtype = narrowed(X.dtype)
+    last = [first.requests(spec, dtype=dtype)["channels-last"] for spec in (X, H)]
     found = describe(
         "convolution_forward",
         "forward_inference",
         "convolution_direct",
-        *(last[0], Descriptor.any(first.filter_dims(W), W.dtype), Descriptor.of(pair.specs["b"]), last[1]),
+        *(last[0], Descriptor.any(first.filter_dims(W), dtype), Descriptor.of(pair.specs["b"]), last[1]),
         *first.numbers,
-        attributes=Attributes((*pair.after[0], _post_op(X, window), *pair.after[1]), FPMATH.value),
+        attributes=Attributes((*pair.after[0], _post_op(dtype, window), *pair.after[1]), FPMATH.value),
         flops=conv_flops(W, H) + conv_flops(V, Y),
     )
     if found.is_slow:  # "ref_fused" is two convolutions with all of H between
@@ -89,8 +91,8 @@ def at_once(pair: Pair) -> LaidOut:
     return LaidOut(launch, pair.layouts(*arguments))
 
 
-def _post_op(X: TensorSpec, window: Window) -> Depthwise:
-    return Depthwise(X.dtype, window.kernel[0], window.stride[0], window.head[0])
+def _post_op(dtype: DataType, window: Window) -> Depthwise:
+    return Depthwise(dtype, window.kernel[0], window.stride[0], window.head[0])
 
 
 def _has_code(window: Window, M: int) -> bool:
@@ -107,7 +109,7 @@ def apart(pair: Pair) -> LaidOut:
     """Return the two convolutions, with H in scratch memory."""
     X, W, b, H, V, c, Y = (pair.specs[letter] for letter in ("X", "W", "b", "H", "V", "c", "Y"))
     one = _fast(pair.first, pair.after[0], {"X": X, "W": W, "b": b, "Y": H})
-    between = replace(H, layout=pair.first.image_layout(one.argument("dst")))
+    between = replace(H, layout=pair.first.image_layout(one.argument("dst"), H))
     two = _fast(pair.second, pair.after[1], {"X": between, "W": V, "b": c, "Y": Y})
     steps = [PrimitiveLaunch(one, {"src": "X", "weights": "W", "bias": "b", "dst": BETWEEN})]
     source = BETWEEN
@@ -128,7 +130,7 @@ WAYS: dict[str, Callable[[Pair], LaidOut]] = {"at once": at_once, "one after the
 """Best first."""
 
 
-@onednn(FUSED_CONV_DEPTHWISE, empty="zero")
+@onednn(FUSED_CONV_DEPTHWISE, empty="zero", accepts=accepts_narrow)
 def fused_conv_depthwise(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv(inner(conv(X, W, b)), V, c))."""
     pair = Pair(op, specs)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.operator import OpView
-from tazza.tensor import ROW_MAJOR, Dim, Layout, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, TensorSpec, channels_last
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,16 @@ class Order:
         found = Descriptor.of(spec) if layout is None else Descriptor.of(spec.shape, spec.dtype, layout)
         return found.permute(self._to_first)
 
-    def any(self, spec: TensorSpec) -> Descriptor:
-        """Return the descriptor (N, C, S...) of a blob in the layout that the primitive likes."""
-        return Descriptor.any([spec.shape[axis] for axis in self._to_first], spec.dtype)
+    def any(self, spec: TensorSpec, dtype: DataType | None = None) -> Descriptor:
+        """Return the descriptor (N, C, S...) of a blob in the layout that the primitive likes.
 
-    def layout(self, found: Descriptor) -> Layout:
-        """Return the layout of the blob that a descriptor (N, C, S...) says."""
-        return found.permute(self._to_blob).layout()
+        Its elements lie in their own type, or in `dtype`.
+        """
+        return Descriptor.any([spec.shape[axis] for axis in self._to_first], spec.dtype if dtype is None else dtype)
+
+    def layout(self, found: Descriptor, dtype: DataType | None = None) -> Layout:
+        """Return the layout of the blob that a descriptor (N, C, S...) says; its elements are of `dtype`, if given."""
+        return found.permute(self._to_blob).layout(dtype=dtype)
 
     def dense_channels(self, shape: Dim) -> Layout:
         """Return the layout of a blob of this shape whose channels are dense."""

@@ -6,7 +6,7 @@ one of its maxima, Caffe2 to all of them. A window of which all elements are -in
 
 from __future__ import annotations
 
-from tazza.engines.onednn.descriptor import Descriptor, accepts_dense
+from tazza.engines.onednn.descriptor import Descriptor, accepts_dense, accepts_narrow
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
@@ -52,10 +52,11 @@ def pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     if isinstance(numbers, Unsupported):
         return numbers
     order = Order.of(op, X)
-    found = _forward(op, numbers, order.see(X), order.any(Y))
+    seen = order.see(X)
+    found = _forward(op, numbers, seen, order.any(Y, seen.dtype))
     if found.is_slow:
         found = _forward(op, numbers, order.see(X, order.dense_channels(X.shape)), order.any(Y))
-    layouts = {"X": order.layout(found.argument("src")), "Y": order.layout(found.argument("dst"))}
+    layouts = {"X": order.layout(found.argument("src"), X.dtype), "Y": order.layout(found.argument("dst"), Y.dtype)}
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), layouts)
 
 
@@ -93,7 +94,7 @@ def _accepts_gradient(letter: str, spec: Spec) -> bool:
 
 
 def _register(forward: OpSchema, backward: OpSchema) -> None:
-    onednn(forward, empty="zero")(pool)
+    onednn(forward, empty="zero", accepts=accepts_narrow)(pool)
     if forward.type.startswith("Average"):
         onednn(backward, empty="zero", accepts=_accepts_gradient)(average_pool_gradient)
 

@@ -87,7 +87,8 @@ class Binary:
 class Depthwise:
     """Post-op y = conv(y, V, c), depthwise, with the same numbers along both axes; arguments: `depthwise_argument`.
 
-    The destination is asked for as if this were not there; what is found has the form behind it.
+    V and the result have elements of `dtype`, c of float32. The destination is asked for as if this were not there;
+    what is found has the form behind it.
     """
 
     dtype: DataType
@@ -97,8 +98,8 @@ class Depthwise:
 
     def append(self, ops: Any) -> None:
         """Append to a chain of post-ops."""
-        number = type_number(self.dtype)
-        status = lib.dnnl_post_ops_append_dw(ops, number, number, number, self.kernel, self.stride, self.head)
+        number, bias = type_number(self.dtype), type_number(DataType.FLOAT)
+        status = lib.dnnl_post_ops_append_dw(ops, number, bias, number, self.kernel, self.stride, self.head)
         check(status, "post-op depthwise convolution")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tazza.engines.onednn.descriptor import accepts_narrow
 from tazza.engines.onednn.eltwise import eltwise, eltwise_gradient
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.operator import OpView
@@ -9,7 +10,7 @@ from tazza.ops.relu import RELU, RELU_GRADIENT
 from tazza.tensor import TensorSpec
 
 
-@onednn(RELU, empty="zero")
+@onednn(RELU, empty="zero", accepts=accepts_narrow)
 def relu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = max(X, 0); a NaN becomes 0."""
     return eltwise(op, specs, "eltwise_relu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
@@ -16,7 +16,7 @@ from tazza.tensor import DataType, Layout, TensorSpec
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 
 
-@onednn(SUM, empty="zero")
+@onednn(SUM, empty="zero", accepts=accepts_narrow)
 def sum_(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X0 + X1 + ..."""
     Y, names = specs["Y"], list(op.definition.input)

@@ -18,7 +18,7 @@ from tazza.operator.engine import asked_engines
 from tazza.ops.conv import CONV, CONV2D, conv_window
 from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.ops.window import Window
-from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
@@ -105,8 +105,9 @@ def _refused(op: OpView, problem: Problem) -> str | None:
     """Return why another engine should do it, unless the operator names this one."""
     if ENGINE in asked_engines(op.definition.engine):
         return None
-    if FPMATH.value:
-        return f"the flag fpmath asks for {FPMATH.value}, it computes in float32"
+    narrow = why_narrow()
+    if narrow is not None:
+        return narrow
     tiles = -(-problem.out[1] // problem.rows)
     used = problem.K / (problem.panels * 2 * lane_count()) * problem.out[1] / (tiles * problem.rows)
     if used < LEAST_USE:

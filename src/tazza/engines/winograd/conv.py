@@ -17,7 +17,7 @@ from tazza.operator.engine import asked_engines
 from tazza.ops.conv import CONV, CONV2D, conv_window
 from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.runtime.flags import flag
-from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
@@ -49,7 +49,7 @@ def switched_off() -> str | None:
     """Return which flag keeps this engine out, or None."""
     if not ENABLED.value:
         return "the flag winograd is off"
-    return f"the flag fpmath asks for {FPMATH.value}, it computes in float32" if FPMATH.value else None
+    return why_narrow()
 
 
 def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:

@@ -78,7 +78,10 @@ def _shown(spec: TensorSpec) -> str:
         return "row-major"
     if isinstance(layout, Strided) and len(spec.shape) > 2 and layout == channels_last(spec.shape):
         return "channels-last"
-    return "blocked" if isinstance(layout, Opaque) else str(layout)
+    if not isinstance(layout, Opaque):
+        return str(layout)
+    form = "blocked" if layout.nearest is None else _shown(replace(spec, layout=layout.nearest))
+    return f"{form}, narrow" if layout.derived else form
 
 
 def _unknown_row(type: str, outputs: Sequence[str], origin: tuple[str, ...]) -> Row:

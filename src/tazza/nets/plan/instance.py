@@ -24,6 +24,7 @@ from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.native_calls import NativeCalls, grouped
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
+from tazza.runtime.flags import kernel_changes
 from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
 
@@ -86,6 +87,7 @@ class Instance:
         self._parts: list[tuple[tuple[int, ...], Call]] = []
         self._calls: list[Call] = []
         self._silent = True
+        self._flags = kernel_changes()
         self._written: list[Storage] = []
         self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
         self._constants: list[tuple[Value, Tensor]] = []
@@ -113,8 +115,8 @@ class Instance:
         return False
 
     def stale(self) -> bool:
-        """Whether it is unbound, or a value that shapes were inferred from was written since."""
-        if self.unbound():
+        """Whether it is unbound, flags of kernels changed, or a value that shapes were inferred from was written."""
+        if self._flags != kernel_changes() or self.unbound():
             return True
         for tensor, version in self._values:
             if tensor.storage.version != version or tensor.storage.escaped:
@@ -122,7 +124,8 @@ class Instance:
         return False
 
     def note_values(self) -> None:
-        """Take the values that shapes were inferred from for known as they are now."""
+        """Take the flags, and the values that shapes were inferred from, for known as they are now."""
+        self._flags = kernel_changes()
         named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
         self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
 

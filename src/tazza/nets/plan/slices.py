@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, cast
 
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.nets.plan.slicing import Slicing
-from tazza.tensor import ROW_MAJOR, TensorSpec, channels_last
+from tazza.tensor import RESIZED, ROW_MAJOR, Opaque, TensorSpec, channels_last
 
 
 class Unsliceable(Exception):
@@ -58,8 +58,9 @@ def add_slices(state: Building, cut: Slicing, add: Callable[[int], None]) -> tup
 
 def _part(whole: Value, number: int, cut: Slicing) -> Value:
     """Return the images of one slice."""
-    spec = _resized(whole.spec, cut, cut.images)
-    return Value(whole.name, spec, owner=whole, offset=number * spec.nbytes)
+    part = Value(whole.name, _resized(whole.spec, cut, cut.images), owner=whole)
+    part.offset = number * part.nbytes
+    return part
 
 
 def _owners(value: Value) -> Iterator[Value]:
@@ -77,7 +78,7 @@ def _collected(part: Value, whole: Value | None, number: int, cut: Slicing) -> V
         raise Unsliceable(cut)
     if whole is None:
         whole = Value(part.name, _resized(part.spec, cut, cut.images * cut.count))
-    root.owner, root.offset = whole, number * part.spec.nbytes
+    root.owner, root.offset = whole, number * part.nbytes
     return whole
 
 
@@ -88,6 +89,10 @@ def _resized(spec: TensorSpec, cut: Slicing, images: int) -> TensorSpec:
         return replace(spec, dims=dims)
     if len(dims) > 2 and spec.layout == channels_last(spec.shape):
         return replace(spec, dims=dims, layout=channels_last(dims))
+    resized = RESIZED.get(spec.layout.engine) if isinstance(spec.layout, Opaque) else None
+    layout = None if resized is None else resized(cast("Opaque", spec.layout), images)
+    if layout is not None:
+        return replace(spec, dims=dims, layout=layout)
     raise Unsliceable(cut)
 
 
