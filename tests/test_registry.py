@@ -79,6 +79,20 @@ def test_the_loader_brings_what_is_missing_and_known_lists_it() -> None:
     assert made.get("grey") is None
 
 
+def test_the_loader_is_asked_again_once_something_was_registered() -> None:
+    """What a loader can bring may depend on what is in other registries."""
+    asked: list[str] = []
+    made: Registry[str, int] = Registry("colour", loader=asked.append)
+    other: Registry[str, int] = Registry("shape")
+    assert [made.get("grey") for _ in range(3)] == [None] * 3
+    assert asked == ["grey"]
+    other.register("round", 1)
+    assert made.get("grey") is None
+    assert asked == ["grey"] * 2
+    made.register("grey", 3)
+    assert made["grey"] == 3
+
+
 def test_the_fallback_is_asked_last_and_hidden_by_own_keys() -> None:
     lower = colours(red=1, blue=2)
     upper: Registry[str, int] = Registry("colour", fallback=lower)

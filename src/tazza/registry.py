@@ -33,12 +33,16 @@ class Entry(Generic[V]):
     priority: int = 0
 
 
+_CHANGES = [0]
+"""How often any registry changed: until then a loader that brought nothing would bring nothing again."""
+
+
 class Registry(Generic[K, V]):
     """A named mapping that is filled by decorators.
 
     A key may be registered again with a higher priority, which replaces it; a lower priority is ignored; the same
-    priority raises `DuplicateError`. `loader(key)` is called once for each missing key and may register it as a side
-    effect.
+    priority raises `DuplicateError`. `loader(key)` is called for a missing key and may register it as a side effect;
+    where it does not, it is not asked again before something is registered, in this registry or another.
 
     >>> colours: Registry[str, int] = Registry("colour")
     >>> colours.register("red", 1, help="like a cherry")
@@ -60,6 +64,7 @@ class Registry(Generic[K, V]):
         self._loader = loader
         self._known = known
         self._entries: dict[K, Entry[V]] = {}
+        self._missing: dict[K, int] = {}
         self._lock = threading.RLock()
         self.generation = 0
         """Grows whenever a key gets another value or loses it: what was made of values is as old as that."""
@@ -80,6 +85,7 @@ class Registry(Generic[K, V]):
             if old is None or old.priority < priority:
                 self._entries[key] = Entry(value, help, priority)
                 self.generation += 1
+                _CHANGES[0] += 1
 
     def registering(self, key: K, *, help: str = "", priority: int = 0) -> Callable[[V], V]:
         """Return a decorator that binds `key` to what it decorates."""
@@ -95,13 +101,17 @@ class Registry(Generic[K, V]):
         with self._lock:
             if self._entries.pop(key, None) is not None:
                 self.generation += 1
+                _CHANGES[0] += 1
 
     def entry(self, key: K) -> Entry[V] | None:
         """Return the entry of `key`, asking the loader and then the fallback; None when nobody knows it."""
         found = self._entries.get(key)
-        if found is None and self._loader is not None:
+        if found is None and self._loader is not None and self._missing.get(key) != _CHANGES[0]:
+            changes = _CHANGES[0]
             self._loader(key)
             found = self._entries.get(key)
+            if found is None:
+                self._missing[key] = changes
         if found is None and self.fallback is not None:
             found = self.fallback.entry(key)
         return found

@@ -10,6 +10,7 @@ of the process are in `_living`, by weak reference.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
@@ -331,7 +332,11 @@ def take(blob: Blob) -> Any:
 
 def _is_array(value: Any) -> bool:
     """Whether a value is an array without a mask, which a tensor could not keep."""
-    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+    if type(value) is np.ndarray:
+        return True
+    # Looking at `np.ma` imports it, which only somebody who has such an array did.
+    masked = sys.modules.get("numpy.ma")
+    return isinstance(value, np.ndarray) and (masked is None or not isinstance(value, masked.MaskedArray))
 
 
 def living_workspaces() -> Iterator[Workspace]:

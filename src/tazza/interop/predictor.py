@@ -11,15 +11,13 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.db import DBReader
 from tazza.errors import ArgumentError, DTypeError, NetError
 from tazza.interop.init_net import placeholders, run_init_net
-from tazza.interop.predictor_file import ROLES, PredictorFile
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.plan import PlanNet
 from tazza.operator import find_argument, find_schema, make_argument
@@ -30,6 +28,9 @@ from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, DataType, Tensor
 from tazza.workspace import Workspace, feedable, put, take
+
+if TYPE_CHECKING:
+    from tazza.interop.predictor_file import PredictorFile
 
 SEATS = flag(
     "predictor_seats", 0, "how many threads run one predictor at a time; 0: as many as the process has", minimum=0
@@ -327,6 +328,8 @@ def load(
             return _load_nets(init_net, predict_net, workspace, inputs, outputs)
         if isinstance(init_net, NetDef):
             raise ArgumentError("an init net alone predicts nothing", hint="pass the predict net as well")
+        from tazza.interop.predictor_file import PredictorFile  # with all that builds models, which nets do not need
+
         return _load_file(PredictorFile.read(init_net, db_type=db_type, name=name), workspace, inputs, outputs)
     except BaseException:
         workspace.reset()
@@ -350,6 +353,9 @@ def _load_nets(
 def _load_file(
     file: PredictorFile, workspace: Workspace, inputs: Sequence[str] | None, outputs: Sequence[str] | None
 ) -> Predictor:
+    from tazza.db import DBReader
+    from tazza.interop.predictor_file import ROLES
+
     taken = file.blobs(ROLES.INPUTS_BLOB_TYPE) if inputs is None else tuple(inputs)
     given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if outputs is None else tuple(outputs)
     predict = file.net(ROLES.PREDICT_NET_TYPE)

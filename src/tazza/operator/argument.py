@@ -69,10 +69,6 @@ def _fields(type: Any) -> list[Field]:
     return [FIELDS[member] for member in _members(type)]
 
 
-SINGULAR = tuple(sorted({field.field for field in FIELDS.values() if not field.repeated}))
-PLURAL = ("floats", "ints", "strings", "tensors", "nets", "qtensors")
-
-
 @dataclass(frozen=True, slots=True)
 class ArgSpec:
     """Declaration of one argument: name, Python type, default (REQUIRED when it must be given), range and meaning."""
@@ -158,8 +154,7 @@ def _rounded(type: Any, bound: float | None) -> float | None:
 
 def stored_fields(argument: Argument) -> list[str]:
     """Return the names of the fields in which `argument` holds something."""
-    present = [field for field in SINGULAR if argument.HasField(field)]  # pyright: ignore[reportArgumentType] -- names of fields
-    return present + [field for field in PLURAL if len(getattr(argument, field)) > 0]
+    return [field.name for field, _ in argument.ListFields() if field.name not in ("name", "doc")]
 
 
 def find_argument(definition: OperatorDef | NetDef, name: str) -> Argument | None:

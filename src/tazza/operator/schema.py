@@ -124,6 +124,8 @@ class OpSchema:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.args = {spec.name: spec for spec in args}
+        self._defaults = {name: spec.default for name, spec in self.args.items()}
+        self._required = tuple(name for name, spec in self.args.items() if spec.required)
         self.in_place = {out: (letter,) if isinstance(letter, str) else letter for out, letter in in_place.items()}
         self.must_in_place = dict(must_in_place)
         self.inputs_by_letter = {spec.name: spec for spec in self.inputs}
@@ -248,7 +250,12 @@ class OpSchema:
                 f"{self.type} does not take {len(definition.input)} inputs with {len(definition.output)} outputs"
             )
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
-        op = OpView(self, definition, {name: self._argument(given.get(name), spec) for name, spec in self.args.items()})
+        arguments = dict(self._defaults)
+        for name in (*self._required, *given):
+            spec = self.args.get(name)
+            if spec is not None:
+                arguments[name] = self._argument(given.get(name), spec)
+        op = OpView(self, definition, arguments)
         self._check_in_place(op)
         if self._validate is not None:
             self._validate(op)

@@ -7,7 +7,6 @@ under its name. Databases that Caffe2 wrote are read, and it reads those that ar
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from tazza.db.place import check_parent
 from tazza.errors import ArgumentError, DBError, DuplicateError, NotFoundError, TazzaError
 from tazza.operator import BlobOwner, OpView, arg, blob, ends, forbidden, host_kernel, schema
 from tazza.ops.db import READER
+from tazza.runtime.files import temporary_beside
 from tazza.tensor import Blob
 from tazza.tensor.serialization import BlobAssembler, blob_name_of_key, serialize_blob
 
@@ -140,7 +140,7 @@ def replacing(db_type: str, target: Path) -> Generator[Path, None, None]:
     check_parent(db_type, str(target))
     if target.is_dir() and any(target.iterdir()):
         raise DBError(f"{db_type} '{target}' is a folder that holds something", hint="remove it, or save elsewhere")
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    beside = temporary_beside(target)
     try:
         yield beside
         if target.is_file():

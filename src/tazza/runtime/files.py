@@ -8,7 +8,6 @@ behind, whose name starts with a dot and ends in `.tmp`; nothing ever reads it.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -36,7 +35,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[BinaryIO, None, None
     b'espresso'
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_beside(target)
     try:
         with temporary.open("xb") as file:
             yield file
@@ -52,6 +51,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[BinaryIO, None, None
         if isinstance(error, OSError) and not isinstance(error, TazzaError):
             raise _write_error(target, error) from error
         raise
+
+
+def temporary_beside(target: Path) -> Path:
+    """Return a path in the same folder that nothing has yet, for what will be renamed to `target`."""
+    return target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
 
 
 def write_bytes_atomically(path: str | os.PathLike[str], data: bytes) -> None:

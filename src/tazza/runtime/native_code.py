@@ -16,7 +16,6 @@ Changing state: `_addresses` and the engine with the code, both under `_LOCK`. C
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import importlib.util
 import logging
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tazza.errors import FileError, KernelError, UnavailableError
+from tazza.runtime.digest import NBYTES, digest_of
 from tazza.runtime.files import atomic_write
 from tazza.runtime.flags import flag
 from tazza.runtime.object_code import UnsupportedObject, load_object
@@ -163,10 +163,7 @@ def native_function(
 
 def source_digest(*files: Path) -> str:
     """Return a digest of the content of source files."""
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_of(*(file.read_bytes() for file in sorted(files))).hex()[:16]
 
 
 def cache_folder() -> Path:
@@ -208,7 +205,7 @@ def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) 
     _require()
     host = processor()
     told = "\n".join((key, host.name, host.features, llvm_version(), str(CACHE_VERSION), sys.platform))
-    digest = hashlib.sha256(told.encode()).hexdigest()
+    digest = digest_of(told.encode()).hex()
     name = f"tazza_{digest[:32]}"
     path = cache_folder() / f"{digest}.o"
     code = _read(path)
@@ -264,8 +261,8 @@ def _read(path: Path) -> bytes | None:
     if not _is_ours(status):
         logger.warning("compiled kernel %s could be written by other users and is compiled again", path)
         return None
-    head = len(MAGIC) + 32
-    if data.startswith(MAGIC) and hashlib.sha256(data[head:]).digest() == data[len(MAGIC) : head]:
+    head = len(MAGIC) + NBYTES
+    if data.startswith(MAGIC) and digest_of(data[head:]) == data[len(MAGIC) : head]:
         return data[head:]
     logger.warning("compiled kernel %s is damaged and is compiled again", path)
     return None
@@ -285,6 +282,6 @@ def _write(path: Path, code: bytes) -> None:
         with atomic_write(path) as file:
             if sys.platform != "win32":
                 os.fchmod(file.fileno(), 0o600)
-            file.write(MAGIC + hashlib.sha256(code).digest() + code)
+            file.write(MAGIC + digest_of(code) + code)
     except (OSError, FileError) as error:
         logger.info("compiled kernel is not kept: %s", error)

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from tazza.errors import KernelError, UnavailableError
@@ -82,16 +84,24 @@ def find_library() -> Path | str:
     if PATH.value:
         named = Path(PATH.value)
         return named if named.is_file() else f"flag onednn_library names {named}, which is no file"
-    import importlib.metadata
+    lists = list(_file_lists())
+    for listed in lists:
+        for line in listed.read_text(encoding="utf-8").splitlines():
+            file = PurePosixPath(line.rsplit(",", 2)[0])  # path, digest, size
+            if file.name == FILE:
+                return (listed.parent.parent / file).resolve()
+    missing = f"has no file {FILE}" if lists else "is not installed"
+    return f"the package {DISTRIBUTION} {missing}; {REMEDY}"
 
-    try:
-        files = importlib.metadata.files(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        return f"the package {DISTRIBUTION} is not installed; {REMEDY}"
-    for file in () if files is None else files:
-        if file.name == FILE:
-            return Path(str(file.locate())).resolve()
-    return f"the package {DISTRIBUTION} has no file {FILE}; {REMEDY}"
+
+def _file_lists() -> Iterator[Path]:
+    """Yield the lists of files that an installer wrote for the package, in the order of the search path.
+
+    Read here, since `importlib.metadata` takes longer to import (15 ms) than the library to load.
+    Source: Recording installed projects, packaging.python.org/specifications/recording-installed-packages
+    """
+    for folder in sys.path:
+        yield from Path(folder).glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info/RECORD")
 
 
 def open_library(path: Path) -> _State | str:

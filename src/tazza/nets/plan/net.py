@@ -144,7 +144,8 @@ class PlanNet(NetBase, StepHost):
         for position, op in enumerate(self.definition.op):
             try:
                 schema = find_schema(op.type)
-                schema.view(op, strict=strict)
+                if strict:  # what else is wrong with it comes out when the net is rewritten
+                    schema.view(op, strict=True)
             except TazzaError as error:
                 error.add_context(f"in operator {position} ({op.type}) of net {self.name!r}")
                 raise

@@ -11,7 +11,6 @@ those of the program that was compiled without search: what is best for one oper
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import time
@@ -28,6 +27,7 @@ from tazza.operator import ENGINES, Array, Candidate, Chosen, Launch, Operands, 
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.reorder import bind_reorder
 from tazza.operator.schema import gather, logical
+from tazza.runtime.digest import digest_of
 from tazza.runtime.files import write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.log import logger
@@ -195,7 +195,7 @@ def _key(op: OpView, chosen: Chosen, inputs: Sequence[Spec | None], outputs: Seq
     engine = ENGINES[chosen.kernel.engine]
     state = (processor(), engine.name, engine.version(), thread_count(), kernel_flags())
     parts = (*state, op.type, op.input_slots, arguments, inputs, outputs)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return digest_of(repr(parts).encode()).hex()
 
 
 def _path() -> Any:
