@@ -210,6 +210,38 @@ def profiling(quick: bool) -> Iterator[Line]:
             yield Line(f"{type}, {way}", took, "us/op", script.unobserved.__name__, base, took / base)
 
 
+@suite()
+def planning(quick: bool) -> Iterator[Line]:
+    """Plans of ResNet-50: compiling one, the memory of a training step, running beside a busy thread of Python."""
+    from benchmarks.nets import planning as script
+
+    yield Line("ResNet-50, batch 1, compiling", script.compile_s(quick=quick), "s", aim=Aim("ours", most=1.5))
+    planned, kept = script.activation_bytes(quick=quick)
+    mib = 1 << 20
+    yield Line(
+        f"ResNet-50 training, batch {script.BATCH}, activations",
+        planned / mib,
+        "MiB",
+        "unplanned",
+        kept / mib,
+        planned / kept,
+        Aim("ratio", most=0.7),
+    )
+    rounds, seconds = (2, 0.05) if quick else (9, 0.5)
+    with script.turns(quick=quick) as turns:
+        found = in_turns(turns, rounds, seconds)
+    alone, beside = found[script.ALONE], found[script.BESIDE]
+    yield Line(
+        f"ResNet-50, batch 1, one thread, {script.BESIDE}",
+        _median(beside, 1e3),
+        "ms",
+        script.ALONE,
+        _median(alone, 1e3),
+        ratio(beside, alone),
+        Aim("ratio", most=1.3),
+    )
+
+
 def _median(times: Sequence[float], factor: float) -> float:
     return statistics.median(times) * factor
 
