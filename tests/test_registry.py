@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tazza.errors import DuplicateError, NotFoundError
-from tazza.registry import Registry
+from tazza.registry import Registry, note_change
 
 
 def colours(**values: int) -> Registry[str, int]:
@@ -89,6 +89,9 @@ def test_the_loader_is_asked_again_once_something_was_registered() -> None:
     other.register("round", 1)
     assert made.get("grey") is None
     assert asked == ["grey"] * 2
+    note_change()
+    assert made.get("grey") is None
+    assert asked == ["grey"] * 3
     made.register("grey", 3)
     assert made["grey"] == 3
 

@@ -5,6 +5,7 @@ tazza keeps a hand-written list of such things. A key that is missing is first s
 import the module that registers it), then in the fallback registry.
 
 State: `_entries` and `generation` change only under `_lock`; reading needs no lock, since entries are never mutated.
+`_missing` needs none: at worst a loader is asked once more. `_CHANGES` counts under one lock for all registries.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ class Entry(Generic[V]):
 
 _CHANGES = [0]
 """How often any registry changed: until then a loader that brought nothing would bring nothing again."""
+_COUNTING = threading.Lock()
+
+
+def note_change() -> None:
+    """Let all loaders be asked again: what they look at besides registries has changed."""
+    with _COUNTING:
+        _CHANGES[0] += 1
 
 
 class Registry(Generic[K, V]):
@@ -85,7 +93,7 @@ class Registry(Generic[K, V]):
             if old is None or old.priority < priority:
                 self._entries[key] = Entry(value, help, priority)
                 self.generation += 1
-                _CHANGES[0] += 1
+                note_change()
 
     def registering(self, key: K, *, help: str = "", priority: int = 0) -> Callable[[V], V]:
         """Return a decorator that binds `key` to what it decorates."""
@@ -101,7 +109,7 @@ class Registry(Generic[K, V]):
         with self._lock:
             if self._entries.pop(key, None) is not None:
                 self.generation += 1
-                _CHANGES[0] += 1
+                note_change()
 
     def entry(self, key: K) -> Entry[V] | None:
         """Return the entry of `key`, asking the loader and then the fallback; None when nobody knows it."""

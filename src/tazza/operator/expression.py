@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from tazza.errors import ArgumentError, SchemaError
+from tazza.registry import note_change
 from tazza.tensor.expression import Expression
 from tazza.tensor.function import TYPED
 
@@ -66,6 +67,7 @@ def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | N
         schema.formulas = Formulas(lambda op: fixed, align)
     else:
         schema.formulas = Formulas(texts, align)
+    note_change()  # a kernel can be made of it from now on
 
 
 def formulas_of(op: OpView) -> dict[str, Expression]:

@@ -469,7 +469,11 @@ class Operator(Observable):
             if self.schema.outputs_by_letter[letter].dynamic:
                 continue
             if id(blob) not in overwritten:
-                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, chosen.output_layout(letter)))
+                layout = chosen.output_layout(letter)
+                if isinstance(layout, Opaque) and tensor.storage.escaped:
+                    blob.reset()  # whoever has a view keeps what it shows
+                    tensor = blob.tensor()
+                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout))
             elif tensor.spec.dims != spec.dims:
                 tensor.resize_to(replace(tensor.spec, dims=spec.shape))
 

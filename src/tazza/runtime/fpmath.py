@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tazza.registry import Registry
 from tazza.runtime.flags import flag
-from tazza.runtime.native_code import processor
 
 FPMATH = flag(
     "fpmath",
@@ -12,15 +14,16 @@ FPMATH = flag(
     choices=("", "bf16", "f16"),
     kernels=True,
 )
-_PRODUCTS = {"bf16": ("avx512_bf16", "amx_bf16"), "f16": ("avx512_fp16", "amx_fp16")}
-"""Type -> features of a processor, each of which multiplies it."""
+NARROW: Registry[str, Callable[[str], bool]] = Registry("engine that computes float32 nets in a narrower type")
+"""Engine -> function that tells whether it would, here, for a value of the flag; filled by the engines."""
 
 
 def why_narrow() -> str | None:
     """Return why an engine that computes in float32 shall leave its work to others, or None where it need not.
 
-    Where the processor does not multiply the type that was asked for, nobody could do better than in float32.
+    Where nobody computes in the type that was asked for, nobody does better than in float32.
     """
-    if not any(processor().has(feature) for feature in _PRODUCTS.get(FPMATH.value, ())):
+    wanted = FPMATH.value
+    if not wanted or not any(NARROW[name](wanted) for name in NARROW.registered()):
         return None
-    return f"the flag fpmath asks for {FPMATH.value}, it computes in float32"
+    return f"the flag fpmath asks for {wanted}, it computes in float32"

@@ -100,6 +100,20 @@ def test_second_library_comes_too_late(tmp_path: Path) -> None:
         assert str(library.unavailable()).endswith("is loaded already, so flag onednn_library comes too late")
 
 
+def test_the_library_is_found_in_the_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "onednn_cpu_gomp-1.0.dist-info"
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "nothing"), str(tmp_path)])
+    assert str(library.find_library()).startswith("the package onednn-cpu-gomp is not installed")
+    folder.mkdir()
+    (folder / "RECORD").write_text("onednn_cpu_gomp-1.0.dist-info/WHEEL,,\n")
+    assert str(library.find_library()).startswith("the package onednn-cpu-gomp has no file libdnnl.so.3")
+    (folder / "RECORD").write_bytes(b"\xff,,\n../lib/libdnnl.so.3,sha256=x,7\n")
+    assert library.find_library() == (tmp_path.parent / "lib/libdnnl.so.3").resolve()
+    (folder / "RECORD").unlink()
+    (folder / "RECORD").mkdir()
+    assert "cannot be read" in str(library.find_library())
+
+
 def test_operators_run_without_the_library(tmp_path: Path) -> None:
     code = (
         "import numpy as np; from tazza.operator import run_op\n"

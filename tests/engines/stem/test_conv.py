@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
 from tazza.ops.window import Window
+from tazza.registry import Registry
 from tazza.runtime import fpmath
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.native_code import Processor, processor
@@ -142,7 +144,9 @@ def test_what_it_leaves_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
     _, operator = run_checked(wide, [X, W, b])
     assert operator.choices[-1].engine == "stem"
-    monkeypatch.setattr(fpmath, "processor", lambda: Processor("with products of bfloat16", "+avx512_bf16"))
+    engines: Registry[str, Callable[[str], bool]] = Registry("engine")
+    engines.register("some", lambda type: type == "bf16")
+    monkeypatch.setattr(fpmath, "NARROW", engines)
     with FPMATH.override("bf16"):
         _, operator = run_checked(wide, [X, W, b])
     told = {choice.engine: choice.reason for choice in operator.choices}["stem"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tazza.operator import Operands, choose_kernel, find_schema, operator_def, r
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
+from tazza.registry import Registry
 from tazza.runtime import fpmath
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.native_code import Processor, processor
@@ -208,7 +210,9 @@ def test_flags_keep_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with ENABLED.override(False):
         _, operator = run_checked(definition, [X, weights, b])
     assert {choice.engine: choice.reason for choice in operator.choices}["winograd"] == "the flag winograd is off"
-    monkeypatch.setattr(fpmath, "processor", lambda: Processor("with products of bfloat16", "+avx512_bf16"))
+    engines: Registry[str, Callable[[str], bool]] = Registry("engine")
+    engines.register("some", lambda type: type == "bf16")
+    monkeypatch.setattr(fpmath, "NARROW", engines)
     with FPMATH.override("bf16"):
         _, operator = run_checked(definition, [X, weights, b])
     told = {choice.engine: choice.reason for choice in operator.choices}["winograd"]

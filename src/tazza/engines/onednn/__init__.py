@@ -17,6 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tazza.operator import engine
+from tazza.runtime.fpmath import NARROW
 from tazza.tensor import REORDERS, RESIZED, Opaque, Tensor
 
 
@@ -53,5 +54,14 @@ def _resized(layout: Opaque, count: int) -> Opaque | None:
     return resized(layout, count)
 
 
+def _narrow(type: str) -> bool:
+    if _unavailable() is not None:
+        return False
+    from tazza.engines.onednn.narrow import multiplies
+
+    return multiplies(type)
+
+
+NARROW.register("onednn", _narrow, help="bfloat16, where the processor multiplies it")
 REORDERS.register("onednn", _plain, help="oneDNN's reorder to row-major")
 RESIZED.register("onednn", _resized, help="plain ones, of narrow elements, whose images lie one after the other")

@@ -7,7 +7,7 @@ in scratch memory first, by a reorder whose source has strides of 0.
 from __future__ import annotations
 
 from tazza.engines.onednn.copy import reorder
-from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, unless_mixed
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
@@ -96,7 +96,7 @@ def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> lis
     C, names = specs["C"], dict(zip(op.input_slots, op.definition.input, strict=True))
     if in_place:
         return [specs[letter].layout for letter in "AB" if names[letter] == op.definition.output[0]][:1]
-    shown = [specs[letter].layout for letter in "AB" if specs[letter].shape == C.shape]
+    shown = unless_mixed([specs[letter] for letter in "AB" if specs[letter].shape == C.shape])
     dense = [channels_last(C.shape)] if len(C.shape) > 2 and any(isinstance(one, Opaque) for one in shown) else []
     return list(dict.fromkeys([*([C.layout] if wished(C) else []), *shown, *dense, ROW_MAJOR]))
 

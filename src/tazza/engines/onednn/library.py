@@ -86,7 +86,11 @@ def find_library() -> Path | str:
         return named if named.is_file() else f"flag onednn_library names {named}, which is no file"
     lists = list(_file_lists())
     for listed in lists:
-        for line in listed.read_text(encoding="utf-8").splitlines():
+        try:
+            text = listed.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            return f"{listed} cannot be read ({error.strerror}); {REMEDY}"
+        for line in text.splitlines():
             file = PurePosixPath(line.rsplit(",", 2)[0])  # path, digest, size
             if file.name == FILE:
                 return (listed.parent.parent / file).resolve()

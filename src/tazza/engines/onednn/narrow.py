@@ -17,10 +17,10 @@ from tazza.tensor import DataType
 
 def narrowed(dtype: DataType) -> DataType:
     """Return the element type in which kernels shall keep blobs of `dtype`."""
-    return DataType.BFLOAT16 if dtype is DataType.FLOAT and FPMATH.value == "bf16" and _multiplies() else dtype
+    return DataType.BFLOAT16 if dtype is DataType.FLOAT and multiplies(FPMATH.value) else dtype
 
 
-def _multiplies() -> bool:
-    """Whether the processor, as far as oneDNN may use it, has products of bfloat16."""
+def multiplies(type: str) -> bool:
+    """Whether the processor, as far as oneDNN may use it, has products of a type: a value of the flag `fpmath`."""
     wanted = constant("dnnl_cpu_isa_avx512_core_bf16")
-    return lib.dnnl_get_effective_cpu_isa() & wanted == wanted
+    return type == "bf16" and lib.dnnl_get_effective_cpu_isa() & wanted == wanted

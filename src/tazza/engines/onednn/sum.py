@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, unless_mixed
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
@@ -40,5 +40,5 @@ def sum_(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 
 
 def shared_layout(specs: list[TensorSpec]) -> Layout:
-    """Return the layout that most of some blobs of one shape have, of several such the first."""
-    return Counter(spec.layout for spec in specs).most_common(1)[0][0]
+    """Return the layout that most of some blobs of one shape have, of several such the first; narrow if all are."""
+    return Counter(unless_mixed(specs)).most_common(1)[0][0]

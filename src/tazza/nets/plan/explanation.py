@@ -81,7 +81,7 @@ def _shown(spec: TensorSpec) -> str:
     if not isinstance(layout, Opaque):
         return str(layout)
     form = "blocked" if layout.nearest is None else _shown(replace(spec, layout=layout.nearest))
-    return f"{form}, narrow" if layout.derived else form
+    return f"{form}, narrow" if layout.nbytes < spec.nbytes else form
 
 
 def _unknown_row(type: str, outputs: Sequence[str], origin: tuple[str, ...]) -> Row:

@@ -100,6 +100,11 @@ class Instance:
         """Bytes of the arena."""
         return self.program.arena.nbytes
 
+    @property
+    def borrowed(self) -> bool:
+        """Whether calls may read inputs elsewhere than in their blobs, from a former run."""
+        return bool(self._loans)
+
     def unbound(self) -> bool:
         """Whether `bind` has to run before the next run."""
         if not self._calls and self.program.steps:
@@ -123,9 +128,9 @@ class Instance:
                 return True
         return False
 
-    def note_values(self) -> None:
-        """Take the flags, and the values that shapes were inferred from, for known as they are now."""
-        self._flags = kernel_changes()
+    def note_values(self, flags: int) -> None:
+        """Take the values that shapes were inferred from for known as they are now; `flags`: see `kernel_changes`."""
+        self._flags = flags
         named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
         self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
 

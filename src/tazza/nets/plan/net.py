@@ -36,7 +36,7 @@ from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
-from tazza.runtime.flags import flag, kernel_flags
+from tazza.runtime.flags import flag, kernel_changes, kernel_flags
 from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
@@ -259,7 +259,8 @@ class PlanNet(NetBase, StepHost):
         last = self._last.get(region)
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
         try:
-            instance.borrow(self._given)
+            if self._given or instance.borrowed:
+                instance.borrow(self._given)
             seconds = instance.run() if times is None else instance.run_timed()
         except SparedError:
             self._copy_given()
@@ -276,6 +277,7 @@ class PlanNet(NetBase, StepHost):
 
     def _ready(self, rewrite: Rewrite, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""
+        flags = kernel_changes()
         with self._shared.lock, LAYOUTS:
             instance = self._found(rewrite, region)
             rewrite.restore(instance.lacking(rewrite.spared), self.workspace, self._report_once)
@@ -286,7 +288,7 @@ class PlanNet(NetBase, StepHost):
             if spared:
                 instance.overlook(spared)
                 give_back()
-            instance.note_values()
+            instance.note_values(flags)
             self._last[region] = instance
             self._evict()
             return instance
