@@ -111,14 +111,22 @@ def shown_spec(kernel: Kernel, letter: str, spec: Spec) -> Spec:
     return cast("Spec", logical(spec))
 
 
-def _wishes(op: OpView, shown: Sequence[Spec], outputs: Sequence[Spec]) -> Sequence[Spec]:
-    """Return the specs of outputs for a kernel: what overwrites an input lies as the kernel gets to see that."""
-    if not set(op.definition.input).intersection(op.definition.output):
+def _wishes(op: OpView, inputs: Sequence[Spec], shown: Sequence[Spec], outputs: Sequence[Spec]) -> Sequence[Spec]:
+    """Return the specs of outputs for a kernel.
+
+    An output that overwrites an input is asked for as the input lies; where the kernel does not know that form, and is
+    shown another, that is what the output shall have.
+    """
+    widened = {
+        name: seen
+        for name, lies, seen in zip(op.definition.input, inputs, shown, strict=True)
+        if isinstance(lies, TensorSpec) and isinstance(lies.layout, Opaque) and lies != seen
+    }
+    if not widened:
         return outputs
-    lie = dict(zip(reversed(op.definition.input), reversed(shown), strict=True))  # of a variadic letter the first
     wishes: list[Spec] = []
     for name, spec in zip(op.definition.output, outputs, strict=True):
-        source = lie.get(name)
+        source = widened.get(name)
         if isinstance(spec, TensorSpec) and isinstance(source, TensorSpec) and source.dims == spec.dims:
             wishes.append(replace(spec, layout=source.layout))
         else:
@@ -164,7 +172,7 @@ def choose_kernel(
             kernel = find(op.type, context.place.kind, candidate.engine)
             assert kernel.prepare is not None, "host kernels do not share an operator type with others"
             shown = [shown_spec(kernel, letter, spec) for letter, spec in zip(op.input_slots, inputs, strict=True)]
-            answer = kernel.prepare(op, context, shown, _wishes(op, shown, outputs))
+            answer = kernel.prepare(op, context, shown, _wishes(op, inputs, shown, outputs))
             if not isinstance(answer, Unsupported):
                 taken = (*choices, Choice(candidate.engine, candidate.wanted, None))
                 if isinstance(answer, LaidOut):
