@@ -28,6 +28,11 @@ class Layout:
         """Bytes from the first to the last element of a tensor of shape `dims` with this layout."""
         raise NotImplementedError
 
+    @property
+    def whole(self) -> Layout:
+        """The layout for elements that shall not be rounded: this one, or the one that comes closest."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Strided(Layout):
@@ -106,6 +111,13 @@ class Opaque(Layout):
     def span_bytes(self, dims: Dim, itemsize: int) -> int:
         """Bytes of the whole form, whatever the shape."""
         return self.nbytes
+
+    @property
+    def whole(self) -> Layout:
+        """This one, unless it is derived: then the nearest strided one, or row-major."""
+        if not self.derived:
+            return self
+        return ROW_MAJOR if self.nearest is None else self.nearest
 
     def __str__(self) -> str:
         return f"{self.engine} layout"

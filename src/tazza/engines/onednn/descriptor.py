@@ -322,15 +322,8 @@ def lies_here(spec: Spec) -> bool:
 
 def unless_mixed(specs: Sequence[TensorSpec]) -> list[Layout]:
     """Return the layouts of some blobs; where not all are narrow, those that are lie as near as whole elements can."""
-    layouts = [spec.layout for spec in specs]
-    narrow = [isinstance(one, Opaque) and one.derived for one in layouts]
-    return layouts if all(narrow) else [_whole(one) for one in layouts]
-
-
-def _whole(layout: Layout) -> Layout:
-    if not isinstance(layout, Opaque) or not layout.derived:
-        return layout
-    return ROW_MAJOR if layout.nearest is None else layout.nearest
+    narrow = all(spec.layout != spec.layout.whole for spec in specs)
+    return [spec.layout if narrow else spec.layout.whole for spec in specs]
 
 
 def is_blocked(spec: TensorSpec) -> bool:

@@ -380,34 +380,22 @@ def _finish(state: _State, inputs: Mapping[str, Value]) -> dict[str, Value]:
         value = state.current[name]
         root = value.root
         entry = inputs.get(name)
+        whole = replace(value.spec, layout=value.spec.layout.whole)
         if entry is not None and (entry.spec.dims, entry.spec.dtype) != (value.spec.dims, value.spec.dtype):
             raise Unplannable(state.reshaped[name], f"{name!r} is {logical(entry.spec)} before, {value.spec} after")
         if root.blob == name:
             outputs[name] = value
-        elif root.blob is None and root.source is None and name not in state.region.inputs and not _is_derived(value):
+        elif root.blob is None and root.source is None and name not in state.region.inputs and value.spec == whole:
             root.blob = name
             outputs[name] = value
         else:
-            home = _home(value.spec) if entry is None else entry.spec
+            home = whole if entry is None else entry.spec
             outputs[name] = _copied_home(state, name, value, home)
     return outputs
 
 
-def _is_derived(value: Value) -> bool:
-    layout = value.spec.layout
-    return isinstance(layout, Opaque) and layout.derived
-
-
-def _home(spec: TensorSpec) -> TensorSpec:
-    """Return how a blob shall lie that gets the elements of a value: as it does, unless that is no layout for blobs."""
-    layout = spec.layout
-    if not isinstance(layout, Opaque) or not layout.derived:
-        return spec
-    return replace(spec, layout=ROW_MAJOR if layout.nearest is None else layout.nearest)
-
-
 def _copied_home(state: _State, name: str, value: Value, home: TensorSpec) -> Value:
-    """Copy a value into its blob, which lies as `home` says: a name that was read at first, and then written anew."""
+    """Copy a value into its blob, which lies as `home` says: what was read at first and then written anew, or is rounded."""
     target = Value(name, home, blob=name)
     launch = reorder_launch(value.spec, target.spec, state.context)
     state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
