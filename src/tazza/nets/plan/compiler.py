@@ -395,7 +395,7 @@ def _finish(state: _State, inputs: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _copied_home(state: _State, name: str, value: Value, home: TensorSpec) -> Value:
-    """Copy a value into its blob, which lies as `home` says: what was read at first and then written anew, or is rounded."""
+    """Copy a value into its blob, which lies as `home` says: one that was read and then written anew, or is rounded."""
     target = Value(name, home, blob=name)
     launch = reorder_launch(value.spec, target.spec, state.context)
     state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
