@@ -7,10 +7,8 @@ spec and memory; `stale` compares identities, `bind` does all anew.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, TazzaError
+from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.lending import Loan, loan_of
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.operator import BlobOwner, Call, Kernel, Operands
@@ -27,27 +26,6 @@ from tazza.operator.schema import gather
 from tazza.runtime.flags import kernel_changes
 from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
-
-
-@dataclass(slots=True)
-class Derived:
-    """Copies of constant blobs in other layouts, shared by all instances of a program.
-
-    Whoever makes one, or moves what it is made from, holds `lock`, which all programs of a net share.
-    """
-
-    lock: threading.Lock
-    tensors: dict[Value, Tensor] = field(default_factory=dict[Value, Tensor])
-    made_from: dict[Value, tuple[Storage, int]] = field(default_factory=dict[Value, "tuple[Storage, int]"])
-
-    def holds(self, copies: Sequence[Value] | None, storage: Storage) -> bool:
-        """Whether there are copies (None: there are not), made of what a storage holds now."""
-        made = (storage, storage.version)
-        return copies is not None and all(self.made_from.get(copy) == made for copy in copies)
-
-    def note(self, copies: Sequence[Value] | None, storage: Storage, version: int) -> None:
-        """Take copies for made of what a storage holds at a version."""
-        self.made_from.update(dict.fromkeys(copies or (), (storage, version)))
 
 
 class SparedError(Exception):
@@ -72,7 +50,7 @@ class Instance:
     def __init__(
         self,
         program: Program,
-        derived: Derived,
+        copies: Copies,
         owner: BlobOwner,
         host: StepHost,
         context: Context,
@@ -82,7 +60,7 @@ class Instance:
         self.context = context
         self._owner = owner
         self._host = host
-        self._derived = derived
+        self._copies = copies
         self._arena: Allocation | None = None
         self._parts: list[tuple[tuple[int, ...], Call]] = []
         self._calls: list[Call] = []
@@ -90,7 +68,7 @@ class Instance:
         self._flags = kernel_changes()
         self._written: list[Storage] = []
         self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
-        self._constants: list[tuple[Value, Tensor]] = []
+        self._constants: list[tuple[Copy, Tensor]] = []
         self._bound: dict[Value, Tensor] = {}
         self._values: list[tuple[Tensor, int]] = []
         self._loans: dict[str, Loan | None] = {}
@@ -99,6 +77,11 @@ class Instance:
     def nbytes(self) -> int:
         """Bytes of the arena."""
         return self.program.arena.nbytes
+
+    @property
+    def copies(self) -> Iterator[Copy]:
+        """The copies of constants that it reads, shared with other instances."""
+        return (copy for copy, _ in self._constants)
 
     @property
     def borrowed(self) -> bool:
@@ -140,8 +123,8 @@ class Instance:
         for name in names:
             value, blob = self.program.inputs.get(name), self._owner.get_blob(name)
             if value is not None and blob is not None:
-                tensor, copies = blob.tensor(), self.program.copied.get(name)
-                if not self._derived.holds(copies, tensor.storage):
+                copies = self.program.copied.get(name)
+                if copies is None or None in self._copies.made_of(blob.tensor().storage, copies):
                     found.append(name)
         return found
 
@@ -184,7 +167,7 @@ class Instance:
         assert blob is not None, "the net looked for it"
         tensor = blob.tensor()
         if name not in self.program.copied:  # copies are made of it however it lies
-            with self._derived.lock:
+            with self._copies.lock:
                 relayout(tensor, value.spec.layout, self.context)
         self._watch(blob, tensor)
         self._bound[value] = tensor
@@ -211,17 +194,14 @@ class Instance:
         ]
 
     def _bind_derived(self) -> None:
-        self._constants.clear()
-        with self._derived.lock:
+        constants: list[tuple[Copy, Tensor]] = []
+        with self._copies.lock:
             for value in self.program.derived:
-                tensor = self._derived.tensors.get(value)
-                if tensor is None:
-                    tensor = Tensor.over(Storage(value.spec.place, holder=value.name), 0, value.spec)
-                    tensor.reserve()
-                    self._derived.tensors[value] = tensor
+                copy = self._copies.of(value)
+                self._bound[value] = copy.tensor
                 assert value.source is not None, "derived values have a source"
-                self._bound[value] = tensor
-                self._constants.append((value, self._bound[value.source]))
+                constants.append((copy, self._bound[value.source]))
+        self._constants = constants  # only now: copies that nobody holds are gone
 
     def _slice(self, offset: int, nbytes: int) -> Allocation:
         assert self._arena is not None, "scratch memory is part of the arena"
@@ -339,20 +319,19 @@ class Instance:
         Raises:
             SparedError: the memory of one was given back.
         """
-        made_from = self._derived.made_from
-        for value, source in self._constants:
+        for copy, source in self._constants:
             storage = source.storage
-            made = made_from.get(value)
+            made = copy.made_from
             if made is not None and made[0] is storage and made[1] == storage.version and not storage.escaped:
                 continue
-            with self._derived.lock:
+            with self._copies.lock:
                 storage = source.storage  # another net may have been quicker, or have moved it
-                made = (storage, storage.version)
-                if made_from.get(value) != made or storage.escaped:
+                if not copy.is_of(storage) or storage.escaped:
                     if not storage.allocated:
-                        raise SparedError(value.name)
-                    bind_reorder(source, self._derived.tensors[value], self.context)()
-                    made_from[value] = made
+                        raise SparedError(storage.holder)
+                    made = storage, storage.version
+                    bind_reorder(source, copy.tensor, self.context)()
+                    copy.made_from = made
 
     def _failed(self, part: int, result: tuple[int, int]) -> TazzaError:
         positions, call = self._parts[part]

@@ -26,7 +26,7 @@ from tazza.nets.base import NetBase, net_type
 from tazza.nets.explanation import Explanation
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Times, explain_net
-from tazza.nets.plan.instance import Derived, Instance, SparedError, StepHost
+from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
@@ -42,7 +42,7 @@ from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
 
-KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes of arenas that a planned net keeps for signatures of before")
+KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
 KEPT = 16
 """Signatures for which a net keeps an arena."""
 CHANGES = 3
@@ -324,14 +324,14 @@ class PlanNet(NetBase, StepHost):
         for instance in known:
             if self._reads_the_same(instance.program):
                 return instance
-        programs = rewrite.programs[key]
-        found = next((one for one in programs if self._reads_the_same(one[0])), None)
-        if found is None:
+        programs = rewrite.known(key)
+        program = next((one for one in programs if self._reads_the_same(one)), None)
+        if program is None:
             if programs:
-                self._shared.note_changes(programs[-1][0].values_read)
-            found = self._compiled(rewrite, region, specs, movable), Derived(rewrite.copying)
-            programs.append(found)
-        known.append(Instance(*found, self._blobs, self, CPUContext()))
+                self._shared.note_changes(programs[-1].values_read)
+            program = self._compiled(rewrite, region, specs, movable)
+            rewrite.keep(key, program)
+        known.append(Instance(program, rewrite.copies, self._blobs, self, CPUContext()))
         return known[-1]
 
     def _reads_the_same(self, program: Program) -> bool:
@@ -358,10 +358,12 @@ class PlanNet(NetBase, StepHost):
         return program
 
     def _evict(self) -> None:
-        """Forget the arenas that were not used for longest."""
+        """Forget the arenas that were not used for longest, and the copies of constants that nobody else reads."""
         limit = KEPT_BYTES.value << 20
         while len(self._instances) > 1:
-            total = sum(instance.nbytes for instances in self._instances.values() for instance in instances)
+            held = [instance for instances in self._instances.values() for instance in instances]
+            copies = {copy for instance in held for copy in instance.copies}
+            total = sum(instance.nbytes for instance in held) + sum(copy.nbytes for copy in copies)
             if total <= limit and len(self._instances) <= KEPT:
                 return
             self._instances.popitem(last=False)

@@ -83,7 +83,7 @@ class Step:
         return self.kernel is None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Program:
     """A region compiled for one signature.
 

@@ -6,24 +6,26 @@ an operator turns out to depend on data, the computed constants, and the program
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from weakref import WeakSet
 
 import numpy as np
 
 from tazza.graph.transform import PassContext, Rewritten, apply_all
 from tazza.nets.base import with_device_of
-from tazza.nets.plan.instance import Derived
+from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.partition import Parts, partition, why_loose
-from tazza.nets.plan.program import Program, Value
+from tazza.nets.plan.program import Program
 from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument
 from tazza.operator.choice import takes_epilogue, takes_operator
 from tazza.operator.operator import Report
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, Storage, Tensor, TensorSpec
+
+KEPT = 64
+"""Signatures for which a net remembers what was compiled."""
 
 
 def read_first(net: NetDef) -> tuple[str, ...]:
@@ -85,8 +87,9 @@ class Rewrite:
         loose: keys of operators that cannot be compiled, as was found out while running.
         computed: what depends on constants only, by name, and the state of what it was computed from.
         spared: those of them whose memory was given back, since programs have copies of their own.
-        copying: held by whoever makes such copies, or moves what they are made from.
-        programs: what was compiled, by signature; several where shapes depend on values.
+        copies: copies of constants in other layouts; who moves what they are made from holds its lock.
+        programs: what was compiled, by signature, least used first; several where shapes depend on values.
+        alive: these, and those that were forgotten while instances still run them.
     """
 
     result: Rewritten
@@ -99,8 +102,23 @@ class Rewrite:
     computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
     computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
     spared: set[str] = field(default_factory=set[str])
-    copying: threading.Lock = field(default_factory=threading.Lock)
-    programs: defaultdict[Hashable, list[tuple[Program, Derived]]] = field(default_factory=lambda: defaultdict(list))
+    copies: Copies = field(default_factory=Copies)
+    programs: OrderedDict[Hashable, list[Program]] = field(default_factory=OrderedDict[Hashable, list[Program]])
+    alive: WeakSet[Program] = field(default_factory=WeakSet[Program])
+
+    def known(self, key: Hashable) -> Sequence[Program]:
+        """Return what was compiled for a signature."""
+        if key not in self.programs:
+            return ()
+        self.programs.move_to_end(key)
+        return self.programs[key]
+
+    def keep(self, key: Hashable, program: Program) -> None:
+        """Remember a program, in place of those of the signature that was not asked for the longest."""
+        self.programs.setdefault(key, []).append(program)
+        self.alive.add(program)
+        if len(self.programs) > KEPT:
+            self.programs.popitem(last=False)
 
     def recut(self, key: str) -> None:
         """Let the operator of that key run by itself."""
@@ -117,7 +135,7 @@ class Rewrite:
         prelude = self.result.prelude
         blobs = _Overlay(owner)
         _run(prelude.op, blobs, report)
-        with self.copying:
+        with self.copies.lock:
             for name in prelude.external_output:
                 old, new = self.computed.setdefault(name, blobs.blobs[name]), blobs.blobs[name]
                 if old is not new:
@@ -141,20 +159,19 @@ class Rewrite:
     def spare(self, names: Collection[str]) -> list[Blob]:
         """Give back the memory of computed constants of which no program reads more than copies; return their blobs."""
         open_to = self.computed.keys() - self.survivors - self.read_loosely
-        with self.copying:
+        with self.copies.lock:
             return [self.computed[name] for name in names if name in open_to and self._spare(name)]
 
     def _spare(self, name: str) -> bool:
-        value, copied = self.computed[name].tensor(), self._copied(name)
+        value = self.computed[name].tensor()
         storage = value.storage
         if storage.share_count > 1 or storage.escaped or not storage.allocated:
             return False
-        if any(copies is None for _, copies in copied):
-            return False
+        if any(name in program.inputs and name not in program.copied for program in self.alive):
+            return False  # that one reads the constant itself
         self.spared.add(name)
-        for derived, copies in copied:
-            if derived.holds(copies, storage):
-                derived.note(copies, storage, storage.version + 1)  # that of the storage without memory
+        for copy in self._copies_of(name):
+            copy.made_from = storage, storage.version + 1  # that of the storage without memory
         value.release()
         return True
 
@@ -169,19 +186,18 @@ class Rewrite:
                 wanted.update(op.input)
         blobs = _Overlay(owner)
         _run(ops[::-1], blobs, report)
-        with self.copying:
+        with self.copies.lock:
             for name in names:
-                value, copied = self.computed[name].tensor(), self._copied(name)
-                held = [(derived, copies) for derived, copies in copied if derived.holds(copies, value.storage)]
+                value, copies = self.computed[name].tensor(), self._copies_of(name)
                 value.share(blobs.blobs[name].tensor())
-                for derived, copies in held:
-                    derived.note(copies, value.storage, value.storage.version)
+                for copy in copies:
+                    copy.made_from = value.storage, value.storage.version
                 self.spared.discard(name)
 
-    def _copied(self, name: str) -> list[tuple[Derived, list[Value] | None]]:
-        """Return the copies that each program has of a constant, None where it reads the constant itself."""
-        found = chain.from_iterable(self.programs.values())
-        return [(derived, program.copied.get(name)) for program, derived in found if name in program.inputs]
+    def _copies_of(self, name: str) -> set[Copy]:
+        """Return the copies of what a computed constant holds now, which programs read instead of it."""
+        values = [value for program in self.alive for value in program.copied.get(name, ())]
+        return {copy for copy in self.copies.made_of(self.computed[name].tensor().storage, values) if copy is not None}
 
 
 def _run(ops: Iterable[OperatorDef], blobs: BlobOwner, report: Report) -> None:

@@ -1,0 +1,61 @@
+"""Copies of constant blobs in the layouts that kernels read, which all programs of a net share.
+
+A copy is known by the blob that it is made from and by how it lies: programs for other signatures mostly read the same
+ones. It lives as long as an instance holds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from tazza.nets.plan.program import Value
+from tazza.tensor import Storage, Tensor, TensorSpec
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Copy:
+    """One copy, and which version of which storage it was made from; None before it was made."""
+
+    tensor: Tensor
+    made_from: tuple[Storage, int] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes, padding included."""
+        spec = self.tensor.spec
+        return spec.layout.span_bytes(spec.shape, spec.dtype.itemsize)
+
+    def is_of(self, storage: Storage) -> bool:
+        """Whether it was made from what a storage holds now."""
+        return self.made_from == (storage, storage.version)
+
+
+class Copies:
+    """All copies of a net's constants; whoever makes one, or moves what it is made from, holds `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._known: WeakValueDictionary[tuple[str, TensorSpec], Copy] = WeakValueDictionary()
+
+    def of(self, value: Value) -> Copy:
+        """Return the copy that a derived value stands for; it may still have to be made."""
+        found = self._known.get(_key(value))
+        if found is None:
+            tensor = Tensor.over(Storage(value.spec.place, holder=value.name), 0, value.spec)
+            tensor.reserve()
+            found = self._known[_key(value)] = Copy(tensor)
+        return found
+
+    def made_of(self, storage: Storage, values: Iterable[Value]) -> Iterator[Copy | None]:
+        """Yield for each derived value its copy, if it was made from what a storage holds now, or None."""
+        for value in values:
+            found = self._known.get(_key(value))
+            yield found if found is not None and found.is_of(storage) else None
+
+
+def _key(value: Value) -> tuple[str, TensorSpec]:
+    assert value.source is not None, "derived values have a source"
+    return value.source.name, value.spec
