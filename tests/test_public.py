@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 import tazza
@@ -13,17 +11,6 @@ import tazza
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(tazza, name) is not None
     assert name in dir(tazza)
-
-
-def test_homes_and_all_name_the_same() -> None:
-    homes = vars(tazza)["_HOMES"]
-    lent = [name for names in homes.values() for name in names]
-    assert sorted([*lent, "errors"]) == sorted(tazza.__all__)
-    assert all(
-        getattr(importlib.import_module(module), name) is getattr(tazza, name)
-        for module, names in homes.items()
-        for name in names
-    )
 
 
 def test_version_is_a_version() -> None:

@@ -9,10 +9,10 @@ array([0., 2.], dtype=float32)
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from tazza import errors
+from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tazza.device import device_option, device_scope
@@ -50,34 +50,31 @@ __all__ = [
     "write_message",
 ]
 
-_HOMES = {
-    "tazza.device": ("device_option", "device_scope"),
-    "tazza.interop": ("Predictor", "export_nets", "load", "save_nets", "save_predictor"),
-    "tazza.models": ("BlobReference", "Model", "Net", "name_scope", "sgd"),
-    "tazza.operator": ("run_op",),
-    "tazza.proto.message": ("read_message", "write_message"),
-    "tazza.runtime.init": ("global_init",),
-    "tazza.tensor": ("Blob", "DataType", "Tensor"),
-    "tazza.workspace": ("Workspace",),
-}
-"""Module -> the names that it lends to the package."""
+_lent, _names = lazy_names(
+    __name__,
+    {
+        "tazza.device": ("device_option", "device_scope"),
+        "tazza.interop": ("Predictor", "export_nets", "load", "save_nets", "save_predictor"),
+        "tazza.models": ("BlobReference", "Model", "Net", "name_scope", "sgd"),
+        "tazza.operator": ("run_op",),
+        "tazza.proto.message": ("read_message", "write_message"),
+        "tazza.runtime.init": ("global_init",),
+        "tazza.tensor": ("Blob", "DataType", "Tensor"),
+        "tazza.workspace": ("Workspace",),
+    },
+)
 
 
 def __getattr__(name: str) -> object:
-    """Import the module that has a public name, and keep the name."""
-    if name == "__version__":
-        value: object = _version()
-    else:
-        home = next((module for module, names in _HOMES.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module 'tazza' has no attribute {name!r}")
-        value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+    """Return a name that is not there yet; to find the version out takes longer than the import."""
+    if name != "__version__":
+        return _lent(name)
+    globals()[name] = version = _version()
+    return version
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*_names(), "__version__"})
 
 
 def _version() -> str:

@@ -5,8 +5,9 @@ The names below are imported when they are first used: running a net needs nothi
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tazza.interop.export import export_nets, needed_operators, parameter_fill, save_nets
@@ -24,23 +25,11 @@ __all__ = [
     "save_predictor",
 ]
 
-_HOMES = {
-    "tazza.interop.export": ("export_nets", "needed_operators", "parameter_fill", "save_nets"),
-    "tazza.interop.predictor": ("Predictor", "load"),
-    "tazza.interop.predictor_file": ("PredictorFile", "save_predictor"),
-}
-"""Module -> the names that it lends to the package."""
-
-
-def __getattr__(name: str) -> object:
-    """Import the module that has a public name, and keep the name."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".export": ("export_nets", "needed_operators", "parameter_fill", "save_nets"),
+        ".predictor": ("Predictor", "load"),
+        ".predictor_file": ("PredictorFile", "save_predictor"),
+    },
+)

@@ -12,8 +12,9 @@ The names are imported when they are first used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tazza.tensor.quantized.conversion import dequantize, error_bound, quantize
@@ -39,21 +40,14 @@ __all__ = [
     "quantized_matmul",
 ]
 
-_HOMES = {
-    "conversion": ("dequantize", "error_bound", "quantize"),
-    "matrix": ("explain_quantized_matmul", "integer_matmul", "quantized_matmul"),
-    "product": ("INTEGER_PRODUCTS", "IntegerProduct"),
-    "proto": ("qtensor_from_proto", "qtensor_proto_to_array", "qtensor_to_proto"),
-    "qtensor": ("QTensor",),
-    "rounding": ("ROUNDINGS",),
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import the module that has a public name, and keep the name."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".conversion": ("dequantize", "error_bound", "quantize"),
+        ".matrix": ("explain_quantized_matmul", "integer_matmul", "quantized_matmul"),
+        ".product": ("INTEGER_PRODUCTS", "IntegerProduct"),
+        ".proto": ("qtensor_from_proto", "qtensor_proto_to_array", "qtensor_to_proto"),
+        ".qtensor": ("QTensor",),
+        ".rounding": ("ROUNDINGS",),
+    },
+)

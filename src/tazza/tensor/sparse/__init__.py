@@ -10,8 +10,9 @@ The names are imported when they are first used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tazza.tensor.sparse.arithmetic import sparse_add, sparse_divide, sparse_multiply
@@ -34,21 +35,14 @@ __all__ = [
     "sparse_multiply",
 ]
 
-_HOMES = {
-    "arithmetic": ("sparse_add", "sparse_divide", "sparse_multiply"),
-    "coo": ("COO",),
-    "csr": ("CSR",),
-    "matrix": ("SparseMatrix",),
-    "product": ("explain_sparse_matmul", "sparse_matmul"),
-    "rows": ("RowSlices", "row_slices"),
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import the module that has a public name, and keep the name."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".arithmetic": ("sparse_add", "sparse_divide", "sparse_multiply"),
+        ".coo": ("COO",),
+        ".csr": ("CSR",),
+        ".matrix": ("SparseMatrix",),
+        ".product": ("explain_sparse_matmul", "sparse_matmul"),
+        ".rows": ("RowSlices", "row_slices"),
+    },
+)
