@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tazza.nets.plan import search
+from tazza.nets.plan.program import Program
 from tazza.operator import why_unavailable
+from tazza.operator.choice import Variant
 from tazza.runtime.native_code import CACHE_DIR
 from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, feed_convolutions, plan
@@ -55,4 +57,41 @@ def test_a_broken_file_of_results_is_searched_anew(tmp_path: Path) -> None:
         search.stored.cache_clear()
         run_once()
         assert json.loads((tmp_path / "search.json").read_text())
+    search.stored.cache_clear()
+
+
+def _engines(ws: Workspace, engine: str = "") -> list[str]:
+    """Return the engines of the convolutions of a searched plan, the first of which may name its own."""
+    ops = convolutions()
+    ops[0].engine = engine
+    net = ws.create_net(plan(ops, outputs=["y"], inputs=["x"]), overwrite=True)
+    net.run()
+    return [row.engine for row in net.explain().rows if row.operator in {"Conv", "FusedConv"}]
+
+
+@pytest.mark.skipif(why_unavailable("Conv", "cpu", "winograd") is not None, reason="nothing can be compiled here")
+def test_engines_are_timed_against_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that would have refused: Winograd's algorithm is for more channels."""
+    names: list[str] = []
+
+    def likes_small_tiles(self: object, op: object, variant: Variant, *rest: object) -> float:
+        names.append(variant.name)
+        return float(variant.name != "tiles of 2 x 2")
+
+    def likes_winograd(self: object, program: Program) -> float:
+        return sum(step.engine != "winograd" for step in program.steps)
+
+    ws = Workspace()
+    feed_convolutions(ws, batch=64)
+    expected = by_simple(ws, convolutions(), "y")
+    monkeypatch.setattr(search._Search, "_total", likes_small_tiles)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(search._Search, "seconds", likes_winograd)  # pyright: ignore[reportPrivateUsage]
+    assert "winograd" not in _engines(ws)
+    with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):
+        search.stored.cache_clear()
+        assert _engines(ws) == ["winograd", "winograd"]
+        np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
+        assert {"tiles of 2 x 2", "tiles of 4 x 4"} < set(names)
+        assert len(set(names)) > 3, "those of oneDNN as well"
+        assert _engines(ws, "onednn") == ["onednn", "winograd"], "an operator that names its engine keeps it"
     search.stored.cache_clear()

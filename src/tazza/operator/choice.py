@@ -134,6 +134,14 @@ def _wishes(op: OpView, inputs: Sequence[Spec], shown: Sequence[Spec], outputs: 
     return wishes
 
 
+def seen_by(
+    kernel: Kernel, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> tuple[Sequence[Spec], Sequence[Spec]]:
+    """Return inputs and outputs as a kernel gets to see them: how they lie, as far as it knows that form."""
+    shown = [shown_spec(kernel, letter, spec) for letter, spec in zip(op.input_slots, inputs, strict=True)]
+    return shown, _wishes(op, inputs, shown, outputs)
+
+
 def find_kernel(type: str, device: str, engine: str) -> Kernel:
     """Return the kernel of an engine that `why_unavailable` said is there."""
     found = KERNELS.get((type, device, engine))
@@ -171,8 +179,7 @@ def choose_kernel(
         if reason is None:
             kernel = find(op.type, context.place.kind, candidate.engine)
             assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-            shown = [shown_spec(kernel, letter, spec) for letter, spec in zip(op.input_slots, inputs, strict=True)]
-            answer = kernel.prepare(op, context, shown, _wishes(op, inputs, shown, outputs))
+            answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
             if not isinstance(answer, Unsupported):
                 taken = (*choices, Choice(candidate.engine, candidate.wanted, None))
                 if isinstance(answer, LaidOut):

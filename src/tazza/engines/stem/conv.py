@@ -14,6 +14,7 @@ from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
 from tazza.ops.conv import CONV, CONV2D, conv_window
 from tazza.ops.fused import FUSED_CONV, epilogue_of
@@ -120,15 +121,31 @@ def prepare_conv(
 ) -> LaidOut | Unsupported:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
+    found = _taken(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    reason = _refused(op, found[0])
+    return _answer(op, *found) if reason is None else Unsupported(reason)
+
+
+def _taken(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> tuple[Problem, TensorSpec, TensorSpec] | Unsupported:
+    """Return the problem, X and Y of a convolution, or why it is none for this engine."""
     found = float32_conv(op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
     X, W, Y = found
     problem = find_problem(op, X, W)
-    if isinstance(problem, Unsupported):
-        return problem
-    reason = _refused(op, problem)
-    return _answer(op, problem, X, Y) if reason is None else Unsupported(reason)
+    return problem if isinstance(problem, Unsupported) else (problem, X, Y)
+
+
+def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+    """Return its only way, for who times it; however many register tiles stay empty."""
+    found = _taken(op, inputs, outputs)
+    if isinstance(found, Unsupported) or why_narrow() is not None:
+        return []
+    return [Variant("its only way", _answer(op, *found))]
 
 
 def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidOut:
@@ -170,3 +187,4 @@ def _words(problem: Problem, threads: int, band: int, *, planes: bool) -> tuple[
 
 for _schema in (CONV, CONV2D, FUSED_CONV):
     launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)
+    VARIANTS.register((_schema.type, "cpu", ENGINE), variants, help="its only way")

@@ -9,10 +9,12 @@ from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
 from tazza.engines.jit.image import accepts_images, conv_layouts, float32_conv, image_layout, image_steps
 from tazza.engines.jit.loop import compiled
+from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.code import WORDS, Code
 from tazza.engines.winograd.filters import ENGINE, SOURCES, Filters
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
 from tazza.ops.conv import CONV, CONV2D, conv_window
 from tazza.ops.fused import FUSED_CONV, epilogue_of
@@ -100,17 +102,28 @@ def prepare_conv(
 ) -> LaidOut | Unsupported:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
+    found = _taken(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    problem, X, Y = found
+    tiling = choose(op, problem)
+    return tiling if isinstance(tiling, Unsupported) else _answer(op, tiling, X, Y)
+
+
+def _taken(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> tuple[Problem, TensorSpec, TensorSpec] | Unsupported:
+    """Return the problem, X and Y of a convolution, or why it is none for this engine."""
     found = float32_conv(op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
     X, W, Y = found
     problem = find_problem(op, X, W)
-    if isinstance(problem, Unsupported):
-        return problem
-    last = op.order.upper() == "NHWC"
-    tiling = choose(op, problem)
-    if isinstance(tiling, Unsupported):
-        return tiling
+    return problem if isinstance(problem, Unsupported) else (problem, X, Y)
+
+
+def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut:
+    problem, last = tiling.problem, op.order.upper() == "NHWC"
     fused = op.type == FUSED_CONV.type
     operands = op.operands if fused else 0
     with_bias = "b" in op.input_slots
@@ -122,5 +135,16 @@ def prepare_conv(
     return LaidOut(made, conv_layouts(op, layout, form, image_layout(Y, last), operands))
 
 
+def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+    """Return the ways with tiles of each size, for who times them; whatever the model says of the direct algorithm."""
+    found = _taken(op, inputs, outputs)
+    if isinstance(found, Unsupported) or (switched_off() is not None and not named_here(op)):
+        return []
+    problem, X, Y = found
+    tilings = {m: best_tiling(problem, thread_count(), m) for m, r in FORMS if r == problem.r}
+    return [Variant(f"tiles of {m} x {m}", _answer(op, one, X, Y)) for m, one in tilings.items() if one is not None]
+
+
 for _schema in (CONV, CONV2D, FUSED_CONV):
     launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)
+    VARIANTS.register((_schema.type, "cpu", ENGINE), variants, help="tiles of each size")

@@ -150,16 +150,18 @@ class Tiling:
 
 
 @functools.lru_cache(maxsize=1024)
-def best_tiling(problem: Problem, threads: int, *, modest: bool = True) -> Tiling | None:
-    """Return the fastest way by Winograd's algorithm, with `modest` among those alone; None where there is none.
+def best_tiling(problem: Problem, threads: int, m: int | None = None, *, modest: bool = True) -> Tiling | None:
+    """Return the fastest way by Winograd's algorithm, or None where there is none.
+
+    With `m` only tiles of that size count, with `modest` only what is modest.
 
     Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
     filters of that slice alone. Many are cut into blocks that stay in the cache.
     """
     found = [
-        Tiling(problem, algorithm(m, r), rows, block_rows, slices, threads)
-        for m, r in FORMS
-        if r == problem.r
+        Tiling(problem, algorithm(size, r), rows, block_rows, slices, threads)
+        for size, r in FORMS
+        if r == problem.r and m in (None, size)
         for rows in ROWS[lane_count()]
         for block_rows in BLOCK_ROWS
         for slices in {1, threads}

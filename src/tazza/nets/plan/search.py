@@ -1,8 +1,9 @@
 """Exhaustive search: every implementation and layout of an operator is timed, the fastest is taken.
 
-It is asked for by the argument `exhaustive_search` of an operator, or for all by the flag of that name. Results are
-kept on disk under the processor, the engine, the number of threads, the operator and the specs of its blobs, so that a
-second process does not search again.
+It is asked for by the argument `exhaustive_search` of an operator, or for all by the flag of that name. All engines
+take part that have variants of the operator to offer, unless the operator names its engine. Results are kept on disk
+under the processor, the engines, the number of threads, the operator and the specs of its blobs, so that a second
+process does not search again.
 
 An operator is judged with what its choice costs around it: a variant that wants its input in another layout pays for
 that reorder. In the end the program of the fastest variants is taken only if its operators and reorders together beat
@@ -15,7 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -23,8 +24,21 @@ from tazza.device import Context
 from tazza.errors import FileError, UnsupportedError
 from tazza.nets.plan.compiler import Region, compile_region
 from tazza.nets.plan.program import Program
-from tazza.operator import ENGINES, Array, Candidate, Chosen, Launch, Operands, OpView, Spec, choose_kernel
-from tazza.operator.choice import VARIANTS, Variant
+from tazza.operator import (
+    ENGINES,
+    Array,
+    Candidate,
+    Chosen,
+    Kernel,
+    LaidOut,
+    Launch,
+    Operands,
+    OpView,
+    Spec,
+    choose_kernel,
+    why_unavailable,
+)
+from tazza.operator.choice import VARIANTS, Choice, Variant, find_kernel, seen_by
 from tazza.operator.reorder import bind_reorder
 from tazza.operator.schema import gather, logical
 from tazza.runtime.digest import digest_of
@@ -65,6 +79,19 @@ def _asks(op: OpView) -> bool:
     return EXHAUSTIVE.value or bool(op.arguments.get("exhaustive_search", 0))
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A kernel, and one of the ways in which it may run."""
+
+    kernel: Kernel
+    variant: Variant
+
+    @property
+    def name(self) -> str:
+        """The same in another process."""
+        return f"{self.kernel.engine}: {self.variant.name}"
+
+
 class _Search:
     """Chooses the fastest variants and knows what launches take."""
 
@@ -82,21 +109,19 @@ class _Search:
         inputs: Sequence[Spec],
         outputs: Sequence[Spec],
     ) -> Chosen:
-        """Return the fastest variant of the kernel that would be chosen, or that kernel where it has none."""
+        """Return the fastest way, or the kernel that would be chosen where there is no other."""
         chosen = choose_kernel(op, ranking, context, inputs, outputs)
-        look = VARIANTS.get((op.type, context.place.kind, chosen.kernel.engine)) if _asks(op) else None
-        if look is None:
+        found = _ways(op, ranking, chosen, inputs, outputs) if _asks(op) else []
+        if len(found) < 2:
             return chosen
-        found = look(op, inputs, outputs)
-        if not found:
-            return chosen
-        key = _key(op, chosen, _judged(op, found, inputs), outputs)
+        key = _key(op, found, inputs, outputs)
         name = self._found.get(key, stored().get(key))
-        best = next((variant for variant in found if variant.name == name), None)
+        best = next((way for way in found if way.name == name), None)
         if best is None:
-            best = min(found, key=lambda variant: self._total(op, variant, inputs, outputs))
+            best = min(found, key=lambda way: self._total(op, way.variant, inputs, outputs))
         self._found[key] = best.name
-        return replace(chosen, launch=best.answer.launch, layouts=dict(best.answer.layouts))
+        answer = best.variant.answer
+        return Chosen(best.kernel, answer.launch, dict(answer.layouts), _told(chosen, found, best))
 
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
@@ -180,9 +205,38 @@ def _no_generator() -> Any:
     raise UnsupportedError("operators that draw random numbers have no variants")
 
 
-def _judged(op: OpView, found: Sequence[Variant], inputs: Sequence[Spec]) -> list[Spec | None]:
+def _ways(
+    op: OpView, ranking: Sequence[Candidate], chosen: Chosen, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> list[_Way]:
+    """Return all ways to run an operator, the chosen one among them; those of its engine alone, if it names that."""
+    place, found = chosen.kernel.device, list[_Way]()
+    named = any(one.wanted for one in chosen.choices if one.reason is None)
+    for engine in [chosen.kernel.engine] if named else [candidate.engine for candidate in ranking]:
+        look = VARIANTS.get((op.type, place, engine))
+        if look is None or why_unavailable(op.type, place, engine) is not None:
+            continue
+        kernel = find_kernel(op.type, place, engine)
+        found += [_Way(kernel, variant) for variant in look(op, *seen_by(kernel, op, inputs, outputs))]
+    if all(way.kernel is not chosen.kernel for way in found):
+        found.insert(0, _Way(chosen.kernel, Variant("its only way", LaidOut(chosen.launch, chosen.layouts))))
+    return found
+
+
+def _told(chosen: Chosen, found: Sequence[_Way], best: _Way) -> tuple[Choice, ...]:
+    """Return what became of each engine: those that were timed were slower."""
+    engine, timed = best.kernel.engine, {way.kernel.engine for way in found}
+    others = [
+        replace(one, reason="slower, as the search found" if one.engine in timed else one.reason)
+        for one in chosen.choices
+        if one.engine != engine
+    ]
+    wanted = any(one.wanted for one in chosen.choices if one.engine == engine)
+    return (*others, Choice(engine, wanted, None))
+
+
+def _judged(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec]) -> list[Spec | None]:
     """Return the inputs as far as they matter: weights lie as a variant wants them, whatever they are now."""
-    wanted = {letter for variant in found for letter in variant.answer.layouts}
+    wanted = {letter for way in found for letter in way.variant.answer.layouts}
     data = op.input_slots[0]
     return [
         logical(spec) if letter in wanted and letter != data else spec
@@ -190,11 +244,11 @@ def _judged(op: OpView, found: Sequence[Variant], inputs: Sequence[Spec]) -> lis
     ]
 
 
-def _key(op: OpView, chosen: Chosen, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> str:
+def _key(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
     arguments = sorted((name, repr(value)) for name, value in op.arguments.items())
-    engine = ENGINES[chosen.kernel.engine]
-    state = (processor(), engine.name, engine.version(), thread_count(), kernel_flags())
-    parts = (*state, op.type, op.input_slots, arguments, inputs, outputs)
+    engines = [(engine, ENGINES[engine].version()) for engine in dict.fromkeys(way.kernel.engine for way in found)]
+    state = (processor(), engines, thread_count(), kernel_flags())
+    parts = (*state, op.type, op.input_slots, arguments, _judged(op, found, inputs), outputs)
     return digest_of(repr(parts).encode()).hex()
 
 
