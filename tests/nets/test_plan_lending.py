@@ -159,7 +159,9 @@ def test_a_run_that_fails_gives_the_array_back(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(predictor.run(X=X)["Y"], np.maximum(X @ W.T + b, 0), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["lenet", "squeezenet", "mobilenet_v2", "resnet50"])
+@pytest.mark.parametrize(
+    "name", ["lenet", "squeezenet", "mobilenet_v2", pytest.param("resnet50", marks=pytest.mark.slow)]
+)
 def test_nets_give_the_same_bits_as_with_copies(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small: dict[str, Any] = {} if name == "lenet" else {"size": 96, "classes": 7}
     model = CLASSIFIERS[name].inference(**small)

@@ -204,6 +204,7 @@ def cycles(type: str, count: int) -> None:
     assert at_rest(own_threads) <= threads_before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", PARALLEL)
 def test_nothing_stays_of_nets_that_were_deleted(type: str) -> None:
     cycles(type, 10)
