@@ -249,7 +249,7 @@ class Workspace:
         Raises:
             TazzaError: the net is not well formed, or what it raises.
         """
-        made = create_net(definition, self, strict=strict)
+        made = create_net(definition, self, strict=strict, copy=False)
         try:
             made.run()
         finally:

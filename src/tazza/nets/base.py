@@ -39,21 +39,24 @@ class NetBase(Observable):
 
     type_name: ClassVar[str] = ""
 
-    def __init__(self, definition: NetDef, workspace: BlobOwner, *, strict: bool = False) -> None:
+    def __init__(self, definition: NetDef, workspace: BlobOwner, *, strict: bool = False, copy: bool = True) -> None:
         """Check the net as a whole, then make its operators.
 
         Args:
-            definition: what to run; copied.
+            definition: what to run.
             workspace: whose blobs it works on. All output blobs are made at once, still empty.
             strict: refuse arguments that a schema does not know; else one line per net tells which.
+            copy: keep a copy of the definition, which somebody may change; it may hold all weights of a model.
 
         Raises:
             NetError: a blob is read before anything makes it, or a declared output is never made.
             TazzaError: an operator is not legal; the message names it.
         """
         super().__init__()
-        self.definition = NetDef()
-        self.definition.CopyFrom(definition)
+        self.definition = definition
+        if copy:
+            self.definition = NetDef()
+            self.definition.CopyFrom(definition)
         self.workspace = workspace
         self._reported: set[str] = set()
         check_net(self.definition)
@@ -93,6 +96,7 @@ class NetBase(Observable):
             strict=strict,
             report=self._report_once,
             label=f" (operator {position} of net {self.name!r})",
+            copy=False,  # the net has its own
         )
 
     def _fused(self, position: int, definition: OperatorDef) -> Operator:
@@ -323,8 +327,8 @@ def net_type(name: str, *, help: str) -> Callable[[type[N]], type[N]]:
     return register
 
 
-def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False) -> NetBase:
-    """Make a runnable net of the type that the definition names (`simple` when it names none).
+def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False, copy: bool = True) -> NetBase:
+    """Make a runnable net of the type that the definition names (`simple` when it names none); see `NetBase`.
 
     Raises:
         NetError: an unknown type.
@@ -334,7 +338,7 @@ def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False
     found = NETS.get(name)
     if found is None:
         raise NetError(f"net {definition.name!r} has the unknown type {name!r}", hint=NETS.near(name))
-    return found(definition, workspace, strict=strict)
+    return found(definition, workspace, strict=strict, copy=copy)
 
 
 def overrides() -> dict[str, str]:

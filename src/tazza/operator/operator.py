@@ -88,22 +88,26 @@ class Operator(Observable):
         strict: bool = False,
         report: Report = _log_report,
         label: str = "",
+        copy: bool = True,
     ) -> None:
         """Check `definition`, find its blobs (inputs must exist, outputs are made), rank engines, open host state.
 
         Args:
-            definition: what to run; copied.
+            definition: what to run.
             workspace: whose blobs it works on.
             strict: refuse arguments that the schema does not know, instead of reporting them.
             report: how to tell what people should know once; whoever gives it also tells what is `ignored`.
             label: where it stands, for error messages, such as `(operator 3 of net 'lenet')`.
+            copy: keep a copy of the definition, which somebody may change; it may hold all weights of a net.
 
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
         """
         super().__init__()
-        self.definition = OperatorDef()
-        self.definition.CopyFrom(definition)
+        self.definition = definition
+        if copy:
+            self.definition = OperatorDef()
+            self.definition.CopyFrom(definition)
         self.workspace = workspace
         self.event = Event()
         self.label = label

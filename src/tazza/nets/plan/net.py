@@ -112,7 +112,13 @@ class PlanNet(NetBase, StepHost):
     _strict: bool
 
     def __init__(
-        self, definition: NetDef, workspace: BlobOwner, *, strict: bool = False, shared: _Shared | None = None
+        self,
+        definition: NetDef,
+        workspace: BlobOwner,
+        *,
+        strict: bool = False,
+        copy: bool = True,
+        shared: _Shared | None = None,
     ) -> None:
         """As every net; see `clone` for `shared`."""
         self._shared = _Shared() if shared is None else shared
@@ -126,7 +132,7 @@ class PlanNet(NetBase, StepHost):
         self._instances: OrderedDict[Hashable, list[Instance]] = OrderedDict()
         self._last: dict[Region, Instance] = {}
         self._loose: dict[str, Operator] = {}
-        super().__init__(definition, workspace, strict=strict)
+        super().__init__(definition, workspace, strict=strict, copy=copy)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
         """Return the same net on other blobs, with arenas of its own; both may run at the same time.
