@@ -48,6 +48,13 @@ def test_the_highest_priority_wins_in_any_order(priorities: list[int]) -> None:
     assert entry.value == entry.priority == max(priorities)
 
 
+def test_a_default_is_taken_where_nothing_is_bound() -> None:
+    made: Registry[str, int] = Registry("thing")
+    made.setdefault("a", 1, help="first")
+    made.setdefault("a", 2)
+    assert (made["a"], made.help("a")) == (1, "first")
+
+
 def test_unregister_forgets_and_ignores_the_unknown() -> None:
     made = colours(red=1)
     made.unregister("red")

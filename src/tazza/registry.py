@@ -95,6 +95,12 @@ class Registry(Generic[K, V]):
                 self.generation += 1
                 note_change()
 
+    def setdefault(self, key: K, value: V, *, help: str = "") -> None:
+        """Bind `key` to `value` unless it is bound: for loaders, which several threads may ask at once."""
+        with self._lock:
+            if key not in self._entries:
+                self.register(key, value, help=help)
+
     def registering(self, key: K, *, help: str = "", priority: int = 0) -> Callable[[V], V]:
         """Return a decorator that binds `key` to what it decorates."""
 

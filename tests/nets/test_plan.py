@@ -141,6 +141,21 @@ def test_operators_that_cannot_be_compiled_run_between_programs() -> None:
         np.testing.assert_allclose(ws.fetch("y"), 2 * np.maximum(ws.fetch("x"), 0).reshape(shape))
 
 
+def test_kernels_with_state_run_within_programs() -> None:
+    """A column buffer belongs to an operator, whose input no blob holds here: it lives in the plan's memory."""
+    ws, ops = Workspace(), convolutions()
+    feed_convolutions(ws)
+    for op in ops:
+        if op.type == "Conv":
+            op.engine = "gemm"
+    net = ws.create_net(plan(ops, outputs=["y"], inputs=["x"], keep=["c1", "n1", "c2", "s"]))
+    for _ in range(2):
+        net.run()
+        np.testing.assert_allclose(ws.fetch("y"), by_simple(ws, convolutions(), "y"), rtol=2e-4, atol=2e-4)
+    assert [row.engine for row in net.explain().rows if row.operator == "Conv"] == ["gemm", "gemm"]
+    assert ws.get_blob("r1") is None
+
+
 def test_shapes_that_follow_from_constants_are_compiled_and_followed() -> None:
     ws = Workspace()
     ws.feed("x", draw(4, 6))

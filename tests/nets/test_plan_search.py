@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tazza.nets.plan import search
 from tazza.nets.plan.program import Program
-from tazza.operator import why_unavailable
-from tazza.operator.choice import Variant
+from tazza.operator import ENGINES, OpView, prefer_engines, why_unavailable
 from tazza.runtime.native_code import CACHE_DIR
 from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, feed_convolutions, plan
@@ -19,6 +19,9 @@ from tests.nets.plans import by_simple, convolutions, feed_convolutions, plan
 pytestmark = pytest.mark.skipif(
     why_unavailable("Conv", "cpu", "onednn") is not None, reason=str(why_unavailable("Conv", "cpu", "onednn"))
 )
+
+
+SLOWER = "slower, as the search found"
 
 
 def run_once() -> None:
@@ -74,9 +77,9 @@ def test_engines_are_timed_against_each_other(tmp_path: Path, monkeypatch: pytes
     """Also those that would have refused: Winograd's algorithm is for more channels."""
     names: list[str] = []
 
-    def likes_small_tiles(self: object, op: object, variant: Variant, *rest: object) -> float:
-        names.append(variant.name)
-        return float(variant.name != "tiles of 2 x 2")
+    def likes_small_tiles(self: object, op: object, way: search._Way, *rest: object) -> float:  # pyright: ignore[reportPrivateUsage]
+        names.append(way.name)
+        return float(way.name != "winograd: tiles of 2 x 2")
 
     def likes_winograd(self: object, program: Program) -> float:
         return sum(step.engine != "winograd" for step in program.steps)
@@ -91,7 +94,56 @@ def test_engines_are_timed_against_each_other(tmp_path: Path, monkeypatch: pytes
         search.stored.cache_clear()
         assert _engines(ws) == ["winograd", "winograd"]
         np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
-        assert {"tiles of 2 x 2", "tiles of 4 x 4"} < set(names)
-        assert len(set(names)) > 3, "those of oneDNN as well"
+        assert {"winograd: tiles of 4 x 4", "stem: its only way"} < set(names)
+        assert any(name.startswith("onednn: ") for name in names)
+        row = next(row for row in ws.net("n").explain().rows if row.engine == "winograd")
+        told = {choice.engine: choice.reason for choice in row.choices}
+        assert {engine: told[engine] for engine in ("winograd", "stem", "onednn")} == {
+            "winograd": None,
+            "stem": SLOWER,
+            "onednn": SLOWER,
+        }
+        assert row.choices[-1].engine == "winograd"
         assert _engines(ws, "onednn") == ["onednn", "winograd"], "an operator that names its engine keeps it"
     search.stored.cache_clear()
+
+
+@pytest.mark.parametrize("engine", ["gemm", "reference"])
+def test_an_engine_that_is_preferred_is_kept(engine: str, tmp_path: Path) -> None:
+    """Also one that takes nothing but row-major images, behind a convolution that lies otherwise."""
+    ops = convolutions()
+    ws = Workspace()
+    feed_convolutions(ws)
+    expected = by_simple(ws, ops, "y")
+    prefer_engines([engine], operator="Conv")
+    try:
+        with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):
+            search.stored.cache_clear()
+            net = ws.create_net(plan(ops, outputs=["c1", "c2", "y"], inputs=["x"], keep=["c1", "n1", "c2", "s"]))
+            net.run()
+    finally:
+        prefer_engines([], operator="Conv")
+        search.stored.cache_clear()
+    assert {row.engine for row in net.explain().rows if row.operator == "Conv"} == {engine}
+    np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.skipif(why_unavailable("Conv", "cpu", "winograd") is not None, reason="nothing can be compiled here")
+def test_a_named_engine_chooses_among_its_own_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also among those that take much memory: who names it wants it."""
+    names: list[str] = []
+    total = search._Search._total  # pyright: ignore[reportPrivateUsage]
+
+    def noted(self: search._Search, op: OpView, way: search._Way, *rest: Any) -> float:  # pyright: ignore[reportPrivateUsage]
+        names.append(way.name)
+        return total(self, op, way, *rest)
+
+    monkeypatch.setattr(search._Search, "_total", noted)  # pyright: ignore[reportPrivateUsage]
+    ws = Workspace()
+    feed_convolutions(ws)
+    with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):
+        search.stored.cache_clear()
+        assert _engines(ws, "winograd")[0] == "winograd"
+    search.stored.cache_clear()
+    assert {"winograd: tiles of 2 x 2", "winograd: tiles of 4 x 4"} <= set(names)
+    assert ENGINES["winograd"].version()

@@ -11,6 +11,7 @@ import os
 import pkgutil
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -53,10 +54,7 @@ class NetBase(Observable):
             TazzaError: an operator is not legal; the message names it.
         """
         super().__init__()
-        self.definition = definition
-        if copy:
-            self.definition = NetDef()
-            self.definition.CopyFrom(definition)
+        self.definition = deepcopy(definition) if copy else definition
         self.workspace = workspace
         self._reported: set[str] = set()
         check_net(self.definition)

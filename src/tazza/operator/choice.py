@@ -57,6 +57,11 @@ class Variant:
     name: str
     answer: LaidOut
 
+    @classmethod
+    def only(cls, answer: LaidOut) -> Variant:
+        """Return the one way of a kernel that has no choice."""
+        return cls("its only way", answer)
+
 
 VARIANTS: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec], Sequence[Spec]], list[Variant]]] = Registry(
     "variants of kernel (operator, device, engine)", loader=load_kernel

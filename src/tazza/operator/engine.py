@@ -30,8 +30,8 @@ class Engine:
     """Kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None.
 
     A `selective` one is made for some shapes of what its operators take, and to refuse the others is no lack of it.
-    `version()` is that of the library behind it, as far as there is one: what was measured with one does not hold for
-    another.
+    `version()` is that of the library or the code behind it, as far as it has one: what was measured with one does not
+    hold for another.
     """
 
     name: str
@@ -93,10 +93,11 @@ def preferences() -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One engine in an operator's ranking; `wanted` when the OperatorDef itself names it."""
+    """One engine in an operator's ranking: `wanted` when the OperatorDef names it, `preferred` by `prefer_engines`."""
 
     engine: str
     wanted: bool
+    preferred: bool = False
 
 
 def asked_engines(wanted: str) -> tuple[str, ...]:
@@ -116,9 +117,10 @@ def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     names: dict[str, bool] = {}
     for name in asked_engines(wanted):
         names.update({n: False for n in default if n not in names} if name == "DEFAULT" else {name: True})
-    for name in (*_by_operator.get((type, device), ()), *_by_device.get(device, ()), *default, *native):
+    preferred = (*_by_operator.get((type, device), ()), *_by_device.get(device, ()))
+    for name in (*preferred, *default, *native):
         names.setdefault(name, False)
-    return tuple(Candidate(name, is_wanted) for name, is_wanted in names.items())
+    return tuple(Candidate(name, is_wanted, name in preferred) for name, is_wanted in names.items())
 
 
 def why_unavailable(type: str, device: str, name: str) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,10 +105,7 @@ class Operator(Observable):
             TazzaError: the definition is not legal, or an input does not exist.
         """
         super().__init__()
-        self.definition = definition
-        if copy:
-            self.definition = OperatorDef()
-            self.definition.CopyFrom(definition)
+        self.definition = deepcopy(definition) if copy else definition
         self.workspace = workspace
         self.event = Event()
         self.label = label

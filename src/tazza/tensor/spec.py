@@ -104,6 +104,11 @@ class TensorSpec:
         """Bytes of the elements without any padding; raises `ShapeError` like `shape`."""
         return self.size * self.dtype.itemsize
 
+    @property
+    def span_bytes(self) -> int:
+        """Bytes of the memory that it takes, padding included; raises `ShapeError` like `shape`."""
+        return self.layout.span_bytes(self.shape, self.dtype.itemsize)
+
     def __str__(self) -> str:
         dims = "..." if self.dims is None else ", ".join("?" if d is None else str(d) for d in self.dims)
         place = "" if self.place == CPUPlace() else f" @ {self.place}"

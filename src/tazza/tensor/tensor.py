@@ -147,14 +147,14 @@ class Tensor(ArrayOperators):
             self._leave_storage(spec)
         elif self.storage.allocated:
             room = self._room
-            if room is not None and spec.layout.span_bytes(spec.shape, spec.dtype.itemsize) > _dense_bytes(room):
+            if room is not None and spec.span_bytes > _dense_bytes(room):
                 self._leave_storage(spec)
             self._make_room(spec)
         self.spec = spec
 
     def _make_room(self, spec: TensorSpec) -> None:
         """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""
-        span = spec.layout.span_bytes(spec.shape, spec.dtype.itemsize)
+        span = spec.span_bytes
         if self.storage.allocated and self.storage.capacity_bytes >= self.offset_bytes + span:
             return
         self._drop_array()

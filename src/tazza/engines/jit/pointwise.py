@@ -298,8 +298,11 @@ def _write(
 
 
 def register_formula(schema: OpSchema) -> None:
-    """Register the kernel of an operator type that has a formula; it is made on demand, so no index lists it."""
-    KERNELS.register(
+    """Register the kernel of an operator type that has a formula; it is made on demand, so no index lists it.
+
+    Whoever asks for something else of that kernel, or two who ask for it at once, come here as well.
+    """
+    KERNELS.setdefault(
         (schema.type, "cpu", "jit"),
         Kernel(schema.type, "cpu", "jit", prepare=prepare_formula, accepts=accepts_dense),
         help="compiled from the formula",

@@ -7,11 +7,12 @@ image is read as it lies, channels first or last.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from tazza.engines.jit import unavailable
+from tazza.engines.jit import code_version, unavailable
 from tazza.errors import UnsupportedError
 from tazza.operator import engine
 from tazza.tensor import REORDERS, Tensor
@@ -21,6 +22,7 @@ STEM = engine(
     "convolutions of images with few channels, compiled",
     priority=26,
     unavailable=unavailable,
+    version=lambda: code_version(Path(__file__).parent),
     selective=True,
 )
 

@@ -145,7 +145,7 @@ def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> lis
     found = _taken(op, inputs, outputs)
     if isinstance(found, Unsupported) or why_narrow() is not None:
         return []
-    return [Variant("its only way", _answer(op, *found))]
+    return [Variant.only(_answer(op, *found))]
 
 
 def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidOut:

@@ -141,7 +141,8 @@ def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> lis
     if isinstance(found, Unsupported) or (switched_off() is not None and not named_here(op)):
         return []
     problem, X, Y = found
-    tilings = {m: best_tiling(problem, thread_count(), m) for m, r in FORMS if r == problem.r}
+    modest = not named_here(op)
+    tilings = {m: best_tiling(problem, thread_count(), m, modest=modest) for m, r in FORMS if r == problem.r}
     return [Variant(f"tiles of {m} x {m}", _answer(op, one, X, Y)) for m, one in tilings.items() if one is not None]
 
 

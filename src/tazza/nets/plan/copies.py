@@ -1,14 +1,14 @@
 """Copies of constant blobs in the layouts that kernels read, which all programs of a net share.
 
 A copy is known by the blob that it is made from and by how it lies: programs for other signatures mostly read the same
-ones. It lives as long as an instance holds it.
+ones. It lives as long as an instance holds it, and may be gone at any moment else.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from tazza.nets.plan.program import Value
@@ -19,14 +19,13 @@ from tazza.tensor import Storage, Tensor, TensorSpec
 class Copy:
     """One copy, and which version of which storage it was made from; None before it was made."""
 
-    tensor: Tensor
+    tensor: Tensor = field(repr=False)
     made_from: tuple[Storage, int] | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that it takes, padding included."""
-        spec = self.tensor.spec
-        return spec.layout.span_bytes(spec.shape, spec.dtype.itemsize)
+        return self.tensor.spec.span_bytes
 
     def is_of(self, storage: Storage) -> bool:
         """Whether it was made from what a storage holds now."""
@@ -49,11 +48,10 @@ class Copies:
             found = self._known[_key(value)] = Copy(tensor)
         return found
 
-    def made_of(self, storage: Storage, values: Iterable[Value]) -> Iterator[Copy | None]:
-        """Yield for each derived value its copy, if it was made from what a storage holds now, or None."""
-        for value in values:
-            found = self._known.get(_key(value))
-            yield found if found is not None and found.is_of(storage) else None
+    def made_of(self, storage: Storage, values: Iterable[Value]) -> set[Copy]:
+        """Return those copies among derived values that were made from what a storage holds now."""
+        found = [self._known.get(_key(value)) for value in values]
+        return {copy for copy in found if copy is not None and copy.is_of(storage)}
 
 
 def _key(value: Value) -> tuple[str, TensorSpec]:

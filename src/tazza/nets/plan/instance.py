@@ -61,6 +61,7 @@ class Instance:
         self._owner = owner
         self._host = host
         self._copies = copies
+        self._held: dict[Value, Copy] = {}
         self._arena: Allocation | None = None
         self._parts: list[tuple[tuple[int, ...], Call]] = []
         self._calls: list[Call] = []
@@ -81,7 +82,7 @@ class Instance:
     @property
     def copies(self) -> Iterator[Copy]:
         """The copies of constants that it reads, shared with other instances."""
-        return (copy for copy, _ in self._constants)
+        return iter(self._held.values())
 
     @property
     def borrowed(self) -> bool:
@@ -117,21 +118,31 @@ class Instance:
         named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
         self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
 
+    def hold(self) -> None:
+        """Take the copies of constants that it will read, made or not: what nobody holds is gone at any moment.
+
+        Raises:
+            OutOfMemoryError: one does not fit.
+        """
+        if not self._held:
+            with self._copies.lock:
+                self._held = {value: self._copies.of(value) for value in self.program.derived}
+
     def lacking(self, names: Iterable[str]) -> list[str]:
-        """Return those of some inputs whose elements it needs, and not only copies that it has."""
+        """Return those of some inputs whose elements it needs, and not only the copies that it holds."""
         found: list[str] = []
         for name in names:
             value, blob = self.program.inputs.get(name), self._owner.get_blob(name)
             if value is not None and blob is not None:
-                copies = self.program.copied.get(name)
-                if copies is None or None in self._copies.made_of(blob.tensor().storage, copies):
+                copies, storage = self.program.copied.get(name), blob.tensor().storage
+                if copies is None or not all(self._held[copy].is_of(storage) for copy in copies):
                     found.append(name)
         return found
 
     # -- binding -------------------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind every launch to addresses.
+        """Bind every launch to addresses; `hold` was called.
 
         Raises:
             OutOfMemoryError: the arena does not fit.
@@ -194,14 +205,11 @@ class Instance:
         ]
 
     def _bind_derived(self) -> None:
-        constants: list[tuple[Copy, Tensor]] = []
-        with self._copies.lock:
-            for value in self.program.derived:
-                copy = self._copies.of(value)
-                self._bound[value] = copy.tensor
-                assert value.source is not None, "derived values have a source"
-                constants.append((copy, self._bound[value.source]))
-        self._constants = constants  # only now: copies that nobody holds are gone
+        self._constants.clear()
+        for value, copy in self._held.items():
+            assert value.source is not None, "derived values have a source"
+            self._bound[value] = copy.tensor
+            self._constants.append((copy, self._bound[value.source]))
 
     def _slice(self, offset: int, nbytes: int) -> Allocation:
         assert self._arena is not None, "scratch memory is part of the arena"

@@ -286,6 +286,7 @@ class PlanNet(NetBase, StepHost):
         flags = kernel_changes()
         with self._shared.lock, LAYOUTS:
             instance = self._found(rewrite, region)
+            instance.hold()
             rewrite.restore(instance.lacking(rewrite.spared), self.workspace, self._report_once)
             if instance.unbound():
                 instance.bind()
@@ -325,12 +326,12 @@ class PlanNet(NetBase, StepHost):
         self, rewrite: Rewrite, region: Region, key: Hashable, specs: dict[str, TensorSpec], movable: frozenset[str]
     ) -> Instance:
         """Return an instance for a signature and the values that shapes were inferred from."""
+        programs = rewrite.known(key)
         known = self._instances.setdefault(key, [])
         self._instances.move_to_end(key)
         for instance in known:
             if self._reads_the_same(instance.program):
                 return instance
-        programs = rewrite.known(key)
         program = next((one for one in programs if self._reads_the_same(one)), None)
         if program is None:
             if programs:
@@ -364,11 +365,13 @@ class PlanNet(NetBase, StepHost):
         return program
 
     def _evict(self) -> None:
-        """Forget the arenas that were not used for longest, and the copies of constants that nobody else reads."""
+        """Forget what was not used for longest: arenas, and the copies that the latest instance does not read."""
         limit = KEPT_BYTES.value << 20
         while len(self._instances) > 1:
-            held = [instance for instances in self._instances.values() for instance in instances]
+            *older, latest = self._instances.values()
+            held = [instance for instances in older for instance in instances]
             copies = {copy for instance in held for copy in instance.copies}
+            copies.difference_update(*(instance.copies for instance in latest))
             total = sum(instance.nbytes for instance in held) + sum(copy.nbytes for copy in copies)
             if total <= limit and len(self._instances) <= KEPT:
                 return
@@ -388,6 +391,8 @@ class PlanNet(NetBase, StepHost):
     def state(self, step: Step, kernel: Kernel) -> Any:
         """Return what a kernel keeps in the workspace for a step."""
         if step.key not in self._stateful:
+            for name in step.op.definition.input:  # the plan's memory has it, while an operator looks for a blob
+                self._blobs.create_blob(name)
             self._stateful[step.key] = Operator(step.op.definition, self._blobs, report=self._report_once)
         return self._stateful[step.key].state(kernel)
 

@@ -3,7 +3,7 @@
 A *value* is one tensor that steps write or read; names and versions are resolved already. Its home is one of
 
     blob     the blob of that name: inputs of the region, parameters, declared outputs, what other parts read
-    derived  memory of the program: the same elements as a constant blob, in the layout that a kernel reads
+    derived  memory that all programs of a net share: a constant blob in the layout that a kernel reads (`copies.py`)
     arena    a place in the arena of each instance
 """
 
@@ -56,7 +56,7 @@ class Value:
     @property
     def nbytes(self) -> int:
         """Bytes that it takes, padding included."""
-        return self.spec.layout.span_bytes(self.spec.shape, self.spec.dtype.itemsize)
+        return self.spec.span_bytes
 
 
 @dataclass(slots=True, eq=False)

@@ -88,7 +88,8 @@ class Rewrite:
         computed: what depends on constants only, by name, and the state of what it was computed from.
         spared: those of them whose memory was given back, since programs have copies of their own.
         copies: copies of constants in other layouts; who moves what they are made from holds its lock.
-        programs: what was compiled, by signature, least used first; several where shapes depend on values.
+        programs: what was compiled, by signature, that nobody asked for the longest first; several where shapes depend
+            on values.
         alive: these, and those that were forgotten while instances still run them.
     """
 
@@ -107,7 +108,7 @@ class Rewrite:
     alive: WeakSet[Program] = field(default_factory=WeakSet[Program])
 
     def known(self, key: Hashable) -> Sequence[Program]:
-        """Return what was compiled for a signature."""
+        """Return what was compiled for a signature; an instance that goes on running does not ask."""
         if key not in self.programs:
             return ()
         self.programs.move_to_end(key)
@@ -197,7 +198,7 @@ class Rewrite:
     def _copies_of(self, name: str) -> set[Copy]:
         """Return the copies of what a computed constant holds now, which programs read instead of it."""
         values = [value for program in self.alive for value in program.copied.get(name, ())]
-        return {copy for copy in self.copies.made_of(self.computed[name].tensor().storage, values) if copy is not None}
+        return self.copies.made_of(self.computed[name].tensor().storage, values)
 
 
 def _run(ops: Iterable[OperatorDef], blobs: BlobOwner, report: Report) -> None:

@@ -1,7 +1,8 @@
 """Exhaustive search: every implementation and layout of an operator is timed, the fastest is taken.
 
 It is asked for by the argument `exhaustive_search` of an operator, or for all by the flag of that name. All engines
-take part that have variants of the operator to offer, unless the operator names its engine. Results are kept on disk
+take part that have variants of the operator to offer, unless it runs on one that it names, or that `prefer_engines`
+put before the others. Results are kept on disk
 under the processor, the engines, the number of threads, the operator and the specs of its blobs, so that a second
 process does not search again.
 
@@ -91,6 +92,11 @@ class _Way:
         """The same in another process."""
         return f"{self.kernel.engine}: {self.variant.name}"
 
+    def chosen(self, choices: tuple[Choice, ...]) -> Chosen:
+        """Return it as what was chosen."""
+        answer = self.variant.answer
+        return Chosen(self.kernel, answer.launch, dict(answer.layouts), choices)
+
 
 class _Search:
     """Chooses the fastest variants and knows what launches take."""
@@ -118,10 +124,9 @@ class _Search:
         name = self._found.get(key, stored().get(key))
         best = next((way for way in found if way.name == name), None)
         if best is None:
-            best = min(found, key=lambda way: self._total(op, way.variant, inputs, outputs))
+            best = min(found, key=lambda way: self._total(op, way, inputs, outputs))
         self._found[key] = best.name
-        answer = best.variant.answer
-        return Chosen(best.kernel, answer.launch, dict(answer.layouts), _told(chosen, found, best))
+        return best.chosen(_told(chosen, found, best))
 
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
@@ -142,25 +147,21 @@ class _Search:
                 total += self._time(step.op, step.launch, specs)
         return total
 
-    def _total(self, op: OpView, variant: Variant, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
-        specs = self._in_layouts(op, variant, inputs, outputs)
-        total = self._time(op, variant.answer.launch, specs)
+    def _total(self, op: OpView, way: _Way, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
+        specs = self._in_layouts(op, way.chosen(()), inputs, outputs)
+        total = self._time(op, way.variant.answer.launch, specs)
         first, wanted = inputs[0], specs[0]
         if isinstance(first, TensorSpec) and first.layout != wanted.layout:
             total += self._reorder_seconds(first, wanted)
         return total
 
     @staticmethod
-    def _in_layouts(op: OpView, variant: Variant, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[TensorSpec]:
-        layouts = variant.answer.layouts
-        plain = TensorSpec((0,), cast("TensorSpec", inputs[0]).dtype).layout
-        specs = [
-            replace(cast("TensorSpec", spec), layout=layouts.get(letter, cast("TensorSpec", spec).layout))
-            for letter, spec in zip(op.input_slots, inputs, strict=True)
-        ]
-        return specs + [
-            replace(cast("TensorSpec", spec), layout=layouts.get(letter, plain))
-            for letter, spec in zip(op.output_slots, outputs, strict=True)
+    def _in_layouts(op: OpView, chosen: Chosen, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[TensorSpec]:
+        read = zip(op.input_slots, cast("Sequence[TensorSpec]", inputs), strict=True)
+        written = zip(op.output_slots, cast("Sequence[TensorSpec]", outputs), strict=True)
+        return [
+            *(replace(spec, layout=chosen.input_layout(letter, spec)) for letter, spec in read),
+            *(replace(spec, layout=chosen.output_layout(letter)) for letter, spec in written),
         ]
 
     def _time(self, op: OpView, launch: Launch, specs: Sequence[TensorSpec]) -> float:
@@ -208,30 +209,26 @@ def _no_generator() -> Any:
 def _ways(
     op: OpView, ranking: Sequence[Candidate], chosen: Chosen, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> list[_Way]:
-    """Return all ways to run an operator, the chosen one among them; those of its engine alone, if it names that."""
-    place, found = chosen.kernel.device, list[_Way]()
-    named = any(one.wanted for one in chosen.choices if one.reason is None)
-    for engine in [chosen.kernel.engine] if named else [candidate.engine for candidate in ranking]:
-        look = VARIANTS.get((op.type, place, engine))
-        if look is None or why_unavailable(op.type, place, engine) is not None:
-            continue
-        kernel = find_kernel(op.type, place, engine)
-        found += [_Way(kernel, variant) for variant in look(op, *seen_by(kernel, op, inputs, outputs))]
+    """Return all ways to run an operator; those of the chosen engine alone, where that was asked for."""
+    place, own, found = chosen.kernel.device, chosen.kernel.engine, list[_Way]()
+    asked = any(one.engine == own and (one.wanted or one.preferred) for one in ranking)
+    for engine in [own] if asked else [candidate.engine for candidate in ranking]:
+        look = VARIANTS.get((op.type, place, engine)) if why_unavailable(op.type, place, engine) is None else None
+        if look is not None:
+            kernel = find_kernel(op.type, place, engine)
+            found += [_Way(kernel, variant) for variant in look(op, *seen_by(kernel, op, inputs, outputs))]
     if all(way.kernel is not chosen.kernel for way in found):
-        found.insert(0, _Way(chosen.kernel, Variant("its only way", LaidOut(chosen.launch, chosen.layouts))))
+        found.insert(0, _Way(chosen.kernel, Variant.only(LaidOut(chosen.launch, chosen.layouts))))
     return found
 
 
 def _told(chosen: Chosen, found: Sequence[_Way], best: _Way) -> tuple[Choice, ...]:
-    """Return what became of each engine: those that were timed were slower."""
-    engine, timed = best.kernel.engine, {way.kernel.engine for way in found}
-    others = [
-        replace(one, reason="slower, as the search found" if one.engine in timed else one.reason)
-        for one in chosen.choices
-        if one.engine != engine
-    ]
-    wanted = any(one.wanted for one in chosen.choices if one.engine == engine)
-    return (*others, Choice(engine, wanted, None))
+    """Return what became of each engine that was asked or timed, the best one last."""
+    told = {one.engine: one for one in chosen.choices}
+    for engine in dict.fromkeys(way.kernel.engine for way in found):
+        told[engine] = Choice(engine, engine in told and told[engine].wanted, "slower, as the search found")
+    taken = replace(told.pop(best.kernel.engine), reason=None)
+    return (*told.values(), taken)
 
 
 def _judged(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec]) -> list[Spec | None]:
