@@ -144,6 +144,7 @@ class Operator(Observable):
         self.place = place_of(self.definition.device_option)
         self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
         self.inputs = tuple(self._input_blob(name) for name in self.definition.input)
+        self._read = {id(blob) for blob in self.inputs}
         self.outputs = tuple(self.workspace.create_blob(name) for name in self.definition.output)
         self.blobs: dict[str, Any] = {
             **gather(self.schema.inputs, self.op.input_slots, self.inputs),
@@ -367,10 +368,9 @@ class Operator(Observable):
 
     def _with_wishes(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """Wish for each output that overwrites an input of its shape the layout of that input."""
-        overwritten = {id(blob) for blob in self.inputs}
         return tuple(
             replace(spec, layout=blob.value.layout)
-            if id(blob) in overwritten
+            if id(blob) in self._read
             and isinstance(spec, TensorSpec)
             and isinstance(blob.value, Tensor)
             and spec.dims == blob.value.spec.dims
@@ -384,11 +384,10 @@ class Operator(Observable):
         Raises:
             ShapeError: one would get another number of elements, or another dtype.
         """
-        overwritten = {id(blob) for blob in self.inputs}
         found: list[tuple[Blob, str]] = []
         for letter, blob, spec in zip(self.op.output_slots, self.outputs, specs, strict=True):
             dynamic = self.schema.outputs_by_letter[letter].dynamic
-            if id(blob) not in overwritten or isinstance(spec, TypeSpec) or dynamic:
+            if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
             check_overwritten(letter, blob.name, blob.tensor().spec, spec)
             if blob.tensor().spec.dims != spec.dims:
@@ -400,11 +399,10 @@ class Operator(Observable):
 
         What gets another shape has to be row-major.
         """
-        overwritten = {id(blob) for blob in self.inputs}
         pairs = [
             (blob.value, chosen.output_layout(letter))
             for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
-            if id(blob) in overwritten and isinstance(blob.value, Tensor)
+            if id(blob) in self._read and isinstance(blob.value, Tensor)
         ]
         # A kernel on arrays writes through strides; one with layouts of its own has to name them.
         wrong = [
@@ -460,7 +458,6 @@ class Operator(Observable):
                 )
 
     def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
-        overwritten = {id(blob) for blob in self.inputs}
         _, places = self.schema.infer_places(self.op, self.place)
         for letter, blob, spec, place in zip(self.op.output_slots, self.outputs, specs, places, strict=True):
             if isinstance(spec, TypeSpec):
@@ -470,7 +467,7 @@ class Operator(Observable):
             tensor = blob.tensor()
             if self.schema.outputs_by_letter[letter].dynamic:
                 continue
-            if id(blob) not in overwritten:
+            if id(blob) not in self._read:
                 layout = chosen.output_layout(letter)
                 if isinstance(layout, Opaque) and tensor.storage.escaped:
                     blob.reset()  # whoever has a view keeps what it shows
@@ -512,11 +509,10 @@ class Operator(Observable):
         return other
 
     def _watch(self) -> list[Watched]:
-        read = {id(blob) for blob in self.inputs}
         sized_by_kernel = {
             id(blob)
             for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
-            if self.schema.outputs_by_letter[letter].dynamic and id(blob) not in read
+            if self.schema.outputs_by_letter[letter].dynamic and id(blob) not in self._read
         }
         watched: list[Watched] = []
         for blob in dict.fromkeys((*self.inputs, *self.outputs)):
