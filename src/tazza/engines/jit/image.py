@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from tazza.engines.jit.block import all_float32
@@ -10,6 +10,7 @@ from tazza.operator import OpView, Spec, Unsupported
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
 
 F = TypeVar("F")
+P = TypeVar("P")
 
 
 def float32_conv(
@@ -28,6 +29,21 @@ def float32_conv(
     if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
         return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
     return X, W, Y
+
+
+def image_problem(
+    find: Callable[[OpView, TensorSpec, TensorSpec], P | Unsupported],
+    op: OpView,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+) -> tuple[P, TensorSpec, TensorSpec] | Unsupported:
+    """Return what `find` makes of a convolution's X and W, with X and Y, or why an engine does not take it."""
+    found = float32_conv(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    X, W, Y = found
+    problem = find(op, X, W)
+    return problem if isinstance(problem, Unsupported) else (problem, X, Y)
 
 
 def conv_layouts(op: OpView, X: Layout, W: Layout, Y: Layout, operands: int) -> dict[str, Layout]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.image import accepts_images, conv_layouts, float32_conv, image_layout, image_steps
+from tazza.engines.jit.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
@@ -121,28 +121,16 @@ def prepare_conv(
 ) -> LaidOut | Unsupported:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
-    found = _taken(op, inputs, outputs)
+    found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
     reason = _refused(op, found[0])
     return _answer(op, *found) if reason is None else Unsupported(reason)
 
 
-def _taken(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> tuple[Problem, TensorSpec, TensorSpec] | Unsupported:
-    """Return the problem, X and Y of a convolution, or why it is none for this engine."""
-    found = float32_conv(op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
-    X, W, Y = found
-    problem = find_problem(op, X, W)
-    return problem if isinstance(problem, Unsupported) else (problem, X, Y)
-
-
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return its only way, for who times it; however many register tiles stay empty."""
-    found = _taken(op, inputs, outputs)
+    found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported) or why_narrow() is not None:
         return []
     return [Variant.only(_answer(op, *found))]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, Word
 from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.image import accepts_images, conv_layouts, float32_conv, image_layout, image_steps
+from tazza.engines.jit.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
 from tazza.engines.jit.loop import compiled
 from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.code import WORDS, Code
@@ -102,24 +102,12 @@ def prepare_conv(
 ) -> LaidOut | Unsupported:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
-    found = _taken(op, inputs, outputs)
+    found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
     problem, X, Y = found
     tiling = choose(op, problem)
     return tiling if isinstance(tiling, Unsupported) else _answer(op, tiling, X, Y)
-
-
-def _taken(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> tuple[Problem, TensorSpec, TensorSpec] | Unsupported:
-    """Return the problem, X and Y of a convolution, or why it is none for this engine."""
-    found = float32_conv(op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
-    X, W, Y = found
-    problem = find_problem(op, X, W)
-    return problem if isinstance(problem, Unsupported) else (problem, X, Y)
 
 
 def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut:
@@ -137,7 +125,7 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return the ways with tiles of each size, for who times them; whatever the model says of the direct algorithm."""
-    found = _taken(op, inputs, outputs)
+    found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported) or (switched_off() is not None and not named_here(op)):
         return []
     problem, X, Y = found
