@@ -187,8 +187,8 @@ def test_a_training_net_keeps_its_parameters() -> None:
     case = Rewrite("", print_net(net), None, dims)
     made = apply_all(net, case.context)
     types = [op.type for op in made.net.op]
-    assert "SpatialBNRelu" in types
-    assert "SpatialBNReluGradient" in types
+    assert "FusedSpatialBN" in types
+    assert "FusedSpatialBNGradient" in types
     assert len(made.net.op[-len(updated) - 1 :][0].output) == 2, "dX of the first FC is not needed"
     compare = {name: value_of(name, extents) for name, extents in dims.items()}
     before, after = Workspace(), Workspace()

@@ -1,4 +1,4 @@
-"""FusedConv, FusedConvTranspose, FusedFC, FusedMatMul: the layer by itself, then the formula by hand."""
+"""FusedConv, FusedConvTranspose, FusedFC, FusedMatMul, FusedSpatialBN: the layer alone, then the formula by hand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, SchemaError, ShapeError, TazzaError
-from tazza.operator import find_schema, run_op
+from tazza.operator import find_schema, operator_def, run_op
 from tazza.ops.fused import FUSED
-from tests.check import Case, check_op, on_all_engines
+from tests.check import Case, check_op, engines_of, on_all_engines, run
 
 Array = NDArray[Any]
 
@@ -127,6 +127,31 @@ def test_fused(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+BN_NAMES = ["X", "scale", "bias", "mean", "var"]
+TRAINING = ["Y", "mean", "var", "saved_mean", "saved_var"]
+
+
+def vectors(count: int) -> list[Array]:
+    """Return scale, bias, mean and variance."""
+    return [values(count), *(values(count, 2).T.copy()), np.abs(values(count, 3)[:, 0]) + 0.5]
+
+
+@pytest.mark.parametrize("engine", engines_of("FusedSpatialBN"))
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_normalization_is_both_one_after_the_other(order: str, engine: str) -> None:
+    X = values(4, 3, 5) if order == "NCHW" else values(4, 5, 3)
+    S = values(*X.shape[::-1]).reshape(X.shape)
+    arguments: dict[str, Any] = {"order": order, "epsilon": 0.1, "operands": 1, "epilogue": "relu(y - s0)"}
+    definition = operator_def("FusedSpatialBN", [*BN_NAMES, "S"], TRAINING, **arguments)
+    fused, _ = run(definition, [X, *vectors(3), S], engine)
+    definition = operator_def("SpatialBN", BN_NAMES, TRAINING, is_test=0, order=order, epsilon=0.1)
+    plain, _ = run(definition, [X, *vectors(3)], "reference")
+    np.testing.assert_allclose(fused[0], np.maximum(plain[0] - S, 0), rtol=1e-5, atol=1e-6)
+    assert 0 < np.count_nonzero(fused[0]) < fused[0].size
+    for got, wanted in zip(fused[1:], plain[1:], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
 REFUSED: list[tuple[str, list[Array], dict[str, Any], type[TazzaError], str]] = [
     ("FusedConv", [X, W, S], {"operands": 1, "epilogue": "y + s1"}, ArgumentError, "names s1, there are s0, y"),
     ("FusedConv", [X, W, S], {"operands": 2}, SchemaError, "of which 2 are operands, leave 1"),
@@ -146,4 +171,14 @@ def test_refused(type: str, inputs: list[Array], arguments: Any, kind: type[Tazz
 
 def test_every_fused_type_takes_what_its_base_takes() -> None:
     for base, fused in FUSED.items():
-        assert find_schema(base).args.keys() < find_schema(fused).args.keys()
+        assert find_schema(base).args.keys() < find_schema(fused.type).args.keys()
+
+
+def test_normalization_refuses() -> None:
+    image, given = values(4, 3, 5), vectors(3)
+    with pytest.raises(SchemaError, match="has 1 outputs, it takes 5"):
+        run_op("FusedSpatialBN", image, *given, outputs=1)
+    with pytest.raises(ArgumentError, match="'is_test' = 1"):
+        run_op("FusedSpatialBN", image, *given, outputs=5, is_test=1)
+    with pytest.raises(ShapeError, match="s0 has the shape"):
+        run_op("FusedSpatialBN", image, *given, image[:2], outputs=5, operands=1)

@@ -251,13 +251,13 @@ def local_definition(
     names_out = [f"out{i}" for i in range(count if declared.outputs else 0)]
     definition = operator_def(type, names_in, names_out, engine=engine, device=device, **arguments)
     if declared.must_in_place:
-        definition.output[:] = _overwriting(declared, definition)
+        definition.output[:] = _overwriting(declared, definition, arguments)
     return definition
 
 
-def _overwriting(declared: OpSchema, definition: OperatorDef) -> list[str]:
-    # Defaults only: no operator that must overwrite an input lets arguments decide which letters its inputs are.
-    op = OpView(declared, definition, {name: spec.default for name, spec in declared.args.items()})
+def _overwriting(declared: OpSchema, definition: OperatorDef, arguments: dict[str, Any]) -> list[str]:
+    # Not `declared.view`, which would refuse what does not overwrite yet.
+    op = OpView(declared, definition, {name: spec.default for name, spec in declared.args.items()} | arguments)
     names: list[str] = []
     for letter, name in zip(op.output_slots, definition.output, strict=False):
         must = declared.must_in_place.get(letter)

@@ -1,4 +1,4 @@
-"""Layers with an epilogue: FusedConv, FusedConvTranspose, FusedFC, FusedMatMul. Graph rewriting makes them.
+"""Layers with an epilogue: FusedConv, FusedConvTranspose, FusedFC, FusedMatMul, FusedSpatialBN. Rewriting makes them.
 
 With `base` what the layer of that name gives for the same inputs and arguments,
 
@@ -9,7 +9,8 @@ for each element. The epilogue is a text in the language of `tensor.expression`;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,
+    ArgSpec,
     Array,
     BlobSpec,
     Cost,
@@ -31,6 +33,7 @@ from tazza.operator import (
     show_dims,
 )
 from tazza.ops.axis import shapes_agree
+from tazza.ops.batch_norm import SPATIAL_BN, spatial_bn, spatial_bn_cost, spatial_bn_infer, spatial_bn_validate
 from tazza.ops.conv import CONV, CONVS, conv, conv_cost, conv_infer
 from tazza.ops.conv_transpose import (
     CONV_TRANSPOSE,
@@ -45,8 +48,28 @@ from tazza.tensor import TensorSpec
 
 NO_GRADIENT = not_written("it is made by graph rewriting, after the backward pass was built")
 
-FUSED: dict[str, str] = {}
-"""Operator type -> the one with an epilogue."""
+
+def _always(op: OpView) -> bool:
+    del op
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The type with an epilogue, and which operators of the base type it can stand for."""
+
+    type: str
+    takes: Callable[[OpView], bool] = _always
+
+
+FUSED: dict[str, Fused] = {}
+"""Operator type -> what it is with an epilogue."""
+
+
+def fused_type(op: OpView) -> str | None:
+    """Return the type of the operator that does what `op` does with an epilogue, None where there is none."""
+    found = FUSED.get(op.type)
+    return found.type if found is not None and found.takes(op) else None
 
 
 def epilogue_of(op: OpView) -> Expression:
@@ -60,21 +83,30 @@ def _declare(
     *,
     example: str,
     bases: Sequence[OpSchema] = (),
+    inputs: Sequence[BlobSpec] | None = None,
+    outputs: Sequence[BlobSpec] = (blob("Y", FLOAT),),
+    must_in_place: Mapping[str, str] | None = None,
+    args: Mapping[str, ArgSpec] | None = None,
+    takes: Callable[[OpView], bool] = _always,
     validate: Callable[[OpView], None] | None = None,
 ) -> OpSchema:
-    """Declare the operator that is `base`, with its `validate`, and an epilogue; `bases` differ by name only."""
-    inputs = [_without_pattern(spec) for spec in base.inputs]
+    """Declare the operator that is `base`, with its `validate`, and an epilogue; `bases` differ by name only.
+
+    `inputs` and `args` are those of the base unless given; `takes` tells which of its operators this one stands for.
+    """
+    inputs = [_without_pattern(spec) for spec in (base.inputs if inputs is None else inputs)]
     made = schema(
         type,
         f"Y = epilogue(y, s0, s1 ...), where y is what {base.type} gives and s0, s1 ... are the S.",
         inputs=[*inputs, blob("S", FLOAT, like="Y", variadic=True, optional=True, doc="each of the shape of Y")],
-        outputs=[blob("Y", FLOAT)],
+        outputs=list(outputs),
         args=[
-            *base.args.values(),
+            *(base.args if args is None else args).values(),
             arg("operands", int, 0, minimum=0, doc="how many of the last inputs are S"),
             arg("epilogue", str, "y", doc="formula over y, s0, s1 ..."),
         ],
         in_place={"Y": "S"},
+        must_in_place=must_in_place,
         no_gradient=NO_GRADIENT,
         ineffective=base.ineffective,
         source="tazza",
@@ -91,7 +123,7 @@ def _declare(
     if base.declares_batch:
         made.batched("X", "S")
     for one in bases if bases else (base,):
-        FUSED[one.type] = type
+        FUSED[one.type] = Fused(type, takes)
     return made
 
 
@@ -273,4 +305,80 @@ def fused_matmul_cost(
 def fused_matmul(op: OpView, A: Array, B: Array, S: tuple[Array, ...], Y: Array) -> None:
     y = np.empty(Y.shape, Y.dtype)
     matmul(op, A, B, y)
+    apply_epilogue(op, y, S, Y)
+
+
+def _trains(op: OpView) -> bool:
+    return not op.is_test and len(op.input_slots) == 5 and op.num_batches <= 1
+
+
+TRAINS = {
+    "is_test": arg("is_test", int, 0, choices=(0,), doc="it trains"),
+    "num_batches": arg("num_batches", int, 1, minimum=0, maximum=1, doc="statistics are those of one batch"),
+}
+"""Arguments of SpatialBN by which the fused operators differ from it."""
+
+FUSED_SPATIAL_BN = _declare(
+    "FusedSpatialBN",
+    SPATIAL_BN,
+    inputs=SPATIAL_BN.inputs[:5],
+    outputs=[blob(spec.name, FLOAT, like=spec.like, doc=spec.doc) for spec in SPATIAL_BN.outputs],
+    must_in_place=SPATIAL_BN.must_in_place,
+    args={**SPATIAL_BN.args, **TRAINS},
+    takes=_trains,
+    validate=spatial_bn_validate,
+    example="""
+    >>> X, one = np.array([[1.0], [3.0]], "f"), np.ones(1, "f")
+    >>> from tazza.workspace import Workspace
+    >>> from tazza.operator import operator_def
+    >>> ws = Workspace()
+    >>> for name, value in zip("xsbmv", [X, one, 0 * one, 0 * one, one]): ws.feed(name, value)
+    >>> outputs = ["y", "m", "v", "sm", "si"]
+    >>> ws.run_operator(operator_def("FusedSpatialBN", list("xsbmv"), outputs, epilogue="relu(y)"))
+    >>> ws.fetch("y").round(3)
+    array([[0.],
+           [1.]], dtype=float32)
+    """,
+)
+
+
+@FUSED_SPATIAL_BN.infer
+def fused_spatial_bn_infer(
+    op: OpView, X: TensorSpec, S: tuple[TensorSpec, ...], **vectors: TensorSpec | None
+) -> tuple[TensorSpec, ...]:
+    found = spatial_bn_infer(op, X, **vectors)
+    _require_operands(op, found[0], S)
+    return found
+
+
+@FUSED_SPATIAL_BN.cost
+def fused_spatial_bn_cost(
+    op: OpView,
+    X: TensorSpec,
+    scale: TensorSpec,
+    S: tuple[TensorSpec, ...],
+    Y: TensorSpec,
+    **vectors: TensorSpec | None,
+) -> Cost:
+    return _add_epilogue(op, spatial_bn_cost(op, X, scale, Y, **vectors), S, Y)
+
+
+@kernel(FUSED_SPATIAL_BN)
+def fused_spatial_bn(
+    op: OpView,
+    X: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    var: Array,
+    S: tuple[Array, ...],
+    Y: Array,
+    running_mean: Array,
+    running_var: Array,
+    saved_mean: Array,
+    saved_inv_std: Array,
+) -> None:
+    y = np.empty_like(Y)
+    pairs = running_mean, running_var, saved_mean, saved_inv_std
+    spatial_bn(op, X, scale, bias, mean, var, None, None, y, *pairs)
     apply_epilogue(op, y, S, Y)

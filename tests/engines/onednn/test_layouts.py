@@ -38,10 +38,7 @@ CASES = [
     Relaid("SpatialBN", [X, *VECTORS], {"is_test": 1}),
     Relaid("SpatialBN", [X, *VECTORS], {"is_test": 1}, in_place={0: 0}),
     Relaid("SpatialBN", [X, *VECTORS], {"is_test": 0}, outputs=5, in_place={1: 3, 2: 4}, slack=3),
-    Relaid("SpatialBNRelu", [X, *VECTORS], outputs=5, in_place={1: 3, 2: 4}, slack=3),
     Relaid("SpatialBNGradient", GRADIENT, images=(0, 2), outputs=3, slack=10),
-    Relaid("SpatialBNReluGradient", [*GRADIENT, X], images=(0, 2, 5), outputs=3, slack=10),
-    Relaid("SpatialBNReluGradient", [*GRADIENT, X], images=(0, 2, 5), outputs=3, in_place={0: 2}, slack=10),
 ]
 
 

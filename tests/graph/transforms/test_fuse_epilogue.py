@@ -20,6 +20,17 @@ def fused(epilogue: str, operands: str = "", output: str = "z") -> str:
     return f'{output} = FusedConv(x, w, b{operands}; operands={count}, epilogue="{epilogue}", {ARGS})'
 
 
+BN_DIMS = {"x": (4, 3, 2), "s": (3,), "i": (3,), "m": (3,), "v": (3,), "dy": (4, 3, 2)}
+BN_IN = "in: x, s, i, m, v, dy"
+BN = "y, m, v, sm, si = SpatialBN(x, s, i, m, v; is_test=0, epsilon=0.5)"
+
+
+def fused_bn(epilogue: str, operands: str = "", output: str = "z") -> str:
+    """Return the line of the fused normalization."""
+    arguments = f'operands={operands.count(",")}, epilogue="{epilogue}", is_test=0, epsilon=0.5'
+    return f"{output}, m, v, sm, si = FusedSpatialBN(x, s, i, m, v{operands}; {arguments})"
+
+
 CASES = [
     Rewrite("Relu", f"{IN}\nout: z\n{CONV}\nz = Relu(y)", f"{IN}\nout: z\n{fused('relu(y)')}", DIMS),
     Rewrite("in place", f"{IN}\nout: y\n{CONV}\ny = Relu(y)", f"{IN}\nout: y\n{fused('relu(y)', output='y')}", DIMS),
@@ -100,6 +111,44 @@ CASES = [
         f"{IN}, g\nout: z\n{CONV}\nw = Sum(w, g)\nz = Relu(y)",
         None,
         {**DIMS, "g": DIMS["w"]},
+    ),
+    Rewrite(
+        "normalization and Relu",
+        f"{BN_IN}\nout: z\n{BN}\nz = Relu(y)",
+        f"{BN_IN}\nout: z\n{fused_bn('relu(y)')}",
+        BN_DIMS,
+    ),
+    Rewrite(
+        "normalization and Relu in place",
+        f"{BN_IN}\nout: y\n{BN}\ny = Relu(y)",
+        f"{BN_IN}\nout: y\n{fused_bn('relu(y)', output='y')}",
+        BN_DIMS,
+    ),
+    Rewrite(
+        "normalization, Sum and Relu",
+        f"{BN_IN}\nout: z\n{BN}\nt = Sum(y, dy)\nz = Relu(t)",
+        f"{BN_IN}\nout: z\n{fused_bn('relu(y + s0)', ', dy')}",
+        BN_DIMS,
+    ),
+    Rewrite(
+        "a gradient operator needs what was normalized",
+        f"{BN_IN}\nout: z, q\n{BN}\nz = Relu(y)\nq = ReluGradient(y, dy)",
+        None,
+        BN_DIMS,
+    ),
+    Rewrite("what was normalized is an output", f"{BN_IN}\nout: y, z\n{BN}\nz = Relu(y)", None, BN_DIMS),
+    Rewrite(
+        "the normalization does not train",
+        f"{BN_IN}\nout: z\ny = SpatialBN(x, s, i, m, v; is_test=1)\nz = Relu(y)",
+        None,
+        BN_DIMS,
+    ),
+    Rewrite("normalization and Relu on other devices", f"{BN_IN}\nout: z\n{BN} @cuda:0\nz = Relu(y) @cuda:1"),
+    Rewrite(
+        "the running mean is read before the Relu",
+        f"{BN_IN}\nout: z, q\n{BN}\nq = Relu(m)\nz = Relu(y)",
+        None,
+        BN_DIMS,
     ),
 ]
 

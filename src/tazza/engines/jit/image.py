@@ -85,3 +85,11 @@ def accepts_images(letter: str, spec: Spec) -> bool:
     """Take what is strided; the launch names the layouts that it reads."""
     del letter
     return not isinstance(spec, TensorSpec) or isinstance(spec.layout, Strided)
+
+
+def lies_as(spec: TensorSpec, layout: Layout) -> bool:
+    """Whether a tensor lies like that; where an extent is 1 the step is never taken."""
+    if not (isinstance(spec.layout, Strided) and isinstance(layout, Strided)):
+        return spec.layout == layout
+    pairs = zip(spec.layout.steps(spec.shape), layout.steps(spec.shape), spec.shape, strict=True)
+    return all(mine == wanted or extent == 1 for mine, wanted, extent in pairs)

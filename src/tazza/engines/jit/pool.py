@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Constant, Slot, accepts_dense
 from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.image import lies_as
 from tazza.engines.jit.loop import (
     compiled,
     count_loop,
@@ -38,7 +39,7 @@ from tazza.engines.jit.rows import FLOAT, element
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.pool import POOLINGS, pool_window
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 
 MOST_SPATIAL = 3
 ROWS, WIDTH, UNIT, DEPTH, HEIGHT, OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH, MOST, POINTERS = range(1, 11)
@@ -100,21 +101,13 @@ def prepare_max_pool_gradient(
         return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
     last = op.order.upper() == "NHWC"
     dense: Callable[[Sequence[int]], Layout] = (lambda dims: ROW_MAJOR) if last else channels_last
-    by_channel = not _lies(X, ROW_MAJOR) or _lies(X, dense(X.shape))
+    by_channel = not lies_as(X, ROW_MAJOR) or lies_as(X, dense(X.shape))
     layouts: dict[str, Layout] = {"dX": dense(X.shape) if by_channel else ROW_MAJOR}
     for letter, spec in (("X", X), ("Y", Y), ("dY", dY)):
         wanted = dense(spec.shape) if by_channel else ROW_MAJOR
-        if not _lies(spec, wanted):
+        if not lies_as(spec, wanted):
             layouts[letter] = wanted
     return LaidOut(_launch(op, X, by_channel=by_channel), layouts)
-
-
-def _lies(spec: TensorSpec, layout: Layout) -> bool:
-    """Whether a tensor lies like that; where an extent is 1 the step is never taken."""
-    if not (isinstance(spec.layout, Strided) and isinstance(layout, Strided)):
-        return spec.layout == layout
-    pairs = zip(spec.layout.steps(spec.shape), layout.steps(spec.shape), spec.shape, strict=True)
-    return all(mine == wanted or extent == 1 for mine, wanted, extent in pairs)
 
 
 def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:

@@ -1,4 +1,4 @@
-"""Batch normalization: SpatialBN, SpatialBNRelu, and their gradients, in any layout that oneDNN knows.
+"""Batch normalization: SpatialBN and SpatialBNGradient, in any layout that oneDNN knows.
 
 Letters as in `ops.batch_norm`. oneDNN takes and gives the biased variance where Caffe2 has 1 / sqrt(variance +
 epsilon); that, and the running pair, are small launches on vectors of C elements:
@@ -19,7 +19,6 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
-from tazza.ops.fused_batch_norm import SPATIAL_BN_RELU, SPATIAL_BN_RELU_GRADIENT
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 VARIANCE = Part("variance")
@@ -57,7 +56,7 @@ def _count(x: Descriptor) -> int:
     return product
 
 
-@onednn(SPATIAL_BN, SPATIAL_BN_RELU)
+@onednn(SPATIAL_BN)
 def spatial_bn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and in training the running and the saved pair."""
     X = specs["X"]
@@ -73,9 +72,8 @@ def spatial_bn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         found = _forward("forward_inference", x, op.epsilon, "use_global_stats")
         launch = PrimitiveLaunch(found, arguments | {"mean": "mean", "variance": "var"})
         return LaidOut(launch, {"X": layout, "Y": layout})
-    flags = ("fuse_norm_relu",) if op.type == SPATIAL_BN_RELU.type else ()
-    found = _forward("forward_training", x, op.epsilon, *flags)
-    arguments |= {"mean": "saved_mean", "variance": VARIANCE, "workspace": Part("workspace")}
+    found = _forward("forward_training", x, op.epsilon)
+    arguments |= {"mean": "saved_mean", "variance": VARIANCE}
     steps = (PrimitiveLaunch(found, arguments), *_statistics(op, x))
     return LaidOut(SequenceLaunch(steps), {"X": layout, "Y": layout})
 
@@ -105,17 +103,6 @@ def _blend(
 @onednn(SPATIAL_BN_GRADIENT, empty="zero")
 def spatial_bn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX, dscale and dbias from X, dY and the pair that the forward operator took."""
-    return _gradient(op, specs, ("dX", "dY"))
-
-
-@onednn(SPATIAL_BN_RELU_GRADIENT, empty="zero")
-def spatial_bn_relu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """The same for dY where Y > 0, else 0, which is put into dX and overwritten there."""
-    return _gradient(op, specs, ("dX", "dX"))
-
-
-def _gradient(op: OpView, specs: dict[str, TensorSpec], gradients: tuple[str, str]) -> Answer:
-    """Return the answer; `gradients` are the blobs that the normalization writes its gradient to and reads it from."""
     X = specs["X"]
     order = Order.of(op, X)
     in_place = op.definition.output[0] in op.definition.input
@@ -124,19 +111,16 @@ def _gradient(op: OpView, specs: dict[str, TensorSpec], gradients: tuple[str, st
     obstacle = _obstacle(op, x)
     if obstacle is not None:
         return obstacle
-    masked = op.type == SPATIAL_BN_RELU_GRADIENT.type
-    steps = [_mask(x)] if masked else []
+    steps: list[PrimitiveLaunch] = []
     variance: Operand = "inv_std"
     if not op.is_test:
         steps.append(_variance(Descriptor.of((x.dims[1],))))
         variance = VARIANCE
     found = _backward(op, x)
     arguments: dict[str | int, Operand] = {"src": "X", "mean": "mean", "variance": variance, "scale": "scale"}
-    arguments |= dict(zip(("diff_src", "diff_dst"), gradients, strict=True))
-    arguments |= {"diff_scale": "dscale", "diff_shift": "dbias"}
+    arguments |= {"diff_src": "dX", "diff_dst": "dY", "diff_scale": "dscale", "diff_shift": "dbias"}
     steps.append(PrimitiveLaunch(found, arguments))
-    letters = ("X", "dY", "dX", "Y") if masked else ("X", "dY", "dX")
-    return LaidOut(SequenceLaunch(tuple(steps)), dict.fromkeys(letters, layout))
+    return LaidOut(SequenceLaunch(tuple(steps)), dict.fromkeys(("X", "dY", "dX"), layout))
 
 
 def _backward(op: OpView, x: Descriptor) -> PrimitiveDescriptor:
@@ -153,11 +137,3 @@ def _variance(vector: Descriptor) -> PrimitiveLaunch:
         "binary", "binary_div", vector, vector, vector, attributes=Attributes((Eltwise("eltwise_square"),))
     )
     return PrimitiveLaunch(found, {"src_0": Constant(1.0), "src_1": "inv_std", "dst": VARIANCE})
-
-
-def _mask(x: Descriptor) -> PrimitiveLaunch:
-    """DX = dY where Y > 0, else 0."""
-    kind = "eltwise_relu_use_dst_for_bwd"
-    forward = describe("eltwise_forward", "forward_training", kind, x, x, 0.0, 0.0)
-    found = describe("eltwise_backward", kind, x, x, x, 0.0, 0.0, forward)
-    return PrimitiveLaunch(found, {"dst": "Y", "diff_dst": "dY", "diff_src": "dX"})

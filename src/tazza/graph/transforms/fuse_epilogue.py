@@ -4,7 +4,8 @@
     s = Sum(y, shortcut)         ->
     z = Relu(s)
 
-Further operands s0, s1 ... have the shape of the result. Of two layers that meet in a Sum the one that runs last takes
+So it goes with batch normalization that trains, whose result is the first of its outputs. Further operands s0, s1 ...
+have the shape of the result. Of two layers that meet in a Sum the one that runs last takes
 it, since what the other gives is there by then.
 """
 
@@ -16,13 +17,13 @@ from tazza.graph.composition import LONGEST, compose, formulas
 from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import Expression
-from tazza.ops.fused import FUSED
+from tazza.ops.fused import FUSED, fused_type
 
 
 @transform(
     "fuse_epilogue",
-    help="elementwise operators behind a convolution or product become part of it",
-    after=("constant_fold", "fuse_bn_relu"),
+    help="elementwise operators behind a layer become part of it",
+    after=("constant_fold",),
 )
 class FuseEpilogue(Transform):
     """Legal where nobody else reads what is between; a gradient operator that does so ends the chain."""
@@ -30,7 +31,7 @@ class FuseEpilogue(Transform):
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """A layer, then pointwise nodes, each the only reader of the one before."""
         if not partial:
-            return node.type in FUSED and node.pure and len(node.outputs) == 1
+            return node.pure and fused_type(node.view) is not None
         layer, tail = partial[0], partial[-1].outputs[0]
         return (
             tail.only_reader is node
@@ -56,9 +57,9 @@ class FuseEpilogue(Transform):
         expression, operands = _epilogue(graph, match)
         graph.remove(*match)
         graph.add(
-            FUSED[layer.type],
+            FUSED[layer.type].type,
             [*layer.inputs, *operands],
-            [result],
+            [result, *layer.outputs[1:]],
             like=layer,
             order=(*match[-1].order, 0),
             origins=[origin for node in match for origin in node.origins],
@@ -83,7 +84,7 @@ def _takes_it_later(layer: Node, node: Node, value: Value) -> bool:
     return (
         other is not None
         and other.order > layer.order
-        and (other.type in FUSED or other.type in FUSED.values())
+        and (fused_type(other.view) is not None or other.type in (fused.type for fused in FUSED.values()))
         and value.only_reader is node
         and other.device == layer.device
     )
@@ -91,7 +92,7 @@ def _takes_it_later(layer: Node, node: Node, value: Value) -> bool:
 
 def _taken(graph: Graph, match: Sequence[Node]) -> bool:
     judge = graph.context.takes_epilogue
-    return judge is None or judge(FUSED[match[0].type], _epilogue(graph, match)[0])
+    return judge is None or judge(FUSED[match[0].type].type, _epilogue(graph, match)[0])
 
 
 def _epilogue(graph: Graph, match: Sequence[Node]) -> tuple[Expression, list[Value]]:

@@ -6,6 +6,8 @@ classifier as in its authors' code. Relu6 is `Clip` from 0 to 6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tazza.models import layers
 from tazza.models.initializer import msra
 from tazza.models.model import Model
@@ -71,9 +73,10 @@ def mobilenet_v2_scores(
     classes: int = 1000,
     is_test: bool,
     width: float = 1.0,
+    stages: Sequence[tuple[int, int, int, int]] = STAGES,
     dropout: float = 0.2,
 ) -> BlobReference:
-    """Add MobileNet v2 with `width` times its channels; return its scores (N, K).
+    """Add MobileNet v2 with `width` times its channels and the stages of table 2, or others; return its scores (N, K).
 
     >>> from tazza.models.zoo import CLASSIFIERS
     >>> model = CLASSIFIERS["mobilenet_v2"].inference()
@@ -83,7 +86,7 @@ def mobilenet_v2_scores(
     check_size("mobilenet_v2", size, 2)
     dim = rounded(FIRST * width)
     x = _conv_bn(model, data, "conv1", (channels, dim), 3, stride=2, is_test=is_test)
-    for stage, (expansion, published, count, first_stride) in enumerate(STAGES, 1):
+    for stage, (expansion, published, count, first_stride) in enumerate(stages, 1):
         dim_out = rounded(published * width)
         for position in range(count):
             stride = first_stride if position == 0 else 1

@@ -1,0 +1,21 @@
+"""The engine `channels`: normalization of images whose channels lie innermost, in as few passes as it takes.
+
+Libraries read a batch twice for its mean and its variance, and once more to normalize it; the rectifier, sum or mask
+beside it is another pass. Here it is read once for both, and the pass that writes does the rest (see `code`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tazza.engines.jit import code_version, unavailable
+from tazza.operator import engine
+
+CHANNELS = engine(
+    "channels",
+    "batch normalization where channels lie innermost, compiled",
+    priority=24,
+    unavailable=unavailable,
+    version=lambda: code_version(Path(__file__).parent),
+    selective=True,
+)

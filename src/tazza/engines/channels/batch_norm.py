@@ -1,0 +1,195 @@
+"""Batch normalization that trains, and its gradient, with what rewriting put behind them: on channels-last images.
+
+Letters as in `code`. SpatialBN and SpatialBNGradient are taken where the channels of X lie innermost already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tazza.device import Context
+from tazza.engines.channels.code import BACKWARD, FORWARD, Backward, Forward, scratch_floats
+from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.engines.jit.image import accepts_images, image_layout, lies_as
+from tazza.engines.jit.loop import compiled, lane_count, threads_for
+from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator.choice import EPILOGUES
+from tazza.operator.engine import asked_engines
+from tazza.ops.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
+from tazza.ops.fused import FUSED_SPATIAL_BN, epilogue_of
+from tazza.ops.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
+from tazza.runtime.native_code import source_digest
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor.expression import Expression
+
+ENGINE = "channels"
+SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
+IMAGES = ("X", "Y", "S", "dY", "dX")
+MOST_CHUNKS, LEAST_ROWS, ROW_UNIT = 192, 32, 8
+"""Sums of chunks take memory, and few rows make many of them; the unit is what is summed up at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An image as rows of `width` floats, each of which has `folds` pixels of C channels; and in chunks of rows."""
+
+    pixels: int
+    channels: int
+
+    @property
+    def folds(self) -> int:
+        """How many pixels make rows of whole vectors, or 1."""
+        lanes = lane_count()
+        found = lanes // math.gcd(self.channels, lanes)
+        return found if self.pixels % found == 0 else 1
+
+    @property
+    def width(self) -> int:
+        """Floats of a row."""
+        return self.channels * self.folds
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.pixels // self.folds
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk."""
+        wanted = max(LEAST_ROWS, -(-self.count // MOST_CHUNKS))
+        return -(-wanted // ROW_UNIT) * ROW_UNIT
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.count // self.chunk_rows)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory."""
+        return 4 * scratch_floats(self.width, self.chunks)
+
+    def words(self, flops: int, nbytes: int) -> tuple[int, ...]:
+        """Return the counts in the block, for so many operations on, and bytes of, one element of X."""
+        threads = threads_for(min(thread_count(), self.chunks), self.pixels * self.channels, flops, nbytes)
+        counts = (self.count, self.width, self.channels, self.folds, self.chunk_rows, self.chunks)
+        return threads, *counts, float_word(self.pixels)
+
+
+def _accepts(letter: str, spec: Spec) -> bool:
+    """Take images that are strided, and vectors without gaps."""
+    return accepts_images(letter, spec) if letter in IMAGES else accepts_rows(letter, spec)
+
+
+def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Rows, Layout] | Unsupported:
+    """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken."""
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    X = cast("TensorSpec", inputs[0])
+    if X.size == 0 or op.is_test or op.num_batches > 1:
+        return Unsupported("it takes the statistics of one batch that is not empty")
+    last = op.order.upper() == "NHWC"
+    layout = image_layout(X, last)
+    for letter, name, spec in zip(op.output_slots, op.definition.output, outputs, strict=True):
+        wanted = layout if letter in IMAGES else ROW_MAJOR
+        if name in op.definition.input and not lies_as(cast("TensorSpec", spec), wanted):
+            return Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {spec}")
+    C = X.shape[-1 if last else 1]
+    return Rows(X.size // C, C), layout
+
+
+def _scattered(op: OpView, X: TensorSpec, layout: Layout) -> bool:
+    """Whether a library that takes X as it lies is the better choice."""
+    return not lies_as(X, layout) and ENGINE not in asked_engines(op.definition.engine)
+
+
+def _prepare_forward(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], epilogue: Expression | None, operands: int
+) -> LaidOut | Unsupported:
+    found = _image(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    rows, layout = found
+    if epilogue is None and _scattered(op, cast("TensorSpec", inputs[0]), layout):
+        return Unsupported("the channels of X do not lie innermost")
+    code = Forward(epilogue, operands)
+    words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
+    blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
+    address = compiled(code.description, code.write, sources=SOURCES)
+    launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
+    return LaidOut(launch, dict.fromkeys(("X", "Y", "S") if operands else ("X", "Y"), layout))
+
+
+def _blobs(names: Sequence[str], absent: Sequence[str] = ()) -> list[Word]:
+    return [0 if name in absent else Scratch() if name == "scratch" else Slot(name) for name in names]
+
+
+@launcher(SPATIAL_BN, engine=ENGINE, accepts=_accepts)
+def prepare_spatial_bn(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Y, the running and the saved pair."""
+    del context
+    return _prepare_forward(op, inputs, outputs, None, 0)
+
+
+@launcher(FUSED_SPATIAL_BN, engine=ENGINE, accepts=_accepts)
+def prepare_fused_spatial_bn(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """The same with an epilogue."""
+    del context
+    return _prepare_forward(op, inputs, outputs, epilogue_of(op), op.operands)
+
+
+def _prepare_backward(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], prologue: Expression | None
+) -> LaidOut | Unsupported:
+    found = _image(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    rows, layout = found
+    if prologue is None and _scattered(op, cast("TensorSpec", inputs[0]), layout):
+        return Unsupported("the channels of X do not lie innermost")
+    code = Backward(prologue)
+    words = rows.words(12, 20)
+    address = compiled(code.description, code.write, sources=SOURCES)
+    blobs = _blobs(BACKWARD[len(words) :], absent=("bias",) if prologue is None else ())
+    launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
+    return LaidOut(launch, dict.fromkeys(("X", "dY", "dX"), layout))
+
+
+@launcher(SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
+def prepare_spatial_bn_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """The gradients of SpatialBN."""
+    del context
+    return _prepare_backward(op, inputs, outputs, None)
+
+
+@launcher(FUSED_SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
+def prepare_fused_spatial_bn_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """The same with a prologue."""
+    del context
+    return _prepare_backward(op, inputs, outputs, prologue_of(op))
+
+
+def _any_formula(formula: Expression) -> bool:
+    del formula
+    return True
+
+
+def _takes_formulas(schema: OpSchema) -> None:
+    EPILOGUES.register((schema.type, "cpu", ENGINE), _any_formula, help="any formula")
+
+
+for _schema in (FUSED_SPATIAL_BN, FUSED_SPATIAL_BN_GRADIENT):
+    _takes_formulas(_schema)

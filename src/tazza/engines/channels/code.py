@@ -1,0 +1,372 @@
+"""The machine code of batch normalization, and of its gradient, for images whose channels lie innermost.
+
+Letters: n pixels of C channels; rows of `width` floats hold `folds` pixels each, so that vectors are full where C
+is no multiple of their lanes. Rows come in chunks, whose borders depend on the shape alone: results do not depend on
+the number of threads. Forward, with d = X - X[0], each thread for its chunks or channels:
+
+    S1[chunk], S2[chunk] = sum of d, sum of d * d                                   in float32, one reading of X
+    mean, var            = X[0] + S1 / n, S2 / n - (S1 / n)^2                       in float64, over all chunks
+    slope                = scale * inv_std                                          inv_std = 1 / sqrt(var + epsilon)
+    Y                    = epilogue(y = (X - mean) * slope + bias, s0, s1 ...)
+
+and backward, with dZ = prologue(dy, y = (X - mean) * slope + bias):
+
+    S1[chunk], S2[chunk] = sum of dZ, sum of dZ * (X - mean)
+    dbias, dscale        = S1, S2 * inv_std
+    dX                   = slope * dZ - slope * dbias / n - slope * inv_std * dscale / n * (X - mean)
+
+Of a blob that is larger than the caches its end is still there after it was read, so the second reading begins at the
+end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.engines.jit.rows import element
+from tazza.engines.jit.vector import Emission
+from tazza.engines.jit.writer import FLOAT, Writer
+from tazza.operator import Expression
+
+COUNTS = ("threads", "rows", "width", "channels", "folds", "chunk_rows", "chunks", "n")
+"""chunk_rows: rows of a chunk; n: pixels, as float64."""
+FORWARD = (
+    *COUNTS,
+    *("epsilon", "momentum"),
+    *("X", "scale", "bias", "mean", "var"),
+    *("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std", "scratch"),
+)
+"""Names of the words of the block; epsilon and momentum are float64. Behind them come the addresses of S."""
+BACKWARD = (*COUNTS, "X", "scale", "bias", "dY", "mean", "inv_std", "dX", "dscale", "dbias", "scratch")
+
+VECTORS = ("mean", "slope", "bias", "constant", "factor")
+"""What belongs to the channels and is read for each row; it lies in scratch memory behind the sums."""
+SUMMED, APPLIED = 8, 4
+"""How many rows are summed up, and written, at once: what belongs to the channels is read once for all of them."""
+
+
+def scratch_floats(width: int, chunks: int) -> int:
+    """Return how many floats of scratch memory either direction takes."""
+    return (2 * chunks + len(VECTORS)) * width
+
+
+class _Passes(Writer):
+    """What both directions share: two sums per channel over all rows, then a pass that writes."""
+
+    def __init__(self, lines: Lines, names: Sequence[str]) -> None:
+        super().__init__(lines, names, names[len(COUNTS) + (2 if "epsilon" in names else 0) :])
+        self.wide = lanes_of(lines, 64)
+        lines.declare("void @GOMP_barrier()")
+        after = self.mul(self.mul(self.w["chunks"], self.w["width"]), 2)
+        self.partial = self.w["scratch"]
+        self.vectors = {
+            name: element(lines, self.partial, self.add(after, self.mul(self.w["width"], k)))
+            for k, name in enumerate(VECTORS)
+        }
+
+    def number(self, name: str) -> str:
+        """Return a word that is a float64, as a vector."""
+        return self.wide.splat(self.lines.let(f"bitcast i64 {self.w[name]} to double"))
+
+    def wait(self) -> None:
+        """Wait for the other threads."""
+        self.lines.do("call void @GOMP_barrier()")
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+
+    def each_chunk(self, body: Callable[[str, str, str], None], *, backwards: bool = False) -> None:
+        """Run `body(chunk, first row, row behind the last)` for the chunks of this thread."""
+        first, last = share(self.lines, self.w["chunks"])
+
+        def chunk(i: str) -> None:
+            if backwards:
+                i = self.sub(self.add(first, self.sub(last, 1)), i)
+            begin = self.mul(i, self.w["chunk_rows"])
+            body(i, begin, self.least(self.w["rows"], self.add(begin, self.w["chunk_rows"])))
+
+        count_loop(self.lines, first, last, chunk)
+
+    def each_row(self, begin: str, end: str, unrolled: int, body: Callable[[Sequence[str]], None]) -> None:
+        """Run `body(offsets)` for rows, `unrolled` of them at once and then the rest one by one."""
+        whole = self.div(self.sub(end, begin), unrolled)
+
+        def group(k: str) -> None:
+            row = self.add(begin, self.mul(k, unrolled))
+            start = self.mul(row, self.w["width"])
+            body([start, *(self.add(start, self.mul(self.w["width"], r)) for r in range(1, unrolled))])
+
+        count_loop(self.lines, "0", whole, group)
+        rest = self.add(begin, self.mul(whole, unrolled))
+        count_loop(self.lines, rest, end, lambda row: body([self.mul(row, self.w["width"])]))
+
+    def each_channel(self, body: Callable[[str, str], None]) -> None:
+        """Run `body(c, mask)` for the channels of this thread, in vectors of float64."""
+        count = self.wide.count
+        first, last = share(self.lines, self.pieces(self.w["channels"], count))
+
+        def vector(k: str) -> None:
+            c = self.mul(k, count)
+            body(c, lanes_below(self.wide, self.sub(self.w["channels"], c)))
+
+        count_loop(self.lines, first, last, vector)
+
+    # -- sums ----------------------------------------------------------------------------------------------------------
+
+    def sum_up(self, terms: Callable[[Sequence[str], str, str | None], tuple[str, str]]) -> None:
+        """Add `terms(offsets, i, mask)`, two vectors, for the rows at some offsets, to the sums of their chunk."""
+        v, width = self.v, self.w["width"]
+
+        def chunk(number: str, begin: str, end: str) -> None:
+            firsts = element(self.lines, self.partial, self.mul(self.mul(number, width), 2))
+            seconds = element(self.lines, firsts, width)
+
+            def clear(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                del carried
+                store(v, FLOAT, v.constant(0.0), firsts, i, mask)
+                store(v, FLOAT, v.constant(0.0), seconds, i, mask)
+                return ()
+
+            def rows(offsets: Sequence[str]) -> None:
+                def add(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                    del carried
+                    for value, sums in zip(terms(offsets, i, mask), (firsts, seconds), strict=True):
+                        store(v, FLOAT, v.add(load(v, FLOAT, sums, i, mask), value), sums, i, mask)
+                    return ()
+
+                sweep(v, "0", width, add)
+
+            sweep(v, "0", width, clear)
+            self.each_row(begin, end, SUMMED, rows)
+
+        self.each_chunk(chunk)
+
+    def totals(self, place: str, mask: str) -> list[str]:
+        """Return both sums over all chunks, at one place of a row, as float64."""
+        v, width = self.wide, self.w["width"]
+        step = self.mul(width, 2)
+
+        def add(chunk: str, sums: Sequence[str]) -> Sequence[str]:
+            at = self.add(self.mul(chunk, step), place)
+            pair = (at, self.add(at, width))
+            return [v.add(one, load(v, FLOAT, self.partial, i, mask)) for one, i in zip(sums, pair, strict=True)]
+
+        return carry_loop(v, "0", self.w["chunks"], [v.constant(0.0)] * 2, add)
+
+    # -- vectors of the channels ---------------------------------------------------------------------------------------
+
+    def of_channels(self, names: Sequence[str], i: str, mask: str | None) -> list[str]:
+        """Return vectors of the channels at one place of a row."""
+        return [load(self.v, FLOAT, self.vectors[name], i, mask) for name in names]
+
+    def rounded(self, value: str) -> str:
+        """Return float64 as it is after it was stored as float32."""
+        v = self.wide
+        short = self.lines.let(f"fptrunc {v.type} {value} to <{v.count} x float>")
+        return self.lines.let(f"fpext <{v.count} x float> {short} to {v.type}")
+
+    def keep(self, c: str, mask: str, **vectors: str) -> None:
+        """Store what belongs to channels c, c + 1 ... once for each fold."""
+
+        def fold(j: str) -> None:
+            at = self.add(self.mul(j, self.w["channels"]), c)
+            for name, value in vectors.items():
+                store(self.wide, FLOAT, value, self.vectors[name], at, mask)
+
+        count_loop(self.lines, "0", self.w["folds"], fold)
+
+    def recall(self, c: str, mask: str, mean: str, inv_std: str, *, bias: bool) -> None:
+        """Keep mean, slope and maybe bias, for a mean and an inverse deviation as they are stored.
+
+        So y has the same bits in both directions; where a channel does not vary, it is the bias.
+        """
+        v = self.wide
+        self.keep(c, mask, mean=mean, slope=v.mul(load(v, FLOAT, self.w["scale"], c, mask), inv_std))
+        if bias:
+            self.keep(c, mask, bias=load(v, FLOAT, self.w["bias"], c, mask))
+
+
+def added(v: Lanes, values: Sequence[str]) -> str:
+    """Return the sum, by halves."""
+    found = list(values)
+    while len(found) > 1:
+        pairs = [v.add(found[i], found[i + 1]) for i in range(0, len(found) - 1, 2)]
+        found = pairs + found[len(found) // 2 * 2 :]
+    return found[0]
+
+
+def multiplied(v: Lanes, values: Sequence[str], others: Sequence[str]) -> str:
+    """Return the sum of products, in two chains."""
+    chains: list[str] = []
+    for start in range(min(2, len(values))):
+        total = v.mul(values[start], others[start])
+        for one, other in zip(values[start + 2 :: 2], others[start + 2 :: 2], strict=True):
+            total = v.fma(one, other, total)
+        chains.append(total)
+    return added(v, chains)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Y, the running and the saved pair."""
+
+    epilogue: Expression | None
+    operands: int
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"batch normalization {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        passes = _Passes(lines, FORWARD)
+        v, X = passes.v, passes.w["X"]
+
+        def terms(offsets: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
+            first = load(v, FLOAT, X, i, mask)
+            found = [v.sub(load(v, FLOAT, X, passes.add(at, i), mask), first) for at in offsets]
+            return added(v, found), multiplied(v, found, found)
+
+        passes.sum_up(terms)
+        passes.wait()
+        passes.each_channel(lambda c, mask: _statistics(passes, c, mask))
+        passes.wait()
+        self._apply(passes)
+
+    def _apply(self, passes: _Passes) -> None:
+        v, w, lines = passes.v, passes.w, passes.lines
+        S = [lines.load_pointer("%block", len(FORWARD) + k) for k in range(self.operands)]
+
+        def rows(starts: Sequence[str]) -> None:
+            def one(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                del carried
+                mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)
+                for start in starts:
+                    at = passes.add(start, i)
+                    values = {"y": v.fma(v.sub(load(v, FLOAT, w["X"], at, mask), mean), slope, bias)}
+                    values |= {f"s{k}": load(v, FLOAT, s, at, mask) for k, s in enumerate(S)}
+                    found = values["y"] if self.epilogue is None else Emission(v, values).write(self.epilogue)
+                    store(v, FLOAT, found, w["Y"], at, mask)
+                return ()
+
+            sweep(v, "0", w["width"], one)
+
+        passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
+
+
+def _statistics(passes: _Passes, c: str, mask: str) -> None:
+    """Write the saved and the running pair of a vector of channels, and slope and offset."""
+    v, w, lines = passes.wide, passes.w, passes.lines
+    from tazza.engines.jit.loop import carry_loop
+
+    n = passes.number("n")
+    some = v.div(n, v.splat(lines.let(f"uitofp i64 {w['folds']} to double")))
+    origin = load(v, FLOAT, w["X"], c, mask)
+
+    def fold(j: str, sums: Sequence[str]) -> Sequence[str]:
+        """Add the sums of one fold, which count from its own first value, as sums that count from the origin."""
+        place = passes.add(passes.mul(j, w["channels"]), c)
+        step = v.sub(load(v, FLOAT, w["X"], place, mask), origin)
+        first, second = passes.totals(place, mask)
+        moved = v.mul(some, step)
+        square = v.fma(v.add(v.add(first, first), moved), step, second)
+        return [v.add(sums[0], v.add(first, moved)), v.add(sums[1], square)]
+
+    total, squares = carry_loop(v, "0", w["folds"], [v.constant(0.0)] * 2, fold)
+    away = v.div(total, n)
+    mean = v.add(origin, away)
+    variance = v.floor_at(v.sub(v.div(squares, n), v.mul(away, away)), 0.0)
+    root = v.intrinsic("sqrt", v.add(variance, passes.number("epsilon")))
+    inv_std = v.div(v.constant(1.0), root)
+    unbiased = v.mul(variance, v.div(n, v.sub(n, v.constant(1.0))))
+    old = passes.number("momentum")
+    new = v.sub(v.constant(1.0), old)
+    for value, before, after in ((mean, "mean", "running_mean"), (unbiased, "var", "running_var")):
+        blend = v.fma(old, load(v, FLOAT, w[before], c, mask), v.mul(new, value))
+        store(v, FLOAT, blend, w[after], c, mask)
+    store(v, FLOAT, mean, w["saved_mean"], c, mask)
+    store(v, FLOAT, inv_std, w["saved_inv_std"], c, mask)
+    passes.recall(c, mask, passes.rounded(mean), passes.rounded(inv_std), bias=True)
+
+
+@dataclass(frozen=True)
+class Backward:
+    """dX, dscale and dbias."""
+
+    prologue: Expression | None
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"gradient of batch normalization {'' if self.prologue is None else self.prologue.text()}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        passes = _Passes(lines, BACKWARD)
+        v = passes.v
+        passes.each_channel(lambda c, mask: self._recall(passes, c, mask))
+        passes.wait()
+
+        def terms(starts: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
+            mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)  # LLVM drops the idle ones
+            pairs = [self._pair(passes, passes.add(start, i), mask, (mean, slope, bias)) for start in starts]
+            gradients = [dz for _, dz in pairs]
+            return added(v, gradients), multiplied(v, [away for away, _ in pairs], gradients)
+
+        passes.sum_up(terms)
+        passes.wait()
+        passes.each_channel(lambda c, mask: _gradients(passes, c, mask))
+        passes.wait()
+        self._apply(passes)
+
+    def _recall(self, passes: _Passes, c: str, mask: str) -> None:
+        """Write what the forward direction took."""
+        mean, inv_std = (load(passes.wide, FLOAT, passes.w[name], c, mask) for name in ("mean", "inv_std"))
+        passes.recall(c, mask, mean, inv_std, bias=self.prologue is not None)
+
+    def _pair(self, passes: _Passes, at: str, mask: str | None, vectors: tuple[str, str, str]) -> tuple[str, str]:
+        """Return X - mean and dZ; slope and bias are read where there is a prologue."""
+        v, (mean, slope, bias) = passes.v, vectors
+        x, dy = (load(v, FLOAT, passes.w[name], at, mask) for name in ("X", "dY"))
+        away = v.sub(x, mean)
+        if self.prologue is None:
+            return away, dy
+        return away, Emission(v, {"dy": dy, "y": v.fma(away, slope, bias)}).write(self.prologue)
+
+    def _apply(self, passes: _Passes) -> None:
+        v, w = passes.v, passes.w
+
+        def rows(starts: Sequence[str]) -> None:
+            def one(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                del carried
+                mean, slope, bias, constant, factor = passes.of_channels(VECTORS, i, mask)
+                for start in starts:
+                    at = passes.add(start, i)
+                    away, dz = self._pair(passes, at, mask, (mean, slope, bias))
+                    found = v.fma(away, factor, v.fma(dz, slope, constant))
+                    store(v, FLOAT, found, w["dX"], at, mask)
+                return ()
+
+            sweep(v, "0", w["width"], one)
+
+        passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
+
+
+def _gradients(passes: _Passes, c: str, mask: str) -> None:
+    """Write dscale and dbias, and what dX takes of them."""
+    v, w = passes.wide, passes.w
+
+    def fold(j: str, sums: Sequence[str]) -> Sequence[str]:
+        pair = passes.totals(passes.add(passes.mul(j, w["channels"]), c), mask)
+        return [v.add(one, other) for one, other in zip(sums, pair, strict=True)]
+
+    dbias, products = carry_loop(v, "0", w["folds"], [v.constant(0.0)] * 2, fold)
+    inv_std, slope = load(v, FLOAT, w["inv_std"], c, mask), load(v, FLOAT, passes.vectors["slope"], c, mask)
+    dscale = v.mul(products, inv_std)
+    store(v, FLOAT, dbias, w["dbias"], c, mask)
+    store(v, FLOAT, dscale, w["dscale"], c, mask)
+    part = v.neg(v.div(slope, passes.number("n")))
+    passes.keep(c, mask, constant=v.mul(part, dbias), factor=v.mul(part, v.mul(inv_std, dscale)))
