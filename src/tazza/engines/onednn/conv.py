@@ -1,4 +1,4 @@
-"""Convolution: Conv, Conv1D, Conv2D, Conv3D and their gradient operators.
+"""Convolution: Conv, Conv1D, Conv2D, Conv3D.
 
 Letters as in `ops.conv`. oneDNN's extents are (N, C, in...), (G, M/G, C/G, k...) and (N, M, out...) in both orders; a
 blob in order NHWC is seen through a permutation of its axes.
@@ -17,13 +17,13 @@ from itertools import islice
 from typing import TypeAlias
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, is_blocked
-from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, at_least, describe, first_fast
 from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
-from tazza.ops.conv import CONV_GRADIENTS, CONVS, conv_window
+from tazza.ops.conv import CONVS, conv_window
 from tazza.ops.window import Window
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import DataType, Layout, Opaque, TensorSpec
@@ -231,72 +231,3 @@ def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupp
 def conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, W and b."""
     return best(conv_requests(op, specs))
-
-
-@onednn(*CONV_GRADIENTS, empty="zero")
-def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """DW and db by one primitive; dX by another, which reads W in another layout than the forward operation."""
-    W = specs["W"]
-    shape = Geometry.of(op, specs["X"], W)
-    if shape.obstacle is not None:
-        return shape.obstacle
-    found = describe_conv_weights(shape, specs)
-    arguments: dict[str | int, Operand] = {"src": "X", "diff_dst": "dY", "diff_weights": "dW"}
-    if "db" in specs:
-        arguments["diff_bias"] = "db"
-    steps = [PrimitiveLaunch(found, arguments)]
-    layouts = {
-        "X": shape.image_layout(found.argument("src"), specs["X"]),
-        "dY": shape.image_layout(found.argument("diff_dst"), specs["dY"]),
-        "dW": shape.filter_layout(found.argument("diff_weights"), W),
-    }
-    if "dX" in specs:
-        data = describe_conv_data(shape, specs, found.argument("diff_dst"))
-        steps.append(PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"}))
-        layouts["W"] = shape.filter_layout(data.argument("weights"), W)
-        layouts["dX"] = shape.image_layout(data.argument("diff_src"), specs["dX"])
-    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
-
-
-def describe_conv_weights(shape: Geometry, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    """Return the primitive descriptor that gives dW, in the layout wished for if it can, and db."""
-    X, W, dY, dW = (specs[letter] for letter in ("X", "W", "dY", "dW"))
-    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
-    if wished(dW):
-        filters.insert(0, shape.filters(dW))
-    bias = Descriptor.of(specs["db"]) if "db" in specs else None
-
-    def ask(weights: Descriptor, source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
-        return describe(
-            "convolution_backward_weights",
-            "convolution_direct",
-            *(source, weights, bias, target),
-            *shape.numbers,
-            None,
-            flops=conv_flops(W, dY),
-        )
-
-    images = shape.requests(X, dY, dtype=X.dtype), shape.requests(dY, X, dtype=dY.dtype)
-    pairs = list(zip(*(one.values() for one in images), strict=True))
-    return first_fast(partial(ask, weights, *pair) for weights in filters for pair in pairs)
-
-
-def describe_conv_data(shape: Geometry, specs: dict[str, TensorSpec], target: Descriptor) -> PrimitiveDescriptor:
-    """Return the primitive descriptor that gives dX from dY, as `target` lies, and W, as it lies if that does."""
-    W, dX = specs["W"], specs["dX"]
-    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
-    if isinstance(W.layout, Opaque):
-        filters.insert(0, shape.filters(W))
-    images = ([shape.image(dX)] if wished(dX) else []) + list(shape.requests(dX, specs["dY"], dtype=dX.dtype).values())
-
-    def ask(weights: Descriptor, source: Descriptor) -> PrimitiveDescriptor:
-        return describe(
-            "convolution_backward_data",
-            "convolution_direct",
-            *(source, weights, target),
-            *shape.numbers,
-            None,
-            flops=conv_flops(W, specs["dY"]),
-        )
-
-    return first_fast(partial(ask, weights, source) for weights in filters for source in images)

@@ -1,0 +1,190 @@
+"""Gradients of convolutions: ConvGradient, Conv1DGradient, Conv2DGradient, Conv3DGradient.
+
+Letters as in `ops.conv`, with P the pixels of all images. oneDNN has a primitive for dW and db, and one for dX. What it
+has for dW is slow in two cases, which go another way:
+
+- 1 x 1 filters without stride: dW = dY^T X, (M, P) @ (P, C), or its transpose where that has fewer rows, as a product
+  of plain matrices took 0.7 to 1.0 of the time for all shapes of ResNet-50 and 0.5 to 1.1 for those of MobileNet v2;
+- larger filters with a stride: of blocked images it took half of the time that it takes of channels-last ones (3 x 3
+  filters of ResNet-50), so that copies are worth while.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tazza.engines.onednn.conv import Geometry, conv_flops
+from tazza.engines.onednn.copy import reorder
+from tazza.engines.onednn.descriptor import Descriptor, is_blocked
+from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.prepare import Answer, onednn, wished
+from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe, first_fast
+from tazza.operator import LaidOut, OpView
+from tazza.ops.conv import CONV_GRADIENTS
+from tazza.tensor import Layout, Opaque, TensorSpec
+
+PLAIN = "gemm:jit"
+"""What oneDNN calls its products of plain matrices; what it comes up with first copies those that are transposed."""
+BLOCK = 16
+"""Blocks of channels are no larger."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How dW and db are computed: launches, how they read dY, and the layouts of X, dY and dW."""
+
+    steps: tuple[PrimitiveLaunch, ...]
+    dY: Descriptor
+    layouts: Mapping[str, Layout]
+
+
+@onednn(*CONV_GRADIENTS, empty="zero")
+def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """DW and db by one primitive, or what is faster; dX by another, which reads W in another layout than Conv."""
+    W = specs["W"]
+    shape = Geometry.of(op, specs["X"], W)
+    if shape.obstacle is not None:
+        return shape.obstacle
+    weights = product(shape, specs)
+    if weights is None:
+        weights = convolution(shape, specs)
+    steps, layouts = list(weights.steps), dict(weights.layouts)
+    if "dX" in specs:
+        data = describe_data(shape, specs, weights.dY)
+        steps.append(PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"}))
+        layouts["W"] = shape.filter_layout(data.argument("weights"), W)
+        layouts["dX"] = shape.image_layout(data.argument("diff_src"), specs["dX"])
+    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+
+
+# -- dW by a product ---------------------------------------------------------------------------------------------------
+
+
+def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
+    """Return dW as a product of matrices, None where that is none, or oneDNN has no code for plain ones."""
+    X, dY = specs["X"], specs["dY"]
+    window = shape.window
+    plain = set(window.kernel) == set(window.stride) == {1} and not any((*window.head, *window.tail))
+    if not plain or shape.group != 1 or "db" in specs or is_blocked(X) or is_blocked(dY):
+        return None
+    x, dy = (_pixels(shape, spec) for spec in (X, dY))
+    (_, C), (_, M) = x.dims, dy.dims
+    sides: dict[str, tuple[Operand, Descriptor]] = {"X": ("X", x), "dY": ("dY", dy)}
+    first, second = (sides["dY"], sides["X"]) if M <= C else (sides["X"], sides["dY"])
+    target = Descriptor.of((min(M, C), max(M, C)), X.dtype)
+    flops = conv_flops(specs["W"], dY)
+    ways = describe("matmul", first[1].permute((1, 0)), second[1], None, target, flops=flops).alternatives()
+    found = next((way for way in ways if way.implementation.startswith(PLAIN)), None)
+    if found is None:
+        return None
+    launch = PrimitiveLaunch(found, {"src": first[0], "weights": second[0], "dst": "dW"})
+    dW = (target if M <= C else target.permute((1, 0))).reshape(shape.filter_dims(specs["W"]))
+    images = [Descriptor.channels_last(shape.image(spec).dims, spec.dtype) for spec in (X, dY)]
+    layouts = {
+        "X": shape.image_layout(images[0], X),
+        "dY": shape.image_layout(images[1], dY),
+        "dW": shape.filter_layout(dW, specs["W"]),
+    }
+    return Weights((launch,), images[1], layouts)
+
+
+def _pixels(shape: Geometry, spec: TensorSpec) -> Descriptor:
+    """Return X or dY, with dense channels, as a matrix (P, channels)."""
+    dims = shape.image(spec).dims
+    return Descriptor.of((math.prod((dims[0], *dims[2:])), dims[1]), spec.dtype)
+
+
+# -- dW and db by a convolution ----------------------------------------------------------------------------------------
+
+
+def convolution(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights:
+    """Return dW, in the layout wished for if that can be, and db."""
+    found = describe_weights(shape, specs)
+    arguments: dict[str | int, Operand] = {"src": "X", "diff_dst": "dY", "diff_weights": "dW"}
+    if "db" in specs:
+        arguments["diff_bias"] = "db"
+    layouts = {
+        "X": shape.image_layout(found.argument("src"), specs["X"]),
+        "dY": shape.image_layout(found.argument("diff_dst"), specs["dY"]),
+        "dW": shape.filter_layout(found.argument("diff_weights"), specs["W"]),
+    }
+    blocked = _blocked(shape, specs, found)
+    if blocked is None:
+        return Weights((PrimitiveLaunch(found, arguments),), found.argument("diff_dst"), layouts)
+    copies: list[PrimitiveLaunch] = []
+    for name, letter in (("src", "X"), ("diff_dst", "dY")):
+        arguments[name] = Part(f"{letter} in blocks")
+        copy = reorder(found.argument(name), blocked.argument(name))
+        copies.append(PrimitiveLaunch(copy, {"src": letter, "dst": arguments[name]}))
+    layouts["dW"] = shape.filter_layout(blocked.argument("diff_weights"), specs["W"])
+    steps = (*copies, PrimitiveLaunch(blocked, arguments))
+    return Weights(steps, found.argument("diff_dst"), layouts)
+
+
+def _blocked(shape: Geometry, specs: dict[str, TensorSpec], found: PrimitiveDescriptor) -> PrimitiveDescriptor | None:
+    """Return the primitive for blocked images where it is so much faster than what was found that copies pay."""
+    window = shape.window
+    images = [found.argument(name) for name in ("src", "diff_dst")]
+    whole = all(image.dims[1] % BLOCK == 0 for image in images)
+    strided = max(window.stride) > 1 and max(window.kernel) > 1 and shape.group == 1
+    if not (strided and whole and found.implementation.startswith("jit:") and all(one.is_plain for one in images)):
+        return None
+    other = describe_weights(shape, specs, free=True)
+    return None if any(other.argument(name).is_plain for name in ("src", "diff_dst")) else other
+
+
+def describe_weights(shape: Geometry, specs: dict[str, TensorSpec], *, free: bool = False) -> PrimitiveDescriptor:
+    """Return the primitive descriptor that gives dW, in the layout wished for if it can, and db.
+
+    With `free` oneDNN chooses the layouts of the images.
+    """
+    X, W, dY, dW = (specs[letter] for letter in ("X", "W", "dY", "dW"))
+    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
+    if wished(dW):
+        filters.insert(0, shape.filters(dW))
+    bias = Descriptor.of(specs["db"]) if "db" in specs else None
+
+    def ask(weights: Descriptor, source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
+        return describe(
+            "convolution_backward_weights",
+            "convolution_direct",
+            *(source, weights, bias, target),
+            *shape.numbers,
+            None,
+            flops=conv_flops(W, dY),
+        )
+
+    images = shape.requests(X, dY, dtype=X.dtype), shape.requests(dY, X, dtype=dY.dtype)
+    pairs = (
+        [(x["free"], dy["free"]) for x, dy in (images,)]
+        if free
+        else list(zip(*(one.values() for one in images), strict=True))
+    )
+    return first_fast(partial(ask, weights, *pair) for weights in filters for pair in pairs)
+
+
+# -- dX ----------------------------------------------------------------------------------------------------------------
+
+
+def describe_data(shape: Geometry, specs: dict[str, TensorSpec], target: Descriptor) -> PrimitiveDescriptor:
+    """Return the primitive descriptor that gives dX from dY, as `target` lies, and W, as it lies if that does."""
+    W, dX = specs["W"], specs["dX"]
+    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
+    if isinstance(W.layout, Opaque):
+        filters.insert(0, shape.filters(W))
+    images = ([shape.image(dX)] if wished(dX) else []) + list(shape.requests(dX, specs["dY"], dtype=dX.dtype).values())
+
+    def ask(weights: Descriptor, source: Descriptor) -> PrimitiveDescriptor:
+        return describe(
+            "convolution_backward_data",
+            "convolution_direct",
+            *(source, weights, target),
+            *shape.numbers,
+            None,
+            flops=conv_flops(W, specs["dY"]),
+        )
+
+    return first_fast(partial(ask, weights, source) for weights in filters for source in images)

@@ -1,0 +1,114 @@
+"""Weight gradients that go another way than oneDNN's own primitive: products, and copies in blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.device import current_context
+from tazza.engines.onednn.library import unavailable
+from tazza.operator import Array, OpView, find_schema, operator_def
+from tazza.operator.choice import choose_kernel
+from tazza.operator.engine import rank_engines
+from tazza.tensor import CPUPlace, DataType, TensorSpec
+from tests.check import assert_close, run
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+RANDOM = np.random.default_rng(0)
+
+
+def values(*dims: int) -> Array:
+    return RANDOM.standard_normal(dims).astype(np.float32)
+
+
+def check(type: str, arrays: list[Array], outputs: list[str], **args: Any) -> str:
+    """Compare with the reference; return what the code is called."""
+    definition = operator_def(type, ["X", "W", "dY"], outputs, **args)
+    got, _ = run(definition, arrays, "onednn")
+    expected, _ = run(definition, arrays, "reference")
+    for one, other in zip(got, expected, strict=True):
+        assert_close(one, other, 50)
+    op: OpView = find_schema(type).view(definition)
+    specs = [TensorSpec(array.shape, DataType.FLOAT) for array in arrays]
+    slots = {"dW": specs[1], "dX": specs[0], "db": TensorSpec(arrays[1].shape[:1], DataType.FLOAT)}
+    ranking = rank_engines(type, "cpu", "onednn")
+    chosen = choose_kernel(op, ranking, current_context(CPUPlace()), specs, [slots[name] for name in outputs])
+    assert chosen.kernel.engine == "onednn"
+    return str(getattr(chosen.launch, "implementation", ""))
+
+
+PLAIN: dict[str, Any] = {"no_bias": 1}
+PRODUCTS = [
+    pytest.param("ConvGradient", (3, 20, 7, 5), (12, 20, 1, 1), (3, 12, 7, 5), {"kernel": 1}, id="fewer outputs"),
+    pytest.param("ConvGradient", (3, 12, 7, 5), (20, 12, 1, 1), (3, 20, 7, 5), {"kernel": 1}, id="more outputs"),
+    pytest.param("Conv1DGradient", (3, 12, 7), (20, 12, 1), (3, 20, 7), {"kernels": [1]}, id="1D"),
+    pytest.param(
+        "Conv3DGradient", (2, 12, 3, 7, 5), (20, 12, 1, 1, 1), (2, 20, 3, 7, 5), {"kernels": [1] * 3}, id="3D"
+    ),
+    pytest.param(
+        "ConvGradient", (3, 7, 5, 20), (12, 1, 1, 20), (3, 7, 5, 12), {"kernel": 1, "order": "NHWC"}, id="NHWC"
+    ),
+]
+
+
+@pytest.mark.parametrize(("type", "X", "W", "dY", "args"), PRODUCTS)
+def test_filters_of_one_pixel(
+    type: str, X: tuple[int, ...], W: tuple[int, ...], dY: tuple[int, ...], args: dict[str, Any]
+) -> None:
+    arrays = [values(*X), values(*W), values(*dY)]
+    assert "gemm" in check(type, arrays, ["dW", "dX"], **PLAIN, **args)
+    assert "gemm" in check(type, arrays, ["dW"], no_gradient_to_input=1, **PLAIN, **args)
+
+
+OTHERS: list[Any] = [
+    pytest.param((3, 20, 7, 5), (12, 20, 1, 1), (3, 12, 7, 5), ["dW", "db", "dX"], {"kernel": 1}, id="a bias"),
+    pytest.param(
+        (3, 20, 7, 5), (12, 10, 1, 1), (3, 12, 7, 5), ["dW", "dX"], {"kernel": 1, "group": 2, **PLAIN}, id="groups"
+    ),
+    pytest.param(
+        (3, 20, 7, 5), (12, 20, 1, 1), (3, 12, 4, 3), ["dW", "dX"], {"kernel": 1, "stride": 2, **PLAIN}, id="a stride"
+    ),
+    pytest.param(
+        (3, 20, 7, 5), (12, 20, 1, 1), (3, 12, 9, 7), ["dW", "dX"], {"kernel": 1, "pad": 1, **PLAIN}, id="pads"
+    ),
+]
+
+
+@pytest.mark.parametrize(("X", "W", "dY", "outputs", "args"), OTHERS)
+def test_no_product(
+    X: tuple[int, ...], W: tuple[int, ...], dY: tuple[int, ...], outputs: list[str], args: dict[str, Any]
+) -> None:
+    found = check("ConvGradient", [values(*X), values(*W), values(*dY)], outputs, **args)
+    assert not found.startswith("gemm")
+
+
+def test_a_gradient_that_is_not_finite_spoils_its_own_filters() -> None:
+    arrays = [values(3, 20, 7, 5), values(12, 20, 1, 1), values(3, 12, 7, 5)]
+    arrays[2][1, 4, 2, 2] = np.nan
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW", "dX"], kernel=1, no_bias=1)
+    (dW, _), _ = run(definition, arrays, "onednn")
+    np.testing.assert_array_equal(np.isnan(dW).all((1, 2, 3)), np.arange(12) == 4)
+
+
+def strided(channels: int, filters: int, order: str = "NCHW") -> list[Array]:
+    """Return X, W and dY for 3 x 3 filters with a stride of 2."""
+    arrays = [values(2, channels, 13, 9), values(filters, channels, 3, 3), values(2, filters, 7, 5)]
+    return arrays if order == "NCHW" else [np.ascontiguousarray(one.transpose(0, 2, 3, 1)) for one in arrays]
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("outputs", [["dW", "dX"], ["dW", "db", "dX"]], ids=["without bias", "bias"])
+def test_strided_filters_read_copies_in_blocks(order: str, outputs: list[str]) -> None:
+    bias: dict[str, Any] = {} if "db" in outputs else PLAIN
+    found = check("ConvGradient", strided(32, 48, order), outputs, kernel=3, stride=2, pad=1, order=order, **bias)
+    if "avx512" not in found:
+        pytest.skip(f"{found}: whether blocks are faster is known for AVX-512 only")
+    assert found.split(" + ")[:2] == ["jit:uni", "jit:uni"]
+
+
+def test_channels_that_fill_no_block_are_read_as_they_lie() -> None:
+    found = check("ConvGradient", strided(20, 48), ["dW", "dX"], kernel=3, stride=2, pad=1, **PLAIN)
+    assert len(found.split(" + ")) == 2
