@@ -11,6 +11,7 @@ from tazza.engines.jit.block import Scratch as ScratchWord
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
+from tazza.engines.winograd.weights_code import ROWS as TILE_ROWS
 from tazza.engines.winograd.weights_code import WORDS, WeightsCode
 from tazza.engines.winograd.writer import GAP
 from tazza.runtime.native_code import source_digest
@@ -58,7 +59,8 @@ class WeightsTiling:
     def scratch_bytes(self) -> int:
         """V, Z and U of all threads."""
         C, K = self.channels
-        return 4 * self.algorithm.a**2 * (self.block * (C + K) + C * K + 2 * GAP) + 256
+        sums = C * K if self.block < self.tiles else self.threads * TILE_ROWS * 2 * lane_count()
+        return 4 * self.algorithm.a**2 * (self.block * (C + K) + sums + 2 * GAP) + 256
 
     @property
     def cycles(self) -> float:

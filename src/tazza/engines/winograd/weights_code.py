@@ -4,10 +4,11 @@ dW is itself a correlation: of X with dY as the filter. For tiles of m x m outpu
 of F(r, m),
 
     V[x][c / L][tile][L] = B^T X B      Z[x][k / L][tile][L] = G dY G^T       all threads, for a block of tiles
-    U[x][c][k]          += V[x]^T Z[x]    summed over the tiles                 each thread some x, c and k
-    dW[k, c]             = A^T U A                                              once, at the end
+    U[k][c][x]          += V[x]^T Z[x]    summed over the tiles                 each thread some k and c
+    dW[k, c]             = A^T U A                                              with the last block
 
-Threads wait for each other between the steps. U is kept as register tiles: ROWS channels c by 2 vectors of k.
+Threads wait for each other between the steps. U is kept as register tiles: ROWS channels c by 2 vectors of k, all x of
+which lie together. Where there is one block it never leaves the caches: each thread has the tiles of one k and c.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
-from tazza.engines.jit.rows import element
+from tazza.engines.jit.rows import element, when
 from tazza.engines.jit.writer import FLOAT, scatter
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
@@ -62,6 +63,7 @@ class _Writer(ImageWriter):
         w, L = self.w, self.v.count
         self.code = code
         self.rows = min(ROWS, L)
+        self.size = 2 * self.rows * L
         self.products = code.algorithm.a**2
         groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
         self.c_tiles, self.k_tiles = self.mul(groups, L // self.rows), vectors
@@ -78,13 +80,9 @@ class _Writer(ImageWriter):
         self.lines.do("call void @GOMP_barrier()")
 
     def write(self) -> None:
-        w, v, lines = self.w, self.v, self.lines
-        first, last = share(lines, self.mul(self.mul(self.c_tiles, self.k_tiles), self.products))
-        size = 2 * self.rows
-
-        def clear(unit: str) -> None:
-            for i in range(size):
-                self.put(v.constant(0.0), element(lines, self.U, self.mul(unit, size * v.count)), str(i * v.count))
+        w, lines = self.w, self.lines
+        blocks = self.pieces(w["tiles"], w["block"])
+        first, last = share(lines, self.mul(self.c_tiles, self.k_tiles))
 
         def block(i: str) -> None:
             begin = self.mul(i, w["block"])
@@ -92,15 +90,26 @@ class _Writer(ImageWriter):
             start, end = share(lines, count)
             self.transform(self.add(begin, start), start, self.sub(end, start))
             self.wait()
-            count_loop(lines, first, last, lambda unit: self.multiply(unit, count))
+            starts = lines.let(f"icmp eq i64 {i}, 0")
+            ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
+
+            def unit(number: str) -> None:
+                U = self.sums(number, blocks)
+                when(lines, starts, lambda: self.multiply(number, U, count), lambda: self.multiply(number, U, count, U))
+                when(lines, ends, lambda: self.finish(number, U))
+
+            count_loop(lines, first, last, unit)
             self.wait()
 
-        count_loop(lines, first, last, clear)
-        count_loop(lines, "0", self.pieces(w["tiles"], w["block"]), block)
-        start, end = share(lines, self.mul(self.c_tiles, self.k_tiles))
-        count_loop(lines, start, end, self.finish)
+        count_loop(lines, "0", blocks, block)
         if self.code.bias:
             self.bias()
+
+    def sums(self, unit: str, blocks: str) -> str:
+        """Return where the sums of a register tile lie: in a place of the thread where nobody needs them later."""
+        one = self.lines.let(f"icmp eq i64 {blocks}, 1")
+        place = self.lines.let(f"select i1 {one}, i64 %who, i64 {unit}")
+        return element(self.lines, self.U, self.mul(place, self.products * self.size))
 
     def transform(self, begin: str, place: str, count: str) -> None:
         """Write V and Z for tiles begin, begin + 1 ..., at `place` and behind it."""
@@ -129,47 +138,43 @@ class _Writer(ImageWriter):
 
         return keep
 
-    def multiply(self, unit: str, count: str) -> None:
-        """Add the products of a block of tiles to one register tile of U."""
+    def multiply(self, unit: str, U: str, count: str, sums: str | None = None) -> None:
+        """Write the products of a block of tiles, added to `sums` if given, for all matrices of a register tile."""
         v, L = self.v, self.v.count
-        tiles = self.mul(self.c_tiles, self.k_tiles)
-        number, tile = self.div(unit, tiles), self.rem(unit, tiles)
-        c, k = self.div(tile, self.k_tiles), self.rem(tile, self.k_tiles)
+        k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
         group, part = self.div(c, L // self.rows), self.mul(self.rem(c, L // self.rows), self.rows)
-        at = self.add(self.mul(number, self.v_matrix), self.mul(group, self.piece))
-        V = element(self.lines, self.V, self.add(at, part))
-        Z = [
-            element(
-                self.lines,
-                self.Z,
-                self.add(self.mul(number, self.z_matrix), self.mul(self.add(self.mul(k, 2), half), self.piece)),
-            )
-            for half in range(2)
+        first = element(self.lines, self.V, self.add(self.mul(group, self.piece), part))
+        seconds = [
+            element(self.lines, self.Z, self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)
         ]
-        U = element(self.lines, self.U, self.mul(unit, 2 * self.rows * L))
 
-        def add(t: str, sums: Sequence[str]) -> Sequence[str]:
-            at = self.mul(t, L)
-            pair = [load(v, FLOAT, one, at, None) for one in Z]
-            pixel = element(self.lines, V, at)
-            found: list[str] = []
-            for r in range(self.rows):
-                one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
-                found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
-            return found
+        def matrix(number: str) -> None:
+            V = element(self.lines, first, self.mul(number, self.v_matrix))
+            Z = [element(self.lines, second, self.mul(number, self.z_matrix)) for second in seconds]
+            at = self.mul(number, self.size)
 
-        starts = [load(v, FLOAT, U, str(i * L), None) for i in range(2 * self.rows)]
-        for i, value in enumerate(carry_loop(v, "0", count, starts, add)):
-            self.put(value, U, str(i * L))
+            def add(t: str, sums: Sequence[str]) -> Sequence[str]:
+                tile = self.mul(t, L)
+                pair = [load(v, FLOAT, one, tile, None) for one in Z]
+                pixel = element(self.lines, V, tile)
+                found: list[str] = []
+                for r in range(self.rows):
+                    one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
+                    found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
+                return found
 
-    def finish(self, tile: str) -> None:
+            places = [self.add(at, i * L) for i in range(2 * self.rows)]
+            starts = [v.constant(0.0) if sums is None else load(v, FLOAT, sums, place, None) for place in places]
+            for place, value in zip(places, carry_loop(v, "0", count, starts, add), strict=True):
+                self.put(value, U, place)
+
+        count_loop(self.lines, "0", str(self.products), matrix)
+
+    def finish(self, unit: str, U: str) -> None:
         """Write dW for one register tile of channels."""
         w, v, a = self.w, self.v, self.code.algorithm.a
-        c = self.mul(self.div(tile, self.k_tiles), self.rows)
-        k = self.mul(self.rem(tile, self.k_tiles), self.panel)
-        size = 2 * self.rows * v.count
-        matrix = self.mul(self.mul(self.c_tiles, self.k_tiles), size)
-        U = element(self.lines, self.U, self.mul(tile, size))
+        k = self.mul(self.div(unit, self.c_tiles), self.panel)
+        c = self.mul(self.rem(unit, self.c_tiles), self.rows)
 
         def channel(r: str) -> None:
             channel = self.add(c, r)
@@ -180,7 +185,7 @@ class _Writer(ImageWriter):
                 mask = lanes_below(v, left)
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
                 sums = [
-                    [load(v, FLOAT, U, self.add(self.mul(matrix, y * a + x), within), None) for x in range(a)]
+                    [load(v, FLOAT, U, self.add(within, (y * a + x) * self.size), None) for x in range(a)]
                     for y in range(a)
                 ]
                 at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
