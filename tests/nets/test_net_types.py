@@ -220,7 +220,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "googlenet": {"size": 32, "width": 0.125, "classes": 5},
     "vgg16": {"size": 32, "width": 0.0625, "classes": 5},
     "resnet50": {"size": 32, "width": 0.125, "classes": 5, "blocks": (1, 2)},
-    # Few values, and many behind each mean: one that crosses a kink of Relu6 by rounding changes gradients visibly.
+    # Few values, and many behind each mean: where a plan rounds otherwise than `simple`, a value that crosses a kink of
+    # Relu6 by that changes gradients by several percent, and with all stages some do.
     "mobilenet_v2": {"size": 32, "width": 0.5, "classes": 5, "stages": ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 1, 1))},
 }
 FAST = "squeezenet"

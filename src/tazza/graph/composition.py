@@ -42,6 +42,19 @@ def formulas(node: Node) -> list[Expression] | None:
     return listed
 
 
+def shaped_as_result(node: Node, value: Value) -> bool:
+    """Whether an input surely has the shape and type of the output of a pointwise node: as declared, or as known."""
+    schema = node.view.schema
+    letter = node.view.input_slots[node.inputs.index(value)]
+    declared, twin = schema.inputs_by_letter[letter], schema.inputs_by_letter.get(schema.outputs[0].like or "")
+    if node.type == "Sum" or declared is twin:
+        return True
+    if twin is not None and twin.dims is not None and declared.dims == twin.dims and declared.dtypes == twin.name:
+        return True
+    spec, result = value.tensor, node.outputs[0].tensor
+    return spec is not None and result is not None and spec == result
+
+
 def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Expression]:
     """Return what each output of `nodes`, in the order in which they run, is in terms of the named values."""
     known = {value: Expression.parse(name) for value, name in names.items()}

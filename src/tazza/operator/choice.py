@@ -8,7 +8,7 @@ from typing import cast
 
 from tazza.device import Context
 from tazza.errors import UnsupportedError
-from tazza.operator.engine import Candidate, rank_engines, why_unavailable
+from tazza.operator.engine import Candidate, asked_engines, rank_engines, why_unavailable
 from tazza.operator.index import load_kernel
 from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
 from tazza.operator.native import native_kernel
@@ -83,6 +83,15 @@ def takes_epilogue(type: str, epilogue: Expression, device: str = "cpu") -> bool
             if judge is not None and judge(epilogue):
                 return True
     return False
+
+
+def keeps_engines(op: OpView, type: str, device: str = "cpu") -> bool:
+    """Whether the engines that `op` asks for, and that have a kernel of it, have one of what would replace it."""
+
+    def has(operator: str, name: str) -> bool:
+        return why_unavailable(operator, device, name) is None
+
+    return not any(has(op.type, name) and not has(type, name) for name in asked_engines(op.definition.engine))
 
 
 MADE: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec | None]], bool]] = Registry(

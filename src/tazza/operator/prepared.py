@@ -29,7 +29,6 @@ from tazza.operator.local import LocalBlobs
 from tazza.operator.operator import Operator
 from tazza.operator.registry import SCHEMAS, find_schema
 from tazza.operator.schema import OpSchema
-from tazza.operator.view import OpView
 from tazza.proto import DeviceOption, OperatorDef
 from tazza.runtime.flags import kernel_flags
 from tazza.runtime.threads import thread_count
@@ -251,13 +250,12 @@ def local_definition(
     names_out = [f"out{i}" for i in range(count if declared.outputs else 0)]
     definition = operator_def(type, names_in, names_out, engine=engine, device=device, **arguments)
     if declared.must_in_place:
-        definition.output[:] = _overwriting(declared, definition, arguments)
+        definition.output[:] = _overwriting(declared, definition)
     return definition
 
 
-def _overwriting(declared: OpSchema, definition: OperatorDef, arguments: dict[str, Any]) -> list[str]:
-    # Not `declared.view`, which would refuse what does not overwrite yet.
-    op = OpView(declared, definition, {name: spec.default for name, spec in declared.args.items()} | arguments)
+def _overwriting(declared: OpSchema, definition: OperatorDef) -> list[str]:
+    op = declared.typed_view(definition)  # `view` would refuse what does not overwrite yet
     names: list[str] = []
     for letter, name in zip(op.output_slots, definition.output, strict=False):
         must = declared.must_in_place.get(letter)

@@ -237,6 +237,19 @@ class OpSchema:
             SchemaError: number of blobs, or an in-place pair.
             ArgumentError: an argument is missing, mistyped, out of range, or (when `strict`) unknown.
         """
+        op = self.typed_view(definition, strict=strict)
+        self._check_in_place(op)
+        if self._validate is not None:
+            self._validate(op)
+        return op
+
+    def typed_view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
+        """Return the view after counts and types were checked, but not which outputs overwrite which inputs.
+
+        Raises:
+            SchemaError: number of blobs.
+            ArgumentError: as `view` does.
+        """
         unknown = self.unknown_arguments(definition)
         if strict and unknown:
             known = ", ".join(sorted(self.args)) if self.args else "none"
@@ -255,11 +268,7 @@ class OpSchema:
             spec = self.args.get(name)
             if spec is not None:
                 arguments[name] = self._argument(given.get(name), spec)
-        op = OpView(self, definition, arguments)
-        self._check_in_place(op)
-        if self._validate is not None:
-            self._validate(op)
-        return op
+        return OpView(self, definition, arguments)
 
     def infer_specs(self, op: OpView, inputs: Sequence[Spec | None], known: Known | None = None) -> Inferred:
         """Return the specs of the outputs, as far as they follow from `inputs` (in order, None: unknown).

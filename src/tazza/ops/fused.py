@@ -85,6 +85,7 @@ def _declare(
     bases: Sequence[OpSchema] = (),
     inputs: Sequence[BlobSpec] | None = None,
     outputs: Sequence[BlobSpec] = (blob("Y", FLOAT),),
+    in_place: tuple[str, ...] = ("S",),
     must_in_place: Mapping[str, str] | None = None,
     args: Mapping[str, ArgSpec] | None = None,
     takes: Callable[[OpView], bool] = _always,
@@ -92,7 +93,8 @@ def _declare(
 ) -> OpSchema:
     """Declare the operator that is `base`, with its `validate`, and an epilogue; `bases` differ by name only.
 
-    `inputs` and `args` are those of the base unless given; `takes` tells which of its operators this one stands for.
+    `inputs` and `args` are those of the base unless given; Y may overwrite the letters of `in_place`; `takes` tells
+    which operators of the base this one stands for.
     """
     inputs = [_without_pattern(spec) for spec in (base.inputs if inputs is None else inputs)]
     made = schema(
@@ -105,7 +107,7 @@ def _declare(
             arg("operands", int, 0, minimum=0, doc="how many of the last inputs are S"),
             arg("epilogue", str, "y", doc="formula over y, s0, s1 ..."),
         ],
-        in_place={"Y": "S"},
+        in_place={"Y": in_place},
         must_in_place=must_in_place,
         no_gradient=NO_GRADIENT,
         ineffective=base.ineffective,
@@ -323,6 +325,7 @@ FUSED_SPATIAL_BN = _declare(
     SPATIAL_BN,
     inputs=SPATIAL_BN.inputs[:5],
     outputs=[blob(spec.name, FLOAT, like=spec.like, doc=spec.doc) for spec in SPATIAL_BN.outputs],
+    in_place=("X", "S"),
     must_in_place=SPATIAL_BN.must_in_place,
     args={**SPATIAL_BN.args, **TRAINS},
     takes=_trains,

@@ -60,7 +60,9 @@ def fused_spatial_bn_gradient_infer(
 def fused_spatial_bn_gradient_cost(
     op: OpView, X: TensorSpec, scale: TensorSpec, dY: TensorSpec, dX: TensorSpec, **vectors: TensorSpec | None
 ) -> Cost:
-    return spatial_bn_gradient_cost(op, X, scale, dY, dX, **vectors) + Cost((2 + prologue_of(op).flops) * X.size)
+    return spatial_bn_gradient_cost(op, X, scale, dY, dX, **vectors) + Cost(
+        (2 + prologue_of(op).flops) * X.size, scale.nbytes
+    )
 
 
 def prologue_of(op: OpView) -> Expression:

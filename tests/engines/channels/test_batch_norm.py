@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from tazza.device import current_context
 from tazza.engines.channels.batch_norm import Rows
+from tazza.engines.jit import loop
 from tazza.engines.jit.loop import lane_count
 from tazza.operator import LocalBlobs, Operator, operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import relayout
+from tazza.runtime.native_code import Processor, processor
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import CPUPlace, Tensor, channels_last
 from tests.check import check_engine, run
@@ -123,6 +125,51 @@ def test_a_mean_far_from_zero_costs_no_digits_of_the_variance() -> None:
     exact = arrays[0].astype(np.float64)
     _close(found[3], exact.mean((0, 2, 3)), 1e-7)
     _close(found[4], 1 / np.sqrt(exact.var((0, 2, 3)) + 0.01), 1e-5)
+
+
+@pytest.mark.parametrize("far", [100.0, 1000.0])
+def test_a_first_pixel_far_from_the_others_costs_few_digits(far: float) -> None:
+    arrays = _arrays((16, 24, 56, 57), shift=far)
+    arrays[0][:, :, 0, 0] = 0
+    found = _forward(arrays, "channels")
+    exact = arrays[0].astype(np.float64)
+    _close(found[3], exact.mean((0, 2, 3)), 1e-6)
+    _close(found[4], 1 / np.sqrt(exact.var((0, 2, 3)) + 0.01), 3e-5)
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32])
+def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors that have no wider ones."""
+    if processor().vector_bytes < vector_bytes:
+        pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
+    narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
+    monkeypatch.setattr(loop, "processor", lambda: narrow)
+    test_both_directions((2, 20, 7, 3))
+    test_both_directions((2, 6, 4, 3))
+
+
+FORMULAS = ["relu(y - s0)", "where(y > s0, sigmoid(y), exp(-abs(s0)))", "max(min(y, 1), s0) + tanh(y) * y"]
+
+
+@pytest.mark.parametrize("epilogue", FORMULAS)
+@pytest.mark.parametrize("dims", [(2, 24, 4, 3), (3, 5, 7, 2)])
+def test_epilogues(dims: tuple[int, ...], epilogue: str) -> None:
+    S = np.random.default_rng(3).standard_normal(dims).astype(np.float32)
+    arrays = [*_arrays(dims), S]
+    fused: dict[str, Any] = {"type": "FusedSpatialBN", "operands": 1, "epilogue": epilogue}
+    _close(_forward(arrays, "channels", **fused)[0], _forward(arrays, "reference", **fused)[0], 1e-5)
+
+
+def test_a_result_that_overwrites_its_input() -> None:
+    X, vectors = _arrays((2, 5, 6, 24))[0], _arrays((2, 24))[1:]
+    found: list[Array] = []
+    for result in ("Y", "X"):
+        outputs = [result, *TRAINING[1:]]
+        definition = operator_def("FusedSpatialBN", BLOBS, outputs, order="NHWC", epilogue="relu(y)")
+        (Y, *_), operator = run(definition, [one.copy() for one in (X, *vectors)], "channels")
+        check_engine(operator, "channels")
+        found.append(Y)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_channels_that_do_not_vary() -> None:

@@ -59,8 +59,8 @@ def test_filters_of_one_pixel(
     type: str, X: tuple[int, ...], W: tuple[int, ...], dY: tuple[int, ...], args: dict[str, Any]
 ) -> None:
     arrays = [values(*X), values(*W), values(*dY)]
-    assert "gemm" in check(type, arrays, ["dW", "dX"], **PLAIN, **args)
-    assert "gemm" in check(type, arrays, ["dW"], no_gradient_to_input=1, **PLAIN, **args)
+    assert check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("gemm")
+    assert check(type, arrays, ["dW"], no_gradient_to_input=1, **PLAIN, **args).startswith("gemm")
 
 
 OTHERS: list[Any] = [

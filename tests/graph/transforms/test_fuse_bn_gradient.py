@@ -82,6 +82,25 @@ CASES = [
         None,
         DIMS,
     ),
+    Rewrite(
+        "a gate per channel that is broadcast",
+        f"in: x, s, i, m, v, dy, w\nout: dx, ds, di\n{RELU}\ndt = Mul(y, w; broadcast=1, axis=1)\n{gradient()}",
+        None,
+        {**DIMS, "w": (3,)},
+    ),
+    Rewrite(
+        "a gate per channel that is broadcast, shapes unknown",
+        f"in: x, s, i, m, v, dy, w\nout: dx, ds, di\n{RELU}\ndt = Mul(y, w; broadcast=1, axis=1)\n{gradient()}",
+        None,
+        {**DIMS, "w": (3,)},
+        blind=True,
+    ),
+    Rewrite(
+        "the gradient of the bias goes where the bias is",
+        f"in: x, s, i, m, v, dy\nout: dx, ds, i\n{RELU}\n{RELU_GRADIENT}\n{gradient().replace(' di ', ' i ')}",
+        None,
+        DIMS,
+    ),
     Rewrite("other devices", f"{IN}\n{RELU}\n{RELU_GRADIENT} @cuda:0\n{gradient()} @cuda:1"),
 ]
 

@@ -143,6 +143,18 @@ CASES = [
         None,
         BN_DIMS,
     ),
+    Rewrite(
+        "the running mean is added",
+        "in: x, s, i, m, v\nout: z\n" + BN + "\nz = Sum(y, m)",
+        None,
+        {"x": (1, 3), "s": (3,), "i": (3,), "m": (1, 3), "v": (3,)},
+    ),
+    Rewrite(
+        "the engine that was asked for has no fused normalization",
+        f"{BN_IN}\nout: z\n{BN} engine=onednn\nz = Relu(y)",
+        None,
+        BN_DIMS,
+    ),
     Rewrite("normalization and Relu on other devices", f"{BN_IN}\nout: z\n{BN} @cuda:0\nz = Relu(y) @cuda:1"),
     Rewrite(
         "the running mean is read before the Relu",

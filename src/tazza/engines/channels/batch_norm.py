@@ -16,7 +16,7 @@ from tazza.engines.channels.code import BACKWARD, FORWARD, Backward, Forward, sc
 from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
 from tazza.engines.jit.image import accepts_images, image_layout, lies_as
 from tazza.engines.jit.loop import compiled, lane_count, threads_for
-from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.engine import asked_engines
 from tazza.ops.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
@@ -183,13 +183,10 @@ def prepare_fused_spatial_bn_gradient(
 
 
 def _any_formula(formula: Expression) -> bool:
+    """Whether a formula can be computed: as vectors of float32 all can."""
     del formula
     return True
 
 
-def _takes_formulas(schema: OpSchema) -> None:
-    EPILOGUES.register((schema.type, "cpu", ENGINE), _any_formula, help="any formula")
-
-
-for _schema in (FUSED_SPATIAL_BN, FUSED_SPATIAL_BN_GRADIENT):
-    _takes_formulas(_schema)
+for _type in (FUSED_SPATIAL_BN.type, FUSED_SPATIAL_BN_GRADIENT.type):
+    EPILOGUES.register((_type, "cpu", ENGINE), _any_formula, help="any formula")

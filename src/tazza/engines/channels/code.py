@@ -2,10 +2,10 @@
 
 Letters: n pixels of C channels; rows of `width` floats hold `folds` pixels each, so that vectors are full where C
 is no multiple of their lanes. Rows come in chunks, whose borders depend on the shape alone: results do not depend on
-the number of threads. Forward, with d = X - X[0], each thread for its chunks or channels:
+the number of threads. Forward, with d = X - the first row of the chunk, each thread for its chunks or channels:
 
     S1[chunk], S2[chunk] = sum of d, sum of d * d                                   in float32, one reading of X
-    mean, var            = X[0] + S1 / n, S2 / n - (S1 / n)^2                       in float64, over all chunks
+    mean, var            of the chunks' sums, moved to count from X[0]              in float64
     slope                = scale * inv_std                                          inv_std = 1 / sqrt(var + epsilon)
     Y                    = epilogue(y = (X - mean) * slope + bias, s0, s1 ...)
 
@@ -16,7 +16,8 @@ and backward, with dZ = prologue(dy, y = (X - mean) * slope + bias):
     dX                   = slope * dZ - slope * dbias / n - slope * inv_std * dscale / n * (X - mean)
 
 Of a blob that is larger than the caches its end is still there after it was read, so the second reading begins at the
-end.
+end. A value that is far from the others costs digits of the variance if it is the first of a chunk, but those of one
+chunk only; an infinite one there makes the mean NaN instead of infinite. Squares of differences beyond 1e19 overflow.
 """
 
 from __future__ import annotations
@@ -115,13 +116,14 @@ class _Passes(Writer):
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
-    def sum_up(self, terms: Callable[[Sequence[str], str, str | None], tuple[str, str]]) -> None:
-        """Add `terms(offsets, i, mask)`, two vectors, for the rows at some offsets, to the sums of their chunk."""
+    def sum_up(self, terms: Callable[[str, Sequence[str], str, str | None], tuple[str, str]]) -> None:
+        """Add `terms(start of the chunk, offsets of rows, i, mask)`, two vectors, to the sums of the chunk."""
         v, width = self.v, self.w["width"]
 
         def chunk(number: str, begin: str, end: str) -> None:
             firsts = element(self.lines, self.partial, self.mul(self.mul(number, width), 2))
             seconds = element(self.lines, firsts, width)
+            start = self.mul(begin, width)
 
             def clear(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
                 del carried
@@ -132,7 +134,7 @@ class _Passes(Writer):
             def rows(offsets: Sequence[str]) -> None:
                 def add(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
                     del carried
-                    for value, sums in zip(terms(offsets, i, mask), (firsts, seconds), strict=True):
+                    for value, sums in zip(terms(start, offsets, i, mask), (firsts, seconds), strict=True):
                         store(v, FLOAT, v.add(load(v, FLOAT, sums, i, mask), value), sums, i, mask)
                     return ()
 
@@ -143,17 +145,30 @@ class _Passes(Writer):
 
         self.each_chunk(chunk)
 
-    def totals(self, place: str, mask: str) -> list[str]:
-        """Return both sums over all chunks, at one place of a row, as float64."""
+    def each_sum(
+        self,
+        c: str,
+        mask: str,
+        starts: Sequence[str],
+        body: Callable[[str, str, Sequence[str], Sequence[str]], Sequence[str]],
+    ) -> list[str]:
+        """Return what `values = body(chunk, place, both sums, values)` makes of vectors for all chunks and folds.
+
+        `place` is where channels c, c + 1 ... of a fold stand in a row; everything is float64.
+        """
         v, width = self.wide, self.w["width"]
-        step = self.mul(width, 2)
 
-        def add(chunk: str, sums: Sequence[str]) -> Sequence[str]:
-            at = self.add(self.mul(chunk, step), place)
-            pair = (at, self.add(at, width))
-            return [v.add(one, load(v, FLOAT, self.partial, i, mask)) for one, i in zip(sums, pair, strict=True)]
+        def fold(j: str, carried: Sequence[str]) -> Sequence[str]:
+            place = self.add(self.mul(j, self.w["channels"]), c)
 
-        return carry_loop(v, "0", self.w["chunks"], [v.constant(0.0)] * 2, add)
+            def chunk(number: str, values: Sequence[str]) -> Sequence[str]:
+                at = self.add(self.mul(self.mul(number, width), 2), place)
+                pair = [load(v, FLOAT, self.partial, i, mask) for i in (at, self.add(at, width))]
+                return body(number, place, pair, values)
+
+            return carry_loop(v, "0", self.w["chunks"], carried, chunk)
+
+        return carry_loop(v, "0", self.w["folds"], starts, fold)
 
     # -- vectors of the channels ---------------------------------------------------------------------------------------
 
@@ -225,8 +240,8 @@ class Forward:
         passes = _Passes(lines, FORWARD)
         v, X = passes.v, passes.w["X"]
 
-        def terms(offsets: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
-            first = load(v, FLOAT, X, i, mask)
+        def terms(start: str, offsets: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
+            first = load(v, FLOAT, X, passes.add(start, i), mask)
             found = [v.sub(load(v, FLOAT, X, passes.add(at, i), mask), first) for at in offsets]
             return added(v, found), multiplied(v, found, found)
 
@@ -258,32 +273,31 @@ class Forward:
 
 
 def _statistics(passes: _Passes, c: str, mask: str) -> None:
-    """Write the saved and the running pair of a vector of channels, and slope and offset."""
+    """Write the saved and the running pair of a vector of channels, and what the last pass reads."""
     v, w, lines = passes.wide, passes.w, passes.lines
-    from tazza.engines.jit.loop import carry_loop
-
-    n = passes.number("n")
-    some = v.div(n, v.splat(lines.let(f"uitofp i64 {w['folds']} to double")))
+    n, one = passes.number("n"), v.constant(1.0)
     origin = load(v, FLOAT, w["X"], c, mask)
 
-    def fold(j: str, sums: Sequence[str]) -> Sequence[str]:
-        """Add the sums of one fold, which count from its own first value, as sums that count from the origin."""
-        place = passes.add(passes.mul(j, w["channels"]), c)
-        step = v.sub(load(v, FLOAT, w["X"], place, mask), origin)
-        first, second = passes.totals(place, mask)
+    def join(chunk: str, place: str, sums: Sequence[str], values: Sequence[str]) -> Sequence[str]:
+        """Add the sums of a chunk of one fold, which count from its own first row, as sums that count from X[0]."""
+        begin = passes.mul(chunk, w["chunk_rows"])
+        rows = passes.sub(passes.least(w["rows"], passes.add(begin, w["chunk_rows"])), begin)
+        some = v.splat(lines.let(f"uitofp i64 {rows} to double"))
+        step = v.sub(load(v, FLOAT, w["X"], passes.add(passes.mul(begin, w["width"]), place), mask), origin)
+        first, second = sums
         moved = v.mul(some, step)
         square = v.fma(v.add(v.add(first, first), moved), step, second)
-        return [v.add(sums[0], v.add(first, moved)), v.add(sums[1], square)]
+        return [v.add(values[0], v.add(first, moved)), v.add(values[1], square)]
 
-    total, squares = carry_loop(v, "0", w["folds"], [v.constant(0.0)] * 2, fold)
+    total, squares = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
     away = v.div(total, n)
     mean = v.add(origin, away)
     variance = v.floor_at(v.sub(v.div(squares, n), v.mul(away, away)), 0.0)
     root = v.intrinsic("sqrt", v.add(variance, passes.number("epsilon")))
-    inv_std = v.div(v.constant(1.0), root)
-    unbiased = v.mul(variance, v.div(n, v.sub(n, v.constant(1.0))))
+    inv_std = v.div(one, root)
+    unbiased = v.mul(variance, v.div(n, v.sub(n, one)))
     old = passes.number("momentum")
-    new = v.sub(v.constant(1.0), old)
+    new = v.sub(one, old)
     for value, before, after in ((mean, "mean", "running_mean"), (unbiased, "var", "running_var")):
         blend = v.fma(old, load(v, FLOAT, w[before], c, mask), v.mul(new, value))
         store(v, FLOAT, blend, w[after], c, mask)
@@ -310,7 +324,8 @@ class Backward:
         passes.each_channel(lambda c, mask: self._recall(passes, c, mask))
         passes.wait()
 
-        def terms(starts: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
+        def terms(start: str, starts: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
+            del start
             mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)  # LLVM drops the idle ones
             pairs = [self._pair(passes, passes.add(start, i), mask, (mean, slope, bias)) for start in starts]
             gradients = [dz for _, dz in pairs]
@@ -359,11 +374,11 @@ def _gradients(passes: _Passes, c: str, mask: str) -> None:
     """Write dscale and dbias, and what dX takes of them."""
     v, w = passes.wide, passes.w
 
-    def fold(j: str, sums: Sequence[str]) -> Sequence[str]:
-        pair = passes.totals(passes.add(passes.mul(j, w["channels"]), c), mask)
-        return [v.add(one, other) for one, other in zip(sums, pair, strict=True)]
+    def join(chunk: str, place: str, sums: Sequence[str], values: Sequence[str]) -> Sequence[str]:
+        del chunk, place
+        return [v.add(one, other) for one, other in zip(values, sums, strict=True)]
 
-    dbias, products = carry_loop(v, "0", w["folds"], [v.constant(0.0)] * 2, fold)
+    dbias, products = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
     inv_std, slope = load(v, FLOAT, w["inv_std"], c, mask), load(v, FLOAT, passes.vectors["slope"], c, mask)
     dscale = v.mul(products, inv_std)
     store(v, FLOAT, dbias, w["dbias"], c, mask)

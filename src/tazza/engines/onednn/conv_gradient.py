@@ -27,9 +27,10 @@ from tazza.ops.conv import CONV_GRADIENTS
 from tazza.tensor import Layout, Opaque, TensorSpec
 
 PLAIN = "gemm:jit"
-"""What oneDNN calls its products of plain matrices; what it comes up with first copies those that are transposed."""
+"""What oneDNN 3.2 calls its products of plain matrices; what it comes up with first copies those that are transposed.
+Tests notice another name."""
 BLOCK = 16
-"""Blocks of channels are no larger."""
+"""Channels in a block with AVX-512; without it there are 8."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ class WeightsTiling:
         C, K = self.channels
         products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * lane_count() * PRODUCT_SHARE)
         transforms = self.tiles * (C + K) / lane_count() * into
-        sums = -(-self.tiles // self.block) * 8 * self.algorithm.a**2 * C * K / CACHE_BYTES
+        blocks = -(-self.tiles // self.block)
+        sums = (blocks - 1) * 8 * self.algorithm.a**2 * C * K / CACHE_BYTES  # written with a block, read with the next
         return (products + transforms + sums) / self.threads
 
     @property

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.graph.composition import LONGEST, formula_names, formulas
+from tazza.graph.composition import LONGEST, formula_names, formulas, shaped_as_result
 from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import Expression
+from tazza.operator.choice import keeps_engines
 from tazza.ops.batch_norm import SPATIAL_BN_GRADIENT
 from tazza.ops.fused import FUSED_SPATIAL_BN, epilogue_of
 from tazza.ops.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT
@@ -50,7 +51,10 @@ class FuseBNGradient(Transform):
         return (
             len(prologue.text()) <= LONGEST
             and (judge is None or judge(FUSED_SPATIAL_BN_GRADIENT.type, prologue))
-            and not overwrites(match[1].outputs, (*match[0].inputs, *match[1].inputs))
+            and keeps_engines(match[1].view, FUSED_SPATIAL_BN_GRADIENT.type)
+            and not overwrites(
+                match[1].outputs, (*match[0].inputs, *match[1].inputs, _bias(_known_sources(match[0])[0]))
+            )
         )
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
@@ -78,8 +82,10 @@ def _sources(node: Node) -> tuple[Node, Value] | None:
         return None
     makers = [value.producer for value in node.inputs if _normalized(value)]
     others = {value for value in node.inputs if not _normalized(value)}
-    found = makers[0] if len(set(makers)) == 1 else None
-    return (found, others.pop()) if found is not None and len(others) == 1 else None
+    if len(set(makers)) != 1 or makers[0] is None or len(others) != 1:
+        return None
+    (dY,) = others
+    return (makers[0], dY) if shaped_as_result(node, dY) else None
 
 
 def _known_sources(node: Node) -> tuple[Node, Value]:

@@ -4,20 +4,23 @@
     s = Sum(y, shortcut)         ->
     z = Relu(s)
 
-So it goes with batch normalization that trains, whose result is the first of its outputs. Further operands s0, s1 ...
-have the shape of the result. Of two layers that meet in a Sum the one that runs last takes
-it, since what the other gives is there by then.
+Further operands s0, s1 ... have the shape of the result. Of two layers that meet in a Sum the one that runs last takes
+it, since what the other gives is there by then. Batch normalization that trains is a layer as well, whose result is the
+first of its outputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.graph.composition import LONGEST, compose, formulas
+from tazza.graph.composition import LONGEST, compose, formulas, shaped_as_result
 from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import Expression
+from tazza.operator.choice import keeps_engines
 from tazza.ops.fused import FUSED, fused_type
+
+FUSED_TYPES = frozenset(fused.type for fused in FUSED.values())
 
 
 @transform(
@@ -38,18 +41,25 @@ class FuseEpilogue(Transform):
             and node.device == layer.device
             and len(node.outputs) == 1
             and formulas(node) is not None
-            and all(value is tail or _operand(node, value) for value in node.inputs)
+            and all(
+                value is tail or (value not in layer.outputs and shaped_as_result(node, value)) for value in node.inputs
+            )
             and not any(_takes_it_later(layer, node, value) for value in node.inputs)
             and graph.movable(layer, node.order, [*partial, node])
             and _taken(graph, [*partial, node])
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """There is an epilogue, its text is short enough, and the result has not the fixed name of an input."""
+        """There is an epilogue, its text is short enough, and no result has the fixed name of another input."""
         if len(match) < 2:
             return False
         expression, operands = _epilogue(graph, match)
-        return len(expression.text()) <= LONGEST and not overwrites(match[-1].outputs, (*match[0].inputs, *operands))
+        layer, *_, last = match
+        return (
+            len(expression.text()) <= LONGEST
+            and not overwrites(last.outputs, (*layer.inputs, *operands))
+            and not overwrites(layer.outputs[1:], operands)
+        )
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the fused operator in place of the last node."""
@@ -70,29 +80,21 @@ class FuseEpilogue(Transform):
             graph.explain(node.outputs[0], "fused into", result)
 
 
-def _operand(node: Node, value: Value) -> bool:
-    """Whether an input surely has the shape and type of the output."""
-    if node.type == "Sum":
-        return True
-    spec, result = value.tensor, node.outputs[0].tensor
-    return spec is not None and result is not None and spec == result
-
-
 def _takes_it_later(layer: Node, node: Node, value: Value) -> bool:
     """Whether another layer, which runs later, can take `node` as its epilogue."""
     other = value.producer
     return (
         other is not None
         and other.order > layer.order
-        and (fused_type(other.view) is not None or other.type in (fused.type for fused in FUSED.values()))
+        and (fused_type(other.view) is not None or other.type in FUSED_TYPES)
         and value.only_reader is node
         and other.device == layer.device
     )
 
 
 def _taken(graph: Graph, match: Sequence[Node]) -> bool:
-    judge = graph.context.takes_epilogue
-    return judge is None or judge(FUSED[match[0].type].type, _epilogue(graph, match)[0])
+    made, judge = FUSED[match[0].type].type, graph.context.takes_epilogue
+    return keeps_engines(match[0].view, made) and (judge is None or judge(made, _epilogue(graph, match)[0]))
 
 
 def _epilogue(graph: Graph, match: Sequence[Node]) -> tuple[Expression, list[Value]]:
