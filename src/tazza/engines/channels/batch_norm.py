@@ -86,8 +86,13 @@ def _accepts(letter: str, spec: Spec) -> bool:
     return accepts_images(letter, spec) if letter in IMAGES else accepts_rows(letter, spec)
 
 
-def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Rows, Layout] | Unsupported:
-    """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken."""
+def _image(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], *, fused: bool
+) -> tuple[Rows, Layout] | Unsupported:
+    """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken.
+
+    What is not `fused` a library does as well on X as it lies, so that copies would not pay.
+    """
     if not all_float32(*inputs, *outputs):
         return Unsupported("it computes in float32")
     X = cast("TensorSpec", inputs[0])
@@ -95,6 +100,8 @@ def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple
         return Unsupported("it takes the statistics of one batch that is not empty")
     last = op.order.upper() == "NHWC"
     layout = image_layout(X, last)
+    if not (fused or lies_as(X, layout) or ENGINE in asked_engines(op.definition.engine)):
+        return Unsupported("the channels of X do not lie innermost")
     for letter, name, spec in zip(op.output_slots, op.definition.output, outputs, strict=True):
         wanted = layout if letter in IMAGES else ROW_MAJOR
         if name in op.definition.input and not lies_as(cast("TensorSpec", spec), wanted):
@@ -103,20 +110,13 @@ def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple
     return Rows(X.size // C, C), layout
 
 
-def _scattered(op: OpView, X: TensorSpec, layout: Layout) -> bool:
-    """Whether a library that takes X as it lies is the better choice."""
-    return not lies_as(X, layout) and ENGINE not in asked_engines(op.definition.engine)
-
-
 def _prepare_forward(
     op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], epilogue: Expression | None, operands: int
 ) -> LaidOut | Unsupported:
-    found = _image(op, inputs, outputs)
+    found = _image(op, inputs, outputs, fused=epilogue is not None)
     if isinstance(found, Unsupported):
         return found
     rows, layout = found
-    if epilogue is None and _scattered(op, cast("TensorSpec", inputs[0]), layout):
-        return Unsupported("the channels of X do not lie innermost")
     code = Forward(epilogue, operands)
     words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
     blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
@@ -150,12 +150,10 @@ def prepare_fused_spatial_bn(
 def _prepare_backward(
     op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], prologue: Expression | None
 ) -> LaidOut | Unsupported:
-    found = _image(op, inputs, outputs)
+    found = _image(op, inputs, outputs, fused=prologue is not None)
     if isinstance(found, Unsupported):
         return found
     rows, layout = found
-    if prologue is None and _scattered(op, cast("TensorSpec", inputs[0]), layout):
-        return Unsupported("the channels of X do not lie innermost")
     code = Backward(prologue)
     words = rows.words(12, 20)
     address = compiled(code.description, code.write, sources=SOURCES)
