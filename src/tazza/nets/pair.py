@@ -44,8 +44,10 @@ def paired(first: OperatorDef, second: OperatorDef) -> OperatorDef | None:
     if not may_pair(first, second):
         return None
     # Families are loaded only now: few nets have such pairs of names.
-    from tazza.ops.fused import fused_type
+    from tazza.ops.fused import FUSED, fused_type
 
+    if first.type not in FUSED:
+        return None
     fused = fused_type(find_schema(first.type).view(first))
     epilogue = None if fused is None else _epilogue(second)
     if fused is None or epilogue is None or not takes_epilogue(fused, epilogue):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from tazza.device import Context
-from tazza.engines.channels.code import BACKWARD, FORWARD, Backward, Forward, scratch_floats
+from tazza.engines.channels.code import BACKWARD, FORWARD, SUMMED, Backward, Forward, scratch_floats
 from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
 from tazza.engines.jit.image import accepts_images, image_layout, lies_as
 from tazza.engines.jit.loop import compiled, lane_count, threads_for
@@ -30,8 +30,8 @@ from tazza.tensor.expression import Expression
 ENGINE = "channels"
 SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 IMAGES = ("X", "Y", "S", "dY", "dX")
-MOST_CHUNKS, LEAST_ROWS, ROW_UNIT = 192, 32, 8
-"""Sums of chunks take memory, and few rows make many of them; the unit is what is summed up at once."""
+MOST_CHUNKS, LEAST_ROWS = 192, 32
+"""Sums of chunks take memory, and few rows make many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rows:
     def chunk_rows(self) -> int:
         """Rows of a chunk."""
         wanted = max(LEAST_ROWS, -(-self.count // MOST_CHUNKS))
-        return -(-wanted // ROW_UNIT) * ROW_UNIT
+        return -(-wanted // SUMMED) * SUMMED
 
     @property
     def chunks(self) -> int:

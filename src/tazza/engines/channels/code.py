@@ -34,13 +34,15 @@ from tazza.operator import Expression
 
 COUNTS = ("threads", "rows", "width", "channels", "folds", "chunk_rows", "chunks", "n")
 """chunk_rows: rows of a chunk; n: pixels, as float64."""
+NUMBERS = ("epsilon", "momentum")
+"""Words that are float64."""
 FORWARD = (
     *COUNTS,
-    *("epsilon", "momentum"),
+    *NUMBERS,
     *("X", "scale", "bias", "mean", "var"),
     *("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std", "scratch"),
 )
-"""Names of the words of the block; epsilon and momentum are float64. Behind them come the addresses of S."""
+"""Names of the words of the block: all others are addresses. Behind them come those of S."""
 BACKWARD = (*COUNTS, "X", "scale", "bias", "dY", "mean", "inv_std", "dX", "dscale", "dbias", "scratch")
 
 VECTORS = ("mean", "slope", "bias", "constant", "factor")
@@ -58,9 +60,8 @@ class _Passes(Writer):
     """What both directions share: two sums per channel over all rows, then a pass that writes."""
 
     def __init__(self, lines: Lines, names: Sequence[str]) -> None:
-        super().__init__(lines, names, names[len(COUNTS) + (2 if "epsilon" in names else 0) :])
+        super().__init__(lines, names, [name for name in names if name not in (*COUNTS, *NUMBERS)])
         self.wide = lanes_of(lines, 64)
-        lines.declare("void @GOMP_barrier()")
         after = self.mul(self.mul(self.w["chunks"], self.w["width"]), 2)
         self.partial = self.w["scratch"]
         self.vectors = {
@@ -71,10 +72,6 @@ class _Passes(Writer):
     def number(self, name: str) -> str:
         """Return a word that is a float64, as a vector."""
         return self.wide.splat(self.lines.let(f"bitcast i64 {self.w[name]} to double"))
-
-    def wait(self) -> None:
-        """Wait for the other threads."""
-        self.lines.do("call void @GOMP_barrier()")
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 

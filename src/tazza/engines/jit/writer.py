@@ -29,6 +29,11 @@ class Writer:
         """Output channels of a panel."""
         return 2 * self.v.count
 
+    def wait(self) -> None:
+        """Let all threads come here."""
+        self.lines.declare("void @GOMP_barrier()")
+        self.lines.do("call void @GOMP_barrier()")
+
     # -- whole numbers -------------------------------------------------------------------------------------------------
 
     def add(self, a: str, b: str | int) -> str:

@@ -158,13 +158,9 @@ def describe_weights(shape: Geometry, specs: dict[str, TensorSpec], *, free: boo
             flops=conv_flops(W, dY),
         )
 
-    images = shape.requests(X, dY, dtype=X.dtype), shape.requests(dY, X, dtype=dY.dtype)
-    pairs = (
-        [(x["free"], dy["free"]) for x, dy in (images,)]
-        if free
-        else list(zip(*(one.values() for one in images), strict=True))
-    )
-    return first_fast(partial(ask, weights, *pair) for weights in filters for pair in pairs)
+    x, dy = shape.requests(X, dY, dtype=X.dtype), shape.requests(dY, X, dtype=dY.dtype)
+    ways = ["free"] if free else list(x)
+    return first_fast(partial(ask, weights, x[way], dy[way]) for weights in filters for way in ways)
 
 
 # -- dX ----------------------------------------------------------------------------------------------------------------

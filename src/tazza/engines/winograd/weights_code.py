@@ -73,11 +73,6 @@ class _Writer(ImageWriter):
         self.V = w["scratch"]
         self.Z = element(lines, self.V, self.mul(self.v_matrix, self.products))
         self.U = element(lines, self.Z, self.mul(self.z_matrix, self.products))
-        lines.declare("void @GOMP_barrier()")
-
-    def wait(self) -> None:
-        """Let all threads come here."""
-        self.lines.do("call void @GOMP_barrier()")
 
     def write(self) -> None:
         w, lines = self.w, self.lines
