@@ -24,7 +24,7 @@ from tazza.engines.jit.vector import Emission
 from tazza.engines.jit.writer import FLOAT
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import GAP, ImageWriter
+from tazza.engines.winograd.writer import GAP, Expected, ImageWriter, Source
 from tazza.operator import Expression
 
 ADDRESSES = ("X", "U", "b", "Y", "scratch")
@@ -95,7 +95,7 @@ class _Writer(ImageWriter):
             begins = lines.let(f"icmp eq i64 {i}, {first}")
             anew = lines.let(f"icmp eq i64 {panel}, 0")
             when(lines, lines.let(f"or i1 {begins}, {anew}"), lambda: self.transform(begin, count))
-            self.multiply(count, panel, some)
+            self.multiply(count, panel, some, self.expected(self.add(i, 1), last))
             self.gather(begin, count, panel, some)
 
         count_loop(lines, first, last, item)
@@ -116,7 +116,18 @@ class _Writer(ImageWriter):
 
         self.each_tile(begin, count, plan.m, tile)
 
-    def multiply(self, count: str, panel: str, panels: str) -> None:
+    def expected(self, item: str, last: str) -> Expected:
+        """Return the tiles of an item; there are none from the last on."""
+        w, plan = self.w, self.code.algorithm
+        begin = self.mul(self.div(item, w["slices"]), self.tiles_of_block)
+        there = self.lines.let(f"icmp slt i64 {item}, {last}")
+        end = self.lines.let(f"select i1 {there}, i64 {w['tiles']}, i64 {begin}")
+        count = self.least(self.sub(end, begin), self.tiles_of_block)
+        shared = plan.a - plan.m
+        source = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
+        return Expected(begin, count, plan.m, (source,), str(plan.a**2))
+
+    def multiply(self, count: str, panel: str, panels: str, expected: Expected) -> None:
         """Write M for the panels of a slice."""
         w, L, rows = self.w, self.v.count, self.code.rows
         depth = self.mul(self.groups, L)
@@ -125,6 +136,7 @@ class _Writer(ImageWriter):
         blocks = self.pieces(count, rows)
 
         def matrix(x: str) -> None:
+            self.expect(expected, x)
             U = element(self.lines, w["U"], self.add(self.mul(x, u_matrix), self.mul(panel, u_panel)))
             V = element(self.lines, self.V, self.mul(x, self.v_matrix))
             M = element(self.lines, self.M, self.mul(x, self.m_matrix))
@@ -155,7 +167,8 @@ class _Writer(ImageWriter):
             tiles = element(self.lines, V, self.mul(group, step))
             filters = element(self.lines, U, self.mul(group, L * self.panel))
             for c in range(L):
-                self.prefetch(element(self.lines, filters, str((c + AHEAD) * self.panel)))
+                for half in range(2):
+                    self.lines.prefetch(filters, 4 * ((c + AHEAD) * self.panel + half * L))
                 pair = [load(v, FLOAT, filters, str(c * self.panel + half * L), None) for half in range(2)]
                 for r in range(rows):
                     one = load_one(v, FLOAT, element(self.lines, tiles, str(r * L + c)))
@@ -166,14 +179,6 @@ class _Writer(ImageWriter):
         sums = carry_loop(v, "0", self.groups, [v.constant(0.0)] * (2 * rows), channels)
         for i, value in enumerate(sums):
             store(v, FLOAT, value, M, str(i * L), None)
-
-    def prefetch(self, filters: str) -> None:
-        """Ask for the filters of one channel, which lie in as many lines of the cache as there are vectors."""
-        name = "@llvm.prefetch.p0"
-        self.lines.declare(f"void {name}(ptr, i32, i32, i32)")
-        for half in range(2):
-            at = element(self.lines, filters, str(half * self.v.count))
-            self.lines.do(f"call void {name}(ptr {at}, i32 0, i32 3, i32 1)")
 
     def gather(self, begin: str, count: str, panel: str, panels: str) -> None:
         """Write Y for the panels of a slice."""

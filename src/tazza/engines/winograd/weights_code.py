@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
@@ -22,7 +23,7 @@ from tazza.engines.jit.rows import element, when
 from tazza.engines.jit.writer import FLOAT, scatter
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import GAP, ImageWriter
+from tazza.engines.winograd.writer import GAP, Expected, ImageWriter, Source
 
 ROWS = 8
 """Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
@@ -73,32 +74,48 @@ class _Writer(ImageWriter):
         self.V = w["scratch"]
         self.Z = element(lines, self.V, self.mul(self.v_matrix, self.products))
         self.U = element(lines, self.Z, self.mul(self.z_matrix, self.products))
+        self.first, self.last = share(lines, self.mul(self.c_tiles, self.k_tiles))
 
     def write(self) -> None:
         w, lines = self.w, self.lines
         blocks = self.pieces(w["tiles"], w["block"])
-        first, last = share(lines, self.mul(self.c_tiles, self.k_tiles))
 
         def block(i: str) -> None:
-            begin = self.mul(i, w["block"])
-            count = self.least(self.sub(w["tiles"], begin), w["block"])
-            start, end = share(lines, count)
-            self.transform(self.add(begin, start), start, self.sub(end, start))
+            count, begin, place, own = self.block(i)
+            self.transform(begin, place, own)
             self.wait()
+            expected = self.expected(self.add(i, 1))
             starts = lines.let(f"icmp eq i64 {i}, 0")
             ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
 
             def unit(number: str) -> None:
                 U = self.sums(number, blocks)
-                when(lines, starts, lambda: self.multiply(number, U, count), lambda: self.multiply(number, U, count, U))
+                work = partial(self.multiply, number, U, count, expected)
+                when(lines, starts, work, partial(work, sums=U))
                 when(lines, ends, lambda: self.finish(number, U))
 
-            count_loop(lines, first, last, unit)
+            count_loop(lines, self.first, self.last, unit)
             self.wait()
 
         count_loop(lines, "0", blocks, block)
         if self.code.bias:
             self.bias()
+
+    def block(self, number: str) -> tuple[str, str, str, str]:
+        """Return how many tiles a block has; the first one of this thread, its place in the block, and how many."""
+        begin = self.mul(number, self.w["block"])
+        count = self.least(self.sub(self.w["tiles"], begin), self.w["block"])
+        start, end = share(self.lines, count)
+        return count, self.add(begin, start), start, self.sub(end, start)
+
+    def expected(self, block: str) -> Expected:
+        """Return what this thread transforms for a block; there may be none of that number."""
+        w, plan = self.w, self.code.algorithm
+        _, begin, _, count = self.block(block)
+        shared = plan.a - plan.r
+        x = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
+        turns = self.mul(self.sub(self.last, self.first), self.products)
+        return Expected(begin, count, plan.r, (x, Source(w["dY"], "y", "0", "0")), turns)
 
     def sums(self, unit: str, blocks: str) -> str:
         """Return where the sums of a register tile lie: in a place of the thread where nobody needs them later."""
@@ -133,7 +150,7 @@ class _Writer(ImageWriter):
 
         return keep
 
-    def multiply(self, unit: str, U: str, count: str, sums: str | None = None) -> None:
+    def multiply(self, unit: str, U: str, count: str, expected: Expected, sums: str | None = None) -> None:
         """Write the products of a block of tiles, added to `sums` if given, for all matrices of a register tile."""
         v, L = self.v, self.v.count
         k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
@@ -143,7 +160,10 @@ class _Writer(ImageWriter):
             element(self.lines, self.Z, self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)
         ]
 
+        turn = self.mul(self.sub(unit, self.first), self.products)
+
         def matrix(number: str) -> None:
+            self.expect(expected, self.add(turn, number))
             V = element(self.lines, first, self.mul(number, self.v_matrix))
             Z = [element(self.lines, second, self.mul(number, self.z_matrix)) for second in seconds]
             at = self.mul(number, self.size)

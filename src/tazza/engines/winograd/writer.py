@@ -6,6 +6,8 @@ Images are channels-last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from tazza.engines.jit.loop import count_loop, lanes_below, load
 from tazza.engines.jit.rows import element
@@ -16,22 +18,72 @@ from tazza.engines.winograd.transform import apply_twice
 GAP = 16
 """Floats between matrices, so that equal places of all of them do not fall into one set of the cache."""
 
+LINE = 16
+"""Floats in a line of the cache."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An image that tiles are read from, by the letter of its words; they begin so far above and left of the outputs."""
+
+    pointer: str
+    letter: str
+    up: str
+    left: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Tiles of m x m outputs that are read next: a part of them is asked for in each of so many turns.
+
+    `sources` say where what a tile does not share with the one before begins: m x m pixels.
+    """
+
+    begin: str
+    count: str
+    m: int
+    sources: tuple[Source, ...]
+    turns: str
+
 
 class ImageWriter(Writer):
     """Writes a kernel whose words hold the steps of an image, in elements: x_image, x_row and x_pixel for X."""
 
     def each_tile(self, begin: str, count: str, m: int, body: Callable[[str, str, str, str], None]) -> None:
         """Run body(place, image, first output row, first output column) for tiles begin, begin + 1 ... of m x m."""
-        w = self.w
+        count_loop(self.lines, "0", count, lambda i: body(i, *self.locate(self.add(begin, i), m)))
 
-        def tile(i: str) -> None:
-            t = self.add(begin, i)
-            across = self.rem(t, w["tiles_across"])
-            lines = self.div(t, w["tiles_across"])
-            down, image = self.rem(lines, w["tiles_down"]), self.div(lines, w["tiles_down"])
-            body(i, image, self.mul(down, m), self.mul(across, m))
+    def locate(self, tile: str, m: int) -> tuple[str, str, str]:
+        """Return the image of a tile, and its first output row and column."""
+        across, lines = self.rem(tile, self.w["tiles_across"]), self.div(tile, self.w["tiles_across"])
+        down, image = self.rem(lines, self.w["tiles_down"]), self.div(lines, self.w["tiles_down"])
+        return image, self.mul(down, m), self.mul(across, m)
 
-        count_loop(self.lines, "0", count, tile)
+    def expect(self, expected: Expected, turn: str) -> None:
+        """Ask for a part of what is expected.
+
+        Tiles lie far from each other in memory, and one is read when the products of those before it are done: the
+        processor does not foresee it.
+        """
+        lines, m = self.lines, expected.m
+        rows = self.mul(expected.count, m)
+        some = self.pieces(rows, expected.turns)
+        first = self.mul(turn, some)
+
+        def row_of_tile(number: str) -> None:
+            image, row, column = self.locate(self.add(expected.begin, self.div(number, m)), m)
+            for source in expected.sources:
+                y, x = self.sub(self.add(row, self.rem(number, m)), source.up), self.sub(column, source.left)
+                start = self.at(source.pointer, source.letter, image, y, x)
+                count = self.pieces(self.mul(self.w[f"{source.letter}_pixel"], m), LINE)
+                ask = partial(self.ask, start)
+                count_loop(lines, "0", count, ask)
+
+        count_loop(lines, first, self.least(rows, self.add(first, some)), row_of_tile)
+
+    def ask(self, pointer: str, line: str) -> None:
+        """Ask for a line of the cache behind an address."""
+        self.lines.prefetch(element(self.lines, pointer, self.mul(line, LINE)), 0)
 
     def inside(self, start: str, count: int, extent: str) -> list[str]:
         """Return for each of start + i whether it is within the extent: all bits of the lanes, or none."""
