@@ -24,7 +24,7 @@ LINE = 16
 
 @dataclass(frozen=True)
 class Source:
-    """An image that tiles are read from, by the letter of its words; they begin so far above and left of the outputs."""
+    """An image by the letter of its words; what tiles read begins so far above and left of their outputs."""
 
     pointer: str
     letter: str
