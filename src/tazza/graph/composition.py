@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tazza.graph.graph import Node, Value
-from tazza.operator import Expression, formulas_of
+from tazza.operator import FLOAT, Expression, formulas_of
 
 LONGEST = 4000
 """Letters of the longest text that a composition may have: what is used twice stands there twice."""
@@ -53,6 +53,16 @@ def shaped_as_result(node: Node, value: Value) -> bool:
         return True
     spec, result = value.tensor, node.outputs[0].tensor
     return spec is not None and result is not None and spec == result
+
+
+def keeps_shape(node: Node) -> bool:
+    """Whether all inputs of a pointwise node surely have the shape and type of its outputs, also if that is unknown."""
+    return all(shaped_as_result(node, value) for value in node.inputs)
+
+
+def declares_float(node: Node) -> bool:
+    """Whether a node that keeps shapes takes nothing but float32."""
+    return any(node.view.schema.inputs_by_letter[letter].dtypes == FLOAT for letter in node.view.input_slots)
 
 
 def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Expression]:

@@ -34,7 +34,15 @@ CASES = [
         f'{IN}, y\nout: z\nz = Pointwise(x, d, y; expressions=["where(x2 > 0.0, x0 + x1, 0.0)"])',
         {**DIMS, "y": (2, 3)},
     ),
-    Rewrite("shapes unknown", f"{IN}\nout: z\ny = Sum(x, d)\nz = Relu(y)", None, DIMS, blind=True),
+    Rewrite(
+        "shapes unknown, but nothing is broadcast",
+        f"{IN}\nout: z\ny = Sum(x, d)\nz = Relu(y)",
+        f'{IN}\nout: z\nz = Pointwise(x, d; expressions=["relu(x0 + x1)"])',
+        DIMS,
+        blind=True,
+    ),
+    Rewrite("shapes unknown", f"{IN}\nout: z\ny = Mul(x, d)\nz = Relu(y)", None, DIMS, blind=True),
+    Rewrite("types unknown", f"{IN}\nout: z\ny = Sum(x, d)\nz = Sum(y, d)", None, DIMS, blind=True),
     Rewrite("one alone", f"{IN}\nout: z\nz = Relu(x)", None, DIMS),
     Rewrite("other devices", f"{IN}\nout: z\ny = Sum(x, d) @cuda:0\nz = Relu(y) @cuda:1"),
     Rewrite(

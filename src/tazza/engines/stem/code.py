@@ -3,11 +3,8 @@
 Letters: N images of H x W with C channels give oH x oW with K channels; L lanes of a vector, panels of 2 L outputs.
 Windows of kH x kW pixels lie `down` rows and `across` pixels apart.
 
-Threads share bands of output rows. For each of them a thread copies the rows of the image that its windows read into
-
-    P[row][pixel][C]      with the padding, and zeros behind the last window
-
-so that a row of a window is kW * C numbers in a row. Then, for R neighbouring pixels of a row and a panel,
+Threads share bands of output rows. For each of them a thread copies the rows that its windows read into P (see
+`packing`). Then, for R neighbouring pixels of a row and a panel,
 
     Y[r] = epilogue(b + sum over ky, j of P[ky][r * across * C + j] * U[panel][ky][j])       j < kW * C
 
@@ -20,38 +17,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store, sweep
+from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, store
 from tazza.engines.jit.rows import element, when
 from tazza.engines.jit.vector import Emission
-from tazza.engines.jit.writer import FLOAT, Writer
+from tazza.engines.jit.writer import FLOAT
+from tazza.engines.stem.packing import PACKING_WORDS, Packing, PackingWriter
 from tazza.operator import Expression
 
 ADDRESSES = ("X", "U", "b", "Y", "scratch")
 WORDS = (
     "threads",
     *ADDRESSES,
-    *("N", "H", "W", "oH", "oW", "K", "kH"),
-    *("top", "left", "down"),
-    *("x_image", "x_row", "x_plane"),
-    *("y_image", "y_row", "y_pixel"),
-    *("band", "pitch", "scratch_floats"),
+    *PACKING_WORDS,
+    *("oW", "K", "y_image", "y_row", "y_pixel"),
 )
-"""Names of the words of the block; behind them come the addresses of S.
-
-top, left: padding. x_image ... y_pixel: steps in elements; x_plane is the one from channel to channel. band: output
-rows of a band. pitch: floats of a row of P. scratch_floats: of one thread.
-"""
+"""Names of the words of the block; behind them come the addresses of S. y_image ... y_pixel: steps, in elements."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """What tells the code of one kernel from that of another; `planes` says that the image has its channels first."""
+    """What tells the code of one kernel from that of another."""
 
-    C: int
-    kW: int
-    across: int
+    packing: Packing
     rows: int
-    planes: bool
     bias: bool
     epilogue: Expression | None
     operands: int
@@ -59,98 +47,30 @@ class Code:
     @property
     def description(self) -> str:
         """A text that only equal codes have."""
-        shape = f"{self.C} {self.kW} {self.across} {self.rows} {self.planes}"
-        return f"stem {shape} {self.bias} {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+        after = "" if self.epilogue is None else self.epilogue.text()
+        return f"stem {self.packing.description} {self.rows} {self.bias} {self.operands} {after}"
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""
         _Writer(self, lines).write()
 
 
-class _Writer(Writer):
+class _Writer(PackingWriter):
     """Writes one kernel."""
 
     def __init__(self, code: Code, lines: Lines) -> None:
-        super().__init__(lines, WORDS, ADDRESSES)
+        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
         self.code = code
         self.S = [lines.load_pointer("%block", len(WORDS) + i) for i in range(code.operands)]
-        self.P = element(lines, self.w["scratch"], self.mul("%who", self.w["scratch_floats"]))
-        self.run = code.kW * code.C
+        self.run = code.packing.kW * code.packing.C
 
     def write(self) -> None:
         w, lines = self.w, self.lines
-        bands = self.pieces(w["oH"], w["band"])
-        first, last = share(lines, self.mul(w["N"], bands))
 
-        def item(i: str) -> None:
-            image, row = self.div(i, bands), self.mul(self.rem(i, bands), w["band"])
-            count = self.least(self.sub(w["oH"], row), w["band"])
-            self.pack(image, row, count)
+        def band(image: str, row: str, count: str) -> None:
             count_loop(lines, "0", self.pieces(w["K"], self.panel), lambda p: self.outputs(p, image, row, count))
 
-        count_loop(lines, first, last, item)
-
-    # -- P -------------------------------------------------------------------------------------------------------------
-
-    def pack(self, image: str, row: str, count: str) -> None:
-        """Write P for output rows row, row + 1 ..."""
-        w, lines = self.w, self.lines
-        start = element(lines, w["X"], self.mul(image, w["x_image"]))
-        top = self.sub(self.mul(row, w["down"]), w["top"])
-        left = self.mul(w["left"], self.code.C)
-
-        def one(i: str) -> None:
-            target, y = element(lines, self.P, self.mul(i, w["pitch"])), self.add(top, i)
-
-            def clear(at: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                store(self.v, FLOAT, self.v.constant(0.0), target, at, mask)
-                return carried
-
-            sweep(self.v, "0", w["pitch"], clear)
-            source = element(lines, start, self.mul(y, w["x_row"]))
-            copy = self.copy_planes if self.code.planes else self.copy_row
-            valid = lines.let(f"icmp ult i64 {y}, {w['H']}")  # unsigned: a row above the image is too large
-            when(lines, valid, lambda: copy(source, element(lines, target, left)))
-
-        rows = self.add(self.mul(self.sub(count, 1), w["down"]), w["kH"])
-        count_loop(lines, "0", rows, one)
-
-    def copy_row(self, source: str, target: str) -> None:
-        """Copy a row whose channels are dense."""
-
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            store(self.v, FLOAT, load(self.v, FLOAT, source, i, mask), target, i, mask)
-            return carried
-
-        sweep(self.v, "0", self.mul(self.w["W"], self.code.C), some)
-
-    def copy_planes(self, source: str, target: str) -> None:
-        """Copy a row whose channels lie in planes: L pixels of each make C vectors."""
-        v, C = self.v, self.code.C
-        planes = [element(self.lines, source, self.mul(self.w["x_plane"], c)) for c in range(C)]
-        floats = self.mul(self.w["W"], C)
-
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            pixels = [load(v, FLOAT, plane, i, mask) for plane in planes]
-            for part in range(C):
-                at = self.add(self.mul(i, C), part * v.count)
-                within = None if mask is None else lanes_below(v, self.sub(floats, at))
-                store(v, FLOAT, self.interleaved(pixels, part), target, at, within)
-            return carried
-
-        sweep(v, "0", self.w["W"], some)
-
-    def interleaved(self, pixels: Sequence[str], part: int) -> str:
-        """Return vector `part` of those that hold the channels of a pixel side by side."""
-        v, C = self.v, len(pixels)
-        places = [divmod(part * v.count + lane, C) for lane in range(v.count)]
-        found = "poison"
-        for c, plane in enumerate(pixels):
-            taken = [v.count + pixel if channel == c else lane for lane, (pixel, channel) in enumerate(places)]
-            order = ", ".join(f"i32 {lane}" for lane in taken)
-            operands = f"{v.type} {found}, {v.type} {plane}, <{v.count} x i32> <{order}>"
-            found = self.lines.let(f"shufflevector {operands}")
-        return found
+        self.each_band(band)
 
     # -- Y -------------------------------------------------------------------------------------------------------------
 
@@ -169,7 +89,7 @@ class _Writer(Writer):
 
             def tile(t: str) -> None:
                 x = self.mul(t, code.rows)
-                here = element(lines, windows, self.mul(x, code.across * code.C))
+                here = element(lines, windows, self.mul(x, self.step))
                 sums = self.register_tile(here, filters, bias)
                 for r in range(code.rows):
                     pixel = self.add(x, r)
@@ -202,7 +122,7 @@ class _Writer(Writer):
                 here, tap = element(self.lines, source, j), element(self.lines, taps, self.mul(j, self.panel))
                 pair = [load(v, FLOAT, tap, str(half * v.count), None) for half in range(2)]
                 for r in range(code.rows):
-                    one = load_one(v, FLOAT, element(self.lines, here, str(r * code.across * code.C)))
+                    one = load_one(v, FLOAT, element(self.lines, here, str(r * self.step)))
                     for half in range(2):
                         found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
                 return found

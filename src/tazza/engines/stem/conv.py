@@ -13,6 +13,7 @@ from tazza.engines.jit.image import accepts_images, conv_layouts, image_layout, 
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
+from tazza.engines.stem.packing import Packing
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
@@ -143,7 +144,8 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     planes = not last and source == ROW_MAJOR and problem.C > 1
     epilogue = epilogue_of(op) if op.type == FUSED_CONV.type else None
     with_bias = "b" in op.input_slots
-    code = Code(problem.C, window.kernel[1], window.stride[1], problem.rows, planes, with_bias, epilogue, operands)
+    packing = Packing(problem.C, window.kernel[1], window.stride[1], planes)
+    code = Code(packing, problem.rows, with_bias, epilogue, operands)
     band = problem.band(thread_count())
     worth = 2 * Y.size * math.prod(window.kernel) * problem.C // THREAD_FLOPS
     threads = max(1, min(thread_count(), problem.bands(band), worth))

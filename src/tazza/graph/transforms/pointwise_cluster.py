@@ -1,11 +1,21 @@
-"""Pointwise operators that feed each other become one, whose formulas are composed."""
+"""Pointwise operators that feed each other become one, whose formulas are composed.
+
+Before a net has run the shapes of its data are unknown; then operators are taken that broadcast nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tazza.graph.composition import LONGEST, broadcasts_plainly, compose, formulas
+from tazza.graph.composition import (
+    LONGEST,
+    broadcasts_plainly,
+    compose,
+    declares_float,
+    formulas,
+    keeps_shape,
+)
 from tazza.graph.graph import Graph, Node, Value
 from tazza.graph.transform import Transform, transform
 from tazza.tensor import DataType, TensorSpec
@@ -15,10 +25,12 @@ MOST_NODES, MOST_INPUTS = 32, 8
 
 
 @transform(
-    "pointwise_cluster", help="one operator for pointwise operators that feed each other", after=("fuse_epilogue",)
+    "pointwise_cluster",
+    help="one operator for pointwise operators that feed each other",
+    after=("fuse_epilogue", "fuse_bn_gradient"),
 )
 class PointwiseCluster(Transform):
-    """All results of a cluster have one shape, which must be known. It runs where its last node did.
+    """All results of a cluster have one shape and are float32. It runs where its last node did.
 
     So whoever reads from the cluster must run after that node: then no path leaves the cluster and comes back.
     """
@@ -44,8 +56,8 @@ class PointwiseCluster(Transform):
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """At least two nodes, and texts that are short enough."""
-        if len(match) < 2:
+        """At least two nodes, float32 if that is all that is known of them, and texts that are short enough."""
+        if len(match) < 2 or (match[0].outputs[0].spec is None and not any(declares_float(node) for node in match)):
             return False
         self._made = _cluster(graph, sorted(match, key=lambda node: node.order))
         return all(len(text) <= LONGEST for text in self._made.texts)
@@ -78,15 +90,24 @@ class _Cluster:
 
 
 def _may_join(graph: Graph, node: Node) -> bool:
-    specs = [value.spec for value in (*node.inputs, *node.outputs)]
     return (
         len(node.inputs) > 0
         and node.view.schema.formulas is not None
         and not any(_replaces_fixed(graph, value) for value in node.outputs)
-        and all(isinstance(spec, TensorSpec) and spec.dtype is DataType.FLOAT for spec in specs)
         and formulas(node) is not None
-        and broadcasts_plainly(node)
+        and (_is_known(node) or (_is_unknown(node) and keeps_shape(node)))
     )
+
+
+def _is_known(node: Node) -> bool:
+    specs = [value.spec for value in (*node.inputs, *node.outputs)]
+    return all(isinstance(spec, TensorSpec) and spec.dtype is DataType.FLOAT for spec in specs) and broadcasts_plainly(
+        node
+    )
+
+
+def _is_unknown(node: Node) -> bool:
+    return all(value.spec is None for value in node.outputs)
 
 
 def _replaces_fixed(graph: Graph, value: Value) -> bool:
