@@ -46,36 +46,36 @@ SHAPES = [
 ]
 
 
-def _arrays(image: tuple[int, ...], filters: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def arrays(image: tuple[int, ...], filters: tuple[int, ...]) -> tuple[Array, Array, Array]:
     random = np.random.default_rng(7)
     X, W, b = (random.standard_normal(shape).astype(np.float32) for shape in (image, filters, filters[:1]))
     return X, W, b
 
 
-def _args(filters: tuple[int, ...], given: dict[str, Any]) -> dict[str, Any]:
+def arguments(filters: tuple[int, ...], given: dict[str, Any]) -> dict[str, Any]:
     return {"kernel_h": filters[2], "kernel_w": filters[3], **given}
 
 
-def _assert_close(actual: Array, expected: Array) -> None:
+def assert_close(actual: Array, expected: Array) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-6 * float(np.abs(expected).max()))
 
 
 @pytest.mark.parametrize(("image", "filters", "given"), SHAPES)
 def test_forward(image: tuple[int, ...], filters: tuple[int, ...], given: dict[str, Any]) -> None:
-    X, W, b = _arrays(image, filters)
-    args = _args(filters, given)
+    X, W, b = arrays(image, filters)
+    args = arguments(filters, given)
     (Y,), operator = run_checked(operator_def("Conv", ["X", "W", "b"], ["Y"], **args), [X, W, b], "stem")
     check_engine(operator, "stem")
-    _assert_close(Y, run_op("Conv", X, W, b, engine="reference", **args))
+    assert_close(Y, run_op("Conv", X, W, b, engine="reference", **args))
     last = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)) for x in (X, W)]
     again = run_op("Conv", *last, b, engine="stem", order="NHWC", **args)
     np.testing.assert_array_equal(again.transpose(0, 3, 1, 2), Y)
     without = run_op("Conv", X, W, engine="stem", **args)
-    _assert_close(without, run_op("Conv", X, W, engine="reference", **args))
+    assert_close(without, run_op("Conv", X, W, engine="reference", **args))
 
 
 def test_every_number_of_threads_gives_the_same_bits() -> None:
-    X, W, b = _arrays((3, 3, 30, 33), (36, 3, 3, 3))
+    X, W, b = arrays((3, 3, 30, 33), (36, 3, 3, 3))
     found: list[Array] = []
     for threads in (1, 2, 3):
         with NUM_THREADS.override(threads):
@@ -86,7 +86,7 @@ def test_every_number_of_threads_gives_the_same_bits() -> None:
 
 def test_image_with_its_channels_last_in_a_net_of_the_other_order() -> None:
     """As another kernel may have left it: it is read as it lies."""
-    X, W, b = _arrays((2, 3, 9, 11), (24, 3, 3, 3))
+    X, W, b = arrays((2, 3, 9, 11), (24, 3, 3, 3))
     definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
     (expected,), _ = run_checked(definition, [X, W, b], "stem")
     image = Tensor(X.shape)
@@ -98,14 +98,14 @@ def test_image_with_its_channels_last_in_a_net_of_the_other_order() -> None:
 
 
 def test_epilogue_with_an_operand_beside_and_in_place() -> None:
-    X, W, b = _arrays((2, 3, 9, 11), (40, 3, 3, 3))
+    X, W, b = arrays((2, 3, 9, 11), (40, 3, 3, 3))
     S = np.random.default_rng(9).standard_normal((2, 40, 9, 11)).astype(np.float32)
     args: dict[str, Any] = {"kernel": 3, "pad": 1, "operands": 1, "epilogue": "max(y + s0 * 0.5, 0)"}
     expected = run_op("FusedConv", X, W, b, S, engine="reference", **args)
     definition = operator_def("FusedConv", ["X", "W", "b", "S"], ["Y"], **args)
     (Y,), operator = run_checked(definition, [X, W, b, S], "stem")
     check_engine(operator, "stem")
-    _assert_close(Y, expected)
+    assert_close(Y, expected)
     images = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)) for x in (X, W, S)]
     over = operator_def("FusedConv", ["X", "W", "b", "S"], ["S"], order="NHWC", **args)
     (again,), operator = run_checked(over, [*images[:2], b, images[2]], "stem")
@@ -130,8 +130,8 @@ def test_epilogue_with_an_operand_beside_and_in_place() -> None:
 def test_refusals_are_told(
     image: tuple[int, ...], filters: tuple[int, ...], given: dict[str, Any], reason: str
 ) -> None:
-    X, W, b = _arrays(image, filters)
-    definition = operator_def("Conv", ["X", "W", "b"], ["Y"], **_args(filters, given))
+    X, W, b = arrays(image, filters)
+    definition = operator_def("Conv", ["X", "W", "b"], ["Y"], **arguments(filters, given))
     _, operator = run_checked(definition, [X, W, b], "stem", refusable=True)
     told = check_engine(operator, "stem", refusable=True)
     assert told is not None
@@ -140,7 +140,7 @@ def test_refusals_are_told(
 
 def test_what_it_leaves_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few outputs, which leave most lanes empty, and the wish for another precision; whoever names it gets it."""
-    X, W, b = _arrays((1, 3, 9, 16), (40, 3, 3, 3))
+    X, W, b = arrays((1, 3, 9, 16), (40, 3, 3, 3))
     wide = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
     _, operator = run_checked(wide, [X, W, b])
     assert operator.choices[-1].engine == "stem"
@@ -170,7 +170,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_packed_filters_are_copies_only() -> None:
-    W = _arrays((1, 1, 1, 1), (5, 3, 2, 4))[1]
+    W = arrays((1, 1, 1, 1), (5, 3, 2, 4))[1]
     source = Tensor(W.shape)
     source.assign(W)
     layout = Filters(3, 5, 2, 4, last=False).layout()

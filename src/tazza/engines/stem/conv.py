@@ -22,7 +22,7 @@ from tazza.ops.fused import FUSED_CONV, epilogue_of
 from tazza.ops.window import Window
 from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
 """L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
@@ -103,7 +103,7 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
     return Problem(N, C, W.shape[0], (H, width), (int(dims[0] or 0), int(dims[1] or 0)), window)
 
 
-def _refused(op: OpView, problem: Problem) -> str | None:
+def refused(op: OpView, problem: Problem) -> str | None:
     """Return why another engine should do it, unless the operator names this one."""
     if ENGINE in asked_engines(op.definition.engine):
         return None
@@ -125,7 +125,7 @@ def prepare_conv(
     found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
-    reason = _refused(op, found[0])
+    reason = refused(op, found[0])
     return _answer(op, *found) if reason is None else Unsupported(reason)
 
 
@@ -140,8 +140,7 @@ def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> lis
 def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     last, window = op.order.upper() == "NHWC", problem.window
     operands = op.operands if op.type == FUSED_CONV.type else 0
-    source = image_layout(X, last) if X.layout == image_layout(X, last) else ROW_MAJOR
-    planes = not last and source == ROW_MAJOR and problem.C > 1
+    source, planes = image_source(X, problem.C, last)
     epilogue = epilogue_of(op) if op.type == FUSED_CONV.type else None
     with_bias = "b" in op.input_slots
     packing = Packing(problem.C, window.kernel[1], window.stride[1], planes)
@@ -150,7 +149,7 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     worth = 2 * Y.size * math.prod(window.kernel) * problem.C // THREAD_FLOPS
     threads = max(1, min(thread_count(), problem.bands(band), worth))
     letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
-    words, scratch_floats = _words(problem, threads, band, planes=planes)
+    words, scratch_floats = packing_words(problem, threads, band, planes=planes)
     words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))
     address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
     block = (*(words[name] for name in WORDS), *(Slot("S", i) for i in range(operands)))
@@ -160,8 +159,14 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     return LaidOut(launch, conv_layouts(op, source, form, image_layout(Y, last), operands))
 
 
-def _words(problem: Problem, threads: int, band: int, *, planes: bool) -> tuple[dict[str, Word], int]:
-    """Return the words but letters and the steps of Y; and the floats of P for one thread."""
+def image_source(X: TensorSpec, C: int, last: bool) -> tuple[Layout, bool]:
+    """Return the layout in which an image is read, and whether its channels lie in planes then."""
+    source = image_layout(X, last) if X.layout == image_layout(X, last) else ROW_MAJOR
+    return source, not last and source == ROW_MAJOR and C > 1
+
+
+def packing_words(problem: Problem, threads: int, band: int, *, planes: bool) -> tuple[dict[str, Word], int]:
+    """Return the words but letters and steps; and the floats of P for one thread."""
     (H, width), (oH, oW), window = problem.image, problem.out, problem.window
     scratch_floats = problem.packed_rows(band) * problem.pitch + 2 * lane_count()
     pixel = 1 if planes else problem.C

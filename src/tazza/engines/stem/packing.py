@@ -53,8 +53,7 @@ class PackingWriter(Writer):
         """Read the words."""
         super().__init__(lines, *words)
         self.packing = packing
-        self.own = element(lines, self.w["scratch"], self.mul("%who", self.w["scratch_floats"]))
-        self.P = self.own
+        self.P = element(lines, self.w["scratch"], self.mul("%who", self.w["scratch_floats"]))
 
     @property
     def step(self) -> int:

@@ -1,0 +1,70 @@
+"""Gradients of the filters that read images with few channels: ConvGradient and Conv2DGradient without dX.
+
+Nothing asks for the gradient of what a net reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.device import Context
+from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
+from tazza.engines.jit.image import accepts_images, filter_steps, image_layout, image_steps
+from tazza.engines.jit.loop import compiled, lane_count
+from tazza.engines.stem.conv import Problem, find_problem, image_source, packing_words, refused
+from tazza.engines.stem.filters import SOURCES
+from tazza.engines.stem.packing import Packing
+from tazza.engines.stem.weights_code import WORDS, WeightsCode
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.ops.conv import CONV2D_GRADIENT, CONV_GRADIENT
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Strided, TensorSpec
+
+NUMBERS = {16: range(14, 4, -1), 8: range(6, 3, -1), 4: range(6, 3, -1)}
+"""L -> numbers of a window in a register tile: as many as there are registers for, or fewer that leave less over."""
+
+
+def prepare_conv_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """DW and db."""
+    del context
+    if "dX" in op.output_slots:
+        return Unsupported("it computes no gradient of the image")
+    named = zip((*op.input_slots, *op.output_slots), (*inputs, *outputs), strict=True)
+    specs = {letter: cast("TensorSpec", spec) for letter, spec in named}
+    if not all_float32(*inputs, *outputs) or any(spec.size == 0 for spec in specs.values()):
+        return Unsupported("it computes in float32, and something")
+    problem = find_problem(op, specs["X"], specs["W"])
+    if isinstance(problem, Unsupported):
+        return problem
+    reason = refused(op, problem)
+    return _answer(op, problem, specs) if reason is None else Unsupported(reason)
+
+
+def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidOut:
+    last, threads = op.order.upper() == "NHWC", thread_count()
+    X, dY, dW = specs["X"], specs["dY"], specs["dW"]
+    source, planes = image_source(X, problem.C, last)
+    (kH, kW), across = problem.window.kernel, problem.window.stride[1]
+    run = kW * problem.C
+    numbers = min(NUMBERS[lane_count()], key=lambda count: -(-run // count) * count)
+    code = WeightsCode(Packing(problem.C, kW, across, planes), numbers, "db" in specs)
+    layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
+    band = problem.band(threads)
+    threads = min(threads, problem.bands(band))
+    words, packed = packing_words(problem, threads, band, planes=planes)
+    own = packed + problem.panels * (kH * code.run + 1) * 2 * lane_count()
+    letters: dict[str, Word] = {letter: Slot(letter) for letter in ("X", "dY", "dW")}
+    words |= letters | {"db": Slot("db") if code.bias else 0, "packed_floats": packed, "scratch_floats": own}
+    words |= dict(zip(("y_image", "y_row", "y_pixel"), image_steps(dY, last), strict=True))
+    words |= dict(zip(("w_k", "w_c", "w_y", "w_x"), filter_steps(dW, layout, last=last), strict=True))
+    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    launch = BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads)
+    layouts = {"X": source, "dY": image_layout(dY, last), "dW": layout}
+    return LaidOut(launch, layouts | ({"db": ROW_MAJOR} if code.bias else {}))
+
+
+for _schema in (CONV_GRADIENT, CONV2D_GRADIENT):
+    launcher(_schema, engine="stem", accepts=accepts_images)(prepare_conv_gradient)

@@ -1,0 +1,102 @@
+"""Gradients of filters that read images with few channels, on the engine `stem` against the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.device import current_context
+from tazza.engines.jit import loop
+from tazza.operator import operator_def
+from tazza.operator.engine import why_unavailable
+from tazza.operator.reorder import relayout
+from tazza.operator.run import run_op
+from tazza.runtime.native_code import Processor, processor
+from tazza.runtime.threads import NUM_THREADS
+from tazza.tensor import Tensor, channels_last
+from tests.check import check_engine
+from tests.check import run as run_checked
+from tests.engines.stem.test_conv import SHAPES, Array, arguments, arrays, assert_close
+
+pytestmark = pytest.mark.skipif(
+    why_unavailable("ConvGradient", "cpu", "stem") is not None, reason="nothing can be compiled here"
+)
+
+
+def _gradients(X: Array, W: Array, dY: Array, bias: bool, **args: Any) -> list[Array]:
+    """Run on the engine; return dW, and db with a bias."""
+    outputs = ["dW", "db"] if bias else ["dW"]
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], outputs, no_bias=int(not bias), **args)
+    found, operator = run_checked(definition, [X, W, dY], "stem")
+    check_engine(operator, "stem")
+    return found
+
+
+def _output(X: Array, W: Array, **args: Any) -> Array:
+    Y = run_op("Conv", X, W, engine="reference", **args)
+    return np.random.default_rng(3).standard_normal(Y.shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("image", "filters", "given"), SHAPES)
+def test_gradients(image: tuple[int, ...], filters: tuple[int, ...], given: dict[str, Any], bias: bool) -> None:
+    X, W, _ = arrays(image, filters)
+    args = arguments(filters, given)
+    dY = _output(X, W, **args)
+    found = _gradients(X, W, dY, bias, **args)
+    expected = run_op("ConvGradient", X, W, dY, engine="reference", no_bias=int(not bias), outputs=len(found), **args)
+    expected = expected if bias else [expected]
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other)
+    last = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)) for x in (X, W, dY)]
+    again = _gradients(last[0], last[1], last[2], bias, order="NHWC", **args)
+    np.testing.assert_array_equal(again[0].transpose(0, 3, 1, 2), found[0])
+
+
+def test_any_number_of_threads() -> None:
+    X, W, _ = arrays((3, 3, 30, 33), (36, 3, 3, 3))
+    dY = _output(X, W, kernel=3, stride=2)
+    found: list[list[Array]] = []
+    for threads in (1, 2, 3, 16):
+        with NUM_THREADS.override(threads):
+            found.append(_gradients(X, W, dY, True, kernel=3, stride=2))
+    for one in found[1:]:
+        for some, other in zip(one, found[0], strict=True):
+            assert_close(some, other)
+
+
+def test_images_as_they_lie() -> None:
+    """X and dY with their channels last in a net of the other order."""
+    X, W, _ = arrays((2, 3, 9, 11), (24, 3, 3, 3))
+    dY = _output(X, W, kernel=3)
+    expected = _gradients(X, W, dY, False, kernel=3)[0]
+    images = [Tensor(X.shape), Tensor(dY.shape)]
+    for image, values in zip(images, (X, dY), strict=True):
+        image.assign(values)
+        relayout(image, channels_last(image.shape), current_context(image.place))
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW"], no_bias=1, kernel=3)
+    (dW,), operator = run_checked(definition, [images[0], W, images[1]], "stem")
+    check_engine(operator, "stem")
+    np.testing.assert_array_equal(dW, expected)
+
+
+def test_the_gradient_of_the_image_is_left_to_others() -> None:
+    X, W, _ = arrays((1, 3, 9, 16), (40, 3, 3, 3))
+    dY = _output(X, W, kernel=3)
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW", "dX"], no_bias=1, kernel=3)
+    _, operator = run_checked(definition, [X, W, dY], "stem", refusable=True)
+    assert "no gradient of the image" in str(check_engine(operator, "stem", refusable=True))
+    alone = operator_def("ConvGradient", ["X", "W", "dY"], ["dW"], no_bias=1, kernel=3)
+    _, operator = run_checked(alone, [X, W, dY])
+    assert operator.choices[-1].engine == "stem"
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32])
+def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors that have no wider ones."""
+    if processor().vector_bytes < vector_bytes:
+        pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
+    monkeypatch.setattr(loop, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
+    test_gradients((2, 3, 17, 21), (26, 3, 5, 5), {"stride": 2, "pad": 2}, bias=True)
