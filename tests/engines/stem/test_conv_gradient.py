@@ -35,7 +35,7 @@ def _gradients(X: Array, W: Array, dY: Array, bias: bool, **args: Any) -> list[A
 
 
 def _output(X: Array, W: Array, **args: Any) -> Array:
-    Y = run_op("Conv", X, W, engine="reference", **args)
+    Y: Array = run_op("Conv", X, W, engine="reference", **args)
     return np.random.default_rng(3).standard_normal(Y.shape).astype(np.float32)
 
 

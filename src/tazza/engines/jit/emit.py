@@ -47,11 +47,11 @@ class Lines:
         """Return the function."""
         return "\n".join((f"define {signature} {attributes} {{", *self.lines, "}"))
 
-    def prefetch(self, pointer: str, nbytes: int) -> None:
-        """Ask for what lies `nbytes` behind a pointer; no address is wrong."""
+    def prefetch(self, pointer: str, nbytes: int, *, write: bool = False) -> None:
+        """Ask for what lies `nbytes` behind a pointer, maybe to write it; no address is wrong."""
         self.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         at = self.let(f"getelementptr i8, ptr {pointer}, i64 {nbytes}")
-        self.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+        self.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(write)}, i32 3, i32 1)")
 
     def load_word(self, block: str, index: int) -> str:
         """Return word `index` of the int64 array at `block`."""

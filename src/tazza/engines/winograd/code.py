@@ -95,7 +95,7 @@ class _Writer(ImageWriter):
             begins = lines.let(f"icmp eq i64 {i}, {first}")
             anew = lines.let(f"icmp eq i64 {panel}, 0")
             when(lines, lines.let(f"or i1 {begins}, {anew}"), lambda: self.transform(begin, count))
-            self.multiply(count, panel, some, self.expected(self.add(i, 1), last))
+            self.multiply(count, panel, some, [self.expected(self.add(i, 1), last), self.results(begin, count)])
             self.gather(begin, count, panel, some)
 
         count_loop(lines, first, last, item)
@@ -127,7 +127,14 @@ class _Writer(ImageWriter):
         source = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
         return Expected(begin, count, plan.m, (source,), str(plan.a**2))
 
-    def multiply(self, count: str, panel: str, panels: str, expected: Expected) -> None:
+    def results(self, begin: str, count: str) -> Expected:
+        """Return the outputs of a block; none of them where other threads write a part of each pixel."""
+        alone = self.lines.let(f"icmp eq i64 {self.w['slices']}, 1")
+        some = self.lines.let(f"select i1 {alone}, i64 {count}, i64 0")
+        plan = self.code.algorithm
+        return Expected(begin, some, plan.m, (Source(self.w["Y"], "y", write=True),), str(plan.a**2))
+
+    def multiply(self, count: str, panel: str, panels: str, expected: Sequence[Expected]) -> None:
         """Write M for the panels of a slice."""
         w, L, rows = self.w, self.v.count, self.code.rows
         depth = self.mul(self.groups, L)
@@ -136,7 +143,8 @@ class _Writer(ImageWriter):
         blocks = self.pieces(count, rows)
 
         def matrix(x: str) -> None:
-            self.expect(expected, x)
+            for one in expected:
+                self.expect(one, x)
             U = element(self.lines, w["U"], self.add(self.mul(x, u_matrix), self.mul(panel, u_panel)))
             V = element(self.lines, self.V, self.mul(x, self.v_matrix))
             M = element(self.lines, self.M, self.mul(x, self.m_matrix))

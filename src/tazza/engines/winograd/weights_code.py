@@ -115,7 +115,7 @@ class _Writer(ImageWriter):
         shared = plan.a - plan.r
         x = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
         turns = self.mul(self.sub(self.last, self.first), self.products)
-        return Expected(begin, count, plan.r, (x, Source(w["dY"], "y", "0", "0")), turns)
+        return Expected(begin, count, plan.r, (x, Source(w["dY"], "y")), turns)
 
     def sums(self, unit: str, blocks: str) -> str:
         """Return where the sums of a register tile lie: in a place of the thread where nobody needs them later."""

@@ -24,19 +24,20 @@ LINE = 16
 
 @dataclass(frozen=True)
 class Source:
-    """An image by the letter of its words; what tiles read begins so far above and left of their outputs."""
+    """An image by the letter of its words; what tiles use of it begins so far above and left of their outputs."""
 
     pointer: str
     letter: str
-    up: str
-    left: str
+    up: str = "0"
+    left: str = "0"
+    write: bool = False
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Tiles of m x m outputs that are read next: a part of them is asked for in each of so many turns.
+    """Tiles of m x m outputs that are used next: a part of them is asked for in each of so many turns.
 
-    `sources` say where what a tile does not share with the one before begins: m x m pixels.
+    `sources` say where what a tile does not share with the one before begins: m x m pixels of each image.
     """
 
     begin: str
@@ -62,8 +63,8 @@ class ImageWriter(Writer):
     def expect(self, expected: Expected, turn: str) -> None:
         """Ask for a part of what is expected.
 
-        Tiles lie far from each other in memory, and one is read when the products of those before it are done: the
-        processor does not foresee it.
+        Tiles lie far from each other in memory, and there are many products between one and the next: the processor
+        does not foresee it.
         """
         lines, m = self.lines, expected.m
         rows = self.mul(expected.count, m)
@@ -76,14 +77,14 @@ class ImageWriter(Writer):
                 y, x = self.sub(self.add(row, self.rem(number, m)), source.up), self.sub(column, source.left)
                 start = self.at(source.pointer, source.letter, image, y, x)
                 count = self.pieces(self.mul(self.w[f"{source.letter}_pixel"], m), LINE)
-                ask = partial(self.ask, start)
+                ask = partial(self.ask, start, source.write)
                 count_loop(lines, "0", count, ask)
 
         count_loop(lines, first, self.least(rows, self.add(first, some)), row_of_tile)
 
-    def ask(self, pointer: str, line: str) -> None:
+    def ask(self, pointer: str, write: bool, line: str) -> None:
         """Ask for a line of the cache behind an address."""
-        self.lines.prefetch(element(self.lines, pointer, self.mul(line, LINE)), 0)
+        self.lines.prefetch(element(self.lines, pointer, self.mul(line, LINE)), 0, write=write)
 
     def inside(self, start: str, count: int, extent: str) -> list[str]:
         """Return for each of start + i whether it is within the extent: all bits of the lanes, or none."""
