@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,10 @@ from tazza.runtime.native_code import source_digest
 SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 12 << 20
 """What V and Z of a block may take: as much as U, all of which every block reads and writes, within these bounds."""
+TILES_ALONE = 16
+"""Tiles of a block of one thread."""
+MOST_SUM_BYTES = 6 << 20
+"""What the sums of all threads may take where each has some of its own: every block reads and writes them."""
 PRODUCT_SHARE, DIRECT_SHARE = 0.6, 0.55
 """Parts of the floating-point rate that the products, and the direct algorithm, reach."""
 
@@ -48,19 +53,34 @@ class WeightsTiling:
         return -(-self.problem.C // L) * L, -(-self.problem.K // (2 * L)) * 2 * L
 
     @property
+    def alone(self) -> bool:
+        """Whether each thread has tiles and sums of its own."""
+        return self.tiles > self.threads * TILES_ALONE and self.threads * self.sum_bytes <= MOST_SUM_BYTES
+
+    @property
+    def sum_bytes(self) -> int:
+        """U."""
+        return 4 * self.algorithm.a**2 * math.prod(self.channels)
+
+    @property
     def block(self) -> int:
         """Tiles of a block."""
+        if self.alone:
+            return TILES_ALONE
+        limit = min(max(self.sum_bytes, LEAST_BLOCK_BYTES), MOST_BLOCK_BYTES)
+        return max(16, min(self.tiles, limit // (4 * self.algorithm.a**2 * sum(self.channels))))
+
+    @property
+    def set_floats(self) -> int:
+        """V, Z and U, as often as they are there."""
         C, K = self.channels
-        number = 4 * self.algorithm.a**2
-        limit = min(max(number * C * K, LEAST_BLOCK_BYTES), MOST_BLOCK_BYTES)
-        return max(16, min(self.tiles, limit // (number * (C + K))))
+        sums = C * K if self.block < self.tiles else self.threads * TILE_ROWS * 2 * lane_count()
+        return self.algorithm.a**2 * (self.block * (C + K) + sums) + 2 * GAP * self.algorithm.a**2 + 64
 
     @property
     def scratch_bytes(self) -> int:
         """V, Z and U of all threads."""
-        C, K = self.channels
-        sums = C * K if self.block < self.tiles else self.threads * TILE_ROWS * 2 * lane_count()
-        return 4 * self.algorithm.a**2 * (self.block * (C + K) + sums + 2 * GAP) + 256
+        return 4 * self.set_floats * (self.threads if self.alone else 1)
 
     @property
     def cycles(self) -> float:
@@ -69,8 +89,8 @@ class WeightsTiling:
         C, K = self.channels
         products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * lane_count() * PRODUCT_SHARE)
         transforms = self.tiles * (C + K) / lane_count() * into
-        blocks = -(-self.tiles // self.block)
-        sums = (blocks - 1) * 8 * self.algorithm.a**2 * C * K / CACHE_BYTES  # written with a block, read with the next
+        again = 0 if self.alone else -(-self.tiles // self.block) - 1
+        sums = again * 2 * self.sum_bytes / CACHE_BYTES  # written with a block, read with the next
         return (products + transforms + sums) / self.threads
 
     @property
@@ -93,9 +113,9 @@ def weights_launch(
     """Return the launch for letters X, dY, dW and db; `steps` of X and dY (image, row, pixel), of dW (k, c, y, x)."""
     problem = tiling.problem
     down, across = problem.across(tiling.m)
-    code = WeightsCode(tiling.algorithm, bias)
+    code = WeightsCode(tiling.algorithm, bias, tiling.alone)
     words: dict[str, Word] = {
-        "threads": tiling.threads,
+        "threads": min(tiling.threads, tiling.tiles),
         **{letter: Slot(letter) for letter in ("X", "dY", "dW")},
         **{"db": Slot("db") if bias else 0, "scratch": ScratchWord()},
         **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
@@ -105,6 +125,7 @@ def weights_launch(
         **dict(zip(("x_image", "x_row", "x_pixel"), steps[0], strict=True)),
         **dict(zip(("y_image", "y_row", "y_pixel"), steps[1], strict=True)),
         **dict(zip(("w_k", "w_c", "w_y", "w_x"), steps[2], strict=True)),
+        "thread_floats": tiling.set_floats if tiling.alone else 0,
     }
     address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
     return BlockLaunch(address, tuple(words[name] for name in WORDS), tiling.scratch_bytes)

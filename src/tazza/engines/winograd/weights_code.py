@@ -3,12 +3,16 @@
 dW is itself a correlation: of X with dY as the filter. For tiles of m x m outputs and a x a inputs, with A^T, G and B^T
 of F(r, m),
 
-    V[x][c / L][tile][L] = B^T X B      Z[x][k / L][tile][L] = G dY G^T       all threads, for a block of tiles
-    U[k][c][x]          += V[x]^T Z[x]    summed over the tiles                 each thread some k and c
-    dW[k, c]             = A^T U A                                              with the last block
+    V[x][c / L][tile][L] = B^T X B      Z[x][k / L][tile][L] = G dY G^T       for a block of tiles
+    U[k][c][x]          += V[x]^T Z[x]    summed over the tiles
+    dW[k, c]             = A^T U A
 
-Threads wait for each other between the steps. U is kept as register tiles: ROWS channels c by 2 vectors of k, all x of
-which lie together. Where there is one block it never leaves the caches: each thread has the tiles of one k and c.
+There are two ways to share this. Each thread takes some of the tiles and has a U of its own; at the end they are added
+up: nothing that a thread wrote is read by another before, since that is slow where they have no cache in common. Or,
+where so many U would take too much memory and where one block has all tiles, the threads transform a block together,
+wait for each other, and each adds up some k and c; of one block U never leaves the caches then.
+
+U is kept as register tiles (units): ROWS channels c by 2 vectors of k, all x of which lie together.
 """
 
 from __future__ import annotations
@@ -34,9 +38,10 @@ WORDS = (
     *("H", "W", "C", "oH", "oW", "K", "N"),
     *("top", "left", "tiles_down", "tiles_across", "tiles", "block"),
     *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
-    *("w_k", "w_c", "w_y", "w_x"),
+    *("w_k", "w_c", "w_y", "w_x", "thread_floats"),
 )
-"""Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements."""
+"""Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
+0 where threads share it."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,12 @@ class WeightsCode:
 
     algorithm: Algorithm
     bias: bool
+    alone: bool
 
     @property
     def description(self) -> str:
         """A text that only equal codes have."""
-        return f"winograd weights {self.algorithm.m} {self.algorithm.r} {self.bias}"
+        return f"winograd weights {self.algorithm.m} {self.algorithm.r} {self.bias} {self.alone}"
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""
@@ -57,7 +63,7 @@ class WeightsCode:
 
 
 class _Writer(ImageWriter):
-    """Writes one kernel."""
+    """Writes one kernel; V, Z and U begin `thread_floats` later with each thread."""
 
     def __init__(self, code: WeightsCode, lines: Lines) -> None:
         super().__init__(lines, WORDS, ADDRESSES)
@@ -67,61 +73,111 @@ class _Writer(ImageWriter):
         self.size = 2 * self.rows * L
         self.products = code.algorithm.a**2
         groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
-        self.c_tiles, self.k_tiles = self.mul(groups, L // self.rows), vectors
+        self.c_tiles = self.mul(groups, L // self.rows)
+        self.units = self.mul(self.c_tiles, vectors)
         self.piece = self.mul(w["block"], L)
         self.v_matrix = self.add(self.mul(groups, self.piece), GAP)
         self.z_matrix = self.add(self.mul(self.mul(vectors, 2), self.piece), GAP)
-        self.V = w["scratch"]
+        self.V = element(lines, w["scratch"], self.mul("%who", w["thread_floats"]))
         self.Z = element(lines, self.V, self.mul(self.v_matrix, self.products))
         self.U = element(lines, self.Z, self.mul(self.z_matrix, self.products))
-        self.first, self.last = share(lines, self.mul(self.c_tiles, self.k_tiles))
 
     def write(self) -> None:
+        if self.code.alone:
+            self.each_alone()
+        else:
+            self.all_together()
+        if self.code.bias:
+            self.bias()
+
+    # -- blocks --------------------------------------------------------------------------------------------------------
+
+    def each_alone(self) -> None:
+        """Each thread takes some of the tiles and has sums of its own, which are added up at the end."""
         w, lines = self.w, self.lines
-        blocks = self.pieces(w["tiles"], w["block"])
+        start, end = share(lines, w["tiles"])
 
         def block(i: str) -> None:
-            count, begin, place, own = self.block(i)
-            self.transform(begin, place, own)
+            begin, count = self.tiles(i, start, end)
+            self.transform(begin, "0", count)
+            expected = self.expected(*self.tiles(self.add(i, 1), start, end), self.units)
+            starts = lines.let(f"icmp eq i64 {i}, 0")
+
+            def unit(number: str) -> None:
+                self.expect(expected, number)
+                self.add_products(number, self.sums(number), count, starts)
+
+            count_loop(lines, "0", self.units, unit)
+
+        count_loop(lines, "0", self.pieces(self.sub(end, start), w["block"]), block)
+        self.wait()
+        first, last = share(lines, self.units)
+        count_loop(lines, first, last, self.join)
+
+    def all_together(self) -> None:
+        """All threads transform a block, and each has the sums of some of the units."""
+        w, lines = self.w, self.lines
+        blocks = self.pieces(w["tiles"], w["block"])
+        one = lines.let(f"icmp eq i64 {blocks}, 1")
+        first, last = share(lines, self.units)
+
+        def block(i: str) -> None:
+            begin, count = self.tiles(i, "0", w["tiles"])
+            place, end = share(lines, count)
+            self.transform(self.add(begin, place), place, self.sub(end, place))
             self.wait()
-            expected = self.expected(self.add(i, 1))
             starts = lines.let(f"icmp eq i64 {i}, 0")
             ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
 
             def unit(number: str) -> None:
-                U = self.sums(number, blocks)
-                work = partial(self.multiply, number, U, count, expected)
-                when(lines, starts, work, partial(work, sums=U))
+                U = self.sums(lines.let(f"select i1 {one}, i64 %who, i64 {number}"))  # of one block: never needed again
+                self.add_products(number, U, count, starts)
                 when(lines, ends, lambda: self.finish(number, U))
 
-            count_loop(lines, self.first, self.last, unit)
+            count_loop(lines, first, last, unit)
             self.wait()
 
         count_loop(lines, "0", blocks, block)
-        if self.code.bias:
-            self.bias()
 
-    def block(self, number: str) -> tuple[str, str, str, str]:
-        """Return how many tiles a block has; the first one of this thread, its place in the block, and how many."""
-        begin = self.mul(number, self.w["block"])
-        count = self.least(self.sub(self.w["tiles"], begin), self.w["block"])
-        start, end = share(self.lines, count)
-        return count, self.add(begin, start), start, self.sub(end, start)
+    def tiles(self, block: str, start: str, end: str) -> tuple[str, str]:
+        """Return the first tile of a block, and the number of its tiles: none behind the last block."""
+        begin = self.least(self.add(start, self.mul(block, self.w["block"])), end)
+        return begin, self.least(self.sub(end, begin), self.w["block"])
 
-    def expected(self, block: str) -> Expected:
-        """Return what this thread transforms for a block; there may be none of that number."""
+    def expected(self, begin: str, count: str, turns: str) -> Expected:
+        """Return what is read of the images for some tiles."""
         w, plan = self.w, self.code.algorithm
-        _, begin, _, count = self.block(block)
         shared = plan.a - plan.r
         x = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
-        turns = self.mul(self.sub(self.last, self.first), self.products)
         return Expected(begin, count, plan.r, (x, Source(w["dY"], "y")), turns)
 
-    def sums(self, unit: str, blocks: str) -> str:
-        """Return where the sums of a register tile lie: in a place of the thread where nobody needs them later."""
-        one = self.lines.let(f"icmp eq i64 {blocks}, 1")
-        place = self.lines.let(f"select i1 {one}, i64 %who, i64 {unit}")
+    def sums(self, place: str) -> str:
+        """Return where the sums of a register tile lie."""
         return element(self.lines, self.U, self.mul(place, self.products * self.size))
+
+    def add_products(self, unit: str, U: str, count: str, starts: str) -> None:
+        """Add the products of a block, or begin with them."""
+        work = partial(self.multiply, unit, U, count)
+        when(self.lines, starts, work, partial(work, sums=U))
+
+    def join(self, unit: str) -> None:
+        """Add up the sums of all threads, and write dW."""
+        v, U = self.v, self.sums(unit)
+        first = element(self.lines, U, self.sub("0", self.mul("%who", self.w["thread_floats"])))
+
+        def vector(i: str) -> None:
+            at = self.mul(i, v.count)
+
+            def thread(who: str, total: Sequence[str]) -> Sequence[str]:
+                there = self.add(at, self.mul(who, self.w["thread_floats"]))
+                return [v.add(total[0], load(v, FLOAT, first, there, None))]
+
+            self.put(carry_loop(v, "0", "%many", [v.constant(0.0)], thread)[0], U, at)
+
+        count_loop(self.lines, "0", str(self.products * self.size // v.count), vector)
+        self.finish(unit, U)
+
+    # -- the steps -----------------------------------------------------------------------------------------------------
 
     def transform(self, begin: str, place: str, count: str) -> None:
         """Write V and Z for tiles begin, begin + 1 ..., at `place` and behind it."""
@@ -150,7 +206,7 @@ class _Writer(ImageWriter):
 
         return keep
 
-    def multiply(self, unit: str, U: str, count: str, expected: Expected, sums: str | None = None) -> None:
+    def multiply(self, unit: str, U: str, count: str, sums: str | None = None) -> None:
         """Write the products of a block of tiles, added to `sums` if given, for all matrices of a register tile."""
         v, L = self.v, self.v.count
         k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
@@ -160,10 +216,7 @@ class _Writer(ImageWriter):
             element(self.lines, self.Z, self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)
         ]
 
-        turn = self.mul(self.sub(unit, self.first), self.products)
-
         def matrix(number: str) -> None:
-            self.expect(expected, self.add(turn, number))
             V = element(self.lines, first, self.mul(number, self.v_matrix))
             Z = [element(self.lines, second, self.mul(number, self.z_matrix)) for second in seconds]
             at = self.mul(number, self.size)
