@@ -149,6 +149,28 @@ class Launch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchChain:
+    """Launches one after the other, which share scratch memory."""
+
+    launches: tuple[Launch, ...]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """That of the greediest."""
+        return max(launch.scratch_bytes for launch in self.launches)
+
+    @property
+    def implementation(self) -> str:
+        """What those of them that have a name are called."""
+        names = [str(getattr(launch, "implementation", "")) for launch in self.launches]
+        return " + ".join(name for name in names if name)
+
+    def bind(self, operands: Operands) -> Call:
+        """Return all calls as one."""
+        return Chain(tuple(launch.bind(operands) for launch in self.launches))
+
+
+@dataclass(frozen=True, slots=True)
 class LaidOut:
     """A launch with layouts of its own, by letter: those it writes outputs in, and those it reads inputs in.
 

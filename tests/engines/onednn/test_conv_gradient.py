@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tazza.device import current_context
+from tazza.engines.jit import unavailable as no_code
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import Array, OpView, find_schema, operator_def
 from tazza.operator.choice import choose_kernel
@@ -61,6 +62,38 @@ def test_filters_of_one_pixel(
     arrays = [values(*X), values(*W), values(*dY)]
     assert check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("gemm")
     assert check(type, arrays, ["dW"], no_gradient_to_input=1, **PLAIN, **args).startswith("gemm")
+
+
+TALL = [
+    pytest.param("ConvGradient", (3, 40, 7, 5), (24, 40, 1, 1), (3, 24, 7, 5), {"kernel": 1}, id="fewer outputs"),
+    pytest.param("ConvGradient", (3, 24, 7, 5), (41, 24, 1, 1), (3, 41, 7, 5), {"kernel": 1}, id="more outputs"),
+    pytest.param(
+        "ConvGradient",
+        (3, 13, 9, 40),
+        (32, 1, 1, 40),
+        (3, 5, 5, 32),
+        {"kernel": 1, "stride_h": 3, "stride_w": 2, "order": "NHWC"},
+        id="strides, NHWC",
+    ),
+    pytest.param(
+        "ConvGradient", (3, 24, 13, 9), (48, 24, 1, 1), (3, 48, 7, 5), {"kernel": 1, "stride": 2}, id="strides"
+    ),
+    pytest.param(
+        "Conv1DGradient", (2, 24, 20), (32, 24, 1), (2, 32, 7), {"kernels": [1], "strides": [3]}, id="1D, a stride"
+    ),
+    pytest.param(
+        "Conv3DGradient", (2, 24, 3, 7, 5), (32, 24, 1, 1, 1), (2, 32, 3, 7, 5), {"kernels": [1] * 3}, id="3D"
+    ),
+]
+
+
+@pytest.mark.skipif(no_code() is not None, reason=str(no_code()))
+@pytest.mark.parametrize(("type", "X", "W", "dY", "args"), TALL)
+def test_tall_product(
+    type: str, X: tuple[int, ...], W: tuple[int, ...], dY: tuple[int, ...], args: dict[str, Any]
+) -> None:
+    arrays = [values(*X), values(*W), values(*dY)]
+    assert check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("tall product")
 
 
 OTHERS: list[Any] = [

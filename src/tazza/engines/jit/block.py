@@ -70,12 +70,16 @@ class CheckedCall(NativeCall):
 
 @dataclass(frozen=True, slots=True)
 class BlockLaunch:
-    """A compiled kernel, the words of its block, and how to tell what is wrong when it gives a status."""
+    """A compiled kernel, the words of its block, and how to tell what is wrong when it gives a status.
+
+    `implementation` tells it from others that may stand in its place.
+    """
 
     address: int
     words: tuple[Word, ...]
     scratch_bytes: int = 0
     check: Check | None = None
+    implementation: str = ""
 
     def bind(self, operands: Operands) -> Call:
         """Write the block; it lives as long as the call."""

@@ -3,8 +3,10 @@
 Letters as in `ops.conv`, with P the pixels of all images. oneDNN has a primitive for dW and db, and one for dX. What it
 has for dW is slow in two cases, which go another way:
 
-- 1 x 1 filters without stride: dW = dY^T X, (M, P) @ (P, C), or its transpose where that has fewer rows, as a product
-  of plain matrices took 0.7 to 1.0 of the time for all shapes of ResNet-50 and 0.5 to 1.1 for those of MobileNet v2;
+- 1 x 1 filters: dW = dY^T X, (M, P) @ (P, C), or its transpose where that has fewer rows, is a product of tall
+  matrices, for which there is a kernel of our own (`jit.tall_product`). What it does not take oneDNN computes as a
+  product of plain matrices, unless there is a stride: 0.7 to 1.0 of the time of its convolutions for all shapes of
+  ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
 - larger filters with a stride: of blocked images it took half of the time that it takes of channels-last ones (3 x 3
   filters of ResNet-50), so that copies are worth while.
 """
@@ -16,14 +18,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from tazza.engines.jit import unavailable
+from tazza.engines.jit.block import all_float32
+from tazza.engines.jit.tall_product import Grid, tall_product
 from tazza.engines.onednn.conv import Geometry, conv_flops
 from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe, first_fast
-from tazza.operator import LaidOut, OpView
+from tazza.operator import LaidOut, Launch, LaunchChain, OpView
 from tazza.ops.conv import CONV_GRADIENTS
+from tazza.runtime.threads import thread_count
 from tazza.tensor import Layout, Opaque, TensorSpec
 
 PLAIN = "gemm:jit"
@@ -35,9 +41,9 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Weights:
-    """How dW and db are computed: launches, how they read dY, and the layouts of X, dY and dW."""
+    """How dW and db are computed: how that reads dY, and the layouts of X, dY and dW."""
 
-    steps: tuple[PrimitiveLaunch, ...]
+    launch: Launch
     dY: Descriptor
     layouts: Mapping[str, Layout]
 
@@ -52,44 +58,72 @@ def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     weights = product(shape, specs)
     if weights is None:
         weights = convolution(shape, specs)
-    steps, layouts = list(weights.steps), dict(weights.layouts)
-    if "dX" in specs:
-        data = describe_data(shape, specs, weights.dY)
-        steps.append(PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"}))
-        layouts["W"] = shape.filter_layout(data.argument("weights"), W)
-        layouts["dX"] = shape.image_layout(data.argument("diff_src"), specs["dX"])
-    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+    layouts = dict(weights.layouts)
+    if "dX" not in specs:
+        return LaidOut(weights.launch, layouts)
+    data = describe_data(shape, specs, weights.dY)
+    second = PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"})
+    layouts["W"] = shape.filter_layout(data.argument("weights"), W)
+    layouts["dX"] = shape.image_layout(data.argument("diff_src"), specs["dX"])
+    return LaidOut(LaunchChain((weights.launch, second)), layouts)
 
 
 # -- dW by a product ---------------------------------------------------------------------------------------------------
 
 
 def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
-    """Return dW as a product of matrices, None where that is none, or oneDNN has no code for plain ones."""
+    """Return dW as a product of matrices, None where that is none or nothing here takes it."""
     X, dY = specs["X"], specs["dY"]
     window = shape.window
-    plain = set(window.kernel) == set(window.stride) == {1} and not any((*window.head, *window.tail))
-    if not plain or shape.group != 1 or "db" in specs or is_blocked(X) or is_blocked(dY):
+    if set(window.kernel) != {1} or any((*window.head, *window.tail)) or shape.group != 1 or "db" in specs:
+        return None
+    if is_blocked(X) or is_blocked(dY):
         return None
     x, dy = (_pixels(shape, spec) for spec in (X, dY))
-    (_, C), (_, M) = x.dims, dy.dims
-    sides: dict[str, tuple[Operand, Descriptor]] = {"X": ("X", x), "dY": ("dY", dy)}
-    first, second = (sides["dY"], sides["X"]) if M <= C else (sides["X"], sides["dY"])
-    target = Descriptor.of((min(M, C), max(M, C)), X.dtype)
-    flops = conv_flops(specs["W"], dY)
-    ways = describe("matmul", first[1].permute((1, 0)), second[1], None, target, flops=flops).alternatives()
-    found = next((way for way in ways if way.implementation.startswith(PLAIN)), None)
+    strided = set(window.stride) != {1}
+    turned = x.dims[1] < dy.dims[1] and not strided
+    found = _own_product(shape, specs, turned=turned)
+    if found is None and not strided:
+        found = _plain_product(x, dy, turned=turned)
     if found is None:
         return None
-    launch = PrimitiveLaunch(found, {"src": first[0], "weights": second[0], "dst": "dW"})
-    dW = (target if M <= C else target.permute((1, 0))).reshape(shape.filter_dims(specs["W"]))
+    target = Descriptor.of((x.dims[1], dy.dims[1]) if turned else (dy.dims[1], x.dims[1]), X.dtype)
+    dW = (target.permute((1, 0)) if turned else target).reshape(shape.filter_dims(specs["W"]))
     images = [Descriptor.channels_last(shape.image(spec).dims, spec.dtype) for spec in (X, dY)]
     layouts = {
         "X": shape.image_layout(images[0], X),
         "dY": shape.image_layout(images[1], dY),
         "dW": shape.filter_layout(dW, specs["W"]),
     }
-    return Weights((launch,), images[1], layouts)
+    return Weights(found, images[1], layouts)
+
+
+def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool) -> Launch | None:
+    """Return dW, or its transpose if `turned`, by a kernel of our own."""
+    if unavailable() is not None or not all_float32(specs["X"], specs["dY"]):
+        return None
+    (N, C, *extents), (_, M, *out) = (shape.image(specs[letter]).dims for letter in ("X", "dY"))
+    P = math.prod((N, *out))
+    if turned:
+        return tall_product(("X", "dY", "dW"), C, M, Grid((1, 1, P), (0, 0, M)), thread_count())
+    if set(shape.window.stride) == {1}:
+        return tall_product(("dY", "X", "dW"), M, C, Grid((1, 1, P), (0, 0, C)), thread_count())
+    if len(out) > 2:
+        return None
+    (H, W), (oH, oW), (down, across) = ((1, *of)[-2:] for of in (extents, out, shape.window.stride))
+    grid = Grid((N, oH, oW), (H * W * C, down * W * C, across * C))
+    return tall_product(("dY", "X", "dW"), M, C, grid, thread_count())
+
+
+def _plain_product(x: Descriptor, dy: Descriptor, *, turned: bool) -> Launch | None:
+    """Return dW, or its transpose if `turned`, by oneDNN, None where it has no code for plain matrices."""
+    sides: list[tuple[Operand, Descriptor]] = [("X", x), ("dY", dy)]
+    first, second = sides if turned else sides[::-1]
+    target = Descriptor.of((first[1].dims[1], second[1].dims[1]), x.dtype)
+    flops = 2 * math.prod((*x.dims, dy.dims[1]))
+    ways = describe("matmul", first[1].permute((1, 0)), second[1], None, target, flops=flops).alternatives()
+    found = next((way for way in ways if way.implementation.startswith(PLAIN)), None)
+    return None if found is None else PrimitiveLaunch(found, {"src": first[0], "weights": second[0], "dst": "dW"})
 
 
 def _pixels(shape: Geometry, spec: TensorSpec) -> Descriptor:
@@ -114,15 +148,15 @@ def convolution(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights:
     }
     blocked = _blocked(shape, specs, found)
     if blocked is None:
-        return Weights((PrimitiveLaunch(found, arguments),), found.argument("diff_dst"), layouts)
+        return Weights(PrimitiveLaunch(found, arguments), found.argument("diff_dst"), layouts)
     copies: list[PrimitiveLaunch] = []
     for name, letter in (("src", "X"), ("diff_dst", "dY")):
         arguments[name] = Part(f"{letter} in blocks")
         copy = reorder(found.argument(name), blocked.argument(name))
         copies.append(PrimitiveLaunch(copy, {"src": letter, "dst": arguments[name]}))
     layouts["dW"] = shape.filter_layout(blocked.argument("diff_weights"), specs["W"])
-    steps = (*copies, PrimitiveLaunch(blocked, arguments))
-    return Weights(steps, found.argument("diff_dst"), layouts)
+    launch = SequenceLaunch((*copies, PrimitiveLaunch(blocked, arguments)))
+    return Weights(launch, found.argument("diff_dst"), layouts)
 
 
 def _blocked(shape: Geometry, specs: dict[str, TensorSpec], found: PrimitiveDescriptor) -> PrimitiveDescriptor | None:

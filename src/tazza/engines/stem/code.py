@@ -90,6 +90,7 @@ class _Writer(PackingWriter):
             def tile(t: str) -> None:
                 x = self.mul(t, code.rows)
                 here = element(lines, windows, self.mul(x, self.step))
+                self.expect(element(lines, w["Y"], self.add(within, self.mul(x, w["y_pixel"]))), ks)
                 sums = self.register_tile(here, filters, bias)
                 for r in range(code.rows):
                     pixel = self.add(x, r)
@@ -104,6 +105,13 @@ class _Writer(PackingWriter):
             count_loop(lines, "0", self.pieces(w["oW"], code.rows), tile)
 
         count_loop(lines, "0", count, line)
+
+    def expect(self, start: str, columns: Sequence[str]) -> None:
+        """Ask for where the outputs of a tile go, which takes as long as computing them."""
+        for r in range(self.code.rows):
+            pixel = element(self.lines, start, self.mul(self.w["y_pixel"], r))
+            for column in columns:
+                self.lines.prefetch(element(self.lines, pixel, column), 0, write=True)
 
     def register_tile(self, windows: str, filters: str, bias: Sequence[str]) -> list[str]:
         """Return two vectors of sums for each of R pixels.

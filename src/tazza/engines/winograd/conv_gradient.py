@@ -27,29 +27,12 @@ from tazza.engines.winograd.filters import ENGINE, Filters
 from tazza.engines.winograd.tiling import Problem
 from tazza.engines.winograd.weights import best_weights_tiling, weights_launch
 from tazza.errors import UnsupportedError
-from tazza.operator import Call, Chain, LaidOut, Launch, Operands, OpView, Spec, Unsupported, launcher, rank_engines
+from tazza.operator import LaidOut, Launch, LaunchChain, OpView, Spec, Unsupported, launcher, rank_engines
 from tazza.operator.choice import choose_kernel
 from tazza.ops.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.proto import OperatorDef
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """Two launches, one after the other, that share scratch memory."""
-
-    first: Launch
-    second: Launch
-
-    @property
-    def scratch_bytes(self) -> int:
-        """That of the greedier one."""
-        return max(self.first.scratch_bytes, self.second.scratch_bytes)
-
-    def bind(self, operands: Operands) -> Call:
-        """Return both calls as one."""
-        return Chain((self.first.bind(operands), self.second.bind(operands)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +105,7 @@ def prepare_conv_gradient(
         return first
     if first.layouts.get("dY", layout) != layout:
         return Unsupported("no other engine computes dW from channels-last images")
-    return LaidOut(Both(first.launch, second.launch), {**first.layouts, **second.layouts})
+    return LaidOut(LaunchChain((first.launch, second.launch)), {**first.layouts, **second.layouts})
 
 
 def input_gradient(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> Part | Unsupported:

@@ -1,0 +1,95 @@
+"""Products of tall matrices against NumPy: any columns, blocks that are not full, strided rows, threads, vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.device import Generator, current_context
+from tazza.engines.jit import loop, tall_product, unavailable
+from tazza.engines.jit.tall_product import Grid
+from tazza.operator import Operands
+from tazza.runtime.native_code import Processor, processor
+from tazza.tensor import Tensor
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+Array = NDArray[np.float32]
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    made = Tensor(array.shape)
+    made.assign(array)
+    return made
+
+
+def _run(A: Array, B: Array, grid: Grid, threads: int) -> Array:
+    """Return A^T B, for the rows of B that the grid tells."""
+    M, K = A.shape[1], B.shape[-1]
+    launch = tall_product.tall_product(("A", "B", "C"), M, K, grid, threads)
+    assert launch is not None
+    C = Tensor((M, K))
+    C.reserve()
+    C.array[:] = np.nan
+    context = current_context(C.place)
+    tensors = {"A": _tensor(A), "B": _tensor(B), "C": C}
+    launch.bind(Operands(tensors, context.scratch(launch.scratch_bytes), Generator, context))()
+    return C.array.copy()
+
+
+def _values(*dims: int) -> Array:
+    return np.random.default_rng(math.prod(dims)).standard_normal(dims).astype(np.float32)
+
+
+@pytest.mark.parametrize(("P", "M", "K"), [(1, 24, 32), (63, 32, 33), (130, 40, 7), (1000, 24, 97), (257, 64, 1)])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_dense_rows(P: int, M: int, K: int, threads: int) -> None:
+    A, B = _values(P, M), _values(P, K)
+    found = _run(A, B, Grid((1, 1, P), (0, 0, K)), threads)
+    expected = A.astype(np.float64).T @ B
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()) + 1e-6)
+
+
+def test_blocks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tall_product, "FEW_BYTES", 0)
+    test_dense_rows(1300, 24, 40, 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_are_pixels_apart(threads: int) -> None:
+    N, H, W, K, M = 3, 11, 13, 37, 32
+    image = _values(N, H, W, K)
+    taken = image[:, ::2, ::3]
+    _, oH, oW, _ = taken.shape
+    A = _values(N * oH * oW, M)
+    found = _run(A, image, Grid((N, oH, oW), (H * W * K, 2 * W * K, 3 * K)), threads)
+    expected = A.astype(np.float64).T @ taken.reshape(-1, K)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32])
+def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors that have no wider ones."""
+    if processor().vector_bytes < vector_bytes:
+        pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
+    monkeypatch.setattr(loop, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
+    test_dense_rows(200, 28, 21, 2)
+
+
+@pytest.mark.parametrize(("M", "why"), [(28, "no multiple of the rows of a register tile"), (16, "few columns")])
+def test_what_is_left_to_others(M: int, why: str) -> None:
+    if loop.lane_count() < 16:
+        pytest.skip("register tiles have other numbers of rows")
+    assert tall_product.tall_product(("A", "B", "C"), M, 64, Grid((1, 1, 9), (0, 0, 64)), 1) is None, why
+
+
+def test_sums_of_many_threads_take_too_much_memory() -> None:
+    def made(threads: int) -> object:
+        return tall_product.tall_product(("A", "B", "C"), 512, 2048, Grid((1, 1, 1 << 20), (0, 0, 2048)), threads)
+
+    assert made(2) is not None
+    assert made(64) is None
