@@ -68,6 +68,10 @@ def prepare_filters(
     return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 
 
+AHEAD = 4
+"""Input channels ahead for which filters are asked for."""
+
+
 @dataclass(frozen=True)
 class _Code:
     """The code for one algorithm: threads share the channels c of all panels."""
@@ -98,6 +102,7 @@ class _Code:
                 left = lines.let(f"select i1 {there}, i64 {lines.let(f'sub i64 {K}, {k}')}, i64 0")
                 mask = lanes_below(v, left)
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {k}, {k_step}')}, {lines.let(f'mul i64 {c}, {c_step}')}")
+                _expect(lines, v.count, element(lines, start, at), k_step, lines.let(f"mul i64 {c_step}, {AHEAD}"))
                 taps = [
                     [gather(v, _tap(lines, start, at, (y, y_step), (x, x_step)), k_step, mask) for x in range(r)]
                     for y in range(r)
@@ -109,6 +114,13 @@ class _Code:
 
         r = self.form.r
         count_loop(lines, first, last, row)
+
+
+def _expect(lines: Lines, lanes: int, here: str, k_step: str, ahead: str) -> None:
+    """Ask for the filters of some output channels, so many elements ahead: they lie far from each other in memory."""
+    there = element(lines, here, ahead)
+    for lane in range(lanes):
+        lines.prefetch(element(lines, there, lines.let(f"mul i64 {k_step}, {lane}")), 0)
 
 
 def _rounded(lines: Lines, count: str, unit: int) -> str:
