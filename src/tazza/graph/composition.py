@@ -56,12 +56,12 @@ def shaped_as_result(node: Node, value: Value) -> bool:
 
 
 def keeps_shape(node: Node) -> bool:
-    """Whether all inputs of a pointwise node surely have the shape and type of its outputs, also if that is unknown."""
+    """Whether all inputs of a pointwise node have the shape and type of its outputs in a legal net, known or not."""
     return all(shaped_as_result(node, value) for value in node.inputs)
 
 
 def declares_float(node: Node) -> bool:
-    """Whether a node that keeps shapes takes nothing but float32."""
+    """Whether a node that keeps shapes, and so types, takes nothing but float32: what one of its inputs has to be."""
     return any(node.view.schema.inputs_by_letter[letter].dtypes == FLOAT for letter in node.view.input_slots)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import SchemaError, ShapeError
+from tazza.errors import DTypeError, SchemaError, ShapeError
 from tazza.operator import (
     Array,
     Cost,
@@ -18,6 +18,7 @@ from tazza.operator import (
     schema,
     show_dims,
 )
+from tazza.ops.axis import shapes_agree
 from tazza.tensor import DataType, TensorSpec
 
 FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
@@ -30,7 +31,10 @@ POINTWISE = schema(
     max, where. Graph passes make it of several pointwise operators in a row.""",
     inputs=[blob("X", FLOATS | {DataType.BOOL}, variadic=True)],
     outputs=[blob("Y", variadic=True)],
-    args=[arg("expressions", list[str], doc="one for each Y, over x0, x1 ...")],
+    args=[
+        arg("expressions", list[str], doc="one for each Y, over x0, x1 ..."),
+        arg("alike", int, 0, choices=(0, 1), doc="1: all X are float32 and of one shape, nothing is broadcast"),
+    ],
     in_place={"Y": "X"},
     no_gradient=not_written("it is made by passes that run after the backward pass was built"),
     source="tazza",
@@ -63,6 +67,8 @@ def pointwise_validate(op: OpView) -> None:
 
 @POINTWISE.infer
 def pointwise_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    if op.alike:
+        _check_alike(op, X)
     floats = [x.dtype for x in X if x.dtype is not DataType.BOOL]
     # NumPy's promotion, in which a bool takes any other type
     joint = DataType.of(np.result_type(*(dtype.numpy for dtype in floats))) if floats else DataType.FLOAT
@@ -75,6 +81,16 @@ def pointwise_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, 
             shapes = ", ".join(show_dims(shape) for shape in known)
             raise op.error(ShapeError, f"shapes {shapes} cannot be broadcast") from None
     return (TensorSpec(dims, joint),) * len(op.definition.output)
+
+
+def _check_alike(op: OpView, X: tuple[TensorSpec, ...]) -> None:
+    """Refuse what the operators that this one stands for refuse: they broadcast nothing."""
+    for number, x in enumerate(X):
+        if x.dtype is not DataType.FLOAT:
+            raise op.error(DTypeError, f"x{number} is {x.dtype.label}, not float32", "cast it")
+        if x.dims is not None and X[0].dims is not None and not shapes_agree(x.dims, X[0].dims):
+            relation = f"x{number} has the shape {show_dims(x.dims)}, x0 has {show_dims(X[0].dims)}"
+            raise op.error(ShapeError, relation, "nothing is broadcast")
 
 
 @POINTWISE.cost

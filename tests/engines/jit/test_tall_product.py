@@ -32,6 +32,7 @@ def _run(A: Array, B: Array, grid: Grid, threads: int) -> Array:
     M, K = A.shape[1], B.shape[-1]
     launch = tall_product.tall_product(("A", "B", "C"), M, K, grid, threads)
     assert launch is not None
+    assert launch.words[0] == threads
     C = Tensor((M, K))
     C.reserve()
     C.array[:] = np.nan
@@ -45,7 +46,16 @@ def _values(*dims: int) -> Array:
     return np.random.default_rng(math.prod(dims)).standard_normal(dims).astype(np.float32)
 
 
-@pytest.mark.parametrize(("P", "M", "K"), [(1, 24, 32), (63, 32, 33), (130, 40, 7), (1000, 24, 97), (257, 64, 1)])
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take matrices that are small, in blocks of few rows."""
+    monkeypatch.setattr(tall_product, "TALL", 0)
+    monkeypatch.setattr(tall_product, "BLOCKS", 0)
+    monkeypatch.setattr(tall_product, "FEW", 16)
+    monkeypatch.setattr(tall_product, "MANY", 48)
+
+
+@pytest.mark.parametrize(("P", "M", "K"), [(5, 24, 32), (63, 32, 33), (130, 40, 7), (1000, 24, 97), (257, 64, 1)])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_dense_rows(P: int, M: int, K: int, threads: int) -> None:
     A, B = _values(P, M), _values(P, K)
@@ -59,7 +69,7 @@ def test_blocks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     test_dense_rows(1300, 24, 40, 2)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 5])
 def test_rows_that_are_pixels_apart(threads: int) -> None:
     N, H, W, K, M = 3, 11, 13, 37, 32
     image = _values(N, H, W, K)
@@ -80,16 +90,24 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     test_dense_rows(200, 28, 21, 2)
 
 
-@pytest.mark.parametrize(("M", "why"), [(28, "no multiple of the rows of a register tile"), (16, "few columns")])
-def test_what_is_left_to_others(M: int, why: str) -> None:
+@pytest.mark.parametrize(
+    ("P", "M", "threads"),
+    [
+        pytest.param(1 << 20, 28, 2, id="no multiple of the columns of a register tile"),
+        pytest.param(1 << 20, 16, 2, id="few columns"),
+        pytest.param(1 << 20, 1024, 64, id="sums of many threads"),
+        pytest.param(1023, 512, 1, id="not tall"),
+        pytest.param(4095, 32, 16, id="few blocks for each thread"),
+        pytest.param(0, 32, 1, id="no rows"),
+    ],
+)
+def test_what_is_left_to_others(P: int, M: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if loop.lane_count() < 16:
-        pytest.skip("register tiles have other numbers of rows")
-    assert tall_product.tall_product(("A", "B", "C"), M, 64, Grid((1, 1, 9), (0, 0, 64)), 1) is None, why
+        pytest.skip("register tiles have other numbers of columns")
+    monkeypatch.undo()
 
+    def made(P: int, M: int, threads: int) -> object:
+        return tall_product.tall_product(("A", "B", "C"), M, 512, Grid((1, 1, P), (0, 0, 512)), threads)
 
-def test_sums_of_many_threads_take_too_much_memory() -> None:
-    def made(threads: int) -> object:
-        return tall_product.tall_product(("A", "B", "C"), 512, 2048, Grid((1, 1, 1 << 20), (0, 0, 2048)), threads)
-
-    assert made(2) is not None
-    assert made(64) is None
+    assert made(P, M, threads) is None
+    assert made(1 << 20, 32, 2) is not None

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from tazza.device import current_context
+from tazza.engines.jit import tall_product
 from tazza.engines.jit import unavailable as no_code
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import Array, OpView, find_schema, operator_def
 from tazza.operator.choice import choose_kernel
 from tazza.operator.engine import rank_engines
+from tazza.runtime.fpmath import FPMATH, why_narrow
+from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import CPUPlace, DataType, TensorSpec
 from tests.check import assert_close, run
 
@@ -90,10 +93,32 @@ TALL = [
 @pytest.mark.skipif(no_code() is not None, reason=str(no_code()))
 @pytest.mark.parametrize(("type", "X", "W", "dY", "args"), TALL)
 def test_tall_product(
-    type: str, X: tuple[int, ...], W: tuple[int, ...], dY: tuple[int, ...], args: dict[str, Any]
+    type: str,
+    X: tuple[int, ...],
+    W: tuple[int, ...],
+    dY: tuple[int, ...],
+    args: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Small ones, which are left to oneDNN unless it is forbidden."""
     arrays = [values(*X), values(*W), values(*dY)]
+    assert not check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("tall product")
+    monkeypatch.setattr(tall_product, "TALL", 0)
+    monkeypatch.setattr(tall_product, "BLOCKS", 0)
     assert check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("tall product")
+
+
+@pytest.mark.skipif(no_code() is not None, reason=str(no_code()))
+def test_tall_product_where_it_is_worth_it() -> None:
+    """As many rows as two threads want, and the wish for another precision, which it does not know."""
+    arrays = [values(1, 24, 32, 32), values(32, 24, 1, 1), values(1, 32, 32, 32)]
+    with NUM_THREADS.override(2):
+        assert check("ConvGradient", arrays, ["dW"], kernel=1, **PLAIN) == "tall product"
+    with NUM_THREADS.override(16):
+        assert check("ConvGradient", arrays, ["dW"], kernel=1, **PLAIN).startswith("gemm")
+    with NUM_THREADS.override(2), FPMATH.override("bf16"):
+        wished = check("ConvGradient", arrays, ["dW"], kernel=1, **PLAIN)
+        assert wished.startswith("tall product") is (why_narrow() is None)
 
 
 OTHERS: list[Any] = [

@@ -83,7 +83,7 @@ def test_images_as_they_lie() -> None:
 
 
 def test_the_gradient_of_the_image_is_left_to_others() -> None:
-    X, W, _ = arrays((1, 3, 9, 16), (40, 3, 3, 3))
+    X, W, _ = arrays((1, 3, 9, 30), (40, 3, 3, 3))
     dY = _output(X, W, kernel=3)
     definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW", "dX"], no_bias=1, kernel=3)
     _, operator = run_checked(definition, [X, W, dY], "stem", refusable=True)
@@ -91,6 +91,29 @@ def test_the_gradient_of_the_image_is_left_to_others() -> None:
     alone = operator_def("ConvGradient", ["X", "W", "dY"], ["dW"], no_bias=1, kernel=3)
     _, operator = run_checked(alone, [X, W, dY])
     assert operator.choices[-1].engine == "stem"
+
+
+@pytest.mark.parametrize(
+    ("image", "filters", "reason"),
+    [
+        ((1, 1, 9, 40), (64, 1, 1, 1), "filled to 20%"),
+        ((1, 3, 9, 40), (40, 3, 3, 2), None),
+        ((1, 3, 9, 16), (64, 3, 3, 3), "rows of 14 pixels"),
+        ((1, 8, 16, 40), (256, 8, 9, 9), "do not stay in the cache"),
+    ],
+)
+def test_what_is_not_worth_it(image: tuple[int, ...], filters: tuple[int, ...], reason: str | None) -> None:
+    """Unless it is asked for by name."""
+    if loop.lane_count() < 16:
+        pytest.skip("register tiles have other sizes")
+    X, W, _ = arrays(image, filters)
+    args = arguments(filters, {})
+    dY = _output(X, W, **args)
+    definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW"], no_bias=1, **args)
+    _, operator = run_checked(definition, [X, W, dY])
+    told = {choice.engine: choice.reason for choice in operator.choices}["stem"]
+    assert told is None if reason is None else reason in str(told)
+    _gradients(X, W, dY, False, **args)
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32])

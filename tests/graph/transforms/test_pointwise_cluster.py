@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.errors import DTypeError, ShapeError, TazzaError
+from tazza.graph.text import parse_net
+from tazza.workspace import Workspace
 from tests.rewriting import Rewrite, check_rewrite
 
 DIMS = {"x": (2, 3), "d": (2, 3)}
@@ -37,7 +44,7 @@ CASES = [
     Rewrite(
         "shapes unknown, but nothing is broadcast",
         f"{IN}\nout: z\ny = Sum(x, d)\nz = Relu(y)",
-        f'{IN}\nout: z\nz = Pointwise(x, d; expressions=["relu(x0 + x1)"])',
+        f'{IN}\nout: z\nz = Pointwise(x, d; expressions=["relu(x0 + x1)"], alike=1)',
         DIMS,
         blind=True,
     ),
@@ -69,3 +76,32 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_pointwise_cluster(case: Rewrite) -> None:
     check_rewrite("pointwise_cluster", case)
+
+
+@pytest.mark.parametrize(
+    ("x", "d", "error", "said"),
+    [
+        (np.ones((2, 3), "f"), np.ones(3, "f"), ShapeError, r"x1 has the shape \(3\), x0 has \(2, 3\)"),
+        (np.ones((2, 3), "f"), np.ones((1, 3), "f"), ShapeError, "nothing is broadcast"),
+        (np.ones(3), np.ones(3), DTypeError, "x0 is float64, not float32"),
+        (np.ones(3, "f"), np.ones(3), DTypeError, "x1 is float64, not float32"),
+        (np.ones(3, "i"), np.ones(3, "i"), DTypeError, "int32"),
+    ],
+)
+def test_a_plan_refuses_what_the_operators_refuse(
+    x: NDArray[Any], d: NDArray[Any], error: type[TazzaError], said: str
+) -> None:
+    """Rewriting does not know shapes and types; what it makes of a net that has run before looks at them."""
+    workspace = Workspace()
+    for net_type in ("simple", "plan"):
+        net = parse_net(f"net: {net_type}\nin: x, d\nout: z\ny = Sum(x, d)\nz = Relu(y)")
+        net.type = net_type
+        workspace.feed("x", np.ones((2, 3), "f"))
+        workspace.feed("d", np.ones((2, 3), "f"))
+        made = workspace.create_net(net)
+        made.run()
+        np.testing.assert_array_equal(workspace.fetch("z"), np.full((2, 3), 2, "f"))
+        workspace.feed("x", x)
+        workspace.feed("d", d)
+        with pytest.raises(error, match=said if net_type == "plan" else None):
+            made.run()

@@ -37,19 +37,19 @@ from tazza.engines.jit.loop import (
     store,
 )
 from tazza.engines.jit.rows import element, when
-from tazza.engines.jit.writer import FLOAT, Writer
+from tazza.engines.jit.writer import FLOAT, LINE, Writer
 
-ROWS = {16: 8, 8: 4, 4: 4}
+COLUMNS = {16: 8, 8: 4, 4: 4}
 """L -> R: twice as many vectors of sums stay in registers."""
-LINE = 16
-"""Floats in a line of the cache."""
 FEW, MANY, FEW_BYTES = 64, 256, 2 << 20
 """Rows of a block: few, so that a panel of them leaves room in the first cache; many where G is large, as every block
 reads and writes it."""
+TALL, BLOCKS = 2, 4
+"""How many times as many rows as columns there are at the least, and how many blocks for each thread."""
 LEAST_COLUMNS = 24
 """Of A: each number of B that is packed is used once for every column."""
-MOST_SUM_BYTES = 32 << 20
-"""What G may take in all threads."""
+MOST_BYTES = 32 << 20
+"""What G, T and the places of rows may take in all threads."""
 ADDRESSES = ("A", "B", "C", "scratch")
 WORDS = (
     "threads",
@@ -71,17 +71,19 @@ class Grid:
 def tall_product(names: tuple[str, str, str], M: int, K: int, grid: Grid, threads: int) -> BlockLaunch | None:
     """Return the launch for the letters of A, B and C.
 
-    None where M is no multiple of R or small, so that packing takes longest, and where sums would take much memory.
+    None where M is no multiple of R or small, so that packing takes longest; and where there are so few rows, for the
+    threads or for the sums, that G takes longer than the products.
 
     >>> tall_product(("dY", "X", "dW"), 3, 16, Grid((1, 2, 2), (64, 32, 16)), 1) is None
     True
     """
     P, L = math.prod(grid.extents), lane_count()
     block = FEW if 4 * M * K <= FEW_BYTES else MANY
-    threads = max(1, min(threads, P // block))
+    if P < max(TALL * max(M, K), BLOCKS * block * threads):
+        return None
     panels = -(-K // (2 * L))
     own = 4 * block + 2 * L * block + 2 * L * panels * M + LINE
-    if M % ROWS[L] or M < LEAST_COLUMNS or 4 * own * threads > MOST_SUM_BYTES:
+    if M % COLUMNS[L] or M < LEAST_COLUMNS or 4 * own * threads > MOST_BYTES:
         return None
     words: dict[str, Word] = {
         **{"threads": threads, "A": Slot(names[0]), "B": Slot(names[1]), "C": Slot(names[2]), "scratch": ScratchWord()},
@@ -100,8 +102,8 @@ class _Writer(Writer):
     def __init__(self, lines: Lines) -> None:
         super().__init__(lines, WORDS, ADDRESSES)
         w = self.w
-        self.rows = ROWS[self.v.count]
-        self.panels, self.tiles = self.pieces(w["K"], self.panel), self.div(w["M"], self.rows)
+        self.columns = COLUMNS[self.v.count]
+        self.panels, self.tiles = self.pieces(w["K"], self.panel), self.div(w["M"], self.columns)
         self.places = element(lines, w["scratch"], self.mul("%who", w["own"]))  # of two blocks of rows of B, as int64
         self.T = element(lines, self.places, self.mul(w["block"], 4))
         self.G = element(lines, self.T, self.mul(w["block"], self.panel))
@@ -125,10 +127,10 @@ class _Writer(Writer):
                 asked = lines.let(f"select i1 {last}, ptr {there}, ptr {here}")
                 column = self.mul(lines.let(f"select i1 {last}, i64 0, i64 {self.add(p, 1)}"), self.panel)
 
-                def tile(i: str) -> None:
-                    self.expect_panel(i, asked, column)
-                    self.expect_rows(self.add(self.mul(p, self.tiles), i), following)
-                    self.tile(i, p, (begin, count), starts)
+                def tile(number: str) -> None:
+                    self.expect_panel(number, asked, column)
+                    self.expect_rows(self.add(self.mul(p, self.tiles), number), following)
+                    self.tile(number, p, (begin, count), starts)
 
                 count_loop(lines, "0", self.tiles, tile)
 
@@ -218,7 +220,7 @@ class _Writer(Writer):
 
     def tile(self, number: str, panel: str, rows: tuple[str, str], starts: str) -> None:
         """Add the products of a block, from its first row and for so many, or begin with them."""
-        m = self.mul(number, self.rows)
+        m = self.mul(number, self.columns)
         A = element(self.lines, self.w["A"], self.add(self.mul(rows[0], self.w["M"]), m))
         G = self.sums(panel, m)
         when(
@@ -236,12 +238,12 @@ class _Writer(Writer):
             pair = [load(v, FLOAT, self.T, self.add(self.mul(t, self.panel), half * v.count), None) for half in (0, 1)]
             numbers = element(self.lines, A, self.mul(t, self.w["M"]))
             found: list[str] = []
-            for r in range(self.rows):
+            for r in range(self.columns):
                 one = load_one(v, FLOAT, element(self.lines, numbers, str(r)))
                 found += [v.fma(one, value, sums[2 * r + half]) for half, value in enumerate(pair)]
             return found
 
-        places = [str(i * v.count) for i in range(2 * self.rows)]
+        places = [str(i * v.count) for i in range(2 * self.columns)]
         before = [v.constant(0.0) if begin else load(v, FLOAT, G, place, None) for place in places]
         for place, value in zip(places, carry_loop(v, "0", count, before, row), strict=True):
             self.put(value, G, place)

@@ -9,6 +9,8 @@ from tazza.engines.jit.loop import lanes_of, store
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
+LINE = 16
+"""Floats in a line of the cache."""
 
 
 class Writer:

@@ -3,10 +3,10 @@
 Letters as in `ops.conv`, with P the pixels of all images. oneDNN has a primitive for dW and db, and one for dX. What it
 has for dW is slow in two cases, which go another way:
 
-- 1 x 1 filters: dW = dY^T X, (M, P) @ (P, C), or its transpose where that has fewer rows, is a product of tall
-  matrices, for which there is a kernel of our own (`jit.tall_product`). What it does not take oneDNN computes as a
-  product of plain matrices, unless there is a stride: 0.7 to 1.0 of the time of its convolutions for all shapes of
-  ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
+- 1 x 1 filters: dW = dY^T X, (M, P) @ (P, C), or its transpose where that has fewer rows, is a product of matrices.
+  Tall ones have a kernel of our own (`jit.tall_product`: 0.80 to 1.0 of the time of oneDNN's product for ResNet-50 at
+  batch 16). Others oneDNN computes as a product of plain matrices, unless there is a stride, in 0.7 to 1.0 of the time
+  of its convolutions for all shapes of ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
 - larger filters with a stride: of blocked images it took half of the time that it takes of channels-last ones (3 x 3
   filters of ResNet-50), so that copies are worth while.
 """
@@ -29,6 +29,7 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe, first_fast
 from tazza.operator import LaidOut, Launch, LaunchChain, OpView
 from tazza.ops.conv import CONV_GRADIENTS
+from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Layout, Opaque, TensorSpec
 
@@ -100,7 +101,7 @@ def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
 
 def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool) -> Launch | None:
     """Return dW, or its transpose if `turned`, by a kernel of our own."""
-    if unavailable() is not None or not all_float32(specs["X"], specs["dY"]):
+    if unavailable() is not None or why_narrow() is not None or not all_float32(specs["X"], specs["dY"]):
         return None
     (N, C, *extents), (_, M, *out) = (shape.image(specs[letter]).dims for letter in ("X", "dY"))
     P = math.prod((N, *out))

@@ -76,6 +76,12 @@ class Problem:
         """Return how many bands there are."""
         return self.N * -(-self.out[0] // band)
 
+    def threads(self, band: int) -> int:
+        """Return how many threads share the bands, each with enough to do."""
+        pixels = self.N * math.prod(self.out)
+        worth = 2 * pixels * self.K * math.prod(self.window.kernel) * self.C // THREAD_FLOPS
+        return max(1, min(thread_count(), self.bands(band), worth))
+
     def band(self, threads: int) -> int:
         """Return the output rows of a band with which threads end soonest."""
         kH, kW = self.window.kernel
@@ -146,8 +152,7 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     packing = Packing(problem.C, window.kernel[1], window.stride[1], planes)
     code = Code(packing, problem.rows, with_bias, epilogue, operands)
     band = problem.band(thread_count())
-    worth = 2 * Y.size * math.prod(window.kernel) * problem.C // THREAD_FLOPS
-    threads = max(1, min(thread_count(), problem.bands(band), worth))
+    threads = problem.threads(band)
     letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
     words, scratch_floats = packing_words(problem, threads, band, planes=planes)
     words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))

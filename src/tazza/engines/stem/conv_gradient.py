@@ -13,16 +13,19 @@ from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
 from tazza.engines.jit.image import accepts_images, filter_steps, image_layout, image_steps
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.conv import Problem, find_problem, image_source, packing_words, refused
-from tazza.engines.stem.filters import SOURCES
+from tazza.engines.stem.filters import ENGINE, SOURCES
 from tazza.engines.stem.packing import Packing
 from tazza.engines.stem.weights_code import WORDS, WeightsCode
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.engine import asked_engines
 from tazza.ops.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Strided, TensorSpec
 
 NUMBERS = {16: range(14, 4, -1), 8: range(6, 3, -1), 4: range(6, 3, -1)}
 """L -> numbers of a window in a register tile: as many as there are registers for, or fewer that leave less over."""
+LEAST_USE, LEAST_ROW, MOST_SUM_BYTES = 0.61, 16, 192 << 10
+"""Part of the sums that are of something, pixels in a row of dY, and what sums may take in the cache of a core."""
 
 
 def prepare_conv_gradient(
@@ -40,20 +43,40 @@ def prepare_conv_gradient(
     if isinstance(problem, Unsupported):
         return problem
     reason = refused(op, problem)
+    if reason is None and ENGINE not in asked_engines(op.definition.engine):
+        reason = _too_costly(problem)
     return _answer(op, problem, specs) if reason is None else Unsupported(reason)
 
 
+def _numbers(problem: Problem) -> tuple[int, int]:
+    """Return the numbers of a register tile, and those of a row of a window filled up to whole tiles."""
+    run = problem.window.kernel[1] * problem.C
+    numbers = min(NUMBERS[lane_count()], key=lambda count: -(-run // count) * count)
+    return numbers, -(-run // numbers) * numbers
+
+
+def _too_costly(problem: Problem) -> str | None:
+    """Return why sums are not worth it: they are read and written with every row, and some are of nothing."""
+    kH, kW = problem.window.kernel
+    _, run = _numbers(problem)
+    nbytes = 8 * lane_count() * problem.panels * kH * run
+    if nbytes > MOST_SUM_BYTES:
+        return f"sums of {nbytes >> 10} KiB do not stay in the cache"
+    if problem.out[1] < LEAST_ROW:
+        return f"rows of {problem.out[1]} pixels are too short"
+    used = kW * problem.C / run * problem.K / (problem.panels * 2 * lane_count())
+    return f"register tiles are filled to {used:.0%}" if used < LEAST_USE else None
+
+
 def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidOut:
-    last, threads = op.order.upper() == "NHWC", thread_count()
+    last = op.order.upper() == "NHWC"
     X, dY, dW = specs["X"], specs["dY"], specs["dW"]
     source, planes = image_source(X, problem.C, last)
     (kH, kW), across = problem.window.kernel, problem.window.stride[1]
-    run = kW * problem.C
-    numbers = min(NUMBERS[lane_count()], key=lambda count: -(-run // count) * count)
-    code = WeightsCode(Packing(problem.C, kW, across, planes), numbers, "db" in specs)
+    code = WeightsCode(Packing(problem.C, kW, across, planes), _numbers(problem)[0], "db" in specs)
     layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
-    band = problem.band(threads)
-    threads = min(threads, problem.bands(band))
+    band = problem.band(thread_count())
+    threads = problem.threads(band)
     words, packed = packing_words(problem, threads, band, planes=planes)
     own = packed + problem.panels * (kH * code.run + 1) * 2 * lane_count()
     letters: dict[str, Word] = {letter: Slot(letter) for letter in ("X", "dY", "dW")}
@@ -67,4 +90,4 @@ def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidO
 
 
 for _schema in (CONV_GRADIENT, CONV2D_GRADIENT):
-    launcher(_schema, engine="stem", accepts=accepts_images)(prepare_conv_gradient)
+    launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv_gradient)

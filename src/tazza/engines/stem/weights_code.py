@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.engines.jit.rows import element
-from tazza.engines.jit.writer import FLOAT, scatter
+from tazza.engines.jit.writer import FLOAT, LINE, scatter
 from tazza.engines.stem.packing import PACKING_WORDS, Packing, PackingWriter
 
 ADDRESSES = ("X", "dY", "dW", "db", "scratch")
@@ -110,8 +110,8 @@ class _Writer(PackingWriter):
 
     def expect(self, row: str, turn: str) -> None:
         """Ask for a part of the next row of dY, in one of the turns that this one takes: it comes from memory."""
-        w, line = self.w, self.v.count
-        count = self.pieces(self.mul(w["oW"], w["y_pixel"]), line)
+        w = self.w
+        count = self.pieces(self.mul(w["oW"], w["y_pixel"]), LINE)
         some = self.pieces(count, self.mul(self.panels, w["kH"]))
         first = self.mul(turn, some)
         following = element(self.lines, row, w["y_row"])
@@ -119,7 +119,7 @@ class _Writer(PackingWriter):
             self.lines,
             first,
             self.least(count, self.add(first, some)),
-            lambda i: self.lines.prefetch(element(self.lines, following, self.mul(i, line)), 0),
+            lambda i: self.lines.prefetch(element(self.lines, following, self.mul(i, LINE)), 0),
         )
 
     def tile(self, windows: str | None, dY: str, masks: Sequence[str], target: str) -> None:

@@ -117,10 +117,12 @@ class _Writer(ImageWriter):
         self.each_tile(begin, count, plan.m, tile)
 
     def expected(self, item: str, last: str) -> Expected:
-        """Return the tiles of an item; there are none from the last on."""
+        """Return the tiles that an item transforms: none from the last on, and where it is of the same block."""
         w, plan = self.w, self.code.algorithm
         begin = self.mul(self.div(item, w["slices"]), self.tiles_of_block)
-        there = self.lines.let(f"icmp slt i64 {item}, {last}")
+        follows = self.lines.let(f"icmp slt i64 {item}, {last}")
+        begins = self.lines.let(f"icmp eq i64 {self.rem(item, w['slices'])}, 0")
+        there = self.lines.let(f"and i1 {follows}, {begins}")
         end = self.lines.let(f"select i1 {there}, i64 {w['tiles']}, i64 {begin}")
         count = self.least(self.sub(end, begin), self.tiles_of_block)
         shared = plan.a - plan.m

@@ -72,7 +72,7 @@ class WeightsTiling:
 
     @property
     def set_floats(self) -> int:
-        """V, Z and U, as often as they are there."""
+        """Floats of V, Z and U: of one thread where each has its own, else of all."""
         C, K = self.channels
         sums = C * K if self.block < self.tiles else self.threads * TILE_ROWS * 2 * lane_count()
         return self.algorithm.a**2 * (self.block * (C + K) + sums) + 2 * GAP * self.algorithm.a**2 + 64
@@ -89,8 +89,9 @@ class WeightsTiling:
         C, K = self.channels
         products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * lane_count() * PRODUCT_SHARE)
         transforms = self.tiles * (C + K) / lane_count() * into
+        # Written with a block, read with the next; where each thread has its own they stay in its caches.
         again = 0 if self.alone else -(-self.tiles // self.block) - 1
-        sums = again * 2 * self.sum_bytes / CACHE_BYTES  # written with a block, read with the next
+        sums = again * 2 * self.sum_bytes / CACHE_BYTES
         return (products + transforms + sums) / self.threads
 
     @property
@@ -115,7 +116,7 @@ def weights_launch(
     down, across = problem.across(tiling.m)
     code = WeightsCode(tiling.algorithm, bias, tiling.alone)
     words: dict[str, Word] = {
-        "threads": min(tiling.threads, tiling.tiles),
+        "threads": tiling.threads,
         **{letter: Slot(letter) for letter in ("X", "dY", "dW")},
         **{"db": Slot("db") if bias else 0, "scratch": ScratchWord()},
         **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},

@@ -9,8 +9,8 @@ of F(r, m),
 
 There are two ways to share this. Each thread takes some of the tiles and has a U of its own; at the end they are added
 up: nothing that a thread wrote is read by another before, since that is slow where they have no cache in common. Or,
-where so many U would take too much memory and where one block has all tiles, the threads transform a block together,
-wait for each other, and each adds up some k and c; of one block U never leaves the caches then.
+where so many U would not stay in the caches, or a thread would have one block at most, the threads transform a block
+together, wait for each other, and each adds up some k and c; of one block U never leaves the caches then.
 
 U is kept as register tiles (units): ROWS channels c by 2 vectors of k, all x of which lie together.
 """

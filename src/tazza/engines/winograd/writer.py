@@ -11,15 +11,12 @@ from functools import partial
 
 from tazza.engines.jit.loop import count_loop, lanes_below, load
 from tazza.engines.jit.rows import element
-from tazza.engines.jit.writer import FLOAT, Writer
+from tazza.engines.jit.writer import FLOAT, LINE, Writer
 from tazza.engines.winograd.algorithm import Matrix
 from tazza.engines.winograd.transform import apply_twice
 
 GAP = 16
 """Floats between matrices, so that equal places of all of them do not fall into one set of the cache."""
-
-LINE = 16
-"""Floats in a line of the cache."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Pointwise operators that feed each other become one, whose formulas are composed.
 
-Before a net has run the shapes of its data are unknown; then operators are taken that broadcast nothing.
+Before a net has run the shapes of its data are unknown; then operators are taken that broadcast nothing, and what
+they become refuses other data, as they do.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class PointwiseCluster(Transform):
             origins=[origin for node in nodes for origin in node.origins],
             copy_arguments=False,
             expressions=cluster.texts,
+            **({} if nodes[0].outputs[0].spec is not None else {"alike": 1}),
         )
         for value in (value for node in nodes for value in node.outputs if value not in cluster.outputs):
             graph.explain(value, "fused into", made.outputs[0])
@@ -101,9 +103,8 @@ def _may_join(graph: Graph, node: Node) -> bool:
 
 def _is_known(node: Node) -> bool:
     specs = [value.spec for value in (*node.inputs, *node.outputs)]
-    return all(isinstance(spec, TensorSpec) and spec.dtype is DataType.FLOAT for spec in specs) and broadcasts_plainly(
-        node
-    )
+    floats = all(isinstance(spec, TensorSpec) and spec.dtype is DataType.FLOAT for spec in specs)
+    return floats and broadcasts_plainly(node)
 
 
 def _is_unknown(node: Node) -> bool:
