@@ -54,6 +54,15 @@ def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monk
         np.testing.assert_allclose(tensors[letter].array, right, rtol=0, atol=2e-5 * float(np.abs(right).max()))
 
 
+def test_few_tiles_are_shared_by_all_threads() -> None:
+    """They have many channels to add up."""
+    tiling = WeightsTiling(Problem(1, 512, 512, 3, (7, 7), (7, 7), (1, 1)), 4, 16)
+    assert tiling.tiles < 16
+    assert not tiling.alone
+    made = weights_launch(tiling, ((1, 1, 1), (1, 1, 1), (1, 1, 1, 1)), bias=False)
+    assert made.words[0] == 16
+
+
 def _tensor(array: NDArray[Any]) -> Tensor:
     made = Tensor(array.shape)
     made.assign(array)

@@ -31,6 +31,17 @@ def float32_conv(
     return X, W, Y
 
 
+def float32_gradient(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> dict[str, TensorSpec] | Unsupported:
+    """Return the specs of a convolution's gradient by letter, or why kernels of our own do not take it."""
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    letters = (*op.input_slots, *op.output_slots)
+    specs = {letter: cast("TensorSpec", spec) for letter, spec in zip(letters, (*inputs, *outputs), strict=True)}
+    return Unsupported("there is nothing to compute") if any(spec.size == 0 for spec in specs.values()) else specs
+
+
 def image_problem(
     find: Callable[[OpView, TensorSpec, TensorSpec], P | Unsupported],
     op: OpView,

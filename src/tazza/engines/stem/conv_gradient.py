@@ -6,11 +6,10 @@ Nothing asks for the gradient of what a net reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, all_float32
-from tazza.engines.jit.image import accepts_images, filter_steps, image_layout, image_steps
+from tazza.engines.jit.block import BlockLaunch, Slot, Word
+from tazza.engines.jit.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.conv import Problem, find_problem, image_source, packing_words, refused
 from tazza.engines.stem.filters import ENGINE, SOURCES
@@ -35,10 +34,9 @@ def prepare_conv_gradient(
     del context
     if "dX" in op.output_slots:
         return Unsupported("it computes no gradient of the image")
-    named = zip((*op.input_slots, *op.output_slots), (*inputs, *outputs), strict=True)
-    specs = {letter: cast("TensorSpec", spec) for letter, spec in named}
-    if not all_float32(*inputs, *outputs) or any(spec.size == 0 for spec in specs.values()):
-        return Unsupported("it computes in float32, and something")
+    specs = float32_gradient(op, inputs, outputs)
+    if isinstance(specs, Unsupported):
+        return specs
     problem = find_problem(op, specs["X"], specs["W"])
     if isinstance(problem, Unsupported):
         return problem

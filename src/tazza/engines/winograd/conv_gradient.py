@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from tazza.device import Context
-from tazza.engines.jit.block import Slot, all_float32
-from tazza.engines.jit.image import accepts_images, filter_steps, image_layout, image_steps
+from tazza.engines.jit.block import Slot
+from tazza.engines.jit.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
 from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import (
     FASTER,
@@ -85,10 +84,9 @@ def prepare_conv_gradient(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> LaidOut | Unsupported:
     """DX, dW and db."""
-    if not all_float32(*inputs, *outputs) or any(cast("TensorSpec", spec).size == 0 for spec in inputs):
-        return Unsupported("it computes in float32, and something")
-    letters = (*op.input_slots, *op.output_slots)
-    specs = {letter: cast("TensorSpec", spec) for letter, spec in zip(letters, (*inputs, *outputs), strict=True)}
+    specs = float32_gradient(op, inputs, outputs)
+    if isinstance(specs, Unsupported):
+        return specs
     problem = find_problem(op, specs["X"], specs["W"])
     if isinstance(problem, Unsupported):
         return problem
