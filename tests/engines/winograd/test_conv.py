@@ -17,6 +17,7 @@ from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import ENABLED, launch
 from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
+from tazza.engines.winograd.writer import GAP
 from tazza.errors import UnsupportedError
 from tazza.operator import Operands, choose_kernel, find_schema, operator_def, rank_engines
 from tazza.operator.engine import why_unavailable
@@ -198,7 +199,6 @@ def test_model_prefers_the_direct_algorithm_for_few_channels() -> None:
     many = Problem(16, 64, 64, 3, (56, 56), (56, 56), (1, 1))
     for problem, wins in ((few, False), (many, True)):
         tiling = best_tiling(problem, 2)
-        assert tiling is not None
         assert (tiling.cycles < problem.direct_cycles(2)) is wins
 
 
@@ -257,8 +257,8 @@ def test_filters_that_lie_in_another_engines_layout() -> None:
     target.reserve()
     bind_reorder(source, target, context)()
     size = (expected.spec.layout.span_bytes(expected.shape, 4) // 4,)
-    found, right = (one.storage.window(one.dtype, size, 0, None) for one in (target, expected))
-    np.testing.assert_array_equal(found, right)
+    found, right = (one.storage.window(one.dtype, size, 0, None).reshape(16, -1) for one in (target, expected))
+    np.testing.assert_array_equal(found[:, :-GAP], right[:, :-GAP])
 
 
 def _blocked_layout() -> Opaque | None:

@@ -21,11 +21,12 @@ from typing import TypeAlias
 
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
-FORMS = ((2, 3), (4, 3), (2, 5), (4, 5))
+FORMS = ((2, 3), (4, 3), (5, 3), (2, 5), (4, 5))
 """The (m, r) for which there are cost figures and tests."""
 POINTS = {
     4: (0, 1, -1),
     6: (0, 1, -1, 2, Fraction(-1, 2)),
+    7: (0, 1, -1, Fraction(1, 2), Fraction(-1, 2), -2),
     8: (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2)),
 }
 """m + r - 1 -> where polynomials are evaluated, besides infinity: those with the smallest error that were tried."""

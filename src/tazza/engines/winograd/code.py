@@ -9,7 +9,8 @@ Threads share items: a block of B tiles (rows * R) and a slice of the panels. Fo
     M[x][panel][tile][2 L]    = V[x] U[x]    by a register tile of R tiles x 2 vectors
     Y                         = epilogue(A^T M A + b)
 
-with U[x][panel][c][2 L], the filters. V and M stay in the cache of the core; no thread waits for another.
+with U[x][panel][c][2 L], the filters, and a gap behind each of these matrices. V and M stay in the cache of the core;
+no thread waits for another.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class _Writer(ImageWriter):
         w, L, rows = self.w, self.v.count, self.code.rows
         depth = self.mul(self.groups, L)
         u_panel = self.mul(depth, self.panel)
-        u_matrix = self.mul(u_panel, self.pieces(w["K"], self.panel))
+        u_matrix = self.add(self.mul(u_panel, self.pieces(w["K"], self.panel)), GAP)
         blocks = self.pieces(count, rows)
 
         def matrix(x: str) -> None:

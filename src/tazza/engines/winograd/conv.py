@@ -56,17 +56,13 @@ def switched_off() -> str | None:
 
 def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
     """Return how to do it; or that the direct algorithm is faster, unless the operator names this engine."""
-    threads, named = thread_count(), named_here(op)
-    tiling = best_tiling(problem, threads, modest=not named)
-    if named and tiling is not None:
+    threads = thread_count()
+    tiling = best_tiling(problem, threads)
+    if named_here(op):
         return tiling
     reason = switched_off()
     if reason is not None:
         return Unsupported(reason)
-    if tiling is None:
-        return Unsupported(
-            "the transformed filters would take more memory than images and filters do, or more than twice the filters'"
-        )
     own, direct = tiling.cycles, problem.direct_cycles(threads)
     if own > FASTER * direct:
         return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")
@@ -129,9 +125,8 @@ def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> lis
     if isinstance(found, Unsupported) or (switched_off() is not None and not named_here(op)):
         return []
     problem, X, Y = found
-    modest = not named_here(op)
-    tilings = {m: best_tiling(problem, thread_count(), m, modest=modest) for m, r in FORMS if r == problem.r}
-    return [Variant(f"tiles of {m} x {m}", _answer(op, one, X, Y)) for m, one in tilings.items() if one is not None]
+    tilings = {m: best_tiling(problem, thread_count(), m) for m, r in FORMS if r == problem.r}
+    return [Variant(f"tiles of {m} x {m}", _answer(op, one, X, Y)) for m, one in tilings.items()]
 
 
 for _schema in (CONV, CONV2D, FUSED_CONV):

@@ -16,6 +16,7 @@ from tazza.engines.jit.rows import element
 from tazza.engines.jit.writer import gather
 from tazza.engines.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.winograd.transform import apply_twice
+from tazza.engines.winograd.writer import GAP
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.copy import COPY
 from tazza.runtime.native_code import source_digest
@@ -41,11 +42,16 @@ class Filters:
     last: bool
     turned: bool = False
 
+    @property
+    def nbytes(self) -> int:
+        """U, with a gap behind each matrix."""
+        L = lane_count()
+        matrix = -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L
+        return 4 * (self.m + self.r - 1) ** 2 * (matrix + GAP)
+
     def layout(self) -> Opaque:
         """Return the layout; blobs are never kept in it."""
-        L = lane_count()
-        floats = (self.m + self.r - 1) ** 2 * -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L
-        return Opaque(ENGINE, self, 4 * floats, derived=True)
+        return Opaque(ENGINE, self, self.nbytes, derived=True)
 
 
 @launcher(COPY, engine=ENGINE)
@@ -69,7 +75,8 @@ def prepare_filters(
 
 
 AHEAD = 4
-"""Input channels ahead for which filters are asked for."""
+"""Input channels ahead for which filters are asked for, and lines of U: there is one for each matrix, more than the
+processor follows."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,7 @@ class _Code:
         depth = _rounded(lines, C, v.count)
         panels = lines.let(f"udiv i64 {_rounded(lines, K, 2 * v.count)}, {2 * v.count}")
         matrix = lines.let(f"mul i64 {lines.let(f'mul i64 {panels}, {depth}')}, {2 * v.count}")
+        matrix = lines.let(f"add i64 {matrix}, {GAP}")
         start = element(lines, W, origin)
         first, last = share(lines, lines.let(f"mul i64 {panels}, {depth}"))
 
@@ -110,6 +118,7 @@ class _Code:
                 place = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {2 * v.count}')}, {half * v.count}")
                 for number, value in enumerate(chain(*apply_twice(v, self.algorithm.filters, taps))):
                     index = lines.let(f"add i64 {lines.let(f'mul i64 {matrix}, {number}')}, {place}")
+                    lines.prefetch(element(lines, U, index), 4 * AHEAD * 2 * v.count, write=True)
                     store(v, DataType.FLOAT, value, U, index, None)
 
         r = self.form.r

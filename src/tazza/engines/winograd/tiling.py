@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 from tazza.engines.jit.loop import lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
+from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.writer import GAP
 
 ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
 """L -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
 L2_BYTES = 1 << 20
 """The cache of a core: what a thread uses again and again should fit in."""
-TRANSFORM_CYCLES = {(2, 3): (170, 130), (4, 3): (700, 400), (2, 5): (700, 250), (4, 5): (1200, 900)}
+TRANSFORM_CYCLES = {
+    **{(2, 3): (170, 130), (4, 3): (700, 400), (5, 3): (1800, 1200)},
+    **{(2, 5): (700, 250), (4, 5): (1200, 900)},
+}
 """(m, r) -> of one tile and one vector of channels: into V, out of M."""
 PRODUCT_SHARE, DIRECT_SHARE = 0.85, 0.87
 """Parts of the floating-point rate that the products, and the direct algorithm, reach."""
@@ -107,12 +111,7 @@ class Tiling:
     @property
     def filter_bytes(self) -> int:
         """U."""
-        return 4 * self.algorithm.a**2 * self.groups * lane_count() * self.panels * 2 * lane_count()
-
-    @property
-    def is_modest(self) -> bool:
-        """Whether U takes no more memory than X, Y and W do, or than W twice: it stays there as long as a net does."""
-        return self.filter_bytes <= max(self.problem.bytes, 8 * self.problem.C * self.problem.K * self.problem.r**2)
+        return Filters(self.algorithm.m, self.problem.r, self.problem.C, self.problem.K, last=False).nbytes
 
     @property
     def blocks(self) -> int:
@@ -150,10 +149,8 @@ class Tiling:
 
 
 @functools.lru_cache(maxsize=1024)
-def best_tiling(problem: Problem, threads: int, m: int | None = None, *, modest: bool = True) -> Tiling | None:
-    """Return the fastest way by Winograd's algorithm, or None where there is none.
-
-    With `m` only tiles of that size count, with `modest` only what is modest.
+def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
+    """Return the fastest way by Winograd's algorithm; with `m` only tiles of that size count.
 
     Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
     filters of that slice alone. Many are cut into blocks that stay in the cache.
@@ -166,9 +163,5 @@ def best_tiling(problem: Problem, threads: int, m: int | None = None, *, modest:
         for block_rows in BLOCK_ROWS
         for slices in {1, threads}
     ]
-    fit = [
-        one
-        for one in found
-        if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block) and (one.is_modest or not modest)
-    ]
-    return min(fit, key=lambda tiling: tiling.cycles, default=None)
+    fit = [one for one in found if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block)]
+    return min(fit, key=lambda tiling: tiling.cycles)
