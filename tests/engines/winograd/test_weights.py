@@ -12,7 +12,7 @@ from tazza.device import Generator, current_context
 from tazza.engines.winograd import weights
 from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.tiling import Problem
-from tazza.engines.winograd.weights import WeightsTiling, weights_launch
+from tazza.engines.winograd.weights import WeightsTiling, unit_floats, weights_launch
 from tazza.operator import Operands
 from tazza.operator.engine import why_unavailable
 from tazza.operator.run import run_op
@@ -26,18 +26,23 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize(("m", "r"), FORMS)
 @pytest.mark.parametrize(("threads", "block_bytes"), [(1, 1), (2, 1), (2, 1 << 22), (1, 0), (2, 0), (3, 0)])
 def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a bound of one byte blocks have the least number of tiles, so there are several; 0: threads work alone."""
+    """With a bound of one byte blocks have the least number of tiles, so there are several; 0: threads work alone.
+
+    Groups have three units, of which two threads may have some.
+    """
     alone = block_bytes == 0
     monkeypatch.setattr(weights, "MOST_SUM_BYTES", 1 << 30 if alone else 0)
     monkeypatch.setattr(weights, "TILES_ALONE", 5)
     monkeypatch.setattr(weights, "LEAST_BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(weights, "MOST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(weights, "GROUP_BYTES", 3 * 4 * (m + r - 1) ** 2 * unit_floats())
     N, C, K, H, W = 3, 18, 37, 13, 11
     out = (H + 3 - r, W + 3 - r)
     problem = Problem(N, C, K, r, (H, W), out, (1, 1))
     tiling = WeightsTiling(problem, m, threads)
     assert (tiling.block < tiling.tiles) is (block_bytes <= 1)
     assert tiling.alone is alone
+    assert tiling.group == (tiling.units if alone else 3)
     random = np.random.default_rng(4)
     X, dY = (random.standard_normal(shape).astype(np.float32) for shape in ((N, H, W, C), (N, *out, K)))
     tensors = {"X": _tensor(X), "dY": _tensor(dY), "dW": Tensor((K, C, r, r)), "db": Tensor((K,))}

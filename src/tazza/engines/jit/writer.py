@@ -24,7 +24,8 @@ class Writer:
             name: (lines.load_pointer if name in addresses else lines.load_word)("%block", i)
             for i, name in enumerate(names)
         }
-        lines.declare("i64 @llvm.smin.i64(i64, i64)")
+        for name in ("smin", "smax"):
+            lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
 
     @property
     def panel(self) -> int:
@@ -65,6 +66,10 @@ class Writer:
     def least(self, a: str, b: str) -> str:
         """The smaller one."""
         return self.lines.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+    def most(self, a: str, b: str) -> str:
+        """The larger one."""
+        return self.lines.let(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
 
     # -- memory --------------------------------------------------------------------------------------------------------
 

@@ -18,14 +18,21 @@ from tazza.engines.winograd.writer import GAP
 from tazza.runtime.native_code import source_digest
 
 SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
-LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 12 << 20
+LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 20 << 20
 """What V and Z of a block may take: as much as U, all of which every block reads and writes, within these bounds."""
 TILES_ALONE = 16
 """Tiles of a block of one thread."""
 MOST_SUM_BYTES = 6 << 20
 """What the sums of all threads may take where each has some of its own: every block reads and writes them."""
+GROUP_BYTES = 256 << 10
+"""What the sums of a group of units may take: they stay in the cache of a core beside V and Z of one matrix."""
 PRODUCT_SHARE, DIRECT_SHARE = 0.6, 0.55
 """Parts of the floating-point rate that the products, and the direct algorithm, reach."""
+
+
+def unit_floats() -> int:
+    """Return the floats of a register tile."""
+    return min(TILE_ROWS, lane_count()) * 2 * lane_count()
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,22 @@ class WeightsTiling:
         return max(16, min(self.tiles, limit // (4 * self.algorithm.a**2 * sum(self.channels))))
 
     @property
+    def units(self) -> int:
+        """Register tiles of U."""
+        return math.prod(self.channels) // unit_floats()
+
+    @property
+    def group(self) -> int:
+        """Units of a group: all of them where each thread has its own sums, which stay in its caches anyway."""
+        most = GROUP_BYTES // (4 * self.algorithm.a**2 * unit_floats())
+        return self.units if self.alone else max(1, min(most, -(-self.units // self.threads)))
+
+    @property
     def set_floats(self) -> int:
         """Floats of V, Z and U: of one thread where each has its own, else of all."""
-        C, K = self.channels
-        sums = C * K if self.block < self.tiles else self.threads * TILE_ROWS * 2 * lane_count()
-        return self.algorithm.a**2 * (self.block * (C + K) + sums) + 2 * GAP * self.algorithm.a**2 + 64
+        groups = 1 if self.alone else self.threads if self.block >= self.tiles else -(-self.units // self.group)
+        matrix = self.block * sum(self.channels) + 2 * GAP + groups * (self.group * unit_floats() + GAP)
+        return self.algorithm.a**2 * matrix + 64
 
     @property
     def scratch_bytes(self) -> int:
@@ -127,6 +145,7 @@ def weights_launch(
         **dict(zip(("y_image", "y_row", "y_pixel"), steps[1], strict=True)),
         **dict(zip(("w_k", "w_c", "w_y", "w_x"), steps[2], strict=True)),
         "thread_floats": tiling.set_floats if tiling.alone else 0,
+        "group": tiling.group,
     }
     address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
     return BlockLaunch(address, tuple(words[name] for name in WORDS), tiling.scratch_bytes)

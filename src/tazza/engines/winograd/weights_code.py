@@ -4,7 +4,7 @@ dW is itself a correlation: of X with dY as the filter. For tiles of m x m outpu
 of F(r, m),
 
     V[x][c / L][tile][L] = B^T X B      Z[x][k / L][tile][L] = G dY G^T       for a block of tiles
-    U[k][c][x]          += V[x]^T Z[x]    summed over the tiles
+    U[x][unit]          += V[x]^T Z[x]    summed over the tiles
     dW[k, c]             = A^T U A
 
 There are two ways to share this. Each thread takes some of the tiles and has a U of its own; at the end they are added
@@ -12,7 +12,8 @@ up: nothing that a thread wrote is read by another before, since that is slow wh
 where so many U would not stay in the caches, or a thread would have one block at most, the threads transform a block
 together, wait for each other, and each adds up some k and c; of one block U never leaves the caches then.
 
-U is kept as register tiles (units): ROWS channels c by 2 vectors of k, all x of which lie together.
+U is kept as register tiles (units): ROWS channels c by 2 vectors of k. Units are taken in groups whose U stays in the
+cache of a core, and those of a group are computed for one x after the other: what they read of V and Z is little then.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ WORDS = (
     *("H", "W", "C", "oH", "oW", "K", "N"),
     *("top", "left", "tiles_down", "tiles_across", "tiles", "block"),
     *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
-    *("w_k", "w_c", "w_y", "w_x", "thread_floats"),
+    *("w_k", "w_c", "w_y", "w_x", "thread_floats", "group"),
 )
 """Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
-0 where threads share it."""
+0 where threads share it. group: units of a group."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class _Writer(ImageWriter):
         groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
         self.c_tiles = self.mul(groups, L // self.rows)
         self.units = self.mul(self.c_tiles, vectors)
+        self.u_matrix = self.add(self.mul(w["group"], self.size), GAP)
+        self.u_group = self.mul(self.u_matrix, self.products)
         self.piece = self.mul(w["block"], L)
         self.v_matrix = self.add(self.mul(groups, self.piece), GAP)
         self.z_matrix = self.add(self.mul(self.mul(vectors, 2), self.piece), GAP)
@@ -100,14 +103,9 @@ class _Writer(ImageWriter):
         def block(i: str) -> None:
             begin, count = self.tiles(i, start, end)
             self.transform(begin, "0", count)
-            expected = self.expected(*self.tiles(self.add(i, 1), start, end), self.units)
+            expected = self.expected(*self.tiles(self.add(i, 1), start, end), str(self.products))
             starts = lines.let(f"icmp eq i64 {i}, 0")
-
-            def unit(number: str) -> None:
-                self.expect(expected, number)
-                self.add_products(number, self.sums(number), count, starts)
-
-            count_loop(lines, "0", self.units, unit)
+            self.add_products(("0", self.units), self.U, count, starts, expected)
 
         count_loop(lines, "0", self.pieces(self.sub(end, start), w["block"]), block)
         self.wait()
@@ -120,6 +118,7 @@ class _Writer(ImageWriter):
         blocks = self.pieces(w["tiles"], w["block"])
         one = lines.let(f"icmp eq i64 {blocks}, 1")
         first, last = share(lines, self.units)
+        start = self.div(first, w["group"])
 
         def block(i: str) -> None:
             begin, count = self.tiles(i, "0", w["tiles"])
@@ -129,12 +128,19 @@ class _Writer(ImageWriter):
             starts = lines.let(f"icmp eq i64 {i}, 0")
             ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
 
-            def unit(number: str) -> None:
-                U = self.sums(lines.let(f"select i1 {one}, i64 %who, i64 {number}"))  # of one block: never needed again
-                self.add_products(number, U, count, starts)
-                when(lines, ends, lambda: self.finish(number, U))
+            def group(number: str) -> None:
+                origin = self.mul(number, w["group"])
+                units = self.most(first, origin), self.least(last, self.add(origin, w["group"]))
+                place = lines.let(f"select i1 {one}, i64 %who, i64 {number}")  # of one block: never needed again
+                U = self.unit(element(lines, self.U, self.mul(place, self.u_group)), self.sub(units[0], origin))
+                self.add_products(units, U, count, starts)
 
-            count_loop(lines, first, last, unit)
+                def finish(unit: str) -> None:
+                    self.finish(unit, self.unit(U, self.sub(unit, units[0])))
+
+                when(lines, ends, lambda: count_loop(lines, *units, finish))
+
+            count_loop(lines, start, self.pieces(last, w["group"]), group)
             self.wait()
 
         count_loop(lines, "0", blocks, block)
@@ -151,22 +157,25 @@ class _Writer(ImageWriter):
         x = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
         return Expected(begin, count, plan.r, (x, Source(w["dY"], "y")), turns)
 
-    def sums(self, place: str) -> str:
-        """Return where the sums of a register tile lie."""
-        return element(self.lines, self.U, self.mul(place, self.products * self.size))
+    def unit(self, U: str, number: str) -> str:
+        """Return where the sums of a unit lie, from those of another on."""
+        return element(self.lines, U, self.mul(number, self.size))
 
-    def add_products(self, unit: str, U: str, count: str, starts: str) -> None:
-        """Add the products of a block, or begin with them."""
-        work = partial(self.multiply, unit, U, count)
-        when(self.lines, starts, work, partial(work, sums=U))
+    def add_products(
+        self, units: tuple[str, str], U: str, count: str, starts: str, expected: Expected | None = None
+    ) -> None:
+        """Add the products of a block, or begin with them; ask for what is expected meanwhile."""
+        work = partial(self.multiply, units, U, count, expected)
+        when(self.lines, starts, partial(work, begin=True), partial(work, begin=False))
 
     def join(self, unit: str) -> None:
         """Add up the sums of all threads, and write dW."""
-        v, U = self.v, self.sums(unit)
+        v, U = self.v, self.unit(self.U, unit)
         first = element(self.lines, U, self.sub("0", self.mul("%who", self.w["thread_floats"])))
+        vectors = self.size // v.count
 
         def vector(i: str) -> None:
-            at = self.mul(i, v.count)
+            at = self.add(self.mul(self.div(i, vectors), self.u_matrix), self.mul(self.rem(i, vectors), v.count))
 
             def thread(who: str, total: Sequence[str]) -> Sequence[str]:
                 there = self.add(at, self.mul(who, self.w["thread_floats"]))
@@ -174,7 +183,7 @@ class _Writer(ImageWriter):
 
             self.put(carry_loop(v, "0", "%many", [v.constant(0.0)], thread)[0], U, at)
 
-        count_loop(self.lines, "0", str(self.products * self.size // v.count), vector)
+        count_loop(self.lines, "0", str(self.products * vectors), vector)
         self.finish(unit, U)
 
     # -- the steps -----------------------------------------------------------------------------------------------------
@@ -206,37 +215,49 @@ class _Writer(ImageWriter):
 
         return keep
 
-    def multiply(self, unit: str, U: str, count: str, sums: str | None = None) -> None:
-        """Write the products of a block of tiles, added to `sums` if given, for all matrices of a register tile."""
+    def multiply(self, units: tuple[str, str], U: str, count: str, expected: Expected | None, *, begin: bool) -> None:
+        """Write the products of a block of tiles for some units, or add them."""
+
+        def matrix(x: str) -> None:
+            if expected is not None:
+                self.expect(expected, x)
+            V, Z = (
+                element(self.lines, start, self.mul(x, step))
+                for start, step in ((self.V, self.v_matrix), (self.Z, self.z_matrix))
+            )
+            sums = element(self.lines, U, self.mul(x, self.u_matrix))
+            count_loop(
+                self.lines,
+                *units,
+                lambda unit: self.register_tile(
+                    unit, (V, Z), self.unit(sums, self.sub(unit, units[0])), count, begin=begin
+                ),
+            )
+
+        count_loop(self.lines, "0", str(self.products), matrix)
+
+    def register_tile(self, unit: str, sources: tuple[str, str], U: str, count: str, *, begin: bool) -> None:
+        """Write the products of a block of tiles, or add them, for one unit and matrix."""
         v, L = self.v, self.v.count
         k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
         group, part = self.div(c, L // self.rows), self.mul(self.rem(c, L // self.rows), self.rows)
-        first = element(self.lines, self.V, self.add(self.mul(group, self.piece), part))
-        seconds = [
-            element(self.lines, self.Z, self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)
-        ]
+        V = element(self.lines, sources[0], self.add(self.mul(group, self.piece), part))
+        Z = [element(self.lines, sources[1], self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)]
 
-        def matrix(number: str) -> None:
-            V = element(self.lines, first, self.mul(number, self.v_matrix))
-            Z = [element(self.lines, second, self.mul(number, self.z_matrix)) for second in seconds]
-            at = self.mul(number, self.size)
+        def add(t: str, sums: Sequence[str]) -> Sequence[str]:
+            tile = self.mul(t, L)
+            pair = [load(v, FLOAT, one, tile, None) for one in Z]
+            pixel = element(self.lines, V, tile)
+            found: list[str] = []
+            for r in range(self.rows):
+                one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
+                found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
+            return found
 
-            def add(t: str, sums: Sequence[str]) -> Sequence[str]:
-                tile = self.mul(t, L)
-                pair = [load(v, FLOAT, one, tile, None) for one in Z]
-                pixel = element(self.lines, V, tile)
-                found: list[str] = []
-                for r in range(self.rows):
-                    one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
-                    found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
-                return found
-
-            places = [self.add(at, i * L) for i in range(2 * self.rows)]
-            starts = [v.constant(0.0) if sums is None else load(v, FLOAT, sums, place, None) for place in places]
-            for place, value in zip(places, carry_loop(v, "0", count, starts, add), strict=True):
-                self.put(value, U, place)
-
-        count_loop(self.lines, "0", str(self.products), matrix)
+        places = [str(i * L) for i in range(2 * self.rows)]
+        before = [v.constant(0.0) if begin else load(v, FLOAT, U, place, None) for place in places]
+        for place, value in zip(places, carry_loop(v, "0", count, before, add), strict=True):
+            self.put(value, U, place)
 
     def finish(self, unit: str, U: str) -> None:
         """Write dW for one register tile of channels."""
@@ -253,7 +274,7 @@ class _Writer(ImageWriter):
                 mask = lanes_below(v, left)
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
                 sums = [
-                    [load(v, FLOAT, U, self.add(within, (y * a + x) * self.size), None) for x in range(a)]
+                    [load(v, FLOAT, U, self.add(within, self.mul(self.u_matrix, y * a + x)), None) for x in range(a)]
                     for y in range(a)
                 ]
                 at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
