@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tazza.device import Generator, current_context
 from tazza.engines.jit import loop, tall_product, unavailable
-from tazza.engines.jit.tall_product import Grid
+from tazza.engines.jit.tall_product import Grid, Windows
 from tazza.operator import Operands
 from tazza.runtime.native_code import Processor, processor
 from tazza.tensor import Tensor
@@ -30,10 +30,11 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 def _run(A: Array, B: Array, grid: Grid, threads: int) -> Array:
     """Return A^T B, for the rows of B that the grid tells."""
     M, K = A.shape[1], B.shape[-1]
+    columns = grid.taps * K
     launch = tall_product.tall_product(("A", "B", "C"), M, K, grid, threads)
     assert launch is not None
     assert launch.words[0] == threads
-    C = Tensor((M, K))
+    C = Tensor((M, columns))
     C.reserve()
     C.array[:] = np.nan
     context = current_context(C.place)
@@ -49,8 +50,8 @@ def _values(*dims: int) -> Array:
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take matrices that are small, in blocks of few rows."""
-    monkeypatch.setattr(tall_product, "TALL", 0)
-    monkeypatch.setattr(tall_product, "BLOCKS", 0)
+    monkeypatch.setattr(tall_product, "TALL", (0, 0))
+    monkeypatch.setattr(tall_product, "BLOCKS", (0, 0))
     monkeypatch.setattr(tall_product, "FEW", 16)
     monkeypatch.setattr(tall_product, "MANY", 48)
 
@@ -81,6 +82,28 @@ def test_rows_that_are_pixels_apart(threads: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("K", [16, 37, 64])
+@pytest.mark.parametrize(("kernel", "pads"), [((3, 2), (1, 1)), ((2, 5), (0, 3)), ((1, 1), (2, 0))])
+def test_rows_that_are_windows(kernel: tuple[int, int], pads: tuple[int, int], K: int, threads: int) -> None:
+    """Beyond all four sides of the image they hold zeros."""
+    (N, H, W), M, (down, across) = (3, 9, 13), 32, (2, 3)
+    image = _values(N, H, W, K)
+    padded = np.full((N, H + 8, W + 8, K), 0, np.float32)
+    padded[:, pads[0] : pads[0] + H, pads[1] : pads[1] + W] = image
+    oH, oW = (H + pads[0] + 1 - kernel[0]) // down + 1, (W + pads[1] + 1 - kernel[1]) // across + 1
+    A = _values(N * oH * oW, M)
+    windows = Windows(kernel, (H, W), pads, (down, across), (W * K, K))
+    found = _run(A, image, Grid((N, oH, oW), (H * W * K, down * W * K, across * K), windows), threads)
+    taken = [
+        padded[:, y : y + down * oH : down, x : x + across * oW : across].reshape(-1, K)
+        for y in range(kernel[0])
+        for x in range(kernel[1])
+    ]
+    expected = A.astype(np.float64).T @ np.concatenate(taken, 1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
+
+
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that have no wider ones."""
@@ -88,6 +111,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     monkeypatch.setattr(loop, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
     test_dense_rows(200, 28, 21, 2)
+    test_rows_that_are_windows((3, 2), (1, 1), 37, 2)
 
 
 @pytest.mark.parametrize(
@@ -111,3 +135,21 @@ def test_what_is_left_to_others(P: int, M: int, threads: int, monkeypatch: pytes
 
     assert made(P, M, threads) is None
     assert made(1 << 20, 32, 2) is not None
+
+
+@pytest.mark.parametrize(
+    ("P", "M", "K", "taken"),
+    [
+        pytest.param(784, 512, 512, True, id="ResNet-50's last"),
+        pytest.param(12544, 128, 128, True, id="its first"),
+        pytest.param(12544, 128, 15, False, id="few channels"),
+        pytest.param(496, 32, 512, False, id="fewer windows than channels"),
+    ],
+)
+def test_windows_that_are_worth_it(P: int, M: int, K: int, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if loop.lane_count() < 16:
+        pytest.skip("register tiles have other numbers of columns")
+    monkeypatch.undo()
+    windows = Windows((3, 3), (2, 2 * P), (1, 1), (2, 2), (2 * P * K, K))
+    grid = Grid((1, 1, P), (0, 0, 2 * K), windows)
+    assert (tall_product.tall_product(("A", "B", "C"), M, K, grid, 2) is not None) is taken

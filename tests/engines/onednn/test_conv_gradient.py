@@ -103,10 +103,55 @@ def test_tall_product(
     """Small ones, which are left to oneDNN unless it is forbidden."""
     arrays = [values(*X), values(*W), values(*dY)]
     assert not check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("tall product")
-    monkeypatch.setattr(tall_product, "TALL", 0)
-    monkeypatch.setattr(tall_product, "BLOCKS", 0)
+    monkeypatch.setattr(tall_product, "TALL", (0, 0))
+    monkeypatch.setattr(tall_product, "BLOCKS", (0, 0))
     with NUM_THREADS.override(2):  # each of which has rows
         assert check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("tall product")
+
+
+WINDOWS = [
+    pytest.param(
+        "ConvGradient",
+        (3, 24, 13, 9),
+        (48, 24, 3, 2),
+        (3, 48, 7, 6),
+        {"kernel_h": 3, "kernel_w": 2, "stride": 2, "pad_t": 1, "pad_l": 1, "pad_b": 1, "pad_r": 2},
+        id="windows",
+    ),
+    pytest.param(
+        "ConvGradient",
+        (3, 13, 9, 24),
+        (48, 3, 3, 24),
+        (3, 7, 5, 48),
+        {"kernel": 3, "stride": 2, "pad": 1, "order": "NHWC"},
+        id="windows, NHWC",
+    ),
+    pytest.param(
+        "Conv1DGradient",
+        (2, 24, 20),
+        (32, 24, 3),
+        (2, 32, 10),
+        {"kernels": [3], "strides": [2], "pads": [1, 0]},
+        id="windows, 1D",
+    ),
+]
+
+
+@pytest.mark.skipif(no_code() is not None, reason=str(no_code()))
+@pytest.mark.parametrize(("type", "X", "W", "dY", "args"), WINDOWS)
+def test_tall_product_of_windows(
+    type: str,
+    X: tuple[int, ...],
+    W: tuple[int, ...],
+    dY: tuple[int, ...],
+    args: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tall_product, "TALL", (0, 0))
+    monkeypatch.setattr(tall_product, "BLOCKS", (0, 0))
+    with NUM_THREADS.override(2):
+        arrays = [values(*X), values(*W), values(*dY)]
+        assert check(type, arrays, ["dW", "dX"], **PLAIN, **args).startswith("tall product of windows")
 
 
 @pytest.mark.skipif(no_code() is not None, reason=str(no_code()))
@@ -120,6 +165,17 @@ def test_tall_product_where_it_is_worth_it() -> None:
     with NUM_THREADS.override(2), FPMATH.override("bf16"):
         wished = check("ConvGradient", arrays, ["dW"], kernel=1, **PLAIN)
         assert wished.startswith("tall product") is (why_narrow() is None)
+
+
+@pytest.mark.skipif(no_code() is not None, reason=str(no_code()))
+@pytest.mark.parametrize("args", [{"stride": 1, "pad": 1}, {"stride": 2, "dilation": 2}])
+def test_windows_that_are_left_to_the_library(args: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a stride, or with a dilation."""
+    monkeypatch.setattr(tall_product, "TALL", (0, 0))
+    monkeypatch.setattr(tall_product, "BLOCKS", (0, 0))
+    side = 8 if args["stride"] == 1 else 2
+    arrays = [values(2, 24, 8, 8), values(32, 24, 3, 3), values(2, 32, side, side)]
+    assert "tall" not in check("ConvGradient", arrays, ["dW"], kernel=3, **args, **PLAIN)
 
 
 OTHERS: list[Any] = [
@@ -160,7 +216,9 @@ def strided(channels: int, filters: int, order: str = "NCHW") -> list[Array]:
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("outputs", [["dW", "dX"], ["dW", "db", "dX"]], ids=["without bias", "bias"])
-def test_strided_filters_read_copies_in_blocks(order: str, outputs: list[str]) -> None:
+def test_strided_filters_read_copies_in_blocks(order: str, outputs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too few windows for a product."""
+    monkeypatch.setattr(tall_product, "BLOCKS", (4, 4))
     bias: dict[str, Any] = {} if "db" in outputs else PLAIN
     found = check("ConvGradient", strided(32, 48, order), outputs, kernel=3, stride=2, pad=1, order=order, **bias)
     if "avx512" not in found:

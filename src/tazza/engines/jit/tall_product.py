@@ -1,8 +1,8 @@
-"""C = A^T B for tall matrices, of many more rows than columns: gradients of filters of one pixel are such products.
+"""C = A^T B for tall matrices, of many more rows than columns: gradients of filters are such products.
 
-Letters: A has P rows and M columns, B has P rows and K columns, C is (M, K), all float32. The columns of each row are
-dense; rows of A follow each other, those of B may be pixels that lie apart in an image. L lanes of a vector, panels of
-2 L columns of B.
+Letters: A has P rows and M columns, B has P rows and K columns for each of its taps, C is (M, taps, K), all float32.
+The columns of each row are dense; rows of A follow each other, those of B may be pixels that lie apart in an image, or
+windows: so many pixels of it, taps, and zeros outside of it. L lanes of a vector, panels of 2 L columns of one tap.
 
 Threads share the rows. For each of its blocks of rows a thread, alone, with everything in the cache of its core,
 
@@ -44,68 +44,109 @@ COLUMNS = {16: 8, 8: 4, 4: 4}
 FEW, MANY, FEW_BYTES = 64, 256, 2 << 20
 """Rows of a block: few, so that a panel of them leaves room in the first cache; many where G is large, as every block
 reads and writes it."""
-TALL, BLOCKS = 2, 4
-"""How many times as many rows as columns there are at the least, and how many blocks for each thread."""
+TALL, BLOCKS = (2, 1), (4, 1)
+"""How many times as many rows as columns (of a tap) there are at the least, and how many blocks for each thread: where
+rows are pixels, and where they are windows, for which libraries have slower code."""
 LEAST_COLUMNS = 24
 """Of A: each number of B that is packed is used once for every column."""
 MOST_BYTES = 32 << 20
 """What G, T and the places of rows may take in all threads."""
+RECORD = (1, 3)
+"""Numbers that say where a row lies: its first float and, of windows, row and column of that pixel of the image."""
 ADDRESSES = ("A", "B", "C", "scratch")
+WINDOW_WORDS = ("kW", "image_H", "image_W", "top", "left", "down", "across", "tap_row", "tap_pixel")
 WORDS = (
     "threads",
     *ADDRESSES,
-    *("P", "M", "K", "H", "W", "image", "row", "pixel", "block", "own"),
+    *("P", "M", "K", "H", "W", "image", "row", "pixel", "block", "own", "taps"),
+    *WINDOW_WORDS,
 )
 """Names of the words. H, W: of the grid of the rows of B; image, row, pixel: steps in it, in floats. block: rows of a
-block. own: floats of scratch memory of one thread."""
+block. own: floats of scratch memory of one thread. Those of windows are the fields of Windows."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What makes windows of the rows of B: kH x kW pixels of an image of H x W pixels, and zeros around it.
+
+    Those of neighbours begin `strides` pixels apart, the first one `pads` above and left of the image. `steps` lead
+    from a tap to the one below and to the next, in floats.
+    """
+
+    kernel: tuple[int, int]
+    image: tuple[int, int]
+    pads: tuple[int, int]
+    strides: tuple[int, int]
+    steps: tuple[int, int]
+
+    @property
+    def words(self) -> dict[str, Word]:
+        """WINDOW_WORDS."""
+        numbers = (self.kernel[1], *self.image, *self.pads, *self.strides, *self.steps)
+        return dict(zip(WINDOW_WORDS, numbers, strict=True))
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the rows of B lie: N images of H x W pixels, with the steps from one to the next in floats."""
+    """Where the rows of B lie: N images of H x W of them, with the steps from one to the next in floats.
+
+    Without `windows` a row is one pixel.
+    """
 
     extents: tuple[int, int, int]
     steps: tuple[int, int, int]
+    windows: Windows | None = None
+
+    @property
+    def taps(self) -> int:
+        """Pixels of a row."""
+        return 1 if self.windows is None else math.prod(self.windows.kernel)
 
 
 def tall_product(names: tuple[str, str, str], M: int, K: int, grid: Grid, threads: int) -> BlockLaunch | None:
     """Return the launch for the letters of A, B and C.
 
-    None where M is no multiple of R or small, so that packing takes longest; and where there are so few rows, for the
-    threads or for the sums, that G takes longer than the products.
+    None where M is no multiple of R or small, so that packing takes longest; where the taps of windows leave half of
+    their panels empty; and where there are so few rows, for the threads or for the sums, that G takes longer than the
+    products.
 
     >>> tall_product(("dY", "X", "dW"), 3, 16, Grid((1, 2, 2), (64, 32, 16)), 1) is None
     True
     """
     P, L = math.prod(grid.extents), lane_count()
-    block = FEW if 4 * M * K <= FEW_BYTES else MANY
-    if P < max(TALL * max(M, K), BLOCKS * block * threads):
+    taps, windows = grid.taps, grid.windows
+    block = FEW if 4 * M * K * taps <= FEW_BYTES else MANY
+    kind = int(windows is not None)
+    if P < max(TALL[kind] * max(M, K), BLOCKS[kind] * block * threads) or (windows is not None and K < L):
         return None
-    panels = -(-K // (2 * L))
-    own = 4 * block + 2 * L * block + 2 * L * panels * M + LINE
+    panels = -(-K // (2 * L)) * taps
+    own = 4 * block * RECORD[kind] + 2 * L * block + 2 * L * panels * M + LINE
     if M % COLUMNS[L] or M < LEAST_COLUMNS or 4 * own * threads > MOST_BYTES:
         return None
     words: dict[str, Word] = {
         **{"threads": threads, "A": Slot(names[0]), "B": Slot(names[1]), "C": Slot(names[2]), "scratch": ScratchWord()},
         **{"P": P, "M": M, "K": K, "H": grid.extents[1], "W": grid.extents[2]},
         **dict(zip(("image", "row", "pixel"), grid.steps, strict=True)),
-        **{"block": block, "own": own},
+        **{"block": block, "own": own, "taps": taps},
+        **(dict.fromkeys(WINDOW_WORDS, 0) if windows is None else windows.words),
     }
-    address = compiled("tall product", lambda lines: _Writer(lines).write(), rewrite=False)
-    block_words = tuple(words[name] for name in WORDS)
-    return BlockLaunch(address, block_words, 4 * own * threads, implementation="tall product")
+    name = "tall product" if windows is None else "tall product of windows"
+    address = compiled(name, lambda lines: _Writer(lines, windows is not None).write(), rewrite=False)
+    return BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads, implementation=name)
 
 
 class _Writer(Writer):
-    """Writes the kernel."""
+    """Writes the kernel, for rows of B that are windows or single pixels."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, windows: bool) -> None:
         super().__init__(lines, WORDS, ADDRESSES)
         w = self.w
+        self.windows, self.record = windows, RECORD[windows]
         self.columns = COLUMNS[self.v.count]
-        self.panels, self.tiles = self.pieces(w["K"], self.panel), self.div(w["M"], self.columns)
+        self.tap_panels, self.tiles = self.pieces(w["K"], self.panel), self.div(w["M"], self.columns)
+        self.panels = self.mul(self.tap_panels, w["taps"])
         self.places = element(lines, w["scratch"], self.mul("%who", w["own"]))  # of two blocks of rows of B, as int64
-        self.T = element(lines, self.places, self.mul(w["block"], 4))
+        self.T = element(lines, self.places, self.mul(w["block"], 4 * self.record))
         self.G = element(lines, self.T, self.mul(w["block"], self.panel))
 
     def write(self) -> None:
@@ -125,10 +166,10 @@ class _Writer(Writer):
                 self.pack(p, here, count)
                 last = lines.let(f"icmp eq i64 {self.add(p, 1)}, {self.panels}")
                 asked = lines.let(f"select i1 {last}, ptr {there}, ptr {here}")
-                column = self.mul(lines.let(f"select i1 {last}, i64 0, i64 {self.add(p, 1)}"), self.panel)
+                following_panel = lines.let(f"select i1 {last}, i64 0, i64 {self.add(p, 1)}")
 
                 def tile(number: str) -> None:
-                    self.expect_panel(number, asked, column)
+                    self.expect_panel(number, asked, following_panel)
                     self.expect_rows(self.add(self.mul(p, self.tiles), number), following)
                     self.tile(number, p, (begin, count), starts)
 
@@ -145,7 +186,9 @@ class _Writer(Writer):
 
     def places_of(self, block: str) -> str:
         """Return the table of a block: there are two, used in turn."""
-        return element(self.lines, self.places, self.mul(self.mul(self.rem(block, 2), self.w["block"]), 2))
+        return element(
+            self.lines, self.places, self.mul(self.mul(self.rem(block, 2), self.w["block"]), 2 * self.record)
+        )
 
     def locate(self, begin: str, table: str) -> None:
         """Write where rows of B from `begin` on lie; behind the last row that is the last one again."""
@@ -156,36 +199,79 @@ class _Writer(Writer):
             line, x = self.div(number, w["W"]), self.rem(number, w["W"])
             image, y = self.div(line, w["H"]), self.rem(line, w["H"])
             at = self.add(self.mul(image, w["image"]), self.add(self.mul(y, w["row"]), self.mul(x, w["pixel"])))
-            self.lines.do(f"store i64 {at}, ptr {element(self.lines, table, t, 'i64')}")
+            numbers = [at]
+            if self.windows:
+                above, before = self.mul(w["top"], w["tap_row"]), self.mul(w["left"], w["tap_pixel"])
+                first = self.sub(self.mul(y, w["down"]), w["top"]), self.sub(self.mul(x, w["across"]), w["left"])
+                numbers = [self.sub(at, self.add(above, before)), *first]
+            for i, value in enumerate(numbers):
+                self.lines.do(f"store i64 {value}, ptr {self.place(table, t, i)}")
 
         count_loop(self.lines, "0", w["block"], one)
 
+    def place(self, table: str, t: str, i: int = 0) -> str:
+        """Return the address of number i of what says where a row lies."""
+        return element(self.lines, table, self.add(self.mul(t, self.record), i), "i64")
+
     def row_of(self, table: str, t: str) -> str:
         """Return the address of a row of B."""
-        place = self.lines.let(f"load i64, ptr {element(self.lines, table, t, 'i64')}")
+        place = self.lines.let(f"load i64, ptr {self.place(table, t)}")
         return element(self.lines, self.w["B"], place)
 
+    def tap(self, panel: str) -> tuple[str, str]:
+        """Return row and column of the tap of a panel in its window."""
+        number = self.div(panel, self.tap_panels)
+        return self.div(number, self.w["kW"]), self.rem(number, self.w["kW"])
+
+    def column(self, panel: str) -> str:
+        """Return the first column of a panel in its tap."""
+        return self.mul(self.rem(panel, self.tap_panels), self.panel)
+
+    def within_row(self, panel: str) -> str:
+        """Return how far behind the begin of a row its part of a panel lies."""
+        if not self.windows:
+            return self.column(panel)
+        down, across = self.tap(panel)
+        tap = self.add(self.mul(down, self.w["tap_row"]), self.mul(across, self.w["tap_pixel"]))
+        return self.add(tap, self.column(panel))
+
     def pack(self, panel: str, table: str, count: str) -> None:
-        """Write T for a panel; columns that are not there are 0."""
-        v, k = self.v, self.mul(panel, self.panel)
-        columns = [self.add(k, half * v.count) for half in range(2)]
-        masks = [lanes_below(v, self.sub(self.w["K"], column)) for column in columns]
+        """Write T for a panel; columns that are not there are 0, and taps outside of the image."""
+        v, within, left = self.v, self.within_row(panel), self.sub(self.w["K"], self.column(panel))
+        tap = self.tap(panel) if self.windows else None
+        whole = self.masks(left)
 
         def one(t: str) -> None:
-            source = self.row_of(table, t)
-            for half, (column, mask) in enumerate(zip(columns, masks, strict=True)):
+            source = element(self.lines, self.row_of(table, t), within)
+            masks = whole if tap is None else self.masks(self.inside(table, t, tap, left))
+            for half, mask in enumerate(masks):
                 at = self.add(self.mul(t, self.panel), half * v.count)
-                self.put(load(v, FLOAT, source, column, mask), self.T, at)
+                self.put(load(v, FLOAT, source, str(half * v.count), mask), self.T, at)
 
         count_loop(self.lines, "0", count, one)
 
+    def masks(self, left: str) -> list[str]:
+        """Return the lanes of the two vectors of a panel, of which so many columns are there."""
+        return [lanes_below(self.v, self.sub(left, half * self.v.count)) for half in range(2)]
+
+    def inside(self, table: str, t: str, tap: tuple[str, str], left: str) -> str:
+        """Return how many columns of a panel are there: none if the tap lies outside of the image."""
+        found: list[str] = []
+        for i, (number, extent) in enumerate(zip(tap, ("image_H", "image_W"), strict=True)):
+            first = self.lines.let(f"load i64, ptr {self.place(table, t, 1 + i)}")
+            # unsigned: a row above the image is too large
+            found.append(self.lines.let(f"icmp ult i64 {self.add(first, number)}, {self.w[extent]}"))
+        there = self.lines.let(f"and i1 {found[0]}, {found[1]}")
+        return self.lines.let(f"select i1 {there}, i64 {left}, i64 0")
+
     # -- what comes next -----------------------------------------------------------------------------------------------
 
-    def expect_panel(self, turn: str, table: str, column: str) -> None:
+    def expect_panel(self, turn: str, table: str, panel: str) -> None:
         """Ask for a part of the panel that is packed next, in one of as many turns as there are tiles."""
+        within = self.within_row(panel)
 
         def row(t: str) -> None:
-            start = element(self.lines, self.row_of(table, t), column)
+            start = element(self.lines, self.row_of(table, t), within)
             for line in range(0, self.panel, LINE):
                 self.lines.prefetch(start, 4 * line)
 
@@ -253,13 +339,13 @@ class _Writer(Writer):
         v, w = self.v, self.w
         panel, m = self.div(line, w["M"]), self.rem(line, w["M"])
         own = self.sums(panel, m)
-        for half in range(2):
-            k = self.add(self.mul(panel, self.panel), half * v.count)
+        tap, column = self.div(panel, self.tap_panels), self.column(panel)
+        row = self.mul(self.add(self.mul(m, w["taps"]), tap), w["K"])
+        for half, mask in enumerate(self.masks(self.sub(w["K"], column))):
 
             def thread(who: str, total: Sequence[str], half: int = half) -> Sequence[str]:
                 there = self.add(self.mul(self.sub(who, "%who"), w["own"]), half * v.count)
                 return [v.add(total[0], load(v, FLOAT, own, there, None))]
 
             (total,) = carry_loop(v, "0", "%many", [v.constant(0.0)], thread)
-            mask = lanes_below(v, self.sub(w["K"], k))
-            store(v, FLOAT, total, w["C"], self.add(self.mul(m, w["K"]), k), mask)
+            store(v, FLOAT, total, w["C"], self.add(row, self.add(column, half * v.count)), mask)

@@ -7,20 +7,20 @@ has for dW is slow in two cases, which go another way:
   Tall ones have a kernel of our own (`jit.tall_product`: 0.80 to 1.0 of the time of oneDNN's product for ResNet-50 at
   batch 16). Others oneDNN computes as a product of plain matrices, unless there is a stride, in 0.7 to 1.0 of the time
   of its convolutions for all shapes of ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
-- larger filters with a stride: of blocked images it took half of the time that it takes of channels-last ones (3 x 3
-  filters of ResNet-50), so that copies are worth while.
+- larger filters with a stride: the same kernel of our own takes windows for rows. Where they are too few, copies are
+  worth while: of blocked images oneDNN took half of the time that it takes of channels-last ones.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.block import all_float32
-from tazza.engines.jit.tall_product import Grid, tall_product
+from tazza.engines.jit.tall_product import Grid, Windows, tall_product
 from tazza.engines.onednn.conv import Geometry, conv_flops
 from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
@@ -76,10 +76,10 @@ def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
     """Return dW as a product of matrices, None where that is none or nothing here takes it."""
     X, dY = specs["X"], specs["dY"]
     window = shape.window
-    if set(window.kernel) != {1} or any((*window.head, *window.tail)) or shape.group != 1 or "db" in specs:
+    if shape.group != 1 or "db" in specs or is_blocked(X) or is_blocked(dY):
         return None
-    if is_blocked(X) or is_blocked(dY):
-        return None
+    if set(window.kernel) != {1} or any((*window.head, *window.tail)):
+        return _window_product(shape, specs)
     x, dy = (_pixels(shape, spec) for spec in (X, dY))
     strided = set(window.stride) != {1}
     turned = x.dims[1] < dy.dims[1] and not strided
@@ -89,31 +89,70 @@ def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
     if found is None:
         return None
     target = Descriptor.of((x.dims[1], dy.dims[1]) if turned else (dy.dims[1], x.dims[1]), X.dtype)
-    dW = (target.permute((1, 0)) if turned else target).reshape(shape.filter_dims(specs["W"]))
-    images = [Descriptor.channels_last(shape.image(spec).dims, spec.dtype) for spec in (X, dY)]
+    return _product(
+        shape, specs, found, (target.permute((1, 0)) if turned else target).reshape(shape.filter_dims(specs["W"]))
+    )
+
+
+def _product(shape: Geometry, specs: dict[str, TensorSpec], launch: Launch, dW: Descriptor) -> Weights:
+    """Return a launch that reads channels-last images, with the layouts."""
+    images = [Descriptor.channels_last(shape.image(specs[letter]).dims, specs[letter].dtype) for letter in ("X", "dY")]
     layouts = {
-        "X": shape.image_layout(images[0], X),
-        "dY": shape.image_layout(images[1], dY),
+        "X": shape.image_layout(images[0], specs["X"]),
+        "dY": shape.image_layout(images[1], specs["dY"]),
         "dW": shape.filter_layout(dW, specs["W"]),
     }
-    return Weights(found, images[1], layouts)
+    return Weights(launch, images[1], layouts)
 
 
 def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool) -> Launch | None:
     """Return dW, or its transpose if `turned`, by a kernel of our own."""
-    if unavailable() is not None or why_narrow() is not None or not all_float32(specs["X"], specs["dY"]):
+    if _computes_otherwise(specs):
         return None
-    (N, C, *extents), (_, M, *out) = (shape.image(specs[letter]).dims for letter in ("X", "dY"))
-    P = math.prod((N, *out))
+    C, M = (shape.image(specs[letter]).dims[1] for letter in ("X", "dY"))
+    P = specs["dY"].size // M
     if turned:
         return tall_product(("X", "dY", "dW"), C, M, Grid((1, 1, P), (0, 0, M)), thread_count())
     if set(shape.window.stride) == {1}:
         return tall_product(("dY", "X", "dW"), M, C, Grid((1, 1, P), (0, 0, C)), thread_count())
+    grid = _grid(shape, specs)
+    return None if grid is None else tall_product(("dY", "X", "dW"), M, C, replace(grid, windows=None), thread_count())
+
+
+def _window_product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
+    """Return dW of filters with a stride, None where it is not worth it."""
+    grid = _grid(shape, specs)
+    if (
+        grid is None
+        or set(shape.window.stride) == {1}
+        or set(shape.window.dilation) != {1}
+        or _computes_otherwise(specs)
+    ):
+        return None
+    C, M = (shape.image(specs[letter]).dims[1] for letter in ("X", "dY"))
+    found = tall_product(("dY", "X", "dW"), M, C, grid, thread_count())
+    if found is None:
+        return None
+    dW = Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
+    return _product(shape, specs, found, dW)
+
+
+def _computes_otherwise(specs: dict[str, TensorSpec]) -> bool:
+    """Whether kernels of our own cannot be had, or are not wanted."""
+    return unavailable() is not None or why_narrow() is not None or not all_float32(specs["X"], specs["dY"])
+
+
+def _grid(shape: Geometry, specs: dict[str, TensorSpec]) -> Grid | None:
+    """Return the windows of X, channels last, None where they have more than two dimensions."""
+    (N, C, *extents), (_, _, *out) = (shape.image(specs[letter]).dims for letter in ("X", "dY"))
     if len(out) > 2:
         return None
-    (H, W), (oH, oW), (down, across) = ((1, *of)[-2:] for of in (extents, out, shape.window.stride))
-    grid = Grid((N, oH, oW), (H * W * C, down * W * C, across * C))
-    return tall_product(("dY", "X", "dW"), M, C, grid, thread_count())
+    (H, W), (oH, oW), kernel, (down, across) = (
+        (1, *of)[-2:] for of in (extents, out, shape.window.kernel, shape.window.stride)
+    )
+    top, left = (0, *shape.window.head)[-2:]
+    windows = Windows((kernel[0], kernel[1]), (H, W), (top, left), (down, across), (W * C, C))
+    return Grid((N, oH, oW), (H * W * C, down * W * C, across * C), windows)
 
 
 def _plain_product(x: Descriptor, dy: Descriptor, *, turned: bool) -> Launch | None:
