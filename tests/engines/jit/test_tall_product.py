@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.device import Generator, current_context
 from tazza.engines.jit import loop, tall_product, unavailable
 from tazza.engines.jit.tall_product import Grid, Windows
-from tazza.operator import Operands
 from tazza.runtime.native_code import Processor, processor
 from tazza.tensor import Tensor
+from tests.launching import call_alone
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -37,9 +37,7 @@ def _run(A: Array, B: Array, grid: Grid, threads: int) -> Array:
     C = Tensor((M, columns))
     C.reserve()
     C.array[:] = np.nan
-    context = current_context(C.place)
-    tensors = {"A": _tensor(A), "B": _tensor(B), "C": C}
-    launch.bind(Operands(tensors, context.scratch(launch.scratch_bytes), Generator, context))()
+    call_alone(launch, {"A": _tensor(A), "B": _tensor(B), "C": C})
     return C.array.copy()
 
 
@@ -50,8 +48,8 @@ def _values(*dims: int) -> Array:
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take matrices that are small, in blocks of few rows."""
-    monkeypatch.setattr(tall_product, "TALL", (0, 0))
-    monkeypatch.setattr(tall_product, "BLOCKS", (0, 0))
+    for name in ("PIXELS", "WINDOWS"):
+        monkeypatch.setattr(tall_product, name, replace(getattr(tall_product, name), tall=0, blocks=0, fill=0))
     monkeypatch.setattr(tall_product, "FEW", 16)
     monkeypatch.setattr(tall_product, "MANY", 48)
 
@@ -142,7 +140,10 @@ def test_what_is_left_to_others(P: int, M: int, threads: int, monkeypatch: pytes
     [
         pytest.param(784, 512, 512, True, id="ResNet-50's last"),
         pytest.param(12544, 128, 128, True, id="its first"),
-        pytest.param(12544, 128, 15, False, id="few channels"),
+        pytest.param(12544, 128, 24, False, id="a quarter of the panels empty"),
+        pytest.param(12544, 128, 40, False, id="most of the second panel empty"),
+        pytest.param(12544, 128, 100, False, id="most of the fourth panel empty"),
+        pytest.param(12544, 128, 120, True, id="little of the fourth panel empty"),
         pytest.param(496, 32, 512, False, id="fewer windows than channels"),
     ],
 )

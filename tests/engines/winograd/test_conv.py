@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.device import Generator, current_context
+from tazza.device import current_context
 from tazza.engines.jit import loop
-from tazza.engines.jit.block import BlockLaunch, Slot
+from tazza.engines.jit.block import Slot
 from tazza.engines.winograd.algorithm import FORMS, algorithm
 from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import ENABLED, launch
@@ -19,7 +19,7 @@ from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.engines.winograd.writer import GAP
 from tazza.errors import UnsupportedError
-from tazza.operator import Operands, choose_kernel, find_schema, operator_def, rank_engines
+from tazza.operator import choose_kernel, find_schema, operator_def, rank_engines
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
@@ -30,6 +30,7 @@ from tazza.runtime.native_code import Processor, processor
 from tazza.tensor import DataType, Opaque, Storage, Tensor, TensorSpec
 from tests.check import check_engine
 from tests.check import run as run_checked
+from tests.launching import call_alone
 
 Array = NDArray[Any]
 
@@ -151,7 +152,7 @@ def test_every_cut_gives_the_same_bits(m: int, r: int, rows: int, block_rows: in
         bias = Tensor((70,))
         bias.assign(b)
         made = launch(tiling, code, image.spec, Y.spec, True, [Slot("X"), Slot("W"), Slot("b"), Slot("Y")])
-        _call(made, {"X": image, "W": U, "b": bias, "Y": Y})
+        call_alone(made, {"X": image, "W": U, "b": bias, "Y": Y})
         results.append(Y.array.copy())
     np.testing.assert_array_equal(results[0], results[1])
     args: dict[str, Any] = {"kernel": r, "pad": 1}
@@ -168,10 +169,22 @@ def _transformed(weights: Array, m: int, r: int) -> Tensor:
     return target
 
 
-def _call(made: BlockLaunch, tensors: dict[str, Tensor]) -> None:
-    context = current_context(tensors["X"].place)
-    scratch = context.scratch(made.scratch_bytes)
-    made.bind(Operands(tensors, scratch, Generator, context))()
+@pytest.mark.parametrize("m", [m for m, r in FORMS if r == 3])
+def test_many_channels(m: int) -> None:
+    """The error grows with the square root of their number; see docs/differences.md."""
+    X, weights, _ = _arrays(1, 512, 14, 14, 32, 3)
+    padded = np.pad(X[0].astype(np.float64), ((0, 0), (1, 1), (1, 1)))
+    taps = [(y, x) for y in range(3) for x in range(3)]
+    expected = np.sum([np.tensordot(weights[:, :, y, x], padded[:, y : y + 14, x : x + 14], 1) for y, x in taps], 0)
+    tiling = best_tiling(Problem(1, 512, 32, 3, (14, 14), (14, 14), (1, 1)), 2, m)
+    image, Y = Tensor((1, 14, 14, 512)), Tensor((1, 14, 14, 32))
+    Y.reserve()
+    image.assign(np.ascontiguousarray(X.transpose(0, 2, 3, 1)))
+    code = Code(tiling.algorithm, tiling.rows, bias=False, epilogue=None, operands=0)
+    made = launch(tiling, code, image.spec, Y.spec, True, [Slot("X"), Slot("W"), 0, Slot("Y")])
+    call_alone(made, {"X": image, "W": _transformed(weights, m, 3), "Y": Y})
+    error = np.abs(Y.array[0].transpose(2, 0, 1) - expected).max() / np.abs(expected).max()
+    assert error < (3e-5 if m > 2 else 3e-6)
 
 
 def test_transformed_filters_are_copies_only() -> None:

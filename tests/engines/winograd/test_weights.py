@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.device import Generator, current_context
+from tazza.engines.jit.loop import lane_count
 from tazza.engines.winograd import weights
 from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.tiling import Problem
-from tazza.engines.winograd.weights import WeightsTiling, unit_floats, weights_launch
-from tazza.operator import Operands
+from tazza.engines.winograd.weights import WeightsTiling, weights_launch
+from tazza.engines.winograd.weights_code import unit_floats
 from tazza.operator.engine import why_unavailable
 from tazza.operator.run import run_op
 from tazza.tensor import Tensor
+from tests.launching import call_alone
 
 pytestmark = pytest.mark.skipif(
     why_unavailable("ConvGradient", "cpu", "winograd") is not None, reason="nothing can be compiled here"
@@ -28,14 +29,14 @@ pytestmark = pytest.mark.skipif(
 def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bound of one byte blocks have the least number of tiles, so there are several; 0: threads work alone.
 
-    Groups have three units, of which two threads may have some.
+    Where threads share a block groups have three units, and two threads may have some of one.
     """
     alone = block_bytes == 0
     monkeypatch.setattr(weights, "MOST_SUM_BYTES", 1 << 30 if alone else 0)
     monkeypatch.setattr(weights, "TILES_ALONE", 5)
     monkeypatch.setattr(weights, "LEAST_BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(weights, "MOST_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(weights, "GROUP_BYTES", 3 * 4 * (m + r - 1) ** 2 * unit_floats())
+    monkeypatch.setattr(weights, "GROUP_BYTES", 3 * 4 * (m + r - 1) ** 2 * unit_floats(lane_count()))
     N, C, K, H, W = 3, 18, 37, 13, 11
     out = (H + 3 - r, W + 3 - r)
     problem = Problem(N, C, K, r, (H, W), out, (1, 1))
@@ -50,8 +51,7 @@ def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monk
     tensors["db"].reserve()
     steps = ((H * W * C, W * C, C), (out[0] * out[1] * K, out[1] * K, K), (C * r * r, r * r, r, 1))
     made = weights_launch(tiling, steps, bias=True)
-    context = current_context(tensors["X"].place)
-    made.bind(Operands(tensors, context.scratch(made.scratch_bytes), Generator, context))()
+    call_alone(made, tensors)
     args: dict[str, Any] = {"kernel": r, "pad": 1, "no_gradient_to_input": 1}
     images = (X.transpose(0, 3, 1, 2), np.zeros((K, C, r, r), np.float32), dY.transpose(0, 3, 1, 2))
     expected = run_op("ConvGradient", *images, engine="reference", outputs=2, **args)

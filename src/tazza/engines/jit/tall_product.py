@@ -44,25 +44,47 @@ COLUMNS = {16: 8, 8: 4, 4: 4}
 FEW, MANY, FEW_BYTES = 64, 256, 2 << 20
 """Rows of a block: few, so that a panel of them leaves room in the first cache; many where G is large, as every block
 reads and writes it."""
-TALL, BLOCKS = (2, 1), (4, 1)
-"""How many times as many rows as columns (of a tap) there are at the least, and how many blocks for each thread: where
-rows are pixels, and where they are windows, for which libraries have slower code."""
 LEAST_COLUMNS = 24
 """Of A: each number of B that is packed is used once for every column."""
 MOST_BYTES = 32 << 20
 """What G, T and the places of rows may take in all threads."""
-RECORD = (1, 3)
-"""Numbers that say where a row lies: its first float and, of windows, row and column of that pixel of the image."""
 ADDRESSES = ("A", "B", "C", "scratch")
-WINDOW_WORDS = ("kW", "image_H", "image_W", "top", "left", "down", "across", "tap_row", "tap_pixel")
 WORDS = (
     "threads",
     *ADDRESSES,
     *("P", "M", "K", "H", "W", "image", "row", "pixel", "block", "own", "taps"),
-    *WINDOW_WORDS,
 )
 """Names of the words. H, W: of the grid of the rows of B; image, row, pixel: steps in it, in floats. block: rows of a
-block. own: floats of scratch memory of one thread. Those of windows are the fields of Windows."""
+block. own: floats of scratch memory of one thread."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What rows of B are, which makes two kernels.
+
+    There are at least `tall` times as many rows as columns of a tap, `blocks` blocks for each thread, and a part `fill`
+    of all panels holds columns. `record` numbers say where a row lies: its first float and, of windows, row and column
+    of that pixel of the image. `words` follow the others.
+    """
+
+    name: str
+    tall: int
+    blocks: int
+    fill: float
+    record: int
+    words: tuple[str, ...] = ()
+
+
+PIXELS = Kind("tall product", tall=2, blocks=4, fill=0, record=1)
+WINDOWS = Kind(
+    "tall product of windows",
+    tall=1,
+    blocks=1,
+    fill=0.8,
+    record=3,
+    words=("kW", "image_H", "image_W", "top", "left", "down", "across", "tap_row", "tap_pixel"),
+)
+"""Libraries have slower code for them. The words are the fields of Windows."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +103,9 @@ class Windows:
 
     @property
     def words(self) -> dict[str, Word]:
-        """WINDOW_WORDS."""
+        """Those that the kernel has for windows."""
         numbers = (self.kernel[1], *self.image, *self.pads, *self.strides, *self.steps)
-        return dict(zip(WINDOW_WORDS, numbers, strict=True))
+        return dict(zip(WINDOWS.words, numbers, strict=True))
 
 
 @dataclass(frozen=True)
@@ -106,9 +128,9 @@ class Grid:
 def tall_product(names: tuple[str, str, str], M: int, K: int, grid: Grid, threads: int) -> BlockLaunch | None:
     """Return the launch for the letters of A, B and C.
 
-    None where M is no multiple of R or small, so that packing takes longest; where the taps of windows leave half of
-    their panels empty; and where there are so few rows, for the threads or for the sums, that G takes longer than the
-    products.
+    None where M is no multiple of R or small, so that packing takes longest; where columns of a window leave much of
+    its panels empty; where there are so few rows, for the threads or for the sums, that G takes longer than the
+    products; and where the G of all threads take more memory than they are worth.
 
     >>> tall_product(("dY", "X", "dW"), 3, 16, Grid((1, 2, 2), (64, 32, 16)), 1) is None
     True
@@ -116,11 +138,11 @@ def tall_product(names: tuple[str, str, str], M: int, K: int, grid: Grid, thread
     P, L = math.prod(grid.extents), lane_count()
     taps, windows = grid.taps, grid.windows
     block = FEW if 4 * M * K * taps <= FEW_BYTES else MANY
-    kind = int(windows is not None)
-    if P < max(TALL[kind] * max(M, K), BLOCKS[kind] * block * threads) or (windows is not None and K < L):
+    kind = PIXELS if windows is None else WINDOWS
+    panels = -(-K // (2 * L))
+    if P < max(kind.tall * max(M, K), kind.blocks * block * threads) or K < kind.fill * panels * 2 * L:
         return None
-    panels = -(-K // (2 * L)) * taps
-    own = 4 * block * RECORD[kind] + 2 * L * block + 2 * L * panels * M + LINE
+    own = 4 * block * kind.record + 2 * L * block + 2 * L * panels * taps * M + LINE
     if M % COLUMNS[L] or M < LEAST_COLUMNS or 4 * own * threads > MOST_BYTES:
         return None
     words: dict[str, Word] = {
@@ -128,20 +150,20 @@ def tall_product(names: tuple[str, str, str], M: int, K: int, grid: Grid, thread
         **{"P": P, "M": M, "K": K, "H": grid.extents[1], "W": grid.extents[2]},
         **dict(zip(("image", "row", "pixel"), grid.steps, strict=True)),
         **{"block": block, "own": own, "taps": taps},
-        **(dict.fromkeys(WINDOW_WORDS, 0) if windows is None else windows.words),
+        **({} if windows is None else windows.words),
     }
-    name = "tall product" if windows is None else "tall product of windows"
-    address = compiled(name, lambda lines: _Writer(lines, windows is not None).write(), rewrite=False)
-    return BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads, implementation=name)
+    address = compiled(kind.name, lambda lines: _Writer(lines, kind).write(), rewrite=False)
+    block_words = tuple(words[name] for name in (*WORDS, *kind.words))
+    return BlockLaunch(address, block_words, 4 * own * threads, implementation=kind.name)
 
 
 class _Writer(Writer):
-    """Writes the kernel, for rows of B that are windows or single pixels."""
+    """Writes the kernel for rows of one kind."""
 
-    def __init__(self, lines: Lines, windows: bool) -> None:
-        super().__init__(lines, WORDS, ADDRESSES)
+    def __init__(self, lines: Lines, kind: Kind) -> None:
+        super().__init__(lines, (*WORDS, *kind.words), ADDRESSES)
         w = self.w
-        self.windows, self.record = windows, RECORD[windows]
+        self.windows, self.record = bool(kind.words), kind.record
         self.columns = COLUMNS[self.v.count]
         self.tap_panels, self.tiles = self.pieces(w["K"], self.panel), self.div(w["M"], self.columns)
         self.panels = self.mul(self.tap_panels, w["taps"])
@@ -166,10 +188,10 @@ class _Writer(Writer):
                 self.pack(p, here, count)
                 last = lines.let(f"icmp eq i64 {self.add(p, 1)}, {self.panels}")
                 asked = lines.let(f"select i1 {last}, ptr {there}, ptr {here}")
-                following_panel = lines.let(f"select i1 {last}, i64 0, i64 {self.add(p, 1)}")
+                within = self.within_row(lines.let(f"select i1 {last}, i64 0, i64 {self.add(p, 1)}"))
 
                 def tile(number: str) -> None:
-                    self.expect_panel(number, asked, following_panel)
+                    self.expect_panel(number, asked, within)
                     self.expect_rows(self.add(self.mul(p, self.tiles), number), following)
                     self.tile(number, p, (begin, count), starts)
 
@@ -266,9 +288,8 @@ class _Writer(Writer):
 
     # -- what comes next -----------------------------------------------------------------------------------------------
 
-    def expect_panel(self, turn: str, table: str, panel: str) -> None:
+    def expect_panel(self, turn: str, table: str, within: str) -> None:
         """Ask for a part of the panel that is packed next, in one of as many turns as there are tiles."""
-        within = self.within_row(panel)
 
         def row(t: str) -> None:
             start = element(self.lines, self.row_of(table, t), within)

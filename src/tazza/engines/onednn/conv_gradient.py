@@ -7,14 +7,14 @@ has for dW is slow in two cases, which go another way:
   Tall ones have a kernel of our own (`jit.tall_product`: 0.80 to 1.0 of the time of oneDNN's product for ResNet-50 at
   batch 16). Others oneDNN computes as a product of plain matrices, unless there is a stride, in 0.7 to 1.0 of the time
   of its convolutions for all shapes of ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
-- larger filters with a stride: the same kernel of our own takes windows for rows. Where they are too few, copies are
-  worth while: of blocked images oneDNN took half of the time that it takes of channels-last ones.
+- larger filters with a stride: the same kernel of our own takes windows for rows. Where it refuses them, or there is a
+  bias, copies are worth while: of blocked images oneDNN took half of the time that it takes of channels-last ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -89,12 +89,11 @@ def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
     if found is None:
         return None
     target = Descriptor.of((x.dims[1], dy.dims[1]) if turned else (dy.dims[1], x.dims[1]), X.dtype)
-    return _product(
-        shape, specs, found, (target.permute((1, 0)) if turned else target).reshape(shape.filter_dims(specs["W"]))
-    )
+    dW = (target.permute((1, 0)) if turned else target).reshape(shape.filter_dims(specs["W"]))
+    return _of_channels_last(shape, specs, found, dW)
 
 
-def _product(shape: Geometry, specs: dict[str, TensorSpec], launch: Launch, dW: Descriptor) -> Weights:
+def _of_channels_last(shape: Geometry, specs: dict[str, TensorSpec], launch: Launch, dW: Descriptor) -> Weights:
     """Return a launch that reads channels-last images, with the layouts."""
     images = [Descriptor.channels_last(shape.image(specs[letter]).dims, specs[letter].dtype) for letter in ("X", "dY")]
     layouts = {
@@ -106,8 +105,8 @@ def _product(shape: Geometry, specs: dict[str, TensorSpec], launch: Launch, dW: 
 
 
 def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool) -> Launch | None:
-    """Return dW, or its transpose if `turned`, by a kernel of our own."""
-    if _computes_otherwise(specs):
+    """Return dW of filters of one pixel, or its transpose if `turned`, by a kernel of our own."""
+    if not _own_kernels(specs):
         return None
     C, M = (shape.image(specs[letter]).dims[1] for letter in ("X", "dY"))
     P = specs["dY"].size // M
@@ -116,43 +115,43 @@ def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool)
     if set(shape.window.stride) == {1}:
         return tall_product(("dY", "X", "dW"), M, C, Grid((1, 1, P), (0, 0, C)), thread_count())
     grid = _grid(shape, specs)
-    return None if grid is None else tall_product(("dY", "X", "dW"), M, C, replace(grid, windows=None), thread_count())
+    return None if grid is None else tall_product(("dY", "X", "dW"), M, C, grid, thread_count())
 
 
 def _window_product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
-    """Return dW of filters with a stride, None where it is not worth it."""
-    grid = _grid(shape, specs)
-    if (
-        grid is None
-        or set(shape.window.stride) == {1}
-        or set(shape.window.dilation) != {1}
-        or _computes_otherwise(specs)
-    ):
+    """Return dW of larger filters with a stride by a kernel of our own, None where that refuses them."""
+    window, grid = shape.window, _grid(shape, specs)
+    if grid is None or set(window.stride) == {1} or set(window.dilation) != {1} or not _own_kernels(specs):
         return None
     C, M = (shape.image(specs[letter]).dims[1] for letter in ("X", "dY"))
-    found = tall_product(("dY", "X", "dW"), M, C, grid, thread_count())
+    kernel, image, strides = (_plane(of) for of in (window.kernel, shape.image(specs["X"]).dims[2:], window.stride))
+    windows = Windows(kernel, image, _plane(window.head, 0), strides, (image[1] * C, C))
+    found = tall_product(("dY", "X", "dW"), M, C, replace(grid, windows=windows), thread_count())
     if found is None:
         return None
-    dW = Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
-    return _product(shape, specs, found, dW)
+    return _of_channels_last(
+        shape, specs, found, Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
+    )
 
 
-def _computes_otherwise(specs: dict[str, TensorSpec]) -> bool:
-    """Whether kernels of our own cannot be had, or are not wanted."""
-    return unavailable() is not None or why_narrow() is not None or not all_float32(specs["X"], specs["dY"])
+def _own_kernels(specs: dict[str, TensorSpec]) -> bool:
+    """Whether kernels of our own can be had, and compute as is wished."""
+    return unavailable() is None and why_narrow() is None and all_float32(specs["X"], specs["dY"])
 
 
 def _grid(shape: Geometry, specs: dict[str, TensorSpec]) -> Grid | None:
-    """Return the windows of X, channels last, None where they have more than two dimensions."""
+    """Return which pixels of X, channels last, the windows begin at; None where there are more than two dimensions."""
     (N, C, *extents), (_, _, *out) = (shape.image(specs[letter]).dims for letter in ("X", "dY"))
     if len(out) > 2:
         return None
-    (H, W), (oH, oW), kernel, (down, across) = (
-        (1, *of)[-2:] for of in (extents, out, shape.window.kernel, shape.window.stride)
-    )
-    top, left = (0, *shape.window.head)[-2:]
-    windows = Windows((kernel[0], kernel[1]), (H, W), (top, left), (down, across), (W * C, C))
-    return Grid((N, oH, oW), (H * W * C, down * W * C, across * C), windows)
+    (H, W), (down, across) = _plane(extents), _plane(shape.window.stride)
+    return Grid((N, *_plane(out)), (H * W * C, down * W * C, across * C))
+
+
+def _plane(numbers: Sequence[int], missing: int = 1) -> tuple[int, int]:
+    """Return the numbers of two dimensions, of which the first may be missing."""
+    first, second = (missing, *numbers)[-2:]
+    return first, second
 
 
 def _plain_product(x: Descriptor, dy: Descriptor, *, turned: bool) -> Launch | None:

@@ -26,7 +26,7 @@ FORMS = ((2, 3), (4, 3), (5, 3), (2, 5), (4, 5))
 POINTS = {
     4: (0, 1, -1),
     6: (0, 1, -1, 2, Fraction(-1, 2)),
-    7: (0, 1, -1, Fraction(1, 2), Fraction(-1, 2), -2),
+    7: (0, 1, -1, Fraction(1, 2), Fraction(-2, 3), 3),
     8: (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2)),
 }
 """m + r - 1 -> where polynomials are evaluated, besides infinity: those with the smallest error that were tried."""

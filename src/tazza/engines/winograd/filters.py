@@ -75,8 +75,8 @@ def prepare_filters(
 
 
 AHEAD = 4
-"""Input channels ahead for which filters are asked for, and lines of U: there is one for each matrix, more than the
-processor follows."""
+"""Rows of U, that is input channels, ahead for which filters are asked for, and the places where the row goes: there is
+one in each of the matrices, and the processor does not follow so many."""
 
 
 @dataclass(frozen=True)

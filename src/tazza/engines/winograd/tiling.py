@@ -27,6 +27,8 @@ PRODUCT_SHARE, DIRECT_SHARE = 0.85, 0.87
 """Parts of the floating-point rate that the products, and the direct algorithm, reach."""
 MEMORY_BYTES, CACHE_BYTES = 5.0, 8.0
 """Bytes per cycle: from memory for all cores together, and from the last cache for each core."""
+KEPT_BYTES = 4.0
+"""Bytes of transformed filters that are worth a cycle: making them takes half of that, the rest is for the memory."""
 ITEM_CYCLES = 3000
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Register tiles in a block that are tried."""
@@ -48,12 +50,6 @@ class Problem:
     def flops(self) -> int:
         """Those of the direct algorithm."""
         return 2 * self.N * math.prod(self.out) * self.K * self.C * self.r**2
-
-    @property
-    def bytes(self) -> int:
-        """Those of X, Y and W."""
-        pixels = self.N * (math.prod(self.image) * self.C + math.prod(self.out) * self.K)
-        return 4 * (pixels + self.C * self.K * self.r**2)
 
     def across(self, m: int) -> tuple[int, int]:
         """Return how many tiles of m x m outputs there are down and across an image."""
@@ -131,6 +127,11 @@ class Tiling:
         return self.filter_bytes / MEMORY_BYTES + turns * self._item_cycles + (turns - 1) * self._again_cycles
 
     @property
+    def price(self) -> float:
+        """What it takes together with transformed filters: training makes them in every step, inference keeps them."""
+        return self.cycles + self.filter_bytes / KEPT_BYTES
+
+    @property
     def _item_cycles(self) -> float:
         """One block and slice, with filters at hand."""
         into, out = TRANSFORM_CYCLES[self.algorithm.m, self.algorithm.r]
@@ -150,7 +151,7 @@ class Tiling:
 
 @functools.lru_cache(maxsize=1024)
 def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
-    """Return the fastest way by Winograd's algorithm; with `m` only tiles of that size count.
+    """Return the way by Winograd's algorithm with the least price; with `m` only tiles of that size count.
 
     Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
     filters of that slice alone. Many are cut into blocks that stay in the cache.
@@ -164,4 +165,4 @@ def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
         for slices in {1, threads}
     ]
     fit = [one for one in found if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block)]
-    return min(fit, key=lambda tiling: tiling.cycles)
+    return min(fit, key=lambda tiling: tiling.price)

@@ -12,8 +12,7 @@ from tazza.engines.jit.block import Scratch as ScratchWord
 from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
-from tazza.engines.winograd.weights_code import ROWS as TILE_ROWS
-from tazza.engines.winograd.weights_code import WORDS, WeightsCode
+from tazza.engines.winograd.weights_code import WORDS, WeightsCode, unit_floats
 from tazza.engines.winograd.writer import GAP
 from tazza.runtime.native_code import source_digest
 
@@ -28,11 +27,6 @@ GROUP_BYTES = 256 << 10
 """What the sums of a group of units may take: they stay in the cache of a core beside V and Z of one matrix."""
 PRODUCT_SHARE, DIRECT_SHARE = 0.6, 0.55
 """Parts of the floating-point rate that the products, and the direct algorithm, reach."""
-
-
-def unit_floats() -> int:
-    """Return the floats of a register tile."""
-    return min(TILE_ROWS, lane_count()) * 2 * lane_count()
 
 
 @dataclass(frozen=True)
@@ -79,21 +73,34 @@ class WeightsTiling:
 
     @property
     def units(self) -> int:
-        """Register tiles of U."""
-        return math.prod(self.channels) // unit_floats()
+        """Units of U."""
+        return math.prod(self.channels) // unit_floats(lane_count())
 
     @property
     def group(self) -> int:
-        """Units of a group: all of them where each thread has its own sums, which stay in its caches anyway."""
-        most = GROUP_BYTES // (4 * self.algorithm.a**2 * unit_floats())
+        """Units of a group: all of them where each thread has its own sums, of which it reads every block anyway."""
+        most = GROUP_BYTES // (4 * self.algorithm.a**2 * unit_floats(lane_count()))
         return self.units if self.alone else max(1, min(most, -(-self.units // self.threads)))
+
+    @property
+    def groups(self) -> int:
+        """Groups whose sums are kept: one for each thread, unless there are several blocks to add up."""
+        if self.alone:
+            return 1
+        return self.threads if self.block >= self.tiles else -(-self.units // self.group)
+
+    @property
+    def matrices(self) -> dict[str, int]:
+        """Floats of one matrix of V, of Z and of the U of a group, with a gap."""
+        C, K = self.channels
+        sums = self.group * unit_floats(lane_count())
+        return {"v_matrix": self.block * C + GAP, "z_matrix": self.block * K + GAP, "u_matrix": sums + GAP}
 
     @property
     def set_floats(self) -> int:
         """Floats of V, Z and U: of one thread where each has its own, else of all."""
-        groups = 1 if self.alone else self.threads if self.block >= self.tiles else -(-self.units // self.group)
-        matrix = self.block * sum(self.channels) + 2 * GAP + groups * (self.group * unit_floats() + GAP)
-        return self.algorithm.a**2 * matrix + 64
+        V, Z, U = self.matrices.values()
+        return self.algorithm.a**2 * (V + Z + self.groups * U) + 64
 
     @property
     def scratch_bytes(self) -> int:
@@ -145,7 +152,7 @@ def weights_launch(
         **dict(zip(("y_image", "y_row", "y_pixel"), steps[1], strict=True)),
         **dict(zip(("w_k", "w_c", "w_y", "w_x"), steps[2], strict=True)),
         "thread_floats": tiling.set_floats if tiling.alone else 0,
-        "group": tiling.group,
+        **{"group": tiling.group, **tiling.matrices},
     }
     address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
     return BlockLaunch(address, tuple(words[name] for name in WORDS), tiling.scratch_bytes)

@@ -28,7 +28,7 @@ from tazza.engines.jit.rows import element, when
 from tazza.engines.jit.writer import FLOAT, scatter
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
-from tazza.engines.winograd.writer import GAP, Expected, ImageWriter, Source
+from tazza.engines.winograd.writer import Expected, ImageWriter, Source
 
 ROWS = 8
 """Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
@@ -40,9 +40,16 @@ WORDS = (
     *("top", "left", "tiles_down", "tiles_across", "tiles", "block"),
     *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
     *("w_k", "w_c", "w_y", "w_x", "thread_floats", "group"),
+    *("v_matrix", "z_matrix", "u_matrix"),
 )
 """Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
-0 where threads share it. group: units of a group."""
+0 where threads share it. group: units of a group. v_matrix ... u_matrix: floats from one x to the next in V, in Z, and
+in the U of a group."""
+
+
+def unit_floats(lanes: int) -> int:
+    """Return the floats of a unit."""
+    return min(ROWS, lanes) * 2 * lanes
 
 
 @dataclass(frozen=True)
@@ -71,19 +78,15 @@ class _Writer(ImageWriter):
         w, L = self.w, self.v.count
         self.code = code
         self.rows = min(ROWS, L)
-        self.size = 2 * self.rows * L
+        self.size = unit_floats(L)
         self.products = code.algorithm.a**2
         groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
         self.c_tiles = self.mul(groups, L // self.rows)
         self.units = self.mul(self.c_tiles, vectors)
-        self.u_matrix = self.add(self.mul(w["group"], self.size), GAP)
-        self.u_group = self.mul(self.u_matrix, self.products)
         self.piece = self.mul(w["block"], L)
-        self.v_matrix = self.add(self.mul(groups, self.piece), GAP)
-        self.z_matrix = self.add(self.mul(self.mul(vectors, 2), self.piece), GAP)
         self.V = element(lines, w["scratch"], self.mul("%who", w["thread_floats"]))
-        self.Z = element(lines, self.V, self.mul(self.v_matrix, self.products))
-        self.U = element(lines, self.Z, self.mul(self.z_matrix, self.products))
+        self.Z = element(lines, self.V, self.mul(w["v_matrix"], self.products))
+        self.U = element(lines, self.Z, self.mul(w["z_matrix"], self.products))
 
     def write(self) -> None:
         if self.code.alone:
@@ -132,7 +135,10 @@ class _Writer(ImageWriter):
                 origin = self.mul(number, w["group"])
                 units = self.most(first, origin), self.least(last, self.add(origin, w["group"]))
                 place = lines.let(f"select i1 {one}, i64 %who, i64 {number}")  # of one block: never needed again
-                U = self.unit(element(lines, self.U, self.mul(place, self.u_group)), self.sub(units[0], origin))
+                U = self.unit(
+                    element(lines, self.U, self.mul(place, self.mul(w["u_matrix"], self.products))),
+                    self.sub(units[0], origin),
+                )
                 self.add_products(units, U, count, starts)
 
                 def finish(unit: str) -> None:
@@ -175,7 +181,7 @@ class _Writer(ImageWriter):
         vectors = self.size // v.count
 
         def vector(i: str) -> None:
-            at = self.add(self.mul(self.div(i, vectors), self.u_matrix), self.mul(self.rem(i, vectors), v.count))
+            at = self.add(self.mul(self.div(i, vectors), self.w["u_matrix"]), self.mul(self.rem(i, vectors), v.count))
 
             def thread(who: str, total: Sequence[str]) -> Sequence[str]:
                 there = self.add(at, self.mul(who, self.w["thread_floats"]))
@@ -198,10 +204,10 @@ class _Writer(ImageWriter):
 
             y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
             edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
-            keep = self.keeper(self.V, self.v_matrix, where)
+            keep = self.keeper(self.V, self.w["v_matrix"], where)
             self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
             edges = self.inside(row, m, w["oH"]), self.inside(column, m, w["oW"])
-            keep = self.keeper(self.Z, self.z_matrix, where)
+            keep = self.keeper(self.Z, self.w["z_matrix"], where)
             self.transform_tile(self.at(w["dY"], "y", image, row, column), "y", edges, w["K"], plan.filters, keep)
 
         self.each_tile(begin, count, m, tile)
@@ -223,9 +229,9 @@ class _Writer(ImageWriter):
                 self.expect(expected, x)
             V, Z = (
                 element(self.lines, start, self.mul(x, step))
-                for start, step in ((self.V, self.v_matrix), (self.Z, self.z_matrix))
+                for start, step in ((self.V, self.w["v_matrix"]), (self.Z, self.w["z_matrix"]))
             )
-            sums = element(self.lines, U, self.mul(x, self.u_matrix))
+            sums = element(self.lines, U, self.mul(x, self.w["u_matrix"]))
             count_loop(
                 self.lines,
                 *units,
@@ -274,7 +280,10 @@ class _Writer(ImageWriter):
                 mask = lanes_below(v, left)
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
                 sums = [
-                    [load(v, FLOAT, U, self.add(within, self.mul(self.u_matrix, y * a + x)), None) for x in range(a)]
+                    [
+                        load(v, FLOAT, U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None)
+                        for x in range(a)
+                    ]
                     for y in range(a)
                 ]
                 at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
