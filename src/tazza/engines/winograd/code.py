@@ -35,12 +35,12 @@ WORDS = (
     *("H", "W", "C", "oH", "oW", "K"),
     *("top", "left", "tiles_down", "tiles_across", "tiles"),
     *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
-    *("block_rows", "slice_panels", "slices", "scratch_floats"),
+    *("block_rows", "slice_panels", "slices", "u_matrix", "scratch_floats"),
 )
 """Names of the words of the block; behind them come the addresses of S.
 
 top, left: padding. x_image ... y_pixel: steps in elements. block_rows: register tiles in a block. slice_panels, slices:
-panels in a slice, and slices. scratch_floats: of one thread.
+panels in a slice, and slices. u_matrix: floats from one matrix of U to the next. scratch_floats: of one thread.
 """
 
 
@@ -142,13 +142,12 @@ class _Writer(ImageWriter):
         w, L, rows = self.w, self.v.count, self.code.rows
         depth = self.mul(self.groups, L)
         u_panel = self.mul(depth, self.panel)
-        u_matrix = self.add(self.mul(u_panel, self.pieces(w["K"], self.panel)), GAP)
         blocks = self.pieces(count, rows)
 
         def matrix(x: str) -> None:
             for one in expected:
                 self.expect(one, x)
-            U = element(self.lines, w["U"], self.add(self.mul(x, u_matrix), self.mul(panel, u_panel)))
+            U = element(self.lines, w["U"], self.add(self.mul(x, w["u_matrix"]), self.mul(panel, u_panel)))
             V = element(self.lines, self.V, self.mul(x, self.v_matrix))
             M = element(self.lines, self.M, self.mul(x, self.m_matrix))
 

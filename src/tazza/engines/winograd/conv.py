@@ -11,7 +11,7 @@ from tazza.engines.jit.image import accepts_images, conv_layouts, image_layout, 
 from tazza.engines.jit.loop import compiled
 from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.code import WORDS, Code
-from tazza.engines.winograd.filters import ENGINE, SOURCES, Filters
+from tazza.engines.winograd.filters import ENGINE, SOURCES
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import VARIANTS, Variant
@@ -86,7 +86,7 @@ def launch(
         **dict(zip(("x_image", "x_row", "x_pixel"), image_steps(X, last), strict=True)),
         **dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True)),
         **{"block_rows": tiling.block_rows, "slice_panels": tiling.slice_panels, "slices": tiling.slices},
-        "scratch_floats": tiling.scratch_floats,
+        **{"u_matrix": tiling.filters(last=last).matrix_floats, "scratch_floats": tiling.scratch_floats},
     }
     address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
     block = (*(words[name] for name in WORDS), *operands)
@@ -107,7 +107,7 @@ def prepare_conv(
 
 
 def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut:
-    problem, last = tiling.problem, op.order.upper() == "NHWC"
+    last = op.order.upper() == "NHWC"
     fused = op.type == FUSED_CONV.type
     operands = op.operands if fused else 0
     with_bias = "b" in op.input_slots
@@ -115,7 +115,7 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
     layout = image_layout(X, last)
     letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
     made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
-    form = Filters(tiling.algorithm.m, problem.r, problem.C, problem.K, last).layout()
+    form = tiling.filters(last=last).layout()
     return LaidOut(made, conv_layouts(op, layout, form, image_layout(Y, last), operands))
 
 

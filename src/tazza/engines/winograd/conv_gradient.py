@@ -22,7 +22,7 @@ from tazza.engines.winograd.conv import (
     named_here,
     switched_off,
 )
-from tazza.engines.winograd.filters import ENGINE, Filters
+from tazza.engines.winograd.filters import ENGINE
 from tazza.engines.winograd.tiling import Problem
 from tazza.engines.winograd.weights import best_weights_tiling, weights_launch
 from tazza.errors import UnsupportedError
@@ -115,7 +115,7 @@ def input_gradient(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -
     dY, dX = specs["dY"], specs["dX"]
     code = Code(tiling.algorithm, tiling.rows, bias=False, epilogue=None, operands=0)
     made = launch(tiling, code, dY, dX, last, (Slot("dY"), Slot("W"), 0, Slot("dX")))
-    form = Filters(tiling.algorithm.m, problem.r, problem.C, problem.K, last, turned=True).layout()
+    form = tiling.filters(last=last, turned=True).layout()
     return Part(made, {"W": form, "dY": image_layout(dY, last), "dX": image_layout(dX, last)})
 
 

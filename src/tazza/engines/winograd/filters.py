@@ -43,11 +43,15 @@ class Filters:
     turned: bool = False
 
     @property
-    def nbytes(self) -> int:
-        """U, with a gap behind each matrix."""
+    def matrix_floats(self) -> int:
+        """Floats from one matrix x of U to the next, with a gap."""
         L = lane_count()
-        matrix = -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L
-        return 4 * (self.m + self.r - 1) ** 2 * (matrix + GAP)
+        return -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L + GAP
+
+    @property
+    def nbytes(self) -> int:
+        """U."""
+        return 4 * (self.m + self.r - 1) ** 2 * self.matrix_floats
 
     def layout(self) -> Opaque:
         """Return the layout; blobs are never kept in it."""
@@ -70,7 +74,7 @@ def prepare_filters(
         k, c = c, k
         origin, y, x = (form.r - 1) * (y + x), -y, -x
     address = compiled(f"winograd filters {form.m} {form.r}", _Code(form).write, sources=SOURCES)
-    words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, origin, k, c, y, x)
+    words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, form.matrix_floats, origin, k, c, y, x)
     return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 
 
@@ -93,11 +97,9 @@ class _Code:
         """Write the work of one thread."""
         v = lanes_of(lines)
         W, U = (lines.load_pointer("%block", i) for i in (1, 2))
-        C, K, origin, k_step, c_step, y_step, x_step = (lines.load_word("%block", 3 + i) for i in range(7))
+        C, K, matrix, origin, k_step, c_step, y_step, x_step = (lines.load_word("%block", 3 + i) for i in range(8))
         depth = _rounded(lines, C, v.count)
         panels = lines.let(f"udiv i64 {_rounded(lines, K, 2 * v.count)}, {2 * v.count}")
-        matrix = lines.let(f"mul i64 {lines.let(f'mul i64 {panels}, {depth}')}, {2 * v.count}")
-        matrix = lines.let(f"add i64 {matrix}, {GAP}")
         start = element(lines, W, origin)
         first, last = share(lines, lines.let(f"mul i64 {panels}, {depth}"))
 

@@ -19,8 +19,11 @@ ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
 L2_BYTES = 1 << 20
 """The cache of a core: what a thread uses again and again should fit in."""
 TRANSFORM_CYCLES = {
-    **{(2, 3): (170, 130), (4, 3): (700, 400), (5, 3): (1800, 1200)},
-    **{(2, 5): (700, 250), (4, 5): (1200, 900)},
+    (2, 3): (170, 130),
+    (4, 3): (700, 400),
+    (5, 3): (1800, 1200),
+    (2, 5): (700, 250),
+    (4, 5): (1200, 900),
 }
 """(m, r) -> of one tile and one vector of channels: into V, out of M."""
 PRODUCT_SHARE, DIRECT_SHARE = 0.85, 0.87
@@ -104,10 +107,14 @@ class Tiling:
         channels = self.groups * lane_count() + self.slice_panels * 2 * lane_count()
         return self.algorithm.a**2 * (tiles * channels + 2 * GAP) + 64
 
+    def filters(self, *, last: bool, turned: bool = False) -> Filters:
+        """Return the form of U; see `Filters`."""
+        return Filters(self.algorithm.m, self.problem.r, self.problem.C, self.problem.K, last, turned)
+
     @property
     def filter_bytes(self) -> int:
         """U."""
-        return Filters(self.algorithm.m, self.problem.r, self.problem.C, self.problem.K, last=False).nbytes
+        return self.filters(last=False).nbytes
 
     @property
     def blocks(self) -> int:
