@@ -1,4 +1,4 @@
-"""Write the indexes anew: operators, kernels and engines, and the names of the tensor library: `make index`."""
+"""Write the indexes anew: operators, kernels and engines, flags, and names of the tensor library: `make index`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ def main() -> None:
     from tazza.operator import index
 
     index.PATH.write_text(index.dump(index.generate()))
+
+    from tazza.runtime import flag_index
+
+    flag_index.PATH.write_text(flag_index.dump(flag_index.generate()))
 
 
 if __name__ == "__main__":

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from tazza.cli.app import app
 from tazza.errors import DuplicateError, InitError
-from tazza.runtime import flags
+from tazza.runtime import flag_index, flags
 from tazza.runtime.flags import Flag, flag, parse
 
 
 @pytest.fixture(autouse=True)
 def own_flags() -> Iterator[None]:
     """Forget the flags that a test declares."""
-    before = (set(flags.FLAGS.keys()), set(flags.ALIASES.keys()), set(flags.FLAG_SOURCES.keys()))
+    before = (set(flags.FLAGS.keys()), set(flags.ALIASES.keys()))
     yield
-    for registry, kept in zip((flags.FLAGS, flags.ALIASES, flags.FLAG_SOURCES), before, strict=True):
+    for registry, kept in zip((flags.FLAGS, flags.ALIASES), before, strict=True):
         for name in registry.keys():
             if name not in kept:
                 registry.unregister(name)
@@ -204,18 +210,6 @@ def test_parse_refuses_and_sets_nothing(words: list[str], message: str) -> None:
     assert name.value == "a"
 
 
-def test_a_source_may_bring_a_flag_that_nobody_declared() -> None:
-    brought: list[Flag[int]] = []
-
-    def source(name: str) -> None:
-        if name == "test_late" and not brought:
-            brought.append(flag("test_late", 1, "comes late"))
-
-    flags.FLAG_SOURCES.register("test source", source)
-    assert parse(["--test_late=6"]) == []
-    assert brought[0].value == 6
-
-
 @given(st.floats(allow_nan=False))
 def test_floats_survive_the_command_line(number: float) -> None:
     rate = Flag("rate", 0.0, "how fast")
@@ -223,10 +217,80 @@ def test_floats_survive_the_command_line(number: float) -> None:
     assert rate.value == number
 
 
-def test_flags_help_lists_every_flag() -> None:
-    declare()
-    table = flags.flags_help().splitlines()
-    assert table[0].split() == ["flag", "takes", "value", "from", "meaning"]
-    assert len(table) == 1 + len(flags.FLAGS)
-    (line,) = (line for line in table if "test_count" in line)
-    assert line.split() == ["--test_count,", "-Z", "int", ">=", "-2", "3", "default", "how", "many"]
+def test_the_index_is_up_to_date() -> None:
+    assert flag_index.PATH.read_text() == flag_index.dump(flag_index.generate()), "run `make index`"
+
+
+FRESH = """
+import json, os, sys
+import numpy, google.protobuf  # which take long, and declare no flags
+from tazza.runtime.flags import FLAGS
+from tazza.runtime.init import global_init
+
+failed = {}
+for name, words, text, source in json.loads(sys.stdin.read()):
+    reading, writing = os.pipe()
+    if os.fork() == 0:  # as fresh as this process, which has imported nothing that declares a flag
+        os.close(reading)
+        try:
+            if source == "environment":
+                os.environ[f"TAZZA_{name.upper()}"] = text
+            rest = global_init(["p", *words, "word"])
+            found = FLAGS[name]
+            what = [str(found.value), found.source, rest]
+        except BaseException as error:
+            what = repr(error)
+        os.write(writing, json.dumps(what).encode())
+        os._exit(0)
+    os.close(writing)
+    what = json.loads(os.read(reading, 65536))
+    os.close(reading)
+    os.wait()
+    if what != [text, source, ["p", "word"]]:
+        failed[f"{words} {source}"] = what
+print(json.dumps(failed))
+"""
+
+
+def another_value(one: Flag[Any]) -> str:
+    """Return the text of a value that a flag takes and that is not its default."""
+    if one.choices:
+        return str(next(choice for choice in one.choices if choice != one.default))
+    if one.kind is bool:
+        return str(not one.default)
+    return "some/where" if one.kind is str else str(one.kind(one.default + 1))
+
+
+@pytest.mark.slow
+def test_every_flag_can_be_set_in_a_fresh_process() -> None:
+    """On the command line, by its alias and by its variable, before anything that declares it was imported."""
+    asked: list[tuple[str, list[str], str, str]] = []
+    for one in flags.all_flags():
+        text = another_value(one)
+        asked.append((one.name, [], text, "environment"))
+        asked.append((one.name, [f"--{one.name.replace('_', '-')}={text}"], text, "command line"))
+        if one.alias is not None:
+            asked.append((one.name, [f"-{one.alias}", text], text, "command line"))
+        if one.kind is bool:
+            asked.append((one.name, [f"--no{one.name}" if one.default else f"--{one.name}"], text, "command line"))
+    process = subprocess.run(
+        [sys.executable, "-c", FRESH], input=json.dumps(asked), capture_output=True, text=True, check=False
+    )
+    assert process.stderr == ""
+    assert json.loads(process.stdout) == {}
+    assert {name for name, *_ in asked} >= set(flag_index.index()["flags"])
+
+
+def test_unknown_flags_and_values_are_refused_in_a_fresh_process() -> None:
+    code = "from tazza.runtime.init import global_init\nglobal_init(['p', {!r}])"
+    for word, message in (("--num_thread=1", "did you mean num_threads"), ("--num_threads=-1", "takes int >= 0")):
+        process = subprocess.run([sys.executable, "-c", code.format(word)], capture_output=True, text=True, check=False)
+        assert message in process.stderr
+
+
+def test_the_command_lists_every_flag() -> None:
+    result = CliRunner().invoke(app, ["--flag", "onednn_primitives=7", "flags"])
+    assert result.exit_code == 0
+    lines = {line.split()[0].rstrip(","): line for line in result.output.splitlines() if line.strip()}
+    assert set(lines) >= set(flags.FLAGS.keys())
+    assert lines["onednn_primitives"].split()[4:7] == ["7", "command", "line"]

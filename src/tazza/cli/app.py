@@ -206,3 +206,11 @@ def doctor() -> None:
     from tazza.cli.doctor import doctor as run
 
     run()
+
+
+@app.command()
+def flags() -> None:
+    """Show the flags of the process: what they take, the values in force, and where these come from."""
+    from tazza.cli.flags import show_flags
+
+    show_flags()

@@ -24,7 +24,7 @@ from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
-from tazza.runtime.flags import FLAG_SOURCES, flag
+from tazza.runtime.flags import flag
 from tazza.runtime.log import logger
 from tazza.runtime.workers import own_pool
 
@@ -289,10 +289,10 @@ def _load_type(name: str) -> None:
     if name in _modules():
         importlib.import_module(f"tazza.nets.{name}")
     else:
-        _load_types(name)
+        _load_types()
 
 
-def _load_types(_: str) -> None:
+def _load_types() -> None:
     for name in sorted(_modules()):
         importlib.import_module(f"tazza.nets.{name}")
 
@@ -303,14 +303,12 @@ def _modules() -> frozenset[str]:
 
 
 def _known_types() -> frozenset[str]:
-    _load_types("")
+    _load_types()
     return frozenset()  # all of them are registered now
 
 
 NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_known_types)
 
-
-FLAG_SOURCES.register("nets", _load_types, help="flags that net types declare")
 
 N = TypeVar("N", bound=NetBase)
 

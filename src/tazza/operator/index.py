@@ -6,7 +6,6 @@ that it is up to date. Nobody edits it.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import json
@@ -17,7 +16,6 @@ from typing import Any, TypedDict, cast
 
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
-from tazza.runtime.flags import FLAG_SOURCES
 
 PATH = Path(__file__).with_name("index.json")
 FAMILIES, ENGINES = "tazza.ops", "tazza.engines"
@@ -82,24 +80,6 @@ def modules(package: str) -> list[str]:
     """Return the names of all modules below a package; packages are imported on the way, modules are not."""
     root = importlib.import_module(package)
     return sorted(found.name for found in pkgutil.walk_packages(root.__path__, f"{package}."))
-
-
-def load_all(_: str = "") -> None:
-    """Import every family: whoever looks for a flag that none of the imported modules declares needs it."""
-    for module in dict.fromkeys(index()["operators"].values()):
-        importlib.import_module(module)
-
-
-def load_engines(_: str = "") -> None:
-    """Import every file with kernels that can be imported here, for the flags that they declare."""
-    kernels = (module for modules_of in index()["kernels"].values() for module in modules_of.values())
-    for module in dict.fromkeys((*index()["engines"].values(), *kernels)):
-        with contextlib.suppress(ImportError):  # a library that is missing makes an engine unavailable, no more
-            importlib.import_module(module)
-
-
-FLAG_SOURCES.register("operators", load_all, help="flags that operator families declare")
-FLAG_SOURCES.register("engines", load_engines, help="flags that engines declare")
 
 
 def generate() -> Index:

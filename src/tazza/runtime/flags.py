@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -24,6 +25,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from tazza.errors import DuplicateError, InitError, NotFoundError
 from tazza.registry import Registry
+from tazza.runtime.flag_index import index, load_alias, load_flag
 
 Value = TypeVar("Value", bool, int, float, str)
 
@@ -84,12 +86,14 @@ class Flag(Generic[Value]):
         self.minimum = minimum
         self.choices = choices
         self.default = self._checked(default)
+        self.module = ""
+        """The module that declared it, of flags that `flag` made."""
         self._layers: list[_Layer[Value]] = []
 
     @property
     def variable(self) -> str:
         """Return the name of the environment variable that gives the default."""
-        return f"TAZZA_{self.name.upper()}"
+        return variable_of(self.name)
 
     @property
     def value(self) -> Value:
@@ -205,20 +209,22 @@ def _read_bool(text: str) -> bool:
 
 _READERS: dict[type, Callable[[str], bool | int | float | str]] = {bool: _read_bool, int: int, float: float, str: str}
 
-# Asked, one after the other, for a flag that nobody has declared yet: a source gets the name and may import the
-# module that declares it. Floors that import their parts on first use register one.
-FLAG_SOURCES: Registry[str, Callable[[str], None]] = Registry("flag source")
+
+def variable_of(name: str) -> str:
+    """Return the name of the environment variable that gives a flag's default.
+
+    >>> variable_of("num_threads")
+    'TAZZA_NUM_THREADS'
+    """
+    return f"TAZZA_{name.upper()}"
 
 
-def _ask_sources(name: str) -> None:
-    for source in FLAG_SOURCES:
-        FLAG_SOURCES[source](name)
-
-
-FLAGS: Registry[str, Flag[Any]] = Registry("flag", loader=_ask_sources)
+FLAGS: Registry[str, Flag[Any]] = Registry("flag", loader=load_flag, known=lambda: frozenset(index()["flags"]))
+ALIASES: Registry[str, Flag[Any]] = Registry(
+    "flag alias", loader=load_alias, known=lambda: frozenset(index()["aliases"])
+)
 _KERNEL_FLAGS: list[Flag[Any]] = []
 _KERNEL_CHANGES = [0]
-ALIASES: Registry[str, Flag[Any]] = Registry("flag alias")
 
 
 def flag(
@@ -247,8 +253,11 @@ def flag(
         InitError: a name that is no identifier, a type other than bool, int, float, str, or a default out of range.
     """
     made = Flag(name, default, help, alias=alias, minimum=minimum, choices=choices)
+    made.module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
     with _LOCK:
-        if name in ALIASES or (alias is not None and alias in FLAGS.keys()):  # `in FLAGS` would import parts
+        if name in ALIASES.keys() or (
+            alias is not None and alias in FLAGS.keys()
+        ):  # `in` would import what declares it
             raise DuplicateError(f"flag {name!r} (alias {alias!r}): the name of one is the alias of another")
         if alias is not None:
             ALIASES.register(alias, made, help=help)
@@ -283,7 +292,7 @@ def parse(arguments: Sequence[str]) -> list[str]:
     Raises:
         InitError: an unknown flag, a missing value, or a value of the wrong type or out of range.
     """
-    for name in FLAGS:
+    for name in {*FLAGS.registered(), *(name for name in index()["flags"] if variable_of(name) in os.environ)}:
         _ = FLAGS[name].value
     words = deque(arguments)
     rest: list[str] = []
@@ -303,16 +312,9 @@ def parse(arguments: Sequence[str]) -> list[str]:
     return rest
 
 
-def flags_help() -> str:
-    """Return a table of all declared flags: name, allowed values, value in force and its source, meaning."""
-    rows = [("flag", "takes", "value", "from", "meaning")]
-    for name in FLAGS:
-        one = FLAGS[name]
-        shown = f"--{name}" if one.alias is None else f"--{name}, -{one.alias}"
-        rows.append((shown, one.takes(), str(one.value), one.source, one.help))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+def all_flags() -> list[Flag[Any]]:
+    """Return every flag that tazza or a loaded module declares, by name; imports what declares them."""
+    return [FLAGS[name] for name in FLAGS]
 
 
 def _is_flag(word: str) -> bool:
