@@ -107,6 +107,10 @@ class DuplicateError(TazzaError, ValueError):
     """A name that is taken already."""
 
 
+class ExchangeError(TazzaError, BufferError, ValueError):
+    """Memory that cannot go to or come from another library as asked: not without a copy, or not at all."""
+
+
 class UnavailableError(TazzaError):
     """An optional part (engine, library, device) is not usable here; the message says why and what would help."""
 

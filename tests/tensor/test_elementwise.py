@@ -75,10 +75,16 @@ SHIFTS = {"bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_s
 LOGIC = {"logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor}
 NUMERIC = [*INTEGERS, *FLOATS]
 
+
+def _one_over(x: Array) -> Array:
+    return 1 / x
+
+
 UNARY = [
     *((name, f, NUMERIC) for name, f in (ANY | ROUNDINGS).items()),
     *((name, f, NUMERIC) for name, f in TRUTHS.items()),
     *((name, f, FLOATS) for name, f in SMOOTH.items()),
+    ("reciprocal", _one_over, FLOATS),
     ("bitwise_invert", np.invert, [*INTEGERS, *BOOLS]),
     ("logical_not", np.logical_not, BOOLS),
 ]
@@ -121,6 +127,17 @@ def test_functions_of_one_operand(data: st.DataObject, case: tuple[str, Any, lis
     _check(found, expected)
     assert not tt.shares_memory(found, pair.tensor)
     pair.check()
+
+
+@given(st.data(), pairs(FLOATS))
+@settings(max_examples=50)
+def test_nextafter(data: st.DataObject, x: Pair) -> None:
+    """Steps of the type itself, narrow ones too; lazy where an operand is."""
+    y = data.draw(pairs([x.tensor.dtype], shape=x.array.shape))
+    expected = np.nextafter(x.array, y.array)
+    assert_same(tt.nextafter(x.tensor, y.tensor), expected)
+    assert_same(tt.nextafter(tt.lazy(x.tensor), y.tensor).evaluate(), expected)
+    assert_same(tt.nextafter(x.tensor, 0), np.nextafter(x.array, np.zeros((), x.array.dtype)))
 
 
 @given(st.data(), st.sampled_from(BINARY))
@@ -253,7 +270,7 @@ def test_what_no_function_takes() -> None:
 
 
 def test_every_function_is_tested_and_says_what_it_does() -> None:
-    tested = {name for name, *_ in (*UNARY, *BINARY)} | {"where", "clip"}
+    tested = {name for name, *_ in (*UNARY, *BINARY)} | {"where", "clip", "nextafter"}
     assert set(elementwise.__all__) == tested
     assert all(inspect.getdoc(getattr(elementwise, name)) for name in elementwise.__all__)
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 import tazza.tensor as tt
-from tazza.errors import ArgumentError, DTypeError, UnsupportedError
-from tests.arrays import NUMBERS, Pair, assert_same, make_pair, pairs, values_of
+from tazza.errors import DTypeError, ExchangeError, NotFoundError, UnavailableError
+from tazza.tensor import interchange
+from tests.arrays import NUMBERS, Array, Pair, assert_same, make_pair, pairs, values_of
 
 BFLOAT16 = tt.DataType.BFLOAT16
 STRIDED = ("row-major", "permuted", "gaps", "adopted")
@@ -81,25 +82,108 @@ def test_an_interface_of_another_library() -> None:
     assert tt.asarray(memoryview(bytearray(b"\1\2"))).tolist() == [1, 2]
 
 
-def test_what_cannot_be_shared() -> None:
-    class Elsewhere:
-        def __dlpack__(self, *, stream: None = None) -> object:
-            raise AssertionError("nobody asks")
+def exported(dtype: tt.DataType, form: str) -> Array:
+    """Return an array of NumPy that can be shared as it lies, or, in the forms of `MUST_COPY`, only copied."""
+    array = values_of(dtype, (2, 3, 5), 1)
+    array.flags.writeable = form != "read-only"
+    return {"reversed": array[:, ::-1], "permuted": array.transpose(2, 0, 1), "gaps": array[..., ::2]}.get(form, array)
 
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 2, 1
 
-    with pytest.raises(UnsupportedError, match=r"device \(2, 1\)"):
-        tt.from_dlpack(Elsewhere())
-    with pytest.raises(UnsupportedError, match=r"stride of|read-only"):
-        tt.from_dlpack(np.arange(3)[::-1], copy=False)
-    with pytest.raises(DTypeError, match="complex128"):
-        tt.from_dlpack(np.zeros(3, complex), copy=True)
-    with pytest.raises(ArgumentError, match="is not on cuda:1"):
+MUST_COPY = ("reversed", "read-only")
+
+
+@WRITABLE
+@pytest.mark.parametrize("dtype", [dtype for dtype in NUMBERS if dtype is not BFLOAT16])
+@pytest.mark.parametrize("form", ["row-major", "permuted", "gaps", *MUST_COPY])
+def test_copy_says_whether_memory_is_shared(dtype: tt.DataType, form: str) -> None:
+    """`None`: where it can be; `True`: never; `False`: always, or a ValueError. The elements are the same."""
+    for copy in (None, True, False):
+        array = exported(dtype, form)
+        if copy is False and form in MUST_COPY:
+            for kind in (ValueError, BufferError, ExchangeError):
+                with pytest.raises(kind, match=r"less than 0|read-only"):
+                    tt.from_dlpack(array, copy=False)
+            continue
+        for device in (None, "cpu", tt.CPUPlace()):
+            found = tt.from_dlpack(array, copy=copy, device=device)
+            assert_same(found, array)
+            shared = copy is not True and form not in MUST_COPY
+            assert np.may_share_memory(found.plain(), array) is shared
+            assert found.storage.escaped is shared
+
+
+class Elsewhere:
+    """An array on a GPU, which copies itself to the CPU when it is asked to."""
+
+    def __init__(self, *, copies: bool) -> None:
+        self.copies = copies
+        self.asked: list[Any] = []
+
+    def __dlpack__(self, *, stream: None = None, **options: Any) -> Any:
+        self.asked.append(options.get("dl_device"))
+        if not self.copies:
+            raise BufferError("stays where it is")
+        return np.arange(3.0).__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 1
+
+
+def test_memory_on_another_device() -> None:
+    far = Elsewhere(copies=True)
+    for options in ({}, {"device": tt.CUDAPlace(1)}, {"device": "cpu", "copy": False}):
+        with pytest.raises(ExchangeError, match=r"device \(2, 1\)"):
+            tt.from_dlpack(far, **cast("Any", options))
+    assert far.asked == []
+    assert tt.from_dlpack(far, device="cpu").tolist() == [0, 1, 2]
+    assert far.asked == [(1, 0)]
+    with pytest.raises(BufferError, match="stays where it is"):
+        tt.from_dlpack(Elsewhere(copies=False), device="cpu")
+    with pytest.raises(ExchangeError, match=r"on cuda:1 only as a copy"):
+        tt.from_dlpack(np.zeros(3), device=tt.CUDAPlace(1), copy=False)
+    with pytest.raises((UnavailableError, NotFoundError)):
         tt.from_dlpack(np.zeros(3), device=tt.CUDAPlace(1))
-    with pytest.raises(BufferError, match="use to_device"):
-        tt.zeros(3).__dlpack__(dl_device=(2, 0))
-    assert tt.from_dlpack(np.arange(3)[::-1], copy=True).tolist() == [2, 1, 0]
+    for kind in (BufferError, ExchangeError):
+        with pytest.raises(kind, match="use to_device"):
+            tt.zeros(3).__dlpack__(dl_device=(2, 0))
+        with pytest.raises(kind, match="strings"):
+            tt.asarray(["a"]).__dlpack__()
+
+
+class Typed:
+    """Tells its bytes as elements of a type by DLPack's code."""
+
+    def __init__(self, code: int, bits: int, lanes: int = 1) -> None:
+        self.type = code, bits, lanes
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule: Any = cast("Any", np.zeros(16, np.uint8)).__dlpack__(**options)
+        found = interchange._descriptor(capsule)  # pyright: ignore[reportPrivateUsage] -- who else could write one
+        found.code, found.bits, found.lanes = self.type
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@WRITABLE
+@pytest.mark.parametrize("copy", [None, True, False])
+def test_elements_of_any_type_are_taken_or_refused_by_name(copy: bool | None) -> None:
+    """All codes that there are and that may come, in all widths: a tensor, or an error that names the type."""
+    held = {("int", 8), ("int", 16), ("int", 32), ("int", 64), ("uint", 8), ("uint", 16), ("bool", 8)}
+    held |= {("float", 16), ("float", 32), ("float", 64), ("bfloat", 16)}
+    for code, name in enumerate([*interchange.TYPE_CODES, "unknown"]):
+        for bits in (4, 8, 16, 32, 64, 128):
+            for lanes in (1, 4):
+                if (name, bits) in held and lanes == 1:
+                    assert tt.from_dlpack(Typed(code, bits), copy=copy).size == 16
+                    continue
+                with pytest.raises(DTypeError, match="cannot be held"):
+                    tt.from_dlpack(Typed(code, bits, lanes), copy=copy)
+    with pytest.raises(DTypeError, match="float8_e5m2 of 8 bits cannot"):
+        tt.from_dlpack(Typed(12, 8))
+    with pytest.raises(DTypeError, match="complex128"):
+        tt.from_dlpack(np.zeros(3, complex), copy=copy)
 
 
 def test_a_copy_through_dlpack_leaves_the_tensor_alone() -> None:

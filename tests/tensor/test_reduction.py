@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tazza.tensor as tt
 from tazza.errors import ArgumentError, DTypeError, ShapeError
-from tests.arrays import FLOATS, INTEGERS, Array, Pair, pairs
+from tests.arrays import FLOATS, INTEGERS, Array, Pair, assert_same, pairs
 
 DataType = tt.DataType
 NUMERIC = [*INTEGERS, *FLOATS]
@@ -42,7 +42,12 @@ def _kept(x: DataType) -> DataType:
     return x if x.is_float else DataType.INT64
 
 
-@given(st.data(), pairs(), st.booleans(), st.sampled_from(["sum", "prod", "mean", "any", "all", "max", "min", "var"]))
+@given(
+    st.data(),
+    pairs(),
+    st.booleans(),
+    st.sampled_from(["sum", "prod", "mean", "any", "all", "max", "min", "var", "count_nonzero"]),
+)
 @settings(max_examples=200, deadline=None)
 def test_reductions(data: st.DataObject, pair: Pair, keepdims: bool, name: str) -> None:
     axis = data.draw(axes_of(pair.array.ndim))
@@ -55,6 +60,7 @@ def test_reductions(data: st.DataObject, pair: Pair, keepdims: bool, name: str) 
         pair = Pair(tt.sign(pair.tensor) if dtype is not DataType.BOOL else pair.tensor, np.sign(array * 1), "signs")
         array = pair.array
     expected = _quietly(getattr(np, name), _wide(array), axis, keepdims)
+    give["count_nonzero"] = DataType.INT64
     _check(getattr(tt, name)(pair.tensor, axis=axis, keepdims=keepdims), expected, give.get(name, _kept(dtype)))
 
 
@@ -62,6 +68,31 @@ def _quietly(function: Any, array: Array, axis: Any, keepdims: bool) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of means of nothing
         return np.asarray(function(array, axis=axis, keepdims=keepdims))
+
+
+@given(st.data(), pairs(NUMERIC, max_rank=4), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_differences(data: st.DataObject, pair: Pair, more: bool) -> None:
+    if pair.array.ndim == 0 or (pair.tensor.dtype.is_float and pair.tensor.dtype.itemsize == 2):
+        return  # NumPy rounds half precision after each step, as we do, but has none of bfloat16's rules
+    axis, n = data.draw(st.integers(-pair.array.ndim, pair.array.ndim - 1)), data.draw(st.integers(0, 3))
+    front = {"prepend": pair.tensor, "append": pair.tensor} if more else {}
+    expected = np.diff(pair.array, n, axis, **({"prepend": pair.array, "append": pair.array} if more else {}))
+    assert_same(tt.diff(pair.tensor, axis=axis, n=n, **front), expected)
+
+
+@given(st.data(), pairs(NUMERIC, max_rank=4), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_cumulative_product(data: st.DataObject, pair: Pair, initial: bool) -> None:
+    if pair.array.ndim == 0:
+        return
+    axis = data.draw(st.integers(-pair.array.ndim, pair.array.ndim - 1))
+    signs = np.sign(_wide(pair.array))
+    expected = np.cumprod(signs, axis)
+    if initial:
+        expected = np.concatenate([np.ones(_one(expected, axis)), expected], axis)
+    found = tt.cumulative_prod(tt.sign(pair.tensor), axis=axis, include_initial=initial)
+    _check(found, expected, _kept(pair.tensor.dtype))
 
 
 @given(st.data(), pairs(NUMERIC, max_rank=4), st.booleans())

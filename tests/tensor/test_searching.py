@@ -36,6 +36,10 @@ def test_against_numpy(data: st.DataObject, pair: Pair) -> None:
     assert tt.unique_values(x).tolist() == tt.unique_counts(x).values.tolist() == sorted(set(a.ravel().tolist()))
     indices = data.draw(st.lists(st.integers(-a.shape[axis], a.shape[axis] - 1), max_size=5))
     assert_same(tt.take(x, tt.asarray(indices, dtype="int32"), axis=axis), np.take(a, np.array(indices, int), axis))
+    extents = [data.draw(st.sampled_from([1, extent])) for extent in a.shape]
+    extents[axis] = data.draw(st.integers(0, 4))
+    chosen = np.random.default_rng(a.size).integers(-a.shape[axis], a.shape[axis], extents)
+    assert_same(tt.take_along_axis(x, tt.asarray(chosen), axis=axis), np.take_along_axis(a, chosen, axis))
     pair.check()
 
 

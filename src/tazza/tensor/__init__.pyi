@@ -102,10 +102,12 @@ from tazza.tensor.elementwise import maximum as maximum
 from tazza.tensor.elementwise import minimum as minimum
 from tazza.tensor.elementwise import multiply as multiply
 from tazza.tensor.elementwise import negative as negative
+from tazza.tensor.elementwise import nextafter as nextafter
 from tazza.tensor.elementwise import not_equal as not_equal
 from tazza.tensor.elementwise import positive as positive
 from tazza.tensor.elementwise import pow as pow
 from tazza.tensor.elementwise import real as real
+from tazza.tensor.elementwise import reciprocal as reciprocal
 from tazza.tensor.elementwise import remainder as remainder
 from tazza.tensor.elementwise import round as round
 from tazza.tensor.elementwise import sign as sign
@@ -185,7 +187,10 @@ from tazza.tensor import quantized as quantized
 from tazza.tensor.quantized import quantized_matmul as quantized_matmul
 from tazza.tensor.reduction import all as all
 from tazza.tensor.reduction import any as any
+from tazza.tensor.reduction import count_nonzero as count_nonzero
+from tazza.tensor.reduction import cumulative_prod as cumulative_prod
 from tazza.tensor.reduction import cumulative_sum as cumulative_sum
+from tazza.tensor.reduction import diff as diff
 from tazza.tensor.reduction import max as max
 from tazza.tensor.reduction import mean as mean
 from tazza.tensor.reduction import min as min
@@ -208,6 +213,7 @@ from tazza.tensor import searching as searching
 from tazza.tensor.searching import searchsorted as searchsorted
 from tazza.tensor.searching import sort as sort
 from tazza.tensor.searching import take as take
+from tazza.tensor.searching import take_along_axis as take_along_axis
 from tazza.tensor.searching import unique_all as unique_all
 from tazza.tensor.searching import unique_counts as unique_counts
 from tazza.tensor.searching import unique_inverse as unique_inverse

@@ -4,7 +4,7 @@ Where no element type is given, floating-point values are float32 and integers i
 ("cpu", "pinned"); None is the CPU. Every function raises `DTypeError` for an element type that no tensor has,
 `ShapeError` for an extent below 0, and `OutOfMemoryError`.
 
-Source: Python array API standard 2023.12, "Creation functions".
+Source: Python array API standard 2024.12, "Creation functions".
 """
 
 from __future__ import annotations

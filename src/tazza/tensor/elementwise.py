@@ -8,7 +8,7 @@ Results are row-major and have a memory of their own. Text can only be compared 
 Letters: `x` and `y` are operands (tensors, NumPy arrays, or numbers beside a tensor). Every function raises
 `ShapeError` where shapes do not broadcast and `DTypeError` where it does not take such elements.
 
-Source: Python array API standard 2023.12, "Element-wise functions".
+Source: Python array API standard 2024.12, "Element-wise functions".
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import DTypeError
-from tazza.tensor.deferred import Lazy, apply, assign
+from tazza.tensor.creation import empty_like
+from tazza.tensor.deferred import Lazy, apply, assign, lazy
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operators import ArrayOperators
 from tazza.tensor.tensor import Tensor
@@ -75,10 +76,12 @@ __all__ = [
     "minimum",
     "multiply",
     "negative",
+    "nextafter",
     "not_equal",
     "positive",
     "pow",
     "real",
+    "reciprocal",
     "remainder",
     "round",
     "sign",
@@ -499,6 +502,20 @@ def negative(x: Given, /) -> Result:
 
 
 @binary
+def nextafter(x: Given, y: Given, /) -> Result:
+    """Return the number beside x on the way to y, of their common floating-point type; y where both are equal."""
+    if isinstance(x, Lazy) or isinstance(y, Lazy):
+        return lazy(cast("Tensor", nextafter(_evaluated(x), _evaluated(y))))
+    given = [_operand(one) for one in (x, y)]
+    result = empty_like(cast("Tensor", compute("copysign", *given)))  # of the type and shape that both have together
+    kind = result.dtype.numpy
+    first, second = (np.asarray(one.plain() if isinstance(one, Tensor) else one).astype(kind) for one in given)
+    result.array[...] = np.nextafter(first, second)
+    result.mark_written()
+    return result
+
+
+@binary
 def not_equal(x: Given, y: Given, /) -> Result:
     """Whether x is not equal to y."""
     return compute("not_equal", x, y)
@@ -520,6 +537,12 @@ def pow(x: Given, y: Given, /) -> Result:
 def real(x: Given, /) -> Result:
     """Return x, in a memory of its own: elements are real."""
     return positive(x)
+
+
+@unary
+def reciprocal(x: Given, /) -> Result:
+    """Return 1 / x."""
+    return compute("divide", 1, x)
 
 
 @binary
@@ -598,6 +621,10 @@ def trunc(x: Given, /) -> Result:
 def where(condition: Given, x: Given, y: Given, /) -> Result:
     """Return the elements of x where the condition (bools) holds, else those of y."""
     return compute("where", condition, x, y)
+
+
+def _evaluated(x: Given) -> Any:
+    return x.evaluate() if isinstance(x, Lazy) else x
 
 
 def _tensor(x: object) -> Tensor:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from tazza.errors import ArgumentError, UnsupportedError
+from tazza.errors import DTypeError, ExchangeError, UnsupportedError
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import Opaque
 from tazza.tensor.place import Place
@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 __all__ = ["from_dlpack"]
 
 _DEVICES = {"cpu": 1, "cuda": 2, "pinned": 3}  # DLDeviceType
-_UINT, _BFLOAT = 1, 4  # DLDataTypeCode
+TYPE_CODES: tuple[str, ...] = (
+    *("int", "uint", "float", "opaque", "bfloat", "complex", "bool", "float8_e3m4", "float8_e4m3"),
+    *("float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    *("float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+)
+"""The names of `DLDataTypeCode`, in order."""
+_READ = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "complex": (64, 128), "bool": (8,)}
+"""Widths in bits of the elements that NumPy's reader knows."""
+_UINT, _BFLOAT = TYPE_CODES.index("uint"), TYPE_CODES.index("bfloat")
 _BITS = 16
 _NAMES = (b"dltensor", b"dltensor_versioned")
 _READ_ONLY = "read-only, as all before NumPy 2.1"
@@ -111,12 +119,14 @@ def to_dlpack(
     """Return a capsule over the memory of `x`, which counts as escaped then, or over a copy of it.
 
     Raises:
-        BufferError: strings, or a device that the memory is not on.
+        ExchangeError: strings, or a device that the memory is not on.
     """
     if x.dtype is DataType.STRING:
-        raise BufferError(f"{x.spec} cannot be exchanged: strings are references")
+        raise ExchangeError(f"{x.spec} cannot be exchanged: strings are references")
     if dl_device is not None and tuple(dl_device) != dlpack_device(x):
-        raise BufferError(f"{x.spec} is on device {dlpack_device(x)}, not {tuple(dl_device)}: use to_device() first")
+        raise ExchangeError(
+            f"{x.spec} is on device {dlpack_device(x)}, not {tuple(dl_device)}", hint="use to_device() first"
+        )
     array = x.copied() if copy is True else x.numpy()
     if x.dtype is DataType.BFLOAT16:
         array = array.view(np.uint16)
@@ -159,50 +169,101 @@ def array_interface(x: Tensor) -> dict[str, Any]:
 
 
 class _AsIntegers:
-    """Hands on what another library exports, with bfloat16 told as unsigned integers; remembers whether it was."""
+    """Hands on what another library exports, with bfloat16 told as unsigned integers; remembers whether it was.
 
-    def __init__(self, source: Any) -> None:
+    `device` is where the memory is wanted, None: where it is.
+    """
+
+    def __init__(self, source: Any, device: tuple[int, int] | None) -> None:
         self.source = source
+        self.device = device
         self.was_bfloat16 = False
 
     def __dlpack__(self, **options: Any) -> Capsule:
+        if self.device is not None:
+            options["dl_device"] = self.device
         capsule = self.source.__dlpack__(**options)
         self.was_bfloat16 = _retyped(capsule, _BFLOAT, _UINT)
+        _check_type(capsule)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.source.__dlpack_device__()
+        return self.source.__dlpack_device__() if self.device is None else self.device
 
 
-def from_dlpack(x: SupportsDLPack, /, *, device: Place | None = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor over the memory of another library's array: shared (`copy=None` or `False`) or copied (`True`).
+def _check_type(capsule: Capsule) -> None:
+    """Refuse elements that NumPy's own reader does not know."""
+    found = _descriptor(capsule)
+    code: int = found.code
+    name = TYPE_CODES[code] if code < len(TYPE_CODES) else f"DLPack's type code {code}"
+    if found.lanes != 1 or found.bits not in _READ.get(name, ()):
+        lanes = "" if found.lanes == 1 else f", {found.lanes} at a time,"
+        raise DTypeError(
+            f"elements of type {name} of {found.bits} bits{lanes} cannot be held by a tensor",
+            hint="convert them there, to float32 or float16",
+        )
 
-    The elements lie as they do there, transposed ones too. What is shared counts as escaped.
+
+def from_dlpack(x: SupportsDLPack, /, *, device: Place | str | None = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor with the elements of another library's array, over its memory where `copy` is not `True`.
+
+    Without `copy` memory that cannot be shared is copied: read-only memory, steps < 0, another device. What is shared
+    lies as it does there, transposed too, and counts as escaped. What the other library raises as it hands its memory
+    out is passed on.
 
     Raises:
         DTypeError: no tensor holds such elements.
-        UnsupportedError: the memory cannot be shared (read-only, steps < 0), and `copy` is not `True`.
-        ArgumentError: `device` is another one than that of the memory.
+        ExchangeError (a ValueError and a BufferError): only a copy would do, and `copy` is `False`; or the memory is on
+            a device that is not read from.
+        UnavailableError: `device` is not here.
 
     >>> values = np.arange(3.0); from_dlpack(values).address == values.ctypes.data
     True
     """
-    kind, index = x.__dlpack_device__()
-    if device is not None and (_DEVICES[device.kind], device.index) != (kind, index):
-        raise ArgumentError(f"memory on DLPack device {kind, index} is not on {device}", hint="use to_device() after")
-    if kind not in (_DEVICES["cpu"], _DEVICES["pinned"]):
-        raise UnsupportedError(
-            f"memory on DLPack device {kind, index} cannot be shared: no allocator takes it over",
-            hint="copy to the CPU",
+    there = x.__dlpack_device__()
+    wanted = None if device is None else Place.parse(device) if isinstance(device, str) else device
+    elsewhere = wanted is not None and (_DEVICES[wanted.kind], wanted.index) != tuple(there)
+    if elsewhere and copy is False:
+        raise ExchangeError(f"memory on DLPack device {there} is on {wanted} only as a copy", hint="copy=None, or True")
+    found = _taken(x, copy, _device_of_export(there, wanted))
+    if wanted is None or found.place == wanted:
+        return found
+    from tazza.tensor.transfer import to_place
+
+    return to_place(found, wanted)
+
+
+def _device_of_export(there: tuple[int, int], wanted: Place | None) -> tuple[int, int] | None:
+    """Return the device to ask the other library for, None: none, since the CPU reads the memory as it is."""
+    if there[0] in (_DEVICES["cpu"], _DEVICES["pinned"]):
+        return None
+    if wanted is None or not wanted.is_host:
+        raise ExchangeError(
+            f"memory on DLPack device {there} cannot be shared: no allocator takes it over",
+            hint='copy to the CPU: device="cpu"',
         )
-    source = _AsIntegers(x)
-    array: npt.NDArray[Any] = np.from_dlpack(cast("Any", source))  # the type that NumPy's stub wants is private
+    return _DEVICES["cpu"], 0
+
+
+def _taken(x: SupportsDLPack, copy: bool | None, device: tuple[int, int] | None) -> Tensor:
+    source = _AsIntegers(x, device)
+    try:
+        array: npt.NDArray[Any] = np.from_dlpack(cast("Any", source))  # the type that NumPy's stub wants is private
+    except TypeError as error:
+        if device is None:
+            raise
+        raise ExchangeError(f"{type(x).__name__} does not copy to the CPU on the way: {error}") from error
     if source.was_bfloat16:
         array = array.view(DataType.BFLOAT16.numpy)
     if copy is True:
         return Tensor.from_numpy(array)
-    if not array.flags.writeable:
-        raise UnsupportedError(
-            f"array {array.dtype}{array.shape} cannot be shared: {_READ_ONLY}", hint="copy it: copy=True"
-        )
-    return Tensor.from_numpy(array, copy=False)
+    if array.flags.writeable:
+        try:
+            return Tensor.from_numpy(array, copy=False)
+        except UnsupportedError as error:
+            why = error.message
+    else:
+        why = f"array {array.dtype}{array.shape} cannot be shared: {_READ_ONLY}"
+    if copy is False:
+        raise ExchangeError(why, hint="copy it: copy=True, or None")
+    return Tensor.from_numpy(array)

@@ -3,7 +3,7 @@
 Operands are promoted as the standard says (`tensor.promotion`). Products run on the engines of `tensor.product`; what
 is no product of matrices is done by NumPy. Results are new tensors.
 
-Source: Python array API standard 2023.12, "Linear Algebra Functions" and the extension `linalg`.
+Source: Python array API standard 2024.12, "Linear Algebra Functions" and the extension `linalg`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every function raises `ShapeError` for an axis that is not there and for shapes that do not fit.
 
-Source: Python array API standard 2023.12, "Manipulation functions" (those that are views are in views.py).
+Source: Python array API standard 2024.12, "Manipulation functions" (those that are views are in views.py).
 """
 
 from __future__ import annotations

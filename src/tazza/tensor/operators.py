@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float | str | bytes"
 
-API_VERSIONS = ("2021.12", "2022.12", "2023.12")
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 """Versions of the Python array-API standard that the library follows, the newest last."""
 
 
@@ -61,7 +61,7 @@ def _tensor(x: ArrayOperators) -> Tensor:
 class ArrayOperators:
     """Base of `Tensor`: the array object of the Python array-API standard.
 
-    Source: Python array API standard 2023.12, "Array object".
+    Source: Python array API standard 2024.12, "Array object".
     """
 
     __slots__ = ()

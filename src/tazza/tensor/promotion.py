@@ -5,7 +5,7 @@ nothing of two kinds: as in NumPy the higher one wins, in a width that holds the
 float32 gives float64). bfloat16 counts as wide as float16, and the two of them give float32. A Python number has no
 width: it takes the type of the array, and one of a higher kind is refused.
 
-Source: Python array API standard 2023.12, "Type promotion rules"; NumPy Enhancement Proposal 50.
+Source: Python array API standard 2024.12, "Type promotion rules"; NumPy Enhancement Proposal 50.
 """
 
 from __future__ import annotations

@@ -6,17 +6,18 @@ bools in int64; half precision never adds up in itself.
 
 Every function raises `ShapeError` for an axis that is not there or twice, and `DTypeError` for strings.
 
-Source: Python array API standard 2023.12, "Statistical functions" and "Utility functions".
+Source: Python array API standard 2024.12, "Statistical functions" and "Utility functions".
 """
 
 from __future__ import annotations
 
 import math
+from builtins import min as min_of
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tazza.errors import DTypeError, ShapeError
+from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.tensor.creation import FLOAT, INTEGER
 from tazza.tensor.deferred import Lazy, lazy
 from tazza.tensor.dtype import DataType
@@ -28,7 +29,21 @@ if TYPE_CHECKING:
     Axis: TypeAlias = "int | tuple[int, ...] | None"
     DType: TypeAlias = "DataType | npt.DTypeLike | None"
 
-__all__ = ["all", "any", "cumulative_sum", "max", "mean", "min", "prod", "std", "sum", "var"]
+__all__ = [
+    "all",
+    "any",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
 
 
 def sum(x: Tensor, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
@@ -94,6 +109,15 @@ def std(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: b
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
+def count_nonzero(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return how many elements are not zero (NaN is not), as int64.
+
+    >>> count_nonzero(Tensor.from_numpy(np.array([[0, 2, 3], [0, 0, 5]])), axis=0).tolist()
+    [0, 1, 2]
+    """
+    return lazy(x).cast(DataType.BOOL).sum(axis, keepdims=keepdims).evaluate()
+
+
 def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
 ) -> Tensor:
@@ -107,22 +131,80 @@ def cumulative_sum(
     >>> cumulative_sum(Tensor.from_numpy(np.array([1, 2, 3])), include_initial=True).tolist()
     [0, 1, 3, 6]
     """
+    return _cumulated(np.add, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Tensor, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+) -> Tensor:
+    """Return the product of all elements up to each one along `axis`; with `include_initial` a one comes first.
+
+    Types as for `prod`; half precision is multiplied in float32.
+
+    Raises:
+        ShapeError: no axis is given for a rank other than 1.
+
+    >>> cumulative_prod(Tensor.from_numpy(np.array([2, 3, 5])), include_initial=True).tolist()
+    [1, 2, 6, 30]
+    """
+    return _cumulated(np.multiply, x, axis, dtype, include_initial)
+
+
+def _cumulated(function: np.ufunc, x: Tensor, axis: int | None, dtype: DType, include_initial: bool) -> Tensor:
+    name = f"cumulative {function.__name__}"
     if axis is None and x.shape.rank != 1:
-        raise ShapeError(f"cumulative_sum of {x.shape} of rank {x.shape.rank} != 1 needs an axis", hint="axis=0")
+        raise ShapeError(f"{name} of {x.shape} of rank {x.shape.rank} != 1 needs an axis", hint="axis=0")
     along = x.shape.canonical_axis(0 if axis is None else axis)
     source = _source(x, dtype).evaluate() if dtype is not None else x
     if source.dtype is DataType.STRING:
-        raise DTypeError("cumulative_sum does not take strings")
+        raise DTypeError(f"{name} does not take strings")
     found = source.dtype if source.dtype.is_float or dtype is not None else INTEGER
     wide = np.float32 if found.itemsize == 2 and found.is_float else found.numpy
     extents = [extent + include_initial * (k == along) for k, extent in enumerate(x.shape)]
     result = Tensor(extents, found)
-    at = tuple(slice(int(include_initial), None) if k == along else slice(None) for k in range(x.shape.rank))
     if include_initial:
-        result.array[tuple(0 if k == along else slice(None) for k in range(x.shape.rank))] = 0
-    result.array[at] = np.cumsum(source.plain(), along, wide)
+        result.array[_at(x, along, 0)] = function.identity
+    with np.errstate(all="ignore"):  # an overflow is an infinity
+        result.array[_at(x, along, slice(int(include_initial), None))] = function.accumulate(
+            source.plain(), along, wide
+        )
     result.mark_written()
     return result
+
+
+def diff(
+    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """Return the differences of neighbours along `axis`, taken `n` times; integers wrap around as they do in `-`.
+
+    `prepend` and `append` are put before and behind x first; `n=0` is x.
+
+    Raises:
+        ArgumentError: n is negative.
+
+    >>> diff(Tensor.from_numpy(np.array([1, 4, 9, 16])), n=2).tolist()
+    [2, 2]
+    """
+    from tazza.tensor.elementwise import not_equal, subtract
+    from tazza.tensor.manipulation import concat
+
+    if n < 0:
+        raise ArgumentError(f"n = {n} differences are less than 0")
+    along = x.shape.canonical_axis(axis)
+    if n == 0:
+        return x.copy()
+    parts = [part for part in (prepend, x, append) if part is not None]
+    found = concat(parts, axis=along) if len(parts) > 1 else x.copy()
+    step = not_equal if found.dtype is DataType.BOOL else subtract
+    for _ in range(min_of(n, found.shape[along])):
+        ahead, behind = (found[_at(found, along, part)] for part in (slice(1, None), slice(None, -1)))
+        found = step(ahead, behind)
+    return found
+
+
+def _at(x: Tensor, along: int, part: int | slice) -> tuple[int | slice, ...]:
+    """Return the index of a part of one axis."""
+    return tuple(part if k == along else slice(None) for k in range(x.shape.rank))
 
 
 def _source(x: Tensor, dtype: DType) -> Lazy:

@@ -3,7 +3,7 @@
 Indices are int64. Sorting is stable. NaN comes last in ascending order and first in descending order.
 Every function raises `ShapeError` for an axis that is not there.
 
-Source: Python array API standard 2023.12, "Searching", "Sorting", "Set" and "Indexing functions".
+Source: Python array API standard 2024.12, "Searching", "Sorting", "Set" and "Indexing functions".
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.promotion import kind_of
 from tazza.tensor.tensor import Tensor
@@ -30,6 +31,7 @@ __all__ = [
     "searchsorted",
     "sort",
     "take",
+    "take_along_axis",
     "unique_all",
     "unique_counts",
     "unique_inverse",
@@ -113,11 +115,38 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     along = x.shape.canonical_axis(0 if axis is None else axis)
     if indices.shape.rank != 1:
         raise ShapeError(f"indices {indices.shape} have rank {indices.shape.rank} != 1")
+    return _taken(np.take, x, indices, along, (*x.shape[:along], indices.size, *x.shape[along + 1 :]))
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """Return for each index the element of `x` that it names along `axis`, copied; other axes broadcast.
+
+    Raises:
+        ShapeError: the ranks differ, or other axes do not broadcast.
+        DTypeError: the indices are no integers.
+        BoundsError: an index outside of the extent.
+
+    >>> x, indices = Tensor.from_numpy(np.array([[10, 20], [30, 40]])), Tensor.from_numpy(np.array([[1], [0]]))
+    >>> take_along_axis(x, indices).tolist()
+    [[20], [30]]
+    """
+    along = x.shape.canonical_axis(axis)
+    if indices.shape.rank != x.shape.rank:
+        raise ShapeError(f"indices {indices.shape} of rank {indices.shape.rank} for {x.shape} of rank {x.shape.rank}")
+    others = [Dim((*one[:along], *one[along + 1 :])) for one in (x.shape, indices.shape)]
+    common = others[0].broadcast(others[1])
+    extents = (*common[:along], indices.shape[along], *common[along:])
+    return _taken(np.take_along_axis, x, indices, along, extents)
+
+
+def _taken(
+    function: Callable[..., npt.NDArray[Any]], x: Tensor, indices: Tensor, along: int, extents: tuple[int, ...]
+) -> Tensor:
     if indices.dtype.is_float or indices.dtype in (DataType.BOOL, DataType.STRING):
         raise DTypeError(f"indices of type {indices.dtype} are no integers")
-    result = Tensor((*x.shape[:along], indices.size, *x.shape[along + 1 :]), x.dtype)
+    result = Tensor(extents, x.dtype)
     try:
-        result.array[...] = np.take(x.plain(), indices.plain(), along)
+        result.array[...] = function(x.plain(), indices.plain(), along)
     except IndexError as error:
         raise BoundsError(f"take from axis {along} of {x.shape}: {error}") from error
     result.mark_written()

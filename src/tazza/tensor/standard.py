@@ -2,7 +2,7 @@
 
 What is left out, and why, is listed in docs/tensor/standard.md.
 
-Source: Python array API standard 2023.12, "Data types", "Data type functions", "Constants", "Inspection".
+Source: Python array API standard 2024.12, "Data types", "Data type functions", "Constants", "Inspection".
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tazza.tensor.dtype import DataType
 from tazza.tensor.operators import API_VERSIONS
 from tazza.tensor.place import CPUPlace, Place
 from tazza.tensor.promotion import promote
+from tazza.tensor.spec import MOST_AXES
 from tazza.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -175,8 +176,12 @@ class Info:
     """What the namespace can do, as the standard asks for it."""
 
     def capabilities(self) -> dict[str, builtins.bool | int | None]:
-        """Return the optional behaviours: indices may be masks, shapes may depend on data, no limit of rank."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+        """Return the optional behaviours: indices may be masks, shapes may depend on data; the largest rank.
+
+        >>> Info().capabilities()["max dimensions"] == 64 or np.lib.NumpyVersion(np.__version__) < "2.0.0"
+        True
+        """
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MOST_AXES}
 
     def default_device(self) -> Place:
         """Return where new tensors are."""
@@ -189,9 +194,9 @@ class Info:
     def dtypes(
         self, *, device: Place | str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DataType]:
-        """Return the element types of the standard by name, all or of some kinds; bfloat16 and string are not in it."""
+        """Return the element types of the standard by name, all or of some kinds: not float16, bfloat16 and string."""
         wanted = tuple(_KINDS) if kind is None else kind
-        known = {member.label: member for member in DataType if member not in (bfloat16, string)}
+        known = {member.label: member for member in DataType if member not in (float16, bfloat16, string)}
         return {name: dtype for name, dtype in known.items() if isdtype(dtype, wanted)}
 
     def devices(self) -> list[Place]:

@@ -429,11 +429,11 @@ class Tensor(ArrayOperators):
 
     @staticmethod
     def from_dlpack(source: SupportsDLPack) -> Tensor:
-        """Return a tensor over the memory of another library's array, without copying.
+        """Return a tensor over the memory of another library's array, or a copy where it must be; see `tt.from_dlpack`.
 
         Raises:
             DTypeError: no tensor holds such elements.
-            UnsupportedError: the memory cannot be shared (read-only, reversed strides).
+            ExchangeError: the memory is on a device that is not read from.
         """
         from tazza.tensor.interchange import from_dlpack
 
