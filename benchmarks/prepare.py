@@ -30,8 +30,8 @@ from benchmarks.job import (
     PlainOperator,
     inputs_file,
 )
+from tazza.graph.derivation import needed_operators
 from tazza.graph.inference import infer_net
-from tazza.interop.export import needed_operators
 from tazza.models import Model, ParameterKind, sgd, without_debug_info
 from tazza.models.zoo import CLASSIFIERS
 from tazza.models.zoo.classifier import DATA, LABEL, LOSS, SOFTMAX

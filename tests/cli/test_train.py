@@ -18,6 +18,7 @@ from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import prepare
 from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, FormatError
+from tazza.models import BlobReference, Model, layers, name_scope, sgd
 from tazza.models.training import Step, Trainer
 from tazza.nets import NETS
 from tazza.workspace import Workspace
@@ -73,6 +74,47 @@ def test_a_train_net_from_a_file(run: Run, bars: Path, tmp_path: Path) -> None:
         assert predictor.run(data=np.zeros((3, 1, 28, 28), np.float32))["softmax"].shape == (3, 10)
     refused = run("train", "lenet", "--data", bars, "--out", out, *nets, "--momentum", 0.5)
     assert "--momentum has no effect on --net" in refused.stderr
+
+
+def normalized(folder: Path) -> None:
+    """Write a train net with all that behaves otherwise in a test, and the net that makes its parameters."""
+    model = Model("normalized")
+    with name_scope("body"):
+        x = layers.conv(model, BlobReference("data"), "conv", 1, 3, 5, stride=5)
+        x = layers.spatial_bn(model, x, "bn", 3, is_test=False)
+        x = layers.dropout(model, layers.relu(model, x, x), "drop", ratio=0.5, is_test=False)
+        scores = layers.fc(model, x, "scores", 3 * 5 * 5, 10)
+    _, loss = layers.softmax_with_loss(model, scores, "label", ["softmax", "loss"])
+    model.add_gradients([loss])
+    sgd(model, 0.01, momentum=0.9)
+    for suffix in (".pb", ".pbtxt"):
+        tazza.write_message(folder / f"train{suffix}", model.net.export())
+        tazza.write_message(folder / f"init{suffix}", model.init_net.export())
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_what_is_tested_on_changes_nothing_of_what_is_learned(run: Run, tmp_path: Path) -> None:
+    """Also whether the net comes as text or binary; and what is exported takes images alone."""
+    labels = (np.arange(40) % 10).astype(np.int32)
+    images = strokes(labels.astype(np.uint8))
+    for name, part in (("train", images), ("dark", images[:10] // 8), ("bright", 255 - images[10:20] // 4)):
+        write_image_records("minidb", tmp_path / name, LabelledImages(part, labels[: len(part)]))
+    normalized(tmp_path)
+    written: list[bytes] = []
+    for tested, suffix in (("dark", ".pbtxt"), ("bright", ".pb")):
+        out = tmp_path / f"on_{tested}"
+        data = ("--data", tmp_path / "train", "--test-data", tmp_path / tested)
+        nets = ("--net", tmp_path / f"train{suffix}", "--init-net", tmp_path / f"init{suffix}")
+        result = run("train", "lenet", *data, *nets, "--out", out, "--iterations", 6, *SMALL)
+        assert result.exit_code == 0, result.stderr
+        written.append((out / "init_net.pb").read_bytes() + (out / "checkpoint.minidb").read_bytes())
+        with tazza.load(out / "init_net.pb", out / "predict_net.pb") as one, tazza.load(out / "lenet.minidb") as other:
+            assert one.inputs == other.inputs == ("data",)
+            pixels = images[:, np.newaxis].astype(np.float32) / 256
+            found = one.run(data=pixels)["softmax"]
+            np.testing.assert_array_equal(found, other.run(data=pixels)["softmax"])
+            np.testing.assert_allclose(found[7:8], one.run(data=pixels[7:8])["softmax"], rtol=1e-5)
+    assert written[0] == written[1]
 
 
 def test_a_loss_that_is_no_number(run: Run, bars: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tazza.db import DBReader
 from tazza.db.images import LabelledImages, write_image_records
-from tazza.errors import ArgumentError, DBError, FileError, FormatError, NumericError, ShapeError
+from tazza.errors import ArgumentError, DBError, FileError, FormatError, NetError, NumericError, ShapeError
 from tazza.models import Model, sgd
 from tazza.models.evaluation import Outputs, evaluate
 from tazza.models.training import Trainer, carried_blobs, seed_operators, skip_records
@@ -227,6 +227,13 @@ def test_evaluation_counts_every_record_once_and_leaves_the_training_alone(data:
     assert (found.count, found.correct, found.accuracy) == (RECORDS, correct, correct / RECORDS)
     np.testing.assert_allclose([guess.probability for guess in found.least_sure], np.sort(probabilities)[:4], rtol=1e-5)
     assert found.least_sure[0].image.shape == (4, 5)
+
+
+def test_a_net_that_would_change_what_it_tests_is_refused(tmp_path: Path) -> None:
+    model = build(("minidb", write_db("minidb", tmp_path / "data")))
+    parameters = [str(name) for name in model.parameter_blobs()]
+    with trainer(model) as trained, pytest.raises(NetError, match=r"net '.*': \w+ writes the parameter 'hidden_w'"):
+        evaluate(trained.workspace, model.init_net.proto, model.net.proto, parameters=parameters, count=RECORDS)
 
 
 def test_seeds_follow_from_one_seed_and_the_position() -> None:

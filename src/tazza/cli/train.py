@@ -152,7 +152,7 @@ class _Run:
         )
 
     def _export(self, workspace: Workspace) -> None:
-        net, names = self._nets.predict, self._nets.parameters
+        net, names = self._nets.core, self._nets.parameters
         out = self._out
         save_nets(out / "init_net.pb", out / "predict_net.pb", net, workspace, outputs=[SOFTMAX], parameters=names)
         save_predictor(out / "lenet.minidb", net, workspace, outputs=[SOFTMAX], parameters=names)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import ImageDB, TrainAndTest, first_image_dims
 from tazza.errors import ArgumentError, NetError, ShapeError
-from tazza.interop import needed_operators
-from tazza.models import OPTIMIZERS, BlobReference, Model, Net
+from tazza.graph.derivation import net_that_tests
+from tazza.models import OPTIMIZERS, BlobReference, Model
 from tazza.models.training import seed_operators
-from tazza.models.zoo import lenet, lenet_training, pixels
+from tazza.models.zoo import lenet_training, pixels
 from tazza.nets import NETS
 from tazza.operator import ENGINES, prefer_engines
 from tazza.proto import NetDef
@@ -27,13 +27,16 @@ IMAGE_DIMS = (1, 28, 28)
 
 @dataclass(frozen=True, slots=True)
 class TrainingNets:
-    """What is run: to train, to test, and what is exported; `parameters` are read by the last two."""
+    """What is run to train and to test; `core` is what trains without its reader, out of which nets are exported.
+
+    `parameters` are read by the net that tests, and exported.
+    """
 
     init: NetDef
     train: NetDef
     test_init: NetDef
     test: NetDef
-    predict: NetDef
+    core: NetDef
     parameters: list[str]
     accuracy: str | None
 
@@ -48,7 +51,12 @@ def build(settings: TrainSettings, data: TrainAndTest, iterations: int) -> Train
         NETS[settings.net_type]
     if settings.engine is not None:
         _prefer(settings.engine)
-    nets = _from_files(settings, data) if settings.net is not None else _lenet(settings, data, iterations)
+    if settings.net is None:
+        init, train = _lenet(settings, data, iterations)
+    else:
+        assert settings.init_net is not None, "the settings were checked"
+        init, train = _from_files(settings.init_net, settings.net)
+    nets = _with_readers(init, train, settings, data)
     seed_operators(nets.init, settings.seed)
     seed_operators(nets.train, settings.seed + 1)
     for net in (nets.train, nets.test):
@@ -82,7 +90,7 @@ def _read(model: Model, name: str, db: ImageDB, batch_size: int) -> tuple[BlobRe
     return pixels(model, images, DATA), label
 
 
-def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> TrainingNets:
+def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tuple[NetDef, NetDef]:
     for db in (data.train, data.test):
         dims = first_image_dims(db)
         if dims != IMAGE_DIMS:
@@ -90,24 +98,10 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> Trai
                 f"{db.db_type} '{db.path}' holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
                 hint="scale the images, put the channel first, and write them anew",
             )
-    model = Model("lenet_train")
-    lenet_training(model, *_read(model, "train", data.train, settings.batch_size))
+    model = Model("lenet")
+    lenet_training(model, DATA, LABEL)
     _add_solver(model, settings, iterations)
-    test = Model("lenet_test", parameters_of=model)
-    images, _ = _read(test, "test", data.test, min(TEST_BATCH, data.test.count))
-    lenet(test, images)
-    predict = Model("lenet", parameters_of=model)
-    predict.net.add_external_output(lenet(predict, DATA))
-    parameters = [str(name) for name in predict.parameter_blobs()]
-    return TrainingNets(
-        model.init_net.proto,
-        model.net.proto,
-        test.init_net.proto,
-        test.net.proto,
-        predict.net.export(),
-        parameters,
-        ACCURACY,
-    )
+    return model.init_net.proto, model.net.proto
 
 
 def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
@@ -133,33 +127,10 @@ def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
 # -- nets from files -------------------------------------------------------------------------------------------------
 
 
-def _from_files(settings: TrainSettings, data: TrainAndTest) -> TrainingNets:
-    assert settings.net is not None, "who calls has looked"
-    assert settings.init_net is not None, "the settings were checked"
-    init, train = read_message(settings.init_net, NetDef), read_message(settings.net, NetDef)
-    made = {name for op in init.op for name in op.output}
-    _check(settings.net, train, made)
-    model = Model(f"{train.name}_input", strict=False)
-    _read(model, "train", data.train, settings.batch_size)
-    model.init_net.append(init)
-    forward, read = needed_operators(train, [SOFTMAX])
-    test = Model(f"{train.name}_test", strict=False)
-    _read(test, "test", data.test, min(TEST_BATCH, data.test.count))
-    test.net.append_operators(forward)
-    parameters = [name for name in read if name in made]
-    predict = Net(f"{train.name}_predict", strict=False)
-    predict.append_operators(forward)
-    predict.add_external_output(SOFTMAX)
-    accuracy = ACCURACY if _makes(train, ACCURACY) else None
-    return TrainingNets(
-        model.init_net.proto,
-        _in_front(model.net.proto, train),
-        test.init_net.proto,
-        test.net.proto,
-        predict.export(),
-        parameters,
-        accuracy,
-    )
+def _from_files(init_path: str, path: str) -> tuple[NetDef, NetDef]:
+    init, train = read_message(init_path, NetDef), read_message(path, NetDef)
+    _check(path, train, _made(init))
+    return init, train
 
 
 def _check(path: str, train: NetDef, made: set[str]) -> None:
@@ -182,8 +153,45 @@ def _check(path: str, train: NetDef, made: set[str]) -> None:
         )
 
 
+def _made(net: NetDef) -> set[str]:
+    return {name for op in net.op for name in op.output}
+
+
 def _makes(net: NetDef, name: str) -> bool:
-    return any(name in op.output for op in net.op)
+    return name in _made(net)
+
+
+# -- nets that follow from the one that trains -----------------------------------------------------------------------
+
+
+def _with_readers(init: NetDef, train: NetDef, settings: TrainSettings, data: TrainAndTest) -> TrainingNets:
+    """Return all nets of a training: `train` reads `data` and `label`, and what `init` makes."""
+    parameters = _made(init)
+    learned = _input(f"{train.name}_input", "train", data.train, settings.batch_size)
+    tested = _input(f"{train.name}_test", "test", data.test, min(TEST_BATCH, data.test.count))
+    looked_at = [name for name in (SOFTMAX, LOSS, ACCURACY) if _makes(train, name)]
+    test = net_that_tests(train, looked_at, parameters=parameters)
+    test.name = tested.net.name
+    learned.init_net.append(init)
+    core = NetDef()
+    core.CopyFrom(train)
+    core.ClearField("type")  # how it trains is no matter of those who predict
+    core.ClearField("num_workers")
+    return TrainingNets(
+        learned.init_net.proto,
+        _in_front(learned.net.proto, train),
+        tested.init_net.proto,
+        _in_front(tested.net.proto, test),
+        core,
+        sorted(parameters.intersection(test.external_input)),
+        ACCURACY if ACCURACY in looked_at else None,
+    )
+
+
+def _input(name: str, kind: str, db: ImageDB, batch_size: int) -> Model:
+    model = Model(name, strict=False)
+    _read(model, kind, db, batch_size)
+    return model
 
 
 def _in_front(first: NetDef, then: NetDef) -> NetDef:

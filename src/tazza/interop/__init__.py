@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from tazza.interop.export import export_nets, needed_operators, parameter_fill, save_nets
+    from tazza.graph.derivation import needed_operators
+    from tazza.interop.export import export_nets, parameter_fill, save_nets
     from tazza.interop.predictor import Predictor, load
     from tazza.interop.predictor_file import PredictorFile, save_predictor
 
@@ -28,7 +29,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        ".export": ("export_nets", "needed_operators", "parameter_fill", "save_nets"),
+        "..graph.derivation": ("needed_operators",),
+        ".export": ("export_nets", "parameter_fill", "save_nets"),
         ".predictor": ("Predictor", "load"),
         ".predictor_file": ("PredictorFile", "save_predictor"),
     },

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import BlobTypeError, NetError
+from tazza.graph.derivation import net_that_predicts
 from tazza.models import Model, Net, given, without_debug_info
 from tazza.operator import operator_def
 from tazza.proto import NetDef, OperatorDef
@@ -45,12 +46,14 @@ def predict_part(
     """Return what of a net makes its outputs, with inputs and parameters told apart.
 
     Args:
-        source: what was built. Of a training net only what the outputs need is taken.
+        source: what was built. Of a training net only what the outputs need is taken, in test mode and without labels:
+            see `net_that_predicts`.
         outputs: blobs to fetch; the declared ones by default.
         parameters: names of the blobs that the init net will make; those of the model by default.
 
     Raises:
         NetError: there are no outputs, nothing makes one of them, or a bare net comes without its parameters.
+        TazzaError: as `net_that_predicts`.
     """
     net = source.net if isinstance(source, Model) else source
     whole = net.export() if isinstance(net, Net) else without_debug_info(net)
@@ -65,40 +68,13 @@ def predict_part(
         raise NetError(
             f"net {whole.name!r} declares no outputs", hint="pass outputs=[...], or call add_external_output"
         )
-    operators, read = needed_operators(whole, wanted)
-    known = set(parameters)
-    kept = tuple(name for name in read if name in known)
-    inputs = tuple(name for name in read if name not in known)
-    predict = NetDef()
-    predict.CopyFrom(whole)
-    del predict.op[:], predict.external_input[:], predict.external_output[:]
-    predict.op.extend(operators)
+    known = frozenset(parameters)
+    predict = net_that_predicts(whole, wanted, parameters=known)
+    kept = tuple(name for name in predict.external_input if name in known)
+    inputs = tuple(name for name in predict.external_input if name not in known)
+    del predict.external_input[:]
     predict.external_input.extend([*inputs, *kept])
-    predict.external_output.extend(wanted)
     return Exported(predict, inputs, wanted, kept)
-
-
-def needed_operators(net: NetDef, outputs: Sequence[str]) -> tuple[list[OperatorDef], list[str]]:
-    """Return the operators that `outputs` depend on, in order, and the blobs that they read and do not make, likewise.
-
-    Raises:
-        NetError: no operator makes an output.
-    """
-    needed = set(outputs)
-    kept: list[OperatorDef] = []
-    for op in reversed(net.op):
-        if needed.intersection(op.output):
-            needed.difference_update(op.output)
-            needed.update(op.input)
-            kept.append(op)
-    made = {name for op in kept for name in op.output}
-    absent = [name for name in outputs if name not in made]
-    if absent:
-        raise NetError(
-            f"no operator of net {net.name!r} makes the output {absent[0]!r}", hint="name a blob that the net writes"
-        )
-    kept.reverse()
-    return kept, [name for name in dict.fromkeys(name for op in kept for name in op.input) if name in needed]
 
 
 def parameter_fill(name: str, values: NDArray[Any]) -> OperatorDef:

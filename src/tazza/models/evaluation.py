@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.errors import ShapeError
+from tazza.errors import NetError, ShapeError
 from tazza.models.training import close_readers
 from tazza.nets import NetBase
 from tazza.observers.drawing import Guess
@@ -62,9 +62,17 @@ def evaluate(
         outputs: where the net leaves what is looked at.
 
     Raises:
+        NetError: the net writes one of the parameters, so that testing would change what is tested.
         ShapeError: labels and probabilities do not fit each other.
         TazzaError: the net cannot be made, or fails.
     """
+    for op in net.op:
+        written = sorted(set(parameters).intersection(op.output))
+        if written:
+            raise NetError(
+                f"test net {net.name!r}: {op.type} writes the parameter {written[0]!r}",
+                hint="tazza.graph.derivation.net_that_tests makes a net that tests out of one that trains",
+            )
     inner = Workspace(root=workspace.root, parent=workspace, forwarded={name: name for name in parameters})
     inner.run_net_once(init_net)
     try:

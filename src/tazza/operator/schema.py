@@ -89,6 +89,22 @@ def blob(
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingMode:
+    """What an operator does only while it trains; `argument` = 1 switches that off, and then `outputs` fall away."""
+
+    argument: str
+    outputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How to make some outputs alone: `operators(op)` are what makes them without what only a loss reads."""
+
+    outputs: frozenset[str]
+    operators: Callable[[OpView], list[OperatorDef]]
+
+
+@dataclass(frozen=True, slots=True)
 class Inferred:
     """What follows from inputs: a spec for each output (None: unknown), and the letters whose values were read."""
 
@@ -139,6 +155,8 @@ class OpSchema:
         self.module = module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
         self.formulas: Formulas | None = None
+        self.training_mode: TrainingMode | None = None
+        self.prediction: Prediction | None = None
         self._infer: Callable[..., Any] | None = None
         self._cost: Callable[..., Cost] | None = None
         self._validate: Callable[[OpView], None] | None = None
@@ -194,6 +212,22 @@ class OpSchema:
         Where that depends on arguments, `when` says whether it is so. Elementwise operators need no declaration.
         """
         self._batched = frozenset(letters), when
+
+    def trains_unless(self, argument: str, *outputs: str) -> None:
+        """Declare a training mode: without `argument` = 1 the operator looks at the batch, draws or keeps statistics.
+
+        `outputs` are those that only training makes. What is among them and must overwrite an input is state.
+        """
+        self.training_mode = TrainingMode(argument, frozenset(outputs))
+
+    def predicts(self, *outputs: str) -> Callable[[F], F]:
+        """Declare what makes these outputs where nobody wants the loss: `function(op)` -> operators without labels."""
+
+        def declare(function: F) -> F:
+            self.prediction = Prediction(frozenset(outputs), function)
+            return function
+
+        return declare
 
     # -- what is asked of a schema -------------------------------------------------------------------------------------
 

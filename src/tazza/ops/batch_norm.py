@@ -65,6 +65,9 @@ SPATIAL_BN = schema(
 )
 
 
+SPATIAL_BN.trains_unless("is_test", "running_mean", "running_var", "saved_mean", "saved_inv_std")
+
+
 @SPATIAL_BN.validate
 def spatial_bn_validate(op: OpView) -> None:
     wanted = 1 if op.is_test else 5

@@ -37,6 +37,9 @@ DROPOUT = schema(
 )
 
 
+DROPOUT.trains_unless("is_test", "mask")
+
+
 @DROPOUT.validate
 def dropout_validate(op: OpView) -> None:
     _check_ratio(op)

@@ -51,6 +51,9 @@ GROUP_NORM = schema(
 )
 
 
+GROUP_NORM.trains_unless("is_test", "mean", "inv_std")
+
+
 @GROUP_NORM.validate
 def group_norm_validate(op: OpView) -> None:
     if not op.is_test and not op.has_output("inv_std"):

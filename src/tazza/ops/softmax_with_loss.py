@@ -9,7 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import DTypeError, NumericError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    operator_def,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, cut, matrix, product, require_one_element, shapes_agree
 from tazza.ops.cross_entropy import PROBABILITY_MIN, check_labels
 from tazza.proto import OperatorDef
@@ -107,6 +120,11 @@ def softmax_with_loss_cost(
     del op, unused
     read = X.nbytes + label.nbytes + (0 if weights is None else weights.nbytes)
     return Cost(6 * P.size, read, P.nbytes + loss.nbytes)
+
+
+@SOFTMAX_WITH_LOSS.predicts("P")
+def softmax_with_loss_prediction(op: OpView) -> list[OperatorDef]:
+    return [operator_def("Softmax", [op.input_name("X")], [op.definition.output[0]], axis=op.axis)]
 
 
 @SOFTMAX_WITH_LOSS.gradient
