@@ -14,7 +14,7 @@ from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, DBError, FileError, FormatError, NetError, NumericError, ShapeError
 from tazza.models import Model, sgd
 from tazza.models.evaluation import Outputs, evaluate
-from tazza.models.training import Trainer, carried_blobs, seed_operators, skip_records
+from tazza.models.training import Step, Trainer, carried_blobs, seed_operators, skip_records
 from tazza.models.zoo import pixels
 from tazza.operator import operator_def
 from tazza.proto import NetDef
@@ -79,6 +79,39 @@ def test_resumed_training_has_the_losses_of_one_that_never_ended(data: tuple[str
     assert steps == expected
     assert [step.iteration for step in steps] == list(range(1, 21))
     assert expected[-1].loss < expected[0].loss
+
+
+@pytest.mark.parametrize("type", ["simple", "dag", "plan"])
+def test_what_is_drawn_goes_on_where_it_stopped(type: str, tmp_path: Path) -> None:
+    """Each step in a training of its own, with masks and noise that operators draw."""
+    data = ("minidb", write_db("minidb", tmp_path / "data"))
+    model = Model("drawing")
+    reader = model.init_net.add("CreateDB", (), "reader", db_type=data[0], db=str(data[1]))
+    model.net.add("TensorProtosDBInput", reader, ["image", "label"], batch_size=BATCH)
+    dropped = model.dropout(pixels(model, "image"), "dropped", ratio=0.4, is_test=False)
+    noise = model.net.add("GaussianFill", (), "noise", shape=[CLASSES])  # an odd number: half a pair is kept
+    scores = model.fc(dropped, "scores", PIXELS_OF_IMAGE, CLASSES)
+    counted = model.net.add("Cast", model.net.add("Iter", (), "count"), "counted", to=1)
+    noise = model.net.add("Mul", [noise, counted], "scaled", broadcast=1)
+    noisy = model.net.add("Add", [scores, model.net.add("StopGradient", noise)], "noisy", broadcast=1)
+    _, loss = model.softmax_with_loss(noisy, "label", ["softmax", "loss"])
+    model.add_gradients([loss])
+    rate = sgd(model, 0.01)
+    model.net.proto.type, model.net.proto.num_workers = type, 2
+    model.net.add_external_output("loss", rate)
+    seed_operators(model.init_net.proto, 5)
+    seed_operators(model.net.proto, 6)
+    init, net = model.init_net.proto, model.net.proto
+    with Trainer(init, net, Workspace(), accuracy=None) as whole:
+        expected = list(whole.run(4))
+    steps: list[Step] = []
+    for count in range(1, 5):
+        with Trainer(init, net, Workspace(), accuracy=None) as part:
+            if steps:
+                part.load(tmp_path / "checkpoint")
+            steps += part.run(count, checkpoint=tmp_path / "checkpoint")
+    assert steps == expected
+    assert len({step.loss for step in steps}) == 4
 
 
 def test_a_checkpoint_in_the_middle_is_one_to_go_on_from(data: tuple[str, Path], tmp_path: Path) -> None:

@@ -5,9 +5,9 @@
             print(step.iteration, step.loss)
 
 A checkpoint holds the state of a training: all tensors that one run of the train net takes over from the run before
-(parameters, momenta, the counter of iterations, constants), how many runs there were, and how many records each reader
-has given. It is a minidb of blobs as the operator `Save` writes them. A training that goes on from it has the same
-losses, to the last bit, as one that never ended, unless the net draws random numbers: the generators start anew.
+(parameters, momenta, the counter of iterations, constants), how many runs there were, how many records each reader has
+given, and where the random generators of operators are. It is a minidb of blobs as the operator `Save` writes them. A
+training that goes on from it with the same type of net has the same losses, to the last bit, as one that never ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import numpy as np
 
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
-from tazza.operator import operator_def
+from tazza.graph.graph import sees_blobs
+from tazza.operator import find_argument, operator_def
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
 from tazza.tensor import Tensor
@@ -31,6 +32,7 @@ from tazza.workspace import Workspace
 
 ITERATIONS = "training/iterations"
 RECORDS = "training/records"
+GENERATORS = "training/random"
 CHECKPOINT_TYPE = "minidb"
 SEED_STEP = 1_000_003
 """Seeds of operators are this far apart from one seed of a training to the next; a prime, so that they do not meet."""
@@ -56,8 +58,8 @@ def seed_operators(net: NetDef, seed: int) -> None:
 def carried_blobs(net: NetDef) -> list[str]:
     """Return the blobs whose values one run of a net takes over from the run before, or from whoever fed them.
 
-    These are the blobs that are read before anything writes them, and the outputs of operators without input (a
-    counter may be such a one).
+    These are the blobs that are read before anything writes them, and the outputs of operators without input that look
+    at what these hold: counters.
 
     >>> carried_blobs(NetDef(op=[operator_def("Relu", ["x"], ["y"]), operator_def("Sum", ["y", "b"], ["b"])]))
     ['x', 'b']
@@ -66,10 +68,22 @@ def carried_blobs(net: NetDef) -> list[str]:
     carried: dict[str, None] = {}
     for op in net.op:
         carried.update((name, None) for name in op.input if name not in written)
-        if not op.input:
+        if not op.input and sees_blobs(op.type):
             carried.update(dict.fromkeys(op.output))
         written.update(op.output)
     return list(carried)
+
+
+def _keeping(net: NetDef, names: Iterable[str]) -> NetDef:
+    """Return a net that leaves blobs in the workspace which it writes, also where its type would keep them to itself."""
+    made = NetDef()
+    made.CopyFrom(net)
+    written = {name for op in net.op for name in op.output}
+    keep = find_argument(made, "keep")
+    if keep is None:
+        keep = made.arg.add(name="keep")
+    keep.strings.extend(name.encode() for name in names if name in written)
+    return made
 
 
 class Trainer(Closing):
@@ -115,7 +129,7 @@ class Trainer(Closing):
         self._loss, self._accuracy = loss, accuracy
         self._rate = next((op.output[0] for op in train_net.op if op.type == "LearningRate"), None)
         workspace.run_net_once(init_net, strict=strict)
-        self.net = workspace.create_net(train_net, strict=strict)
+        self.net = workspace.create_net(_keeping(train_net, carried_blobs(train_net)), strict=strict)
         self._records_a_step = self._find_readers()
         self._records = dict.fromkeys(self._records_a_step, 0)
         self._carried = carried_blobs(self.net.definition)
@@ -193,7 +207,7 @@ class Trainer(Closing):
         Raises:
             FileError, DBError: it cannot be written.
         """
-        names = [*self._state(), *self._feed_counters()]
+        names = [*self._state(), *self._feed_counters(), *self._feed_generators()]
         save = operator_def("Save", names, [], db=str(Path(path).resolve()), db_type=CHECKPOINT_TYPE, absolute_path=1)
         self.workspace.run_operator(save)
 
@@ -233,6 +247,9 @@ class Trainer(Closing):
         for reader in self._records:
             self._records[reader] = int(self._number(_records_name(reader)))
             skip_records(self.workspace.blob(reader).get(DBReader), self._records[reader])
+        for name in stored:
+            if name.startswith(f"{GENERATORS}/"):
+                self.net.restore_generator(name.removeprefix(f"{GENERATORS}/"), self.workspace.fetch(name))
 
     def _state(self) -> list[str]:
         """Return the tensors that make up the state; a counter without input joins them when it first ran."""
@@ -249,6 +266,13 @@ class Trainer(Closing):
         for name, count in counters.items():
             self.workspace.feed(name, np.array([count], np.int64))
         return list(counters)
+
+    def _feed_generators(self) -> list[str]:
+        """Put the states of random generators into blobs, and return their names."""
+        states = {f"{GENERATORS}/{key}": generator.state() for key, generator in self.net.generators().items()}
+        for name, state in states.items():
+            self.workspace.feed(name, state)
+        return list(states)
 
 
 def _records_name(reader: str) -> str:

@@ -16,7 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from tazza.device import merge
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.device import Generator, merge
 from tazza.errors import InitError, NetError, RunCancelledError, TazzaError
 from tazza.graph.verify import check_net
 from tazza.nets.explanation import Explanation, operator_row
@@ -206,6 +209,22 @@ class NetBase(Observable):
         if error is not None and not isinstance(error, Exception):
             raise error
         return run
+
+    def generators(self) -> dict[str, Generator]:
+        """Return the random generators that operators drew from so far, by what tells operators of the net apart."""
+        drawn = ((str(position), operator.drawn_from) for position, operator in enumerate(self.operators))
+        return {key: generator for key, generator in drawn if generator is not None}
+
+    def restore_generator(self, key: str, state: NDArray[np.int32]) -> None:
+        """Let the operator with a key of `generators` draw from a state of its generator on.
+
+        A key that this net would not give, such as one of another net type, changes nothing.
+
+        Raises:
+            FormatError: these numbers are no state.
+        """
+        if key.isdecimal() and int(key) < len(self.operators):
+            self.operators[int(key)].generator().restore(state)
 
     def explain(self, *, times: bool = False) -> Explanation:
         """Return what runs: a row for each step, with the engine and why others were passed over; complete after a run.

@@ -112,7 +112,7 @@ class Operator(Observable):
         self.choices: tuple[Choice, ...] = ()
         self.ignored: tuple[str, ...] = ()
         self._report = report
-        self._generator: Generator | None = None
+        self.drawn_from: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
         self._checked: list[Any] | None = None
         self._bindings: dict[Context, Binding] = {}
@@ -210,10 +210,10 @@ class Operator(Observable):
 
     def generator(self) -> Generator:
         """Return this operator's random generator, seeded by its device option on first use."""
-        if self._generator is None:
+        if self.drawn_from is None:
             option = self.definition.device_option
-            self._generator = Generator(option.random_seed if option.HasField("random_seed") else None)
-        return self._generator
+            self.drawn_from = Generator(option.random_seed if option.HasField("random_seed") else None)
+        return self.drawn_from
 
     # -- running -------------------------------------------------------------------------------------------------------
 

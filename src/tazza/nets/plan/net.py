@@ -388,6 +388,19 @@ class PlanNet(NetBase, StepHost):
             found = self._generators[step.key] = Generator(seed)
         return found
 
+    def generators(self) -> dict[str, Generator]:
+        """Return the generators that operators drew from so far, by their keys in the rewritten net."""
+        loose = ((key, operator.drawn_from) for key, operator in self._loose.items())
+        return {**self._generators, **{key: generator for key, generator in loose if generator is not None}}
+
+    def restore_generator(self, key: str, state: NDArray[np.int32]) -> None:
+        """Let the operator with a key of `generators` draw from a state of its generator on."""
+        loose = self._loose.get(key)
+        if loose is not None:
+            loose.generator().restore(state)
+        elif key in self._current().keys:
+            self._generators.setdefault(key, Generator()).restore(state)
+
     def state(self, step: Step, kernel: Kernel) -> Any:
         """Return what a kernel keeps in the workspace for a step."""
         if step.key not in self._stateful:
