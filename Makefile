@@ -30,7 +30,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 train: venv  ## Train LeNet on the handwritten digits that come with scikit-learn
-	$(BIN)/tazza train lenet --out out/lenet
+	$(BIN)/tazza train lenet --out out/lenet --overwrite
 
 test: venv  ## Run all tests, and say what was skipped and why
 	$(BIN)/pytest -r s

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tazza
+from tazza.cli import train as train_command
+from tazza.cli.interruption import Interrupted, Interruption
+from tazza.cli.progress import Display
 from tazza.cli.train_nets import build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import prepare
@@ -72,7 +79,7 @@ def test_a_train_net_from_a_file(run: Run, bars: Path, tmp_path: Path) -> None:
     assert len(losses(out)) == 2
     with tazza.load(out / "lenet.minidb") as predictor:
         assert predictor.run(data=np.zeros((3, 1, 28, 28), np.float32))["softmax"].shape == (3, 10)
-    refused = run("train", "lenet", "--data", bars, "--out", out, *nets, "--momentum", 0.5)
+    refused = run("train", "lenet", "--data", bars, "--out", out, *nets, "--overwrite", "--momentum", 0.5)
     assert "--momentum has no effect on --net" in refused.stderr
 
 
@@ -129,7 +136,8 @@ def test_a_loss_that_is_no_number(run: Run, bars: Path, tmp_path: Path) -> None:
 def test_engines_are_asked_for_by_name(run: Run, bars: Path, tmp_path: Path) -> None:
     common = ("train", "lenet", "--data", bars, "--out", tmp_path, "--iterations", 1, *SMALL)
     assert run(*common, "--engine", "reference").exit_code == 0
-    assert "unknown engine 'refrence'\n  hint: did you mean reference?" in run(*common, "--engine", "refrence").stderr
+    refused = run(*common, "--overwrite", "--engine", "refrence")
+    assert "unknown engine 'refrence'\n  hint: did you mean reference?" in refused.stderr
 
 
 BAD = {
@@ -173,17 +181,187 @@ def test_an_output_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
     assert "error: cannot make the folder" in result.stderr
 
 
+# -- folders that hold a training --------------------------------------------------------------------------------------
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    """Return what the files of a training hold, but for its data."""
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.slow
-def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(
+def test_a_folder_that_holds_a_training_is_left_alone(run: Run, bars: Path, tmp_path: Path) -> None:
+    """Whatever is asked of it, until --resume or --overwrite is, and what these refuse leaves it as it was too."""
+    out = tmp_path / "out"
+    common = ("train", "lenet", "--data", bars, "--out", out, *SMALL)
+    assert run(*common, "--iterations", 2).exit_code == 0
+    before = contents(out)
+    refused = run(*common, "--iterations", 1)
+    assert refused.exit_code == 1
+    assert f"'{out}' holds a training already: checkpoint.minidb, history.csv, init_net.pb" in refused.stderr
+    assert "hint: --resume goes on with it, --overwrite replaces it, --out names another folder" in refused.stderr
+    assert contents(out) == before
+    assert "pass one" in run(*common, "--resume", "--overwrite").stderr
+    for options, reason in (*BAD.values(), *BAD_WITH_DATA.values()):
+        for way in ("--resume", "--overwrite"):
+            if "--resume" not in options:
+                bad = run("train", "lenet", "--out", out, "--data", bars, way, *options)
+                assert (bad.exit_code, reason in bad.stderr) == (1, True), bad.stderr
+                assert contents(out) == before, (options, way)
+    for name in ("checkpoint.minidb", "predict_net.pb"):  # the one without the other is worth as much
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_bytes(b"of somebody")
+        assert "holds a training already" in run(*common[:5], tmp_path / name, *SMALL).stderr
+    assert run(*common, "--iterations", 1, "--overwrite").exit_code == 0
+    assert len(losses(out)) == 1
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_nothing_of_the_training_before_is_taken_for_the_new_one(
     run: Run, bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    common = ("train", "lenet", "--data", bars, "--out", tmp_path, *SMALL)
+    assert run(*common, "--iterations", 3).exit_code == 0
+
+    def broken(trainer: Trainer) -> Step:
+        del trainer
+        raise KeyboardInterrupt  # no signal, but somebody within the first step
+
+    monkeypatch.setattr(Trainer, "step", broken)
+    assert run(*common, "--iterations", 2, "--overwrite").exit_code == 130
+    monkeypatch.undo()
+    assert set(contents(tmp_path)) == {"settings.json"}
+    assert run("train", "lenet", "--out", tmp_path, "--resume").exit_code == 0, "it starts from the beginning"
+    assert len(losses(tmp_path)) == 2
+
+
+# -- interrupts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let SIGINT interrupt: shells start what runs in the background without that, and Python keeps it so."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+PLACES = {
+    "in a step": (Trainer, "step"),
+    "in a checkpoint": (Trainer, "save"),
+    "in a test": (train_command, "evaluate"),
+    "between steps": (Display, "show"),
+}
+"""Where a signal may come; it comes before and behind what the function does."""
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, place: str, number: int, *, behind: bool) -> None:
+    """Let the first call of a function send a signal to this process."""
+    owner, name = PLACES[place]
+    plain, calls = getattr(owner, name), itertools.count()
+
+    def signalled(*arguments: Any, **options: Any) -> Any:
+        first = next(calls) == 0
+        if first and not behind:
+            signal.raise_signal(number)
+        result = plain(*arguments, **options)
+        if first and behind:
+            signal.raise_signal(number)
+        return result
+
+    monkeypatch.setattr(owner, name, signalled)
+
+
+WAYS = [
+    ("in a step", signal.SIGINT, True),
+    ("in a test", signal.SIGTERM, False),
+    ("in a step", signal.SIGTERM, False),
+    ("in a test", signal.SIGINT, True),
+    ("in a checkpoint", signal.SIGINT, False),
+    ("in a checkpoint", signal.SIGTERM, True),
+    ("between steps", signal.SIGINT, False),
+]
+MOST = 8
+"""How often one training is interrupted."""
+
+
+@pytest.mark.usefixtures("no_pictures", "ctrl_c")
+@pytest.mark.parametrize(
+    ("place", "number", "behind"),
+    [pytest.param(*way, marks=[] if position < 1 else pytest.mark.slow) for position, way in enumerate(WAYS)],
+)
+def test_a_training_that_is_interrupted_again_and_again_gives_what_one_does_that_never_was(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: signal.Signals, *, behind: bool
+) -> None:
+    """At every iteration, within the first round through the data and behind it; with masks that are drawn."""
+    labels = (np.arange(50) % 10).astype(np.int32)
+    write_image_records("minidb", tmp_path / "data", LabelledImages(strokes(labels.astype(np.uint8)), labels))
+    normalized(tmp_path)
+    nets = ("--net", tmp_path / "train.pb", "--init-net", tmp_path / "init.pb")
+    common = ("train", "lenet", "--data", tmp_path / "data", *nets, "--batch-size", 13, "--iterations", 7)
+    assert run(*common, "--out", tmp_path / "whole").exit_code == 0
+    parts = tmp_path / "parts"
+    words: tuple[object, ...] = (*common, "--out", parts)
+    for interrupts in range(MOST + 1):
+        if interrupts < MOST:
+            interrupting(monkeypatch, place, number, behind=behind)
+        ended = run(*words)
+        monkeypatch.undo()
+        if ended.exit_code == 0:
+            break
+        assert (ended.exit_code, ended.stderr) == (128 + number, "interrupted\n")
+        assert f"interrupted; go on with: tazza train lenet --out '{parts}' --resume" in ended.output
+        words = ("train", "lenet", "--out", parts, "--resume")
+    assert ended.exit_code == 0
+    assert interrupts > 1
+    found, expected = contents(parts), contents(tmp_path / "whole")
+    assert found["history.csv"] == expected["history.csv"]
+    for name in ("checkpoint.minidb", "init_net.pb"):
+        assert found[name] == expected[name], name
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_second_signal_does_not_wait() -> None:
+    done: list[str] = []
+
+    def work(interruption: Interruption, *numbers: int) -> None:
+        with interruption.held():
+            for number in numbers:
+                signal.raise_signal(number)
+            done.append("whole")
+
+    with Interruption() as interruption:
+        with pytest.raises(Interrupted) as caught:
+            work(interruption, signal.SIGINT)
+        assert (caught.value.status, interruption.within) == (130, False)
+        with pytest.raises(Interrupted) as caught:
+            work(interruption, signal.SIGINT, signal.SIGTERM)
+        assert (caught.value.status, interruption.within) == (143, True)
+    assert done == ["whole"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_signals_that_somebody_ignores_stay_ignored() -> None:
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Interruption():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.signal(signal.SIGINT, former) is signal.SIG_IGN
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
+def test_an_interrupt_within_a_step_leaves_the_checkpoint_before(
+    run: Run, bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cannot wait, as a second Ctrl-C: half a step is no state to go on from."""
     plain = Trainer.step
 
     def interrupted(trainer: Trainer) -> Step:
-        if trainer.iteration == 4:
+        step = plain(trainer)
+        if trainer.iteration == 5:
             raise KeyboardInterrupt
-        return plain(trainer)
+        return step
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     common = ("train", "lenet", "--data", bars, *SMALL, "--iterations", 5, "--policy", "step", "--learning-rate", 0.01)
@@ -191,7 +369,6 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(
     ended = run(*common, "--out", parts, "--checkpoint-every", 2)
     monkeypatch.undo()
     assert (ended.exit_code, ended.stderr) == (130, "interrupted\n")
-    assert f"interrupted; go on with: tazza train lenet --out '{parts}' --resume" in ended.output
     resumed = run("train", "lenet", "--out", parts, "--resume")
     assert resumed.exit_code == 0, resumed.stderr
     assert "going on after iteration 4 of 5" in resumed.output

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tazza.cli.interruption import Interrupted
 from tazza.errors import TazzaError
 
 INTERRUPTED = 130
@@ -33,7 +34,7 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(error.status if isinstance(error, Interrupted) else INTERRUPTED) from error
 
 
 app = typer.Typer(
@@ -115,16 +116,19 @@ def train_lenet(
     out: Annotated[Path, typer.Option(help="folder for all that is written")] = Path("out/lenet"),
     checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
 ) -> None:
     """Train LeNet on handwritten digits, and test it.
 
     The defaults of --resume are the options of the training that it goes on with. Into --out go the checkpoint, the
-    nets (init_net.pb and predict_net.pb, lenet.minidb), history.csv and two pictures.
+    nets (init_net.pb and predict_net.pb, lenet.minidb), history.csv and two pictures. Ctrl-C and SIGTERM end a training
+    behind the present step, with a checkpoint.
     """
-    given = {name: value for name, value in locals().items() if value is not None and name not in ("out", "resume")}
+    options = locals().items()
+    given = {key: value for key, value in options if value is not None and key not in ("out", "resume", "overwrite")}
     from tazza.cli.train import train_lenet as run
 
-    run(given, out, resume=resume)
+    run(given, out, resume=resume, overwrite=overwrite)
 
 
 @app.command()

@@ -5,39 +5,57 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
 
 from tazza.cli.console import make_console
 from tazza.cli.history import History
+from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import TrainAndTest, prepare
-from tazza.errors import FileError
+from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets, save_predictor
 from tazza.models.evaluation import Evaluation, evaluate
 from tazza.models.training import Trainer
 from tazza.workspace import Workspace
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
+INIT, PREDICT, PREDICTOR = "init_net.pb", "predict_net.pb", "lenet.minidb"
+CURVES, LEAST_SURE_PICTURE = "curves.png", "least_sure.png"
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, LEAST_SURE_PICTURE)
+"""What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
 
 
-def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool) -> None:
+def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool) -> None:
     """Train as the options say, and write everything into `out`.
+
+    Args:
+        given: options by name.
+        out: the folder.
+        resume: go on with the training that is there; from its beginning where it has no checkpoint yet.
+        overwrite: replace the training that is there.
 
     Raises:
         TazzaError: anything that the user can mend.
+        KeyboardInterrupt: it was interrupted.
     """
     console = make_console()
     started = time.perf_counter()
-    settings = _settings(given, out, resume)
+    _check_folder(out, resume=resume, overwrite=overwrite)
+    settings = (TrainSettings.read(out / SETTINGS) if resume else TrainSettings()).updated(given)
+    settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
     iterations = settings.iterations_of(data.train.count)
     nets = build(settings, data, iterations)
+    goes_on = resume and (out / CHECKPOINT).is_file()
+    if not goes_on:
+        _remove_results(out)
     settings.write(out / SETTINGS)
     console.print(
         f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
@@ -48,30 +66,48 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool) -> None:
     )
     run = _Run(console, settings, data, nets, iterations, out)
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
-        if resume:
+        if goes_on:
             trainer.load(out / CHECKPOINT)
             run.history = History.read(out / HISTORY, trainer.iteration)
             run.say(f"going on after iteration {trainer.iteration} of {iterations}")
-        elif (out / CHECKPOINT).exists():
-            run.say(f"starting anew: '{out / CHECKPOINT}' will be replaced (--resume goes on from it)")
-        run.learn(trainer)
-        run.finish(trainer, time.perf_counter() - started)
+        with Interruption() as interruption:
+            try:
+                run.learn(trainer, interruption)
+                run.finish(trainer, time.perf_counter() - started)
+            except KeyboardInterrupt:
+                run.leave(trainer, whole=not interruption.within)
+                raise
 
 
-def _settings(given: Mapping[str, Any], out: Path, resume: bool) -> TrainSettings:
+def _check_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
+    """Make the folder, and look whether it can take what is asked for; nothing in it is changed."""
+    if resume and overwrite:
+        raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
     try:
         out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass  # a folder that cannot be written is found before anything else is done
     except OSError as error:
         raise FileError(
-            f"cannot make the folder '{out}': {error.strerror}", hint="name another folder with --out"
+            f"cannot make the folder '{out}', or write into it: {error.strerror}", hint="name another folder with --out"
         ) from error
-    if resume and not (out / CHECKPOINT).is_file():
+    there = [name for name in RESULTS if (out / name).exists()]
+    if resume and CHECKPOINT not in there and not (out / SETTINGS).is_file():
         raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
-    before = TrainSettings.read(out / SETTINGS) if resume else TrainSettings()
-    settings = before.updated(given)
-    settings.check()
-    settings.write(out / SETTINGS)  # so that a folder that cannot be written is found before anything else is done
-    return settings
+    if there and not (resume or overwrite):
+        raise FileError(
+            f"'{out}' holds a training already: {', '.join(there)}",
+            hint="--resume goes on with it, --overwrite replaces it, --out names another folder",
+        )
+
+
+def _remove_results(out: Path) -> None:
+    """Remove what a former training left, so that nothing of it is taken for this one's."""
+    try:
+        for name in RESULTS:
+            (out / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot replace what is in '{out}': {error}", hint="name another folder with --out") from error
 
 
 class _Run:
@@ -98,27 +134,33 @@ class _Run:
         """Print a line."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def learn(self, trainer: Trainer) -> None:
+    def leave(self, trainer: Trainer, *, whole: bool) -> None:
+        """Say how an interrupted training goes on, and write down how far it came, unless that was within a step."""
+        if whole:
+            trainer.save(self._out / CHECKPOINT)
+            self.history.write(self._out / HISTORY)
+        self.say(f"interrupted; go on with: tazza train lenet --out '{self._out}' --resume")
+
+    def learn(self, trainer: Trainer, interruption: Interruption) -> None:
         """Run the train net as often as wanted; test after each round through the data."""
-        checkpoint = self._out / CHECKPOINT
-        steps = trainer.run(self._iterations, checkpoint=checkpoint, every=self._every)
-        try:
-            with Display(self._console, self._pace, trainer.iteration) as display:
+        steps = trainer.run(self._iterations, checkpoint=self._out / CHECKPOINT, every=self._every)
+        with Display(self._console, self._pace, trainer.iteration) as display:
+            self._test_after_epoch(trainer, display)  # what an interrupted training came to no more
+            while trainer.iteration < self._iterations:
                 before = time.perf_counter()
-                for step in steps:
-                    self._pace.add(step, time.perf_counter() - before)
+                with interruption.held():
+                    step = next(steps)
                     self.history.steps.append(step)
-                    display.show(step)
-                    at_end = step.iteration == self._iterations
-                    if step.iteration % self._epoch == 0 and not at_end:
-                        display.note(self._test_now(trainer))
-                    if at_end or step.iteration % self._every == 0:
-                        self.history.write(self._out / HISTORY)
-                    before = time.perf_counter()
-        except KeyboardInterrupt:
-            if checkpoint.exists():
-                self.say(f"interrupted; go on with: tazza train lenet --out '{self._out}' --resume")
-            raise
+                self._pace.add(step, time.perf_counter() - before)
+                display.show(step)
+                self._test_after_epoch(trainer, display)
+                if step.iteration == self._iterations or step.iteration % self._every == 0:
+                    self.history.write(self._out / HISTORY)
+
+    def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
+        done = trainer.iteration
+        if 0 < done < self._iterations and done % self._epoch == 0 and done not in self.history.tests:
+            display.note(self._test_now(trainer))
 
     def _test_now(self, trainer: Trainer) -> str:
         tested = self._evaluate(trainer, 0)
@@ -154,8 +196,8 @@ class _Run:
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters
         out = self._out
-        save_nets(out / "init_net.pb", out / "predict_net.pb", net, workspace, outputs=[SOFTMAX], parameters=names)
-        save_predictor(out / "lenet.minidb", net, workspace, outputs=[SOFTMAX], parameters=names)
+        save_nets(out / INIT, out / PREDICT, net, workspace, outputs=[SOFTMAX], parameters=names)
+        save_predictor(out / PREDICTOR, net, workspace, outputs=[SOFTMAX], parameters=names)
 
     def _draw(self, tested: Evaluation) -> None:
         from tazza.observers.drawing import draw_curves, draw_least_sure
@@ -164,7 +206,7 @@ class _Run:
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
             accuracy = self.history.curve(lambda step: step.accuracy)
-            draw_curves(self._out / "curves.png", loss, accuracy, tested=self.history.tested(), title=title)
+            draw_curves(self._out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
         draw_least_sure(
-            self._out / "least_sure.png", tested.least_sure, title=f"least sure of {tested.count} ({title})"
+            self._out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
         )

@@ -60,7 +60,9 @@ class Generator:
         """
         words = np.ascontiguousarray(state, np.int32).reshape(-1).view(np.uint32)
         if not _WORDS < len(words) <= _WORDS + 2 or words[_WORDS] > _WORDS:
-            raise FormatError(f"{len(words)} numbers are no state of a random generator, which has {_WORDS + 1} or more")
+            raise FormatError(
+                f"{len(words)} numbers are no state of a random generator, which has {_WORDS + 1} or more"
+            )
         self._state.set_state(("MT19937", words[:_WORDS], int(words[_WORDS])))
         self._half_pair = words[_WORDS + 1 :].view(np.float32).copy()
 

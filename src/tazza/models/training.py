@@ -75,7 +75,7 @@ def carried_blobs(net: NetDef) -> list[str]:
 
 
 def _keeping(net: NetDef, names: Iterable[str]) -> NetDef:
-    """Return a net that leaves blobs in the workspace which it writes, also where its type would keep them to itself."""
+    """Return a net that leaves these blobs in the workspace, if it writes them; its type might keep them to itself."""
     made = NetDef()
     made.CopyFrom(net)
     written = {name for op in net.op for name in op.output}
