@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tazza.device import Generator, merge
 from tazza.errors import InitError, NetError, RunCancelledError, TazzaError
 from tazza.graph.verify import check_net
-from tazza.nets.explanation import Explanation, operator_row
+from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
@@ -42,6 +42,8 @@ class NetBase(Observable):
     """Base of all net types. A created net is a snapshot: later changes of the NetDef do not reach it."""
 
     type_name: ClassVar[str] = ""
+    runs_operators: ClassVar[bool] = True
+    """Whether a run is that of `operators`, which can be observed; else `watch` tells what its steps are."""
 
     def __init__(self, definition: NetDef, workspace: BlobOwner, *, strict: bool = False, copy: bool = True) -> None:
         """Check the net as a whole, then make its operators.
@@ -209,6 +211,13 @@ class NetBase(Observable):
         if error is not None and not isinstance(error, Exception):
             raise error
         return run
+
+    def watch(self, watcher: StepWatcher) -> None:
+        """Tell somebody of every run from now on, step by step, where steps are no operators; see `runs_operators`."""
+        raise NetError(f"net {self.name!r} runs its operators", hint="attach observers to these")
+
+    def unwatch(self, watcher: StepWatcher) -> None:
+        """Tell somebody no more."""
 
     def generators(self) -> dict[str, Generator]:
         """Return the random generators that operators drew from so far, by what tells operators of the net apart."""

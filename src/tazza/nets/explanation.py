@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from tazza.operator import Choice, Operator
 from tazza.tensor import Tensor
@@ -29,12 +31,31 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPart:
+    """Steps that ran one behind the other from `start_s` on, by the clock `time.perf_counter`; all were timed."""
+
+    start_s: float
+    rows: tuple[Row, ...]
+
+
+class StepWatcher(Protocol):
+    """Is told of runs by nets whose steps are no operators that could be observed."""
+
+    def ran(self, net: Any, start_s: float, end_s: float, parts: Sequence[TimedPart]) -> None:
+        """Take what a run of `net` did, in the thread that ran it; of a run that failed, as far as it came."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """Rows in the order in which they run; as text a table."""
+    """Rows in the order in which they run; as text a table. `beforehand` counts operators on constants alone.
+
+    Those ran once, when the net was made, and a run does nothing for them.
+    """
 
     rows: tuple[Row, ...]
     arena_bytes: int = 0
     unshared_bytes: int = 0
+    beforehand: int = 0
 
     def __str__(self) -> str:
         head = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us", "fused from")

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tazza.errors import TazzaError
+from tazza.errors import NetError, TazzaError
 from tazza.nets import NetBase
 from tazza.operator import Cost, Observer, Operator
 from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
+
+
+def require_operators(net: NetBase) -> None:
+    """Check that a run of a net is one of its operators, so that who looks at these sees all.
+
+    Raises:
+        NetError: its steps stand for several operators each.
+    """
+    if not net.runs_operators:
+        raise NetError(
+            f"net {net.name!r} runs steps of its own ({net.definition.type}), no operators that could be observed",
+            hint="Recorder and profile_net see these steps, explain(times=True) lists them",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,12 @@ def _spec(blob: Blob) -> TensorSpec | TypeSpec | None:
 
 
 def operator_costs(net: NetBase) -> list[OperatorCost]:
-    """Return the cost of one run of each operator with the shapes of the last one; run the net before."""
+    """Return the cost of one run of each operator with the shapes of the last one; run the net before.
+
+    Raises:
+        NetError: the net runs no operators of its definition.
+    """
+    require_operators(net)
     return [OperatorCost(operator, operator_cost(operator)) for operator in net.operators]
 
 

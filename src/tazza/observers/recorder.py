@@ -5,7 +5,9 @@
     print(recorder.profile())
 
 A recorder attaches to a net and to each of its operators. An operator that is observed runs by itself, where others run
-many in one call without the GIL, and noting a run takes a few µs; `profile_net` measures what that adds.
+many in one call without the GIL, and noting a run takes a few µs; `profile_net` measures what that adds. A net whose
+steps are no operators (`plan`) tells of them itself, see `observers/steps.py`; so do its clones, such as the nets by
+which other threads run a predictor.
 
 On the host an operator is measured by the clock, in the thread that runs it. Where a device has streams, events around
 it are: their times count from one that ends when recording begins. A device whose events do not tell times is measured
@@ -27,11 +29,10 @@ from typing import Self, TypeAlias
 from tazza.device import Event, current_context
 from tazza.errors import ArgumentError, TazzaError
 from tazza.graph.dependency import access_of, dependencies
-from tazza.graph.inference import infer_net
 from tazza.nets import NetBase
-from tazza.nets.explanation import Explanation, Row
 from tazza.observers.cost import operator_cost
 from tazza.observers.profile import Occurrence, Profile, Step
+from tazza.observers.steps import StepLog
 from tazza.observers.timeline import SpanKind
 from tazza.operator import Cost, Observer, Operator
 from tazza.runtime.waiting import Wait, take_waits
@@ -183,9 +184,11 @@ class Recorder:
         """Attach to the net and its operators."""
         self.net = net
         self.run = 0
-        """How many runs ended; what is under way belongs to the next one."""
+        """How many runs of operators ended; what is under way belongs to the next one."""
         self.dropped = 0
         """Runs of operators that there was no room for."""
+        self.steps = None if net.runs_operators else StepLog(records_max)
+        """What a net told that has steps of its own."""
         self.records_max = records_max
         self.records: list[Fields] = []
         """What observers of operators append to."""
@@ -200,12 +203,18 @@ class Recorder:
 
     def start(self) -> None:
         """Attach; does nothing where it is attached."""
+        if self.steps is not None:
+            self.net.watch(self.steps)
+            return
         for operator, observer in self._own:
             operator.attach(observer)  # pyright: ignore[reportArgumentType] -- an operator's observers see that operator
         self.net.attach(self._whole)  # pyright: ignore[reportArgumentType] -- as above
 
     def stop(self) -> None:
         """Detach; what was measured stays."""
+        if self.steps is not None:
+            self.net.unwatch(self.steps)
+            return
         for operator, observer in self._own:
             operator.detach(observer)  # pyright: ignore[reportArgumentType] -- as in `start`
         self.net.detach(self._whole)  # pyright: ignore[reportArgumentType] -- as in `start`
@@ -221,6 +230,8 @@ class Recorder:
         self.records.clear()
         self._runs.clear()
         self.run = self.dropped = 0
+        if self.steps is not None:
+            self.steps.reset()
 
     def end_run(self, took: Wait) -> None:
         """Keep start and end of a run; called by the observer of the net."""
@@ -229,6 +240,14 @@ class Recorder:
 
     def profile(self, *, plain_s: Sequence[float] = ()) -> Profile:
         """Return what was measured so far; waits for devices. `plain_s`: seconds of runs while nobody looked."""
+        kind = self.net.definition.type
+        name, kind = self.net.name, kind if kind else "simple"
+        if self.steps is not None:
+            log = self.steps
+            return Profile(name, kind, log.spans(), log.occurrences(), tuple(plain_s), log.dropped)
+        return Profile(name, kind, tuple(self._runs), self._occurrences(), tuple(plain_s), self.dropped)
+
+    def _occurrences(self) -> tuple[Occurrence, ...]:
         steps = [_step(position, operator) for position, operator in enumerate(self._operators)]
         parents = dependencies(map(access_of, self._operators)).parents
         found: list[Occurrence] = []
@@ -253,15 +272,7 @@ class Recorder:
                         record.cost,
                     )
                 )
-        kind = self.net.definition.type
-        return Profile(
-            self.net.name,
-            kind if kind else "simple",
-            tuple(self._runs),
-            tuple(found),
-            tuple(plain_s),
-            self.dropped,
-        )
+        return tuple(found)
 
     def _span(self, record: _Record) -> Wait:
         """Return start and end: by the device's clock where it has one, told from the host's moment of the origin."""
@@ -303,8 +314,7 @@ def profile_net(net: NetBase, *, runs: int = 10, warm_up: int = 2) -> Profile:
     """Run a net and return where its time went.
 
     It runs `warm_up` times so that everything is prepared, `runs` times while nobody looks, to know what profiling
-    costs, and `runs` times observed. Of a net that times its own steps (`plan`) these are what is shown: their times
-    are laid end to end from the start of a run, since only how long they take is known.
+    costs, and `runs` times observed.
 
     Raises:
         ArgumentError: `runs` is below 1, or `warm_up` below 0.
@@ -316,9 +326,6 @@ def profile_net(net: NetBase, *, runs: int = 10, warm_up: int = 2) -> Profile:
         net.run()
     plain_s = [_timed_run(net) for _ in range(runs)]
     with Recorder(net) as recorder:
-        explanation = net.explain(times=True)
-        if any(row.time_s is not None for row in explanation.rows):
-            return _explained(net, runs, plain_s)
         net.run()  # the first one that is observed: what ran as one is taken apart
         recorder.reset()
         for _ in range(runs):
@@ -330,69 +337,3 @@ def _timed_run(net: NetBase) -> float:
     start = time.perf_counter()
     net.run()
     return time.perf_counter() - start
-
-
-def _explained(net: NetBase, runs: int, plain_s: Sequence[float]) -> Profile:
-    """Return the profile of a net that times its steps itself; its loose operators are observed beside it."""
-    lane = threading.current_thread().name
-    costs = _costs(net)
-    spans: list[Wait] = []
-    found: list[Occurrence] = []
-    for run in range(runs):
-        start_s = time.perf_counter()
-        with Recorder(net) as recorder:
-            explanation = net.explain(times=True)
-        loose = {one.step.position: one for one in recorder.profile().occurrences}
-        made = _laid_out(explanation, run, lane, start_s, loose, costs)
-        found += made
-        spans.append((start_s, made[-1].end_s if made else start_s))
-    return Profile(net.name, net.definition.type, tuple(spans), tuple(found), tuple(plain_s))
-
-
-def _laid_out(
-    explanation: Explanation,
-    run: int,
-    lane: str,
-    start_s: float,
-    loose: dict[int, Occurrence],
-    costs: dict[str, Cost | None],
-) -> list[Occurrence]:
-    found: list[Occurrence] = []
-    reached_s, seen = start_s, 0
-    for position, row in enumerate(explanation.rows):
-        step = Step(position, row.operator, row.outputs, row.engine, row.fused_from)
-        if row.time_s is None:
-            measured = loose.get(seen)
-            seen += 1
-            took_s, cost = (0.0, None) if measured is None else (measured.time_s, measured.cost)
-        else:
-            took_s, cost = row.time_s, _cost_of(row, costs)
-        found.append(Occurrence(run, step, lane, reached_s, reached_s + took_s, cost=cost))
-        reached_s += took_s
-    return found
-
-
-def _costs(net: NetBase) -> dict[str, Cost | None]:
-    """Return the cost of each operator of the definition, by the name that explanations give it."""
-    names = dict.fromkeys(name for op in net.definition.op for name in op.input)
-    blobs = ((name, net.workspace.get_blob(name)) for name in names)
-    specs = {
-        name: TensorSpec(blob.value.spec.dims, blob.value.spec.dtype)
-        for name, blob in blobs
-        if blob is not None and isinstance(blob.value, Tensor)
-    }
-    return {
-        f"{row.definition.type} {row.definition.output[0]!r}"
-        if row.definition.output
-        else row.definition.type: row.cost
-        for row in infer_net(net.definition, specs)
-    }
-
-
-def _cost_of(row: Row, costs: dict[str, Cost | None]) -> Cost | None:
-    """Return what a step costs: where it stands for several operators, their operations, and no bytes."""
-    found = [costs.get(name) for name in row.fused_from]
-    known = [cost for cost in found if cost is not None]
-    if len(known) < len(found) or not found:
-        return None
-    return known[0] if len(known) == 1 else Cost(flops=sum(cost.flops for cost in known))

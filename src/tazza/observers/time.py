@@ -6,6 +6,7 @@ import time
 from typing import Generic, TypeVar
 
 from tazza.nets import NetBase
+from tazza.observers.cost import require_operators
 from tazza.operator import Observable, Observer, Operator
 
 T = TypeVar("T", bound=Observable)
@@ -60,7 +61,12 @@ class NetTimes:
     """The observers of a net and of each of its operators; made by `observe_times`."""
 
     def __init__(self, net: NetBase) -> None:
-        """Attach an observer to the net and one to each operator."""
+        """Attach an observer to the net and one to each operator.
+
+        Raises:
+            NetError: the net runs no operators of its definition.
+        """
+        require_operators(net)
         self.net: TimeObserver[NetBase] = TimeObserver()
         self.operators: list[TimeObserver[Operator]] = [TimeObserver() for _ in net.operators]
         for operator, observer in zip(net.operators, self.operators, strict=True):
@@ -91,5 +97,9 @@ class NetTimes:
 
 
 def observe_times(net: NetBase) -> NetTimes:
-    """Measure every run of a net and of its operators from now on."""
+    """Measure every run of a net and of its operators from now on.
+
+    Raises:
+        NetError: the net runs no operators of its definition.
+    """
     return NetTimes(net)

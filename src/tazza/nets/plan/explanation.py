@@ -4,45 +4,76 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
 
-from tazza.nets.explanation import Explanation, Row, operator_row
+from tazza.nets.explanation import Explanation, Row, TimedPart, operator_row
 from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance
-from tazza.nets.plan.partition import Parts
+from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import Operator
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
 
-Times: TypeAlias = "dict[Region, list[float]]"
-"""Seconds of each step of a region's program."""
+
+@dataclass(slots=True)
+class Times:
+    """What was timed of one run: for each part when it began and the seconds of its steps; and rows of what was cut.
+
+    A net that has to be cut anew while it runs tells before of the parts that ran, in `told`.
+    """
+
+    taken: dict[Part, tuple[float, list[float]]] = field(default_factory=dict["Part", "tuple[float, list[float]]"])
+    told: list[TimedPart] = field(default_factory=list[TimedPart])
+
+    def seconds(self, part: Part) -> list[float] | None:
+        """Return the seconds of each step of a part, None where it was not timed."""
+        found = self.taken.get(part)
+        return None if found is None else found[1]
 
 
-def explain_net(
-    rewrite: Rewrite, cut: Parts, instances: Mapping[Region, Instance], loose: Mapping[str, Operator], times: Times
-) -> Explanation:
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A rewritten net as it runs: its parts, and what runs them."""
+
+    rewrite: Rewrite
+    cut: Parts
+    instances: Mapping[Region, Instance]
+    loose: Mapping[str, Operator]
+
+
+def explain_net(running: Running, times: Times) -> Explanation:
     """Return the explanation of a net as it ran last; `times` has what steps took, where they were timed."""
-    result = rewrite.result
-    origins = dict(zip(rewrite.keys, result.origins, strict=True))
-    rows: list[Row] = []
-    arena = unshared = 0
-    for part in cut.parts:
-        if not isinstance(part, Region):
-            key = rewrite.keys[part]
-            rows.append(replace(operator_row(loose[key]), fused_from=origins[key]))
-            continue
-        instance = instances.get(part)
-        if instance is None:
-            pairs = zip(part.ops, part.origins, strict=True)
-            rows += [_unknown_row(op.type, op.output, origin) for op, origin in pairs]
-            continue
-        arena += instance.program.arena.nbytes
-        unshared += instance.program.arena.unshared_bytes
-        for step, slices, time_s in _by_first_slice(instance.program, times.get(part)):
-            rows.append(_row(step, () if step.is_reorder else origins[step.key], slices, time_s))
-    return Explanation(tuple(rows), arena, unshared)
+    programs = [running.instances[part].program for part in running.cut.parts if part in running.instances]
+    return Explanation(
+        tuple(row for part in running.cut.parts for row in _rows(running, part, times.seconds(part))),
+        sum(program.arena.nbytes for program in programs),
+        sum(program.arena.unshared_bytes for program in programs),
+        len(running.rewrite.result.prelude.op),
+    )
+
+
+def tell(running: Running, times: Times) -> None:
+    """Add to `told` the rows of the parts that were timed since."""
+    for part, (start_s, seconds) in times.taken.items():
+        times.told.append(TimedPart(start_s, tuple(_rows(running, part, seconds))))
+    times.taken.clear()
+
+
+def _rows(running: Running, part: Part, seconds: list[float] | None) -> Iterator[Row]:
+    rewrite = running.rewrite
+    origins = dict(zip(rewrite.keys, rewrite.result.origins, strict=True))
+    if not isinstance(part, Region):
+        key, time_s = rewrite.keys[part], None if seconds is None else seconds[0]
+        yield replace(operator_row(running.loose[key]), fused_from=origins[key], time_s=time_s)
+        return
+    instance = running.instances.get(part)
+    if instance is None:
+        for op, origin in zip(part.ops, part.origins, strict=True):
+            yield _unknown_row(op.type, op.output, origin)
+        return
+    for step, slices, time_s in _by_first_slice(instance.program, seconds):
+        yield _row(step, () if step.is_reorder else origins[step.key], slices, time_s)
 
 
 def _by_first_slice(program: Program, times: Sequence[float] | None) -> Iterator[tuple[Step, int, float | None]]:

@@ -12,8 +12,9 @@ operator are, and so is everything that changes again and again.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from numpy.typing import NDArray
 from tazza.device import CPUContext, Generator
 from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import NetBase, net_type
-from tazza.nets.explanation import Explanation
+from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
-from tazza.nets.plan.explanation import Times, explain_net
+from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
@@ -40,6 +41,7 @@ from tazza.runtime.flags import flag, kernel_changes, kernel_flags
 from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
+from tazza.runtime.waiting import take_waits
 from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
@@ -108,6 +110,7 @@ class _Shared:
 class PlanNet(NetBase, StepHost):
     """Runs compiled programs, and between them the operators that cannot be compiled."""
 
+    runs_operators = False
     _shared: _Shared
     _strict: bool
 
@@ -132,16 +135,21 @@ class PlanNet(NetBase, StepHost):
         self._instances: OrderedDict[Hashable, list[Instance]] = OrderedDict()
         self._last: dict[Region, Instance] = {}
         self._loose: dict[str, Operator] = {}
+        self._watchers: tuple[StepWatcher, ...] = ()
+        self._cloned_from: PlanNet | None = None
         super().__init__(definition, workspace, strict=strict, copy=copy)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
         """Return the same net on other blobs, with arenas of its own; both may run at the same time.
 
-        Programs and constants are shared where both nets see the same constant blobs.
+        Programs and constants are shared where both nets see the same constant blobs. Who watches this net is told of
+        the clone's runs too.
         """
         constants = constants_of(self.definition, self.workspace, ())
         same = all(workspace.get_blob(name) is self.workspace.get_blob(name) for name in constants)
-        return PlanNet(self.definition, workspace, strict=self._strict, shared=self._shared if same else None)
+        made = PlanNet(self.definition, workspace, strict=self._strict, shared=self._shared if same else None)
+        made._cloned_from = self
+        return made
 
     # -- making --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +223,21 @@ class PlanNet(NetBase, StepHost):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, run: Run | None) -> None:
-        self._run_parts(self._current(), frozenset(), None, run)
+        watchers = self.watchers
+        if not watchers:
+            self._run_parts(self._current(), frozenset(), None, run)
+            return
+        times, start_s = Times(), time.perf_counter()
+        try:
+            self._run_parts(self._current(), frozenset(), times, run)
+        finally:
+            end_s = time.perf_counter()
+            tell(self._running_parts(), times)
+            for watcher in watchers:
+                try:
+                    watcher.ran(self, start_s, end_s, times.told)
+                except Exception:
+                    logger.exception("watcher %r failed behind a run of %r", watcher, self)
 
     def run_on(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Run once on row-major arrays in place of some inputs, whose blobs have the same shape and element type.
@@ -248,10 +270,11 @@ class PlanNet(NetBase, StepHost):
                 if isinstance(part, Region):
                     self._run_region(rewrite, part, times)
                 else:
-                    with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
-                        self._loose[rewrite.keys[part]].run()
+                    self._run_loose(rewrite, part, times)
             except Unplannable as found:
                 assert isinstance(part, Region), "only regions are compiled"
+                if times is not None:
+                    tell(self._running_parts(), times)
                 with self._shared.lock:
                     rewrite.recut(part.keys[found.position])
                     self._take_cut(rewrite)
@@ -261,9 +284,23 @@ class PlanNet(NetBase, StepHost):
                 error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")
                 raise
 
+    def _run_loose(self, rewrite: Rewrite, position: int, times: Times | None) -> None:
+        operator = self._loose[rewrite.keys[position]]
+        if times is not None:
+            take_waits()  # those of before
+        start_s = time.perf_counter()
+        try:
+            with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
+                operator.run()
+        finally:
+            if times is not None:
+                waited_s = sum(end_s - begin_s for begin_s, end_s in take_waits())
+                times.taken[position] = start_s, [time.perf_counter() - start_s - waited_s]
+
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
+        start_s = time.perf_counter() if times is not None else 0.0
         try:
             if self._given or instance.borrowed:
                 instance.borrow(self._given)
@@ -274,7 +311,7 @@ class PlanNet(NetBase, StepHost):
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
         if times is not None and seconds is not None:
-            times[region] = seconds
+            times.taken[region] = start_s, seconds
 
     def _copy_given(self) -> None:
         for name, array in self._given.items():
@@ -420,13 +457,29 @@ class PlanNet(NetBase, StepHost):
         Raises:
             NetError: the net is running, or closed.
         """
-        took: Times = {}
+        took = Times()
         if times:
             self.run_exclusively(lambda: self._run_parts(self._current(), frozenset(), took))
-        rewrite = self._adopted
-        assert rewrite is not None, "made with the net"
-        assert self._cut is not None
-        return explain_net(rewrite, self._cut, self._last, self._loose, took)
+        return explain_net(self._running_parts(), took)
+
+    def _running_parts(self) -> Running:
+        assert self._adopted is not None, "made with the net"
+        assert self._cut is not None, "taken with the rewritten net"
+        return Running(self._adopted, self._cut, self._last, self._loose)
+
+    @property
+    def watchers(self) -> Sequence[StepWatcher]:
+        """Who is told of runs: who watches this net, or the one that it was cloned from."""
+        return (*self._watchers, *(() if self._cloned_from is None else self._cloned_from.watchers))
+
+    def watch(self, watcher: StepWatcher) -> None:
+        """Tell somebody of every run of this net and of its clones; twice is once."""
+        if watcher not in self._watchers:
+            self._watchers = (*self._watchers, watcher)
+
+    def unwatch(self, watcher: StepWatcher) -> None:
+        """Tell somebody no more."""
+        self._watchers = tuple(other for other in self._watchers if other is not watcher)
 
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""
