@@ -22,13 +22,15 @@ from tazza.nets import NetBase, create_net
 from tazza.observers.profile import Profile, Summary
 from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
-from tazza.operator import Spec, find_argument, make_argument
+from tazza.operator import Spec, find_argument
 from tazza.proto import NetDef
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
 
 SEED = 1
 """Of the numbers that inputs are filled with."""
+STORED = "as stored"
+"""Of a shape that the model says itself."""
 TIMELINE_RUNS = 1
 """Runs of which the timeline is printed: the last ones."""
 
@@ -51,9 +53,13 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
     Raises:
         TazzaError: a file is missing or broken, shapes are unknown or do not fit, or the net fails.
     """
-    with made(request) as net:
-        found = profile_net(net, runs=runs)
+    for path in (trace, picture):
+        _check_target(path, request)
     console = make_console()
+    with made(request) as running:
+        found = profile_net(running.net, runs=runs)
+        for line in running.notes():
+            console.print(escape(line), highlight=False, soft_wrap=True)
     console.print(escape(found.headline()), highlight=False, soft_wrap=True)
     slowest = sorted(found.by_operator(), key=lambda row: -row.total_s)
     _print(console, found, slowest[:top], f"operator ({min(top, len(slowest))} of {len(slowest)})")
@@ -68,6 +74,13 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
     if picture is not None:
         last.timeline().draw(picture, title=found.headline())
         console.print(f"picture: {escape(str(picture))}", highlight=False)
+
+
+def _check_target(path: Path | None, request: Request) -> None:
+    """Refuse to write over the files of the model itself."""
+    files = [file for file in (Path(request.model), request.init_net) if file is not None and file.exists()]
+    if path is not None and path.exists() and any(path.samefile(file) for file in files):
+        raise ArgumentError(f"'{path}' is a file of the model that is profiled", hint="name another file to write")
 
 
 def _print(console: Console, found: Profile, rows: Sequence[Summary], what: str) -> None:
@@ -85,8 +98,39 @@ def _print(console: Console, found: Profile, rows: Sequence[Summary], what: str)
 # -- what runs ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """An input, what it was filled with, and who says so."""
+
+    name: str
+    spec: TensorSpec
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.spec.dtype.label}{list(self.spec.shape)} {self.origin}"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A net, the inputs that it was fed, and the batch that its files say, where nobody asked for another."""
+
+    net: NetBase
+    inputs: tuple[Fed, ...]
+    batch: int | None
+
+    def notes(self) -> list[str]:
+        """Return what runs, in lines: which inputs, which batch, and what does not run because it is known."""
+        lines = [f"inputs: {', '.join(map(str, self.inputs)) if self.inputs else 'none'}"]
+        if self.batch is not None:
+            lines.append(f"runs batch {self.batch} {STORED}; --batch N runs another")
+        beforehand = self.net.explain().beforehand
+        if beforehand:
+            lines.append(f"operators on constants alone, which ran beforehand and not in what follows: {beforehand}")
+        return lines
+
+
 @contextmanager
-def made(request: Request) -> Generator[NetBase]:
+def made(request: Request) -> Generator[Running]:
     """Make the net, fill its inputs, and end everything afterwards."""
     path = Path(request.model)
     if not path.exists() and request.model in CLASSIFIERS:
@@ -101,12 +145,26 @@ def made(request: Request) -> Generator[NetBase]:
         known = describe(files).inputs
         predictor = files.load()
     with predictor:
-        _fill(predictor, known, dict(map(read_shape, request.shapes)), request.batch)
-        net = create_net(_definition(predictor, request), predictor.workspace)
+        fed = _fill(predictor, known, dict(map(read_shape, request.shapes)), request.batch)
+        stored = [one.spec.shape[0] for one in fed if one.origin == STORED and one.spec.shape]
+        net = create_net(_definition(predictor, request, fed), predictor.workspace)
         try:
-            yield net
+            _check_runs(net, fed, request.batch)
+            yield Running(net, fed, stored[0] if stored and request.batch is None else None)
         finally:
             net.close()
+
+
+def _check_runs(net: NetBase, fed: Sequence[Fed], batch: int | None) -> None:
+    """Refuse to time a net of which nothing changes from run to run, so that what it computes is known beforehand."""
+    if batch is not None and not fed:
+        raise ArgumentError(f"net {net.name!r} has no input, and --batch {batch} no effect", hint="leave it out")
+    beforehand = net.explain().beforehand
+    if beforehand and not fed:
+        raise ArgumentError(
+            f"net {net.name!r} has no input: {beforehand} of its operators depend on constants alone and would not run",
+            hint=f"name one with --shape NAME=EXTENT,EXTENT...; it reads {', '.join(net.definition.external_input)}",
+        )
 
 
 def _from_zoo(request: Request) -> tuple[Predictor, Mapping[str, Spec]]:
@@ -123,7 +181,9 @@ def _with_parameters(init: NetDef) -> Workspace:
     return workspace
 
 
-def _fill(predictor: Predictor, known: Mapping[str, Spec], given: Mapping[str, Spec], batch: int | None) -> None:
+def _fill(
+    predictor: Predictor, known: Mapping[str, Spec], given: Mapping[str, Spec], batch: int | None
+) -> tuple[Fed, ...]:
     """Feed each input with numbers from 0 to 1, or with zeros where it holds integers: those may be classes.
 
     What is given by shape may also be a blob that the init net makes.
@@ -134,9 +194,10 @@ def _fill(predictor: Predictor, known: Mapping[str, Spec], given: Mapping[str, S
             f"net {predictor.name!r} has no input {strange[0]!r}", hint=f"inputs: {', '.join(predictor.inputs)}"
         )
     random = np.random.default_rng(SEED)
+    fed: list[Fed] = []
     for name in dict.fromkeys((*predictor.inputs, *given)):
         spec = given.get(name, known.get(name))
-        if not isinstance(spec, TensorSpec) or not spec.known:
+        if not isinstance(spec, TensorSpec) or not spec.known or (name not in given and spec.size == 0):
             raise ArgumentError(
                 f"the shape of input {name!r} is not known", hint=f"give it with --shape {name}=1,3,224,224"
             )
@@ -144,14 +205,20 @@ def _fill(predictor: Predictor, known: Mapping[str, Spec], given: Mapping[str, S
         real = np.issubdtype(spec.dtype.numpy, np.floating)
         values = random.random(shape) if real else np.zeros(shape)
         predictor.workspace.feed(name, values.astype(spec.dtype.numpy))
+        fed.append(Fed(name, TensorSpec(shape, spec.dtype), "as given" if name in given else STORED))
+    return tuple(fed)
 
 
-def _definition(predictor: Predictor, request: Request) -> NetDef:
+def _definition(predictor: Predictor, request: Request, fed: Sequence[Fed]) -> NetDef:
     made = NetDef()
     made.CopyFrom(predictor.definition)
     if request.type is not None:
         made.type = request.type
     made.num_workers = request.workers
-    if made.type == "plan" and find_argument(made, "inputs") is None:
-        made.arg.append(make_argument("inputs", list(predictor.inputs)))
+    if made.type == "plan":
+        inputs = find_argument(made, "inputs")
+        if inputs is None:
+            inputs = made.arg.add(name="inputs")
+        listed = set(inputs.strings)
+        inputs.strings.extend(name for name in (one.name.encode() for one in fed) if name not in listed)
     return made
