@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_it_says_which_inputs_and_which_batch_it_runs(run: Run, model: Path) -> 
         assert ("runs batch" in result.output) == (len(lines) == 2)
 
 
-INITS: dict[str, dict[str, object]] = {
+INITS: dict[str, dict[str, Any]] = {
     "ConstantFill": {"shape": [2, 3], "value": 0.5},
     "GivenTensorFill": {"shape": [2, 3], "values": [0.5, 1.0, 2.0, 3.0, 4.0, 5.0]},
     "UniformFill": {"shape": [2, 3], "min": -1.0, "max": 1.0},

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tazza.device import Generator
+from tazza.errors import FormatError
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.lists(st.integers(0, 9), max_size=5)
@@ -38,3 +44,31 @@ def test_integers_over_the_whole_range() -> None:
     drawn = Generator(5).integers(3, -(2**31), 2**31 - 1)
     r = np.random.RandomState(5).randint(0, 2**32, size=3, dtype=np.uint32)
     np.testing.assert_array_equal(drawn, r.astype(np.int64) - 2**31)
+
+
+DRAWS: dict[str, Callable[[Generator], NDArray[Any]]] = {
+    "raw": lambda generator: generator.raw(3),
+    "uniform": lambda generator: generator.uniform(700),
+    "half a pair": lambda generator: generator.gaussian(3),
+    "pairs": lambda generator: generator.gaussian(4),
+    "integers": lambda generator: generator.integers(5, 0, 9, np.int64),
+    "bernoulli": lambda generator: generator.bernoulli(7, 0.3),
+}
+
+
+@pytest.mark.parametrize("seed", [3, None])
+@pytest.mark.parametrize("before", DRAWS)
+def test_a_state_goes_on_with_the_same_numbers(before: str, seed: int | None) -> None:
+    """Whatever was drawn before it was taken; also through a file, which has its numbers as int32."""
+    first, second = Generator(seed), Generator(4)
+    DRAWS[before](first)
+    second.gaussian(1)
+    second.restore(np.array(first.state().tolist(), np.int32))
+    for draw in (*DRAWS.values(), DRAWS["half a pair"]):
+        np.testing.assert_array_equal(draw(first), draw(second))
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(600), np.full(625, 900), np.zeros(630)])
+def test_what_is_no_state_is_refused(wrong: NDArray[Any]) -> None:
+    with pytest.raises(FormatError, match=r"\d+ numbers are no state of a random generator"):
+        Generator(1).restore(wrong.astype(np.int32))

@@ -49,8 +49,9 @@ class Generator:
         >>> bool(first.uniform(1) == second.uniform(1))
         True
         """
-        _, words, position, *_ = self._state.get_state()
-        return np.concatenate([words, np.uint32([position]), self._half_pair.view(np.uint32)]).view(np.int32)
+        state = self._state.get_state(legacy=False)["state"]
+        position = np.array([state["pos"]], np.uint32)
+        return np.concatenate([state["key"], position, self._half_pair.view(np.uint32)]).view(np.int32)
 
     def restore(self, state: NDArray[np.int32]) -> None:
         """Go on from a state that `state` returned.
@@ -63,7 +64,8 @@ class Generator:
             raise FormatError(
                 f"{len(words)} numbers are no state of a random generator, which has {_WORDS + 1} or more"
             )
-        self._state.set_state(("MT19937", words[:_WORDS], int(words[_WORDS])))
+        twister = {"key": words[:_WORDS], "pos": int(words[_WORDS])}
+        self._state.set_state({"bit_generator": "MT19937", "state": twister, "has_gauss": 0, "gauss": 0.0})
         self._half_pair = words[_WORDS + 1 :].view(np.float32).copy()
 
     def raw(self, count: int) -> NDArray[np.uint32]:

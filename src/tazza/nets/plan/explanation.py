@@ -44,7 +44,8 @@ class Running:
 
 def explain_net(running: Running, times: Times) -> Explanation:
     """Return the explanation of a net as it ran last; `times` has what steps took, where they were timed."""
-    programs = [running.instances[part].program for part in running.cut.parts if part in running.instances]
+    regions = [part for part in running.cut.parts if isinstance(part, Region) and part in running.instances]
+    programs = [running.instances[region].program for region in regions]
     return Explanation(
         tuple(row for part in running.cut.parts for row in _rows(running, part, times.seconds(part))),
         sum(program.arena.nbytes for program in programs),

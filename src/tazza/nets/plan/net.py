@@ -470,7 +470,9 @@ class PlanNet(NetBase, StepHost):
     @property
     def watchers(self) -> Sequence[StepWatcher]:
         """Who is told of runs: who watches this net, or the one that it was cloned from."""
-        return (*self._watchers, *(() if self._cloned_from is None else self._cloned_from.watchers))
+        if self._cloned_from is None:
+            return self._watchers
+        return (*self._watchers, *self._cloned_from.watchers)
 
     def watch(self, watcher: StepWatcher) -> None:
         """Tell somebody of every run of this net and of its clones; twice is once."""
