@@ -214,8 +214,13 @@ def test_a_folder_that_holds_a_training_is_left_alone(run: Run, bars: Path, tmp_
         assert "holds a training already" in run(*common[:5], tmp_path / name, *SMALL).stderr
     assert run(*common, "--iterations", 1, "--overwrite").exit_code == 0
     assert len(losses(out)) == 1
+    (out / "checkpoint.minidb").unlink()
+    before = contents(out)
+    assert "has no checkpoint to go on from" in run("train", "lenet", "--out", out, "--resume").stderr
+    assert contents(out) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_nothing_of_the_training_before_is_taken_for_the_new_one(
     run: Run, bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -298,7 +303,7 @@ def test_a_training_that_is_interrupted_again_and_again_gives_what_one_does_that
     write_image_records("minidb", tmp_path / "data", LabelledImages(strokes(labels.astype(np.uint8)), labels))
     normalized(tmp_path)
     nets = ("--net", tmp_path / "train.pb", "--init-net", tmp_path / "init.pb")
-    common = ("train", "lenet", "--data", tmp_path / "data", *nets, "--batch-size", 13, "--iterations", 7)
+    common = ("train", "lenet", "--data", tmp_path / "data", *nets, "--batch-size", 13, "--iterations", 5)
     assert run(*common, "--out", tmp_path / "whole").exit_code == 0
     parts = tmp_path / "parts"
     words: tuple[object, ...] = (*common, "--out", parts)

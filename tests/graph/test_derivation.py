@@ -20,7 +20,7 @@ from tazza.proto import NetDef
 from tazza.proto.message import parse_text
 from tazza.tensor import Tensor
 from tazza.workspace import Workspace
-from tests.models.zoo.test_zoo_sizes import SLOW, TINY
+from tests.models.zoo.test_zoo_sizes import TINY
 
 OUTPUTS = ["softmax", "loss", "accuracy"]
 BATCH = 5
@@ -116,7 +116,9 @@ def tensors(workspace: Workspace) -> dict[str, bytes]:
     return {name: value.plain().tobytes() for name, value in blobs if isinstance(value, Tensor) and value.allocated}
 
 
-NETS = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in ("everything", *TINY)]
+FAST = ("everything", "mlp")
+"""Nets that are judged at every check."""
+NETS = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in ("everything", *TINY)]
 
 
 @pytest.mark.parametrize("name", NETS)

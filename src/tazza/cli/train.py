@@ -92,7 +92,7 @@ def _check_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
             f"cannot make the folder '{out}', or write into it: {error.strerror}", hint="name another folder with --out"
         ) from error
     there = [name for name in RESULTS if (out / name).exists()]
-    if resume and CHECKPOINT not in there and not (out / SETTINGS).is_file():
+    if resume and CHECKPOINT not in there and (there or not (out / SETTINGS).is_file()):
         raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
     if there and not (resume or overwrite):
         raise FileError(
