@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workst
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak check types fast format index proto walk tutorial bench bench-tensor bench-nets profile array-api test-oldest
+.PHONY: help venv train test soak check types fast format index proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-nets: venv  ## Time executors of nets: cost of an operator, branches, Goog
 
 profile: venv  ## Profile GoogLeNet for docs/profile and draw its pictures anew
 	$(BIN)/python -m tools.draw_profile
+
+documents: venv  ## Run every command that a document shows, those that take long too, at a small size: some twenty minutes
+	$(BIN)/pytest --quiet --documents tests/docs/test_commands.py
 
 array-api: venv  ## Run the array-API standard's own suite on tazza.tensor; ARRAY_API_TESTS=checkout of it, cloned where none is named
 	$(BIN)/python -m tools.array_api

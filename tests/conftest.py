@@ -32,8 +32,9 @@ SOAK = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--soak`."""
+    """Add `--soak` and `--documents`."""
     parser.addoption("--soak", action="store_true", help=f"repeat what tests under stress do {SOAK} times as often")
+    parser.addoption("--documents", action="store_true", help="run the commands of documents that take long as well")
 
 
 @pytest.fixture

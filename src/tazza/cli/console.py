@@ -12,3 +12,8 @@ def make_console() -> Console:
     """Return a console as wide as the terminal, or wide enough for whole tables where there is none."""
     console = Console()
     return console if console.is_terminal else Console(width=WIDTH_OF_FILES)
+
+
+def print_text(console: Console, text: str) -> None:
+    """Print text as it is: at a terminal broken between words, elsewhere line by line, for programs that read it."""
+    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)

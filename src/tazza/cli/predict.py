@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.cli.console import make_console
+from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import find_model
 from tazza.db.idx import read_idx
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, UnavailableError
@@ -50,7 +50,7 @@ def predict(model: Path, inputs: list[Path], *, init_net: Path | None, top: int,
                 scores = _scores(predictor, images[start : start + BATCH])
                 for row, values in enumerate(scores, start):
                     label = str(path) if len(images) == 1 else f"{path}[{row}]"
-                    console.print(_line(label, values, top), highlight=False, markup=False, soft_wrap=True)
+                    print_text(console, _line(label, values, top))
 
 
 def _scores(predictor: Predictor, images: NDArray[np.float32]) -> NDArray[Any]:

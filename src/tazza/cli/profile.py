@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from tazza.cli.console import make_console
+from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import describe, find_model
 from tazza.cli.show import read_shape
 from tazza.errors import ArgumentError, FileError
@@ -59,21 +59,21 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
     with made(request) as running:
         found = profile_net(running.net, runs=runs)
         for line in running.notes():
-            console.print(escape(line), highlight=False, soft_wrap=True)
-    console.print(escape(found.headline()), highlight=False, soft_wrap=True)
+            print_text(console, line)
+    print_text(console, found.headline())
     slowest = sorted(found.by_operator(), key=lambda row: -row.total_s)
     _print(console, found, slowest[:top], f"operator ({min(top, len(slowest))} of {len(slowest)})")
     _print(console, found, found.by_type()[:top], "type")
     _print(console, found, found.by_lane(), "lane")
     last = replace(found, occurrences=tuple(one for one in found.occurrences if one.run >= runs - TIMELINE_RUNS))
-    console.print(f"\nthe last run:\n{escape(last.timeline().text(min(console.width, 120)))}", highlight=False)
+    print_text(console, f"\nthe last run:\n{last.timeline().text(min(console.width, 120))}")
     timeline = found.timeline()
     if trace is not None:
         write_trace(trace, timeline, process=f"tazza {found.net}")
-        console.print(f"trace: {escape(str(trace))} (open it in https://ui.perfetto.dev)", highlight=False)
+        print_text(console, f"trace: {trace} (open it in https://ui.perfetto.dev)")
     if picture is not None:
         last.timeline().draw(picture, title=found.headline())
-        console.print(f"picture: {escape(str(picture))}", highlight=False)
+        print_text(console, f"picture: {picture}")
 
 
 def _check_target(path: Path | None, request: Request) -> None:

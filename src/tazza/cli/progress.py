@@ -10,6 +10,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from tazza.cli.console import print_text
 from tazza.models.training import Step
 
 LINE_EVERY_S = 5.0
@@ -93,4 +94,4 @@ class Display:
 
     def note(self, text: str) -> None:
         """Print a line that stays."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        print_text(self._console, text)

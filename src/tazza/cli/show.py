@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tazza.cli.console import make_console
+from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Described, describe, find_model
 from tazza.errors import ArgumentError
 from tazza.graph.inference import OperatorSpecs, infer_net
@@ -110,11 +110,10 @@ def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]
         if spec is None and name not in made
     )
     if open_inputs:
-        console.print(
+        print_text(
+            console,
             f"? : not known without the shapes of {', '.join(open_inputs)}; give them with --shape NAME=EXTENT,EXTENT"
             " or --init-net",
-            highlight=False,
-            markup=False,
         )
 
 
@@ -144,7 +143,7 @@ def show_operator(type: str) -> None:
     lines += _blobs("inputs", schema.inputs) + _blobs("outputs", schema.outputs)
     lines += ["arguments", *(_argument(spec) for spec in schema.args.values()), ""] if schema.args else []
     lines += [f"{name}  {value}" for name, value in _facts(schema)]
-    make_console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    print_text(make_console(), "\n".join(lines))
 
 
 def _blobs(title: str, blobs: Sequence[BlobSpec]) -> list[str]:

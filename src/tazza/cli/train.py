@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tazza.cli.console import make_console
+from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace
@@ -25,8 +25,8 @@ from tazza.workspace import Workspace
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
 INIT, PREDICT, PREDICTOR = "init_net.pb", "predict_net.pb", "lenet.minidb"
-CURVES, LEAST_SURE_PICTURE = "curves.png", "least_sure.png"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, LEAST_SURE_PICTURE)
+CURVES, LEAST_SURE_PICTURE, DIGIT = "curves.png", "least_sure.png", "digit.png"
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, LEAST_SURE_PICTURE, DIGIT)
 """What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
@@ -57,12 +57,10 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     if not goes_on:
         _remove_results(out)
     settings.write(out / SETTINGS)
-    console.print(
+    print_text(
+        console,
         f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
         f" {data.test.count} to test on",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
     )
     run = _Run(console, settings, data, nets, iterations, out)
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
@@ -132,7 +130,7 @@ class _Run:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        print_text(self._console, text)
 
     def leave(self, trainer: Trainer, *, whole: bool) -> None:
         """Say how an interrupted training goes on, and write down how far it came, unless that was within a step."""
@@ -200,7 +198,7 @@ class _Run:
         save_predictor(out / PREDICTOR, net, workspace, outputs=[SOFTMAX], parameters=names)
 
     def _draw(self, tested: Evaluation) -> None:
-        from tazza.observers.drawing import draw_curves, draw_least_sure
+        from tazza.observers.drawing import draw_curves, draw_least_sure, save_image
 
         title = f"test accuracy {tested.accuracy:.2%}"
         loss = self.history.curve(lambda step: step.loss)
@@ -210,3 +208,4 @@ class _Run:
         draw_least_sure(
             self._out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
         )
+        save_image(self._out / DIGIT, tested.least_sure[-1].image)

@@ -99,6 +99,19 @@ def draw_least_sure(path: str | os.PathLike[str], guesses: Sequence[Guess], *, t
     save_figure(figure, path)
 
 
+def save_image(path: str | os.PathLike[str], image: NDArray[Any]) -> None:
+    """Write an image (H, W) or (H, W, 3) of numbers from 0 to 1 as a picture of bytes, as it would be read again.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(np.clip(np.rint(image * 256), 0, 255).astype(np.uint8)).save(buffer, format="png")
+    write_bytes_atomically(path, buffer.getvalue())
+
+
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
     """Return an empty figure, untyped: matplotlib leaves the types of most of its arguments open."""
     try:

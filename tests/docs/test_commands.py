@@ -1,0 +1,156 @@
+"""Every command of every document runs: in a fresh copy of the project, at 80 columns, and into a reader that stops.
+
+Nobody lists them: what a document says is found, and run in the order in which it stands, since later commands use what
+earlier ones leave. Words in capitals stand for what the reader has. What is not run is named with its reason; what
+takes longer than a minute is run by `make documents`, at a small size.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tazza.interop import save_nets, save_predictor
+from tazza.models import Model
+from tazza.workspace import Workspace
+from tests.db.test_idx import idx_bytes
+from tests.docs.commands import COLUMNS, PAGES, ROOT, Copy, commands
+
+NOT_RUN = {
+    "make test": "runs this",
+    "make check": "runs this, but for what is slow",
+    "make types": "a part of `make check`",
+    "make fast": "a part of `make check`",
+    "make format": "a part of `make check` looks for what it would change",
+    "make documents": "runs this",
+    "make proto": "fetches a compiler of messages",
+    "make test-oldest": "makes an environment of the oldest dependencies",
+    "make array-api": "needs a checkout of the suite",
+    "pip install '.[peers]'": "gigabytes",
+}
+LONG = {
+    "make bench": "make bench QUICK=1 NETS=lenet-1 CONTENDERS=tazza",
+    "make bench-tensor": "make bench-tensor QUICK=1 ONLY=lazy",
+    "make bench-nets": "make bench-nets QUICK=1 ONLY=overhead",
+    "make profile": "make profile",
+    "make walk": "make walk",
+    "make tutorial": "make tutorial",
+    "python -m tools.write_walk": "make walk",
+    "python -m tools.draw_walk": "make walk",
+    "python -m benchmarks.nets.overlap": "python -m benchmarks.nets.overlap --quick",
+    "python -m benchmarks.nets.profiling": "python -m benchmarks.nets.profiling --quick",
+}
+"""What takes longer than a minute, or compiles much, and how it is run at a small size."""
+
+ALL = {page: commands(page) for page in PAGES}
+ONCE = ("train",)
+"""Commands that are not run a second time, into a reader that stops."""
+
+
+def mention(command: str) -> bool:
+    """Whether a text names a command and shows no use of it, as `tazza show` does."""
+    words = command.split()
+    return len(words) == 2 and words[0].endswith("tazza") and words[1] in ("show", "predict", "profile", "train")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A fresh copy, with what words in capitals stand for, and files of pages that do not say where theirs are from."""
+    made = Copy.make(tmp_path_factory.mktemp("documents") / "tazza")
+    _write_digits(made.folder / "FOLDER")
+    _write_nets(made.folder)
+    return made
+
+
+def _write_digits(folder: Path) -> None:
+    """Write MNIST's four files, with few images."""
+    folder.mkdir()
+    random = np.random.default_rng(1)
+    for part, count in (("train", 320), ("t10k", 64)):
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(
+            idx_bytes(random.integers(0, 256, (count, 28, 28), np.uint8))
+        )
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx_bytes(random.integers(0, 10, count, np.uint8)))
+
+
+def _write_nets(folder: Path) -> None:
+    """Write a small net for large images: as two nets, and as a predictor file."""
+    model, workspace = Model("small"), Workspace()
+    scores = model.fc(model.average_pool("data", "pooled", global_pooling=1), "scores", 3, 10)
+    softmax = model.softmax(scores, "softmax")
+    workspace.run_net_once(model.init_net.proto)
+    workspace.feed("data", np.zeros((1, 3, 224, 224), np.float32))
+    save_nets(folder / "init_net.pb", folder / "predict_net.pb", model, workspace, outputs=[softmax])
+    save_predictor(folder / "model.minidb", model, workspace, outputs=[softmax], shapes={"data": (1, 3, 224, 224)})
+
+
+def test_every_page_is_read() -> None:
+    assert sum(map(len, ALL.values())) > 40
+    assert {"make train", "make test"} <= set(ALL[ROOT / "README.md"])
+
+
+def test_what_is_named_here_stands_in_a_document() -> None:
+    found = {command for listed in ALL.values() for command in listed}
+    assert set(NOT_RUN) - found == set()
+    assert set(LONG) - found == set()
+
+
+def wrong_with(command: str, copy: Copy) -> Iterator[str]:
+    """Run a command as a reader would, and say what does not look right."""
+    run = f"{command} --help" if mention(command) else command
+    shown = copy.show(run)
+    if shown.status != 0 or "Traceback" in shown.text:
+        yield f"{run}: status {shown.status}\n{shown.text}"
+    if "tazza" not in command.split()[0]:
+        return
+    if len(shown.widest) > COLUMNS:
+        yield f"{run}: a line of {len(shown.widest)} columns: {shown.widest!r}"
+    told = "" if set(command.split()) & set(ONCE) else copy.cut(run)
+    if told:
+        yield f"{run} | head: {told}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if ALL[page]], ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_a_page(page: Path, copy: Copy) -> None:
+    run = [each for each in dict.fromkeys(ALL[page]) if each not in NOT_RUN | LONG and not each.startswith("pip ")]
+    problems = [problem for command in run for problem in wrong_with(command, copy)]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.slow
+def test_installation(copy: Copy, tmp_path: Path) -> None:
+    """`pip install .` as the README says, in an environment of its own; the command finds its indexes there."""
+    told = {command for listed in ALL.values() for command in listed if command.startswith("pip ")}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert told == {"pip install .", "pip install '.[peers]'"}
+    assert "peers" in extras
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
+    programs = tmp_path / "own" / "bin"
+    install = [str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", "."]
+    subprocess.run(install, cwd=copy.folder, check=True, capture_output=True)
+    for words in (["doctor"], ["flags"], ["show", "--operator", "Conv"]):
+        ended = subprocess.run(
+            [str(programs / "tazza"), *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stderr) == (0, ""), words
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(LONG.values()))
+def test_what_takes_long(command: str, copy: Copy, request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("--documents"):
+        pytest.skip("`make documents` runs what takes long")
+    shown = copy.show(command)
+    assert shown.status == 0, f"{command}\n{shown.text}"
+
+
+def test_a_copy_is_made_of_what_is_needed() -> None:
+    assert shutil.which("bash")
+    assert not any(mention(command) for command in ("tazza doctor", "make train", ".venv/bin/tazza show a.pb"))
