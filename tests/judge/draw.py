@@ -1,0 +1,343 @@
+"""Random problems for every operator that computes tensors, drawn from the schemas.
+
+    problem = draw("Conv", 7)               # the same again from ("Conv", 7)
+    results = compute(problem)              # by the reference kernels
+    backward = gradients(problem, results)  # the problems of the gradient operators that it emits
+
+A candidate is sketched from the schema (`generic`), by a generator of its family where patterns and ranges do not
+suffice (`families`), or it is what a forward operator of the family emits; it counts when schema, inference and the
+reference kernel take it. New operators need no line here, unless drawing them finds nothing legal.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tazza.errors import TazzaError
+from tazza.operator import KERNELS, SCHEMAS, LocalBlobs, Operator, OpSchema, gradient_for_op, make_argument
+from tazza.operator.gradient import GradientRule
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, Tensor, TensorSpec
+from tests.judge import families
+from tests.judge.generic import arguments, complete, element_types, extremes
+from tests.judge.hand import GENERATORS, Array, Hand, Shape, Sketch, as_list
+from tests.judge.values import fill
+
+ATTEMPTS = 300
+"""How many candidates are tried before a problem counts as not to be had."""
+LARGEST = 100_000
+"""How many elements inputs and outputs may have, so that a problem costs milliseconds."""
+DEAREST = 4_000_000
+"""How many operations it may take."""
+
+for _module in pkgutil.iter_modules(families.__path__, f"{families.__name__}."):
+    importlib.import_module(_module.name)
+
+
+class CannotDraw(LookupError):
+    """No legal problem was found."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One operator and its inputs. Blobs are named by the schema's letters, variadic ones X_0, X_1 ..."""
+
+    definition: OperatorDef
+    inputs: dict[str, Array]
+    seed: int = 0
+    wild: bool = False
+    extreme: bool = False
+    given: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+
+    @property
+    def type(self) -> str:
+        """The operator type."""
+        return self.definition.type
+
+    @property
+    def schema(self) -> OpSchema:
+        """The schema of the operator."""
+        return SCHEMAS[self.type]
+
+    def __str__(self) -> str:
+        """What draws it again."""
+        options = "".join(f", {name}=True" for name in ("wild", "extreme") if getattr(self, name))
+        return f"draw({self.type!r}, {self.seed}{options})"
+
+
+def drawable() -> tuple[str, ...]:
+    """Return every registered type that computes tensors; kernels that work on blobs and the workspace declare it."""
+    return tuple(type for type in sorted(SCHEMAS.keys()) if why_not(type) is None)
+
+
+def why_not(type: str) -> str | None:
+    """Return why an operator cannot be drawn, None where it must be."""
+    kernel = KERNELS[type, "cpu", "reference"]
+    return "its kernel works on the host's blobs and workspace" if kernel.host is not None else None
+
+
+def draw(
+    type: str,
+    seed: int,
+    *,
+    dtype: DataType | None = None,
+    wild: bool = False,
+    extreme: bool = False,
+    given: Mapping[str, Shape] | None = None,
+) -> Problem:
+    """Return a problem of an operator: the same for the same arguments.
+
+    Args:
+        type: the operator type.
+        seed: which one.
+        dtype: element type of the inputs that may have it.
+        wild: scatter very large, tiny, infinite and other odd values over the floats.
+        extreme: put arguments at and beyond the edges of their ranges; the problem may be one to refuse.
+        given: shapes of inputs, by blob name.
+
+    Raises:
+        CannotDraw: none of `ATTEMPTS` candidates was legal, or the operator is none of `drawable()`.
+    """
+    reason = why_not(type)
+    if reason is not None:
+        raise CannotDraw(f"{type}: {reason}")
+    pinned = {} if given is None else {name: tuple(shape) for name, shape in given.items()}
+    last: Exception | None = None
+    for attempt in range(ATTEMPTS):
+        hand = Hand(np.random.default_rng([seed, attempt, zlib.crc32(type.encode())]), pinned, dtype, wild)
+        try:
+            found = _candidate(type, hand)
+            if _fits(found, pinned):
+                compute(found)
+                return _finished(replace(found, seed=seed, wild=wild, extreme=extreme, given=pinned), hand)
+        except (TazzaError, CannotDraw) as error:
+            last = error
+    raise CannotDraw(f"{type}, seed {seed}: no legal problem in {ATTEMPTS} attempts, the last one: {last}")
+
+
+def _finished(problem: Problem, hand: Hand) -> Problem:
+    """Return the problem with arguments at their edges, where that is wished."""
+    if not problem.extreme:
+        return problem
+    present: dict[str, Any] = {argument.name: argument for argument in problem.definition.arg}
+    changed = extremes(hand, problem.schema, present)
+    definition = OperatorDef.FromString(problem.definition.SerializeToString())
+    del definition.arg[:]
+    for name, value in changed.items():
+        definition.arg.append(value if value is present.get(name) else make_argument(name, value))
+    return replace(problem, definition=definition)
+
+
+def _fits(problem: Problem, pinned: Mapping[str, Shape]) -> bool:
+    return all(name in problem.inputs and problem.inputs[name].shape == shape for name, shape in pinned.items())
+
+
+def _candidate(type: str, hand: Hand) -> Problem:
+    forwards = () if type in GENERATORS else makers_of(type)
+    return _sketched(SCHEMAS[type], hand) if not forwards else _emitted(type, hand, hand.pick(forwards))
+
+
+def _sketched(schema: OpSchema, hand: Hand) -> Problem:
+    generator = GENERATORS.get(schema.type)
+    sketch = complete(hand, schema, Sketch() if generator is None else generator(hand, schema))
+    if generator is None:
+        sketch.arguments = arguments(hand, schema, sketch)
+    dtypes = element_types(hand, schema)
+    by_letter: dict[str, list[Array]] = {}
+    for letter in (*sketch.shapes, *sketch.values):
+        if letter in sketch.values:
+            by_letter[letter] = as_list(sketch.values[letter])
+        elif letter in sketch.shapes:
+            by_letter[letter] = [fill(hand, shape, dtypes[letter]) for shape in as_list(sketch.shapes[letter])]
+    outputs = _output_count(hand, schema) if sketch.outputs is None else sketch.outputs
+    return _assemble(schema, sketch.arguments, by_letter, outputs)
+
+
+def _output_count(hand: Hand, schema: OpSchema) -> int:
+    least = sum(not spec.optional for spec in schema.outputs)
+    return hand.integer(least, len(schema.outputs)) if hand.chance(0.6) else least
+
+
+def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list[Array]], outputs: int) -> Problem:
+    """Return the problem whose blobs are in the order, and have the names, of the letters."""
+    count = sum(len(arrays) for arrays in by_letter.values())
+    definition = OperatorDef(type=schema.type, name="")
+    definition.arg.extend(make_argument(name, value) for name, value in given.items() if value is not None)
+    definition.input.extend(f"in{i}" for i in range(count))
+    definition.output.extend(f"out{i}" for i in range(outputs))
+    op = schema.typed_view(definition, strict=True)
+    left = {letter: list(arrays) for letter, arrays in by_letter.items()}
+    if any(not left.get(letter) or not left[letter] for letter in set(op.input_slots)):
+        raise CannotDraw(f"{schema.type}: {count} inputs stand for {op.input_slots}, drawn were {list(by_letter)}")
+    inputs = [left[letter].pop(0) if left[letter] else None for letter in op.input_slots]
+    if any(array is None for array in inputs) or any(left.values()):
+        raise CannotDraw(f"{schema.type}: {count} inputs stand for {op.input_slots}, drawn were {list(by_letter)}")
+    names = letters_as_names(schema, op.input_slots)
+    del definition.input[:], definition.output[:]
+    definition.input.extend(names)
+    definition.output.extend(_output_names(schema, op.output_slots, names, op.input_slots))
+    schema.view(definition, strict=True)
+    return Problem(definition, {name: array for name, array in zip(names, inputs, strict=True) if array is not None})
+
+
+def letters_as_names(schema: OpSchema, slots: tuple[str, ...]) -> list[str]:
+    """Return the name of each blob: its letter, with a number where that is variadic."""
+    declared = schema.inputs_by_letter | schema.outputs_by_letter
+    counts: dict[str, int] = {}
+    names: list[str] = []
+    for letter in slots:
+        number = counts.get(letter, 0)
+        counts[letter] = number + 1
+        names.append(f"{letter}_{number}" if declared[letter].variadic else letter)
+    return names
+
+
+def _output_names(
+    schema: OpSchema, slots: tuple[str, ...], inputs: list[str], input_slots: tuple[str, ...]
+) -> list[str]:
+    found: list[str] = []
+    for letter, name in zip(slots, letters_as_names(schema, slots), strict=True):
+        must = schema.must_in_place.get(letter)
+        over = None if must is None or must not in input_slots else inputs[input_slots.index(must)]
+        found.append(over if over is not None else f"{name}_out" if name in inputs else name)
+    return found
+
+
+def compute(problem: Problem, engine: str = "reference") -> dict[str, Array]:
+    """Run the operator on copies of the inputs; returns its outputs by blob name.
+
+    Raises:
+        TazzaError: it is not legal.
+    """
+    _require_small(problem)
+    definition = OperatorDef.FromString(problem.definition.SerializeToString())
+    definition.engine = engine
+    blobs = LocalBlobs()
+    for name, value in problem.inputs.items():
+        blobs.create_blob(name).set(Tensor.from_numpy(np.array(value), copy=None))
+    operator = Operator(definition, blobs, strict=True)
+    try:
+        with np.errstate(all="ignore"):
+            operator.run()
+        return {name: np.array(blobs.blobs[name].tensor().plain()) for name in definition.output}
+    finally:
+        operator.close()
+
+
+def _require_small(problem: Problem) -> None:
+    """Refuse what would take long, before it runs.
+
+    Raises:
+        CannotDraw: it has too many elements or operations.
+        TazzaError: it is not legal.
+    """
+    op = problem.schema.view(problem.definition)
+    arrays = list(problem.inputs.values())
+    specs = [TensorSpec(x.shape, DataType.of(x)) for x in arrays]
+    outputs = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_slots.index(letter)]).specs
+    known = [spec for spec in outputs if isinstance(spec, TensorSpec) and spec.known]
+    elements = sum(spec.size for spec in (*specs, *known))
+    if elements > LARGEST:
+        raise CannotDraw(f"{problem.type}: {elements} elements are more than {LARGEST}")
+    if len(known) == len(outputs):
+        flops = problem.schema.infer_cost(op, specs, known).flops
+        if flops > DEAREST:
+            raise CannotDraw(f"{problem.type}: {flops} operations are more than {DEAREST}")
+
+
+# -- gradient operators ------------------------------------------------------------------------------------------------
+
+
+def gradients(problem: Problem, results: Mapping[str, Array], hand: Hand | None = None) -> list[Problem]:
+    """Return the problems of all operators that the gradient of this one consists of, for a random dY.
+
+    Outputs that are no floats have no gradient; there is nothing to return where the operator refuses to give any.
+    """
+    schema, definition = problem.schema, problem.definition
+    if not isinstance(schema.gradient_rule, GradientRule):
+        return []
+    hand = Hand(np.random.default_rng([problem.seed, zlib.crc32(problem.type.encode())])) if hand is None else hand
+    op = schema.view(definition)
+    floats = [np.issubdtype(results[name].dtype, np.floating) for name in definition.output]
+    named = [f"{name}_grad" if float else None for name, float in zip(definition.output, floats, strict=True)]
+    blobs: dict[str, Array] = {**problem.inputs, **results}
+    for name, gradient in zip(definition.output, named, strict=True):
+        if gradient is not None:
+            blobs[gradient] = fill(hand, results[name].shape, DataType.of(results[name]))
+    try:
+        emitted, _ = gradient_for_op(op, named)
+    except TazzaError:
+        return []
+    found: list[Problem] = []
+    for step in emitted:
+        one = renamed(step, blobs, problem)
+        found.append(one)
+        made = compute(one)
+        blobs.update(zip(step.output, made.values(), strict=True))
+    return found
+
+
+def renamed(step: OperatorDef, blobs: Mapping[str, Array], origin: Problem) -> Problem:
+    """Return the problem of an operator whose blobs have other names than its letters."""
+    schema = SCHEMAS[step.type]
+    definition = OperatorDef.FromString(step.SerializeToString())
+    op = schema.typed_view(definition)
+    names = letters_as_names(schema, op.input_slots)
+    written = _output_names(schema, op.output_slots, names, op.input_slots)
+    for position, name in enumerate(step.output):
+        if name in step.input:
+            written[position] = names[list(step.input).index(name)]
+    inputs = {own: np.array(blobs[name]) for own, name in zip(names, step.input, strict=True)}
+    del definition.input[:], definition.output[:]
+    definition.input.extend(names)
+    definition.output.extend(written)
+    return Problem(definition, inputs, origin.seed, origin.wild)
+
+
+def _emitted(type: str, hand: Hand, forward: str) -> Problem:
+    pinned, hand.given = hand.given, {}
+    try:
+        problem = _candidate(forward, hand)
+        found = [one for one in gradients(problem, compute(problem), hand) if one.type == type]
+    finally:
+        hand.given = pinned
+    if not found:
+        raise CannotDraw(f"{forward} did not emit {type}")
+    return hand.pick(found)
+
+
+@functools.cache
+def makers_of(type: str) -> tuple[str, ...]:
+    """Return the operators of the same family whose gradient this type is, where it has no gradient of its own.
+
+    What they emit is found by drawing them, so that nothing about names is guessed.
+    """
+    if isinstance(SCHEMAS[type].gradient_rule, GradientRule):
+        return ()
+    return tuple(forward for forward, emitted in emitted_in(SCHEMAS[type].module).items() if type in emitted)
+
+
+@functools.cache
+def emitted_in(module: str) -> dict[str, frozenset[str]]:
+    """Return for each operator of a family the types that its gradient consists of."""
+    members = [type for type in SCHEMAS.keys() if SCHEMAS[type].module == module]
+    forwards = [type for type in sorted(members) if isinstance(SCHEMAS[type].gradient_rule, GradientRule)]
+    found: dict[str, frozenset[str]] = {}
+    for type in forwards:
+        types: set[str] = set()
+        for seed in range(6):
+            try:
+                problem = draw(type, seed)
+                types.update(one.type for one in gradients(problem, compute(problem)))
+            except CannotDraw:  # what is missed here is missed loudly: the gradient operator has no problem then
+                continue
+        found[type] = frozenset(types)
+    return found

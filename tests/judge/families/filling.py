@@ -1,0 +1,71 @@
+"""Operators that make tensors from arguments, and Cast."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tazza.operator import OpSchema
+from tests.judge.hand import Hand, Shape, Sketch, draws
+
+
+def shaped(hand: Hand, schema: OpSchema) -> tuple[Sketch, Shape]:
+    """Return a sketch that says the shape of the output in one of the ways there are, and that shape."""
+    shape = hand.dims(0, 4, elements=300)
+    way = hand.integer(0, 2)
+    if "X" not in schema.inputs_by_letter or way == 0:
+        return Sketch({"shape": list(shape)}), shape
+    extra = hand.dims(0, 1, elements=4) if hand.chance(0.3) else ()
+    found: dict[str, Any] = {"extra_shape": list(extra)} if extra else {}
+    if way == 1:
+        return Sketch(found, {"X": shape}), (*shape, *extra)
+    return Sketch(found | {"input_as_shape": 1}, {}, {"X": np.asarray(shape, np.int64)}), (*shape, *extra)
+
+
+@draws("ConstantFill")
+def constant_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    sketch, _ = shaped(hand, schema)
+    kind = schema.args["dtype"].choices
+    dtype = hand.pick(kind if kind is not None else (1,))
+    value = hand.real(-3, 3) if hand.chance(0.5) else hand.integer(0, 3)
+    sketch.arguments |= hand.some({"dtype": int(dtype), "value": value}, 0.7)
+    return sketch
+
+
+@draws("GaussianFill", "UniformFill", "UniformIntFill", "MSRAFill", "XavierFill")
+def random_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    sketch, _ = shaped(hand, schema)
+    limits: dict[str, Any] = {"mean": hand.real(-2, 2), "std": hand.real(0, 2)}
+    kind = schema.args["min"].type if "min" in schema.args else None
+    limits |= {"min": hand.integer(-9, 0), "max": hand.integer(1, 9)} if kind is int else {}
+    limits |= {"min": hand.real(-3, 0), "max": hand.real(0.5, 3)} if kind is float else {}
+    sketch.arguments |= hand.some({name: value for name, value in limits.items() if name in schema.args}, 0.7)
+    return sketch
+
+
+@draws(
+    *("GivenTensorFill", "GivenTensorDoubleFill", "GivenTensorIntFill", "GivenTensorInt64Fill"),
+    *("GivenTensorInt16Fill", "GivenTensorBoolFill", "GivenTensorStringFill", "GivenTensorByteStringToUInt8Fill"),
+)
+def given_tensor_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    sketch, shape = shaped(hand, schema)
+    count = math.prod(shape)
+    if "String" in schema.type:
+        sketch.arguments["values"] = [hand.rng.bytes(hand.integer(0, 5)) for _ in range(count)]
+        if "UInt8" in schema.type:
+            text = hand.rng.bytes(hand.integer(1, 9))
+            return Sketch({"values": [text], "shape": [len(text)]})
+    elif schema.type in ("GivenTensorFill", "GivenTensorDoubleFill"):
+        sketch.arguments["values"] = [hand.real(-5, 5) for _ in range(count)]
+    else:
+        sketch.arguments["values"] = [hand.integer(0, 1 if "Bool" in schema.type else 99) for _ in range(count)]
+    return sketch
+
+
+@draws("Cast")
+def cast(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    to = hand.pick((1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13, "FLOAT", "int32", "DOUBLE"))
+    return Sketch({"to": to}, {"X": hand.shape("X")})

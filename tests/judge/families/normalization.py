@@ -1,0 +1,119 @@
+"""Normalizations and other operators with one number for each channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tazza.operator import OpSchema
+from tests.judge.hand import Array, Hand, Sketch, channels_of, divisors, draws
+from tests.judge.values import reals
+
+
+def positive(hand: Hand, count: int) -> Array:
+    """Return variances, or their inverse roots."""
+    return hand.rng.uniform(0.2, 3.0, count).astype(np.float32)
+
+
+@draws("SpatialBN")
+def spatial_bn(hand: Hand, schema: OpSchema) -> Sketch:
+    order, X = hand.image(spatial=(0, 3))
+    C = channels_of(order, X)
+    trains = schema.type.startswith("Fused") or hand.chance(0.5)
+    found: dict[str, Any] = {"order": order, "is_test": int(not trains)}
+    found |= hand.some({"epsilon": hand.pick((1e-3, 1e-5, 0.1)), "momentum": hand.real(0, 1)})
+    shapes: dict[str, Any] = {"X": X, "scale": (C,), "bias": (C,), "mean": (C,)}
+    values: dict[str, Any] = {"var": positive(hand, C)}
+    if trains and not schema.type.startswith("Fused") and hand.chance(0.15):
+        found["num_batches"] = hand.integer(1, 3)
+        shapes |= {"sums": (C,), "sumsq": (C,)}
+    return Sketch(found, shapes, values, 5 if trains else 1)
+
+
+@draws("FusedSpatialBNGradient")
+def fused_spatial_bn_gradient(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    order, X = hand.image(spatial=(0, 3))
+    C = channels_of(order, X)
+    found = {"order": order, "prologue": hand.pick(("dy", "where(y > 0, dy, 0)", "dy * 0.5", "y * dy"))}
+    shapes = {"X": X, "scale": (C,), "bias": (C,), "dY": X}
+    x = reals(hand, X)
+    axes = tuple(axis for axis in range(len(X)) if X[axis] != C or axis != (1 if order == "NCHW" else len(X) - 1))
+    empty = x.size == 0
+    mean = np.zeros(C) if empty else x.mean(axis=axes)
+    inverse = np.ones(C) if empty else 1 / np.sqrt(x.var(axis=axes) + 1e-5)
+    values = {"X": x, "mean": mean, "inv_std": inverse}
+    del shapes["X"]
+    return Sketch(found, shapes, {name: value.astype(np.float32) for name, value in values.items()})
+
+
+@draws("AffineChannel", "PRelu", "InstanceNorm", "GroupNorm")
+def by_channel(hand: Hand, schema: OpSchema) -> Sketch:
+    order, X = hand.image(spatial=(0 if schema.type in ("AffineChannel", "PRelu") else 1, 3))
+    C = channels_of(order, X)
+    found: dict[str, Any] = {"order": order}
+    outputs = None
+    if "epsilon" in schema.args:
+        found |= hand.some({"epsilon": hand.pick((1e-3, 1e-5, 0.1))})
+        outputs = hand.pick((1, 3)) if schema.type == "GroupNorm" else hand.integer(1, 3)
+    if "group" in schema.args:
+        found["group"] = hand.pick(divisors(C))
+    if "is_learnable" in schema.args and hand.chance(0.6):
+        found["is_learnable"] = hand.integer(0, 1)
+    width = 1 if schema.type == "PRelu" and hand.chance(0.25) else C
+    return Sketch(found, {"X": X} | {spec.name: (width,) for spec in schema.inputs[1:]}, outputs=outputs)
+
+
+@draws("LayerNorm")
+def layer_norm(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    axis = hand.integer(-len(X), len(X) - 1)
+    found: dict[str, Any] = hand.some({"epsilon": hand.pick((1e-3, 1e-5, 0.1))})
+    shapes: dict[str, Any] = {"X": X}
+    if hand.chance(0.5):
+        found["elementwise_affine"] = 1
+        shapes |= {"gamma": X[axis:], "beta": X[axis:]}
+    return Sketch(found | {"axis": axis}, shapes)
+
+
+@draws("LRN")
+def lrn(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    order, X = hand.image(spatial=(2, 2))
+    found: dict[str, Any] = {"size": hand.pick((1, 3, 3, 5, 5, 7, 9, 11, 15)), "order": order}
+    alpha = hand.pick((1e-4, 1e-3, 1.0, hand.real(0, 3)))
+    found |= hand.some({"alpha": alpha, "beta": hand.pick((0.75, 0.5, 1.0, hand.real(-1, 2)))}, 0.9)
+    return Sketch(found | hand.some({"bias": hand.pick((1.0, 2.0, hand.real(0.5, 3)))}), {"X": X}, outputs=None)
+
+
+@draws("ChannelShuffle")
+def channel_shuffle(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    order, X = hand.image(spatial=(1, 3))
+    return Sketch({"order": order, "group": hand.pick(divisors(channels_of(order, X)))}, {"X": X})
+
+
+@draws("FoldBatchNorm", "FoldAffineChannel")
+def fold(hand: Hand, schema: OpSchema) -> Sketch:
+    W = hand.shape("W", 1, 5)
+    axis = hand.integer(0, len(W) - 1)
+    group = hand.pick(divisors(W[0])) if axis > 0 and hand.chance(0.5) else 1
+    M = W[axis] * group
+    found: dict[str, Any] = {"axis": axis, "group": group}
+    letters = [
+        spec.name for spec in schema.inputs if spec.name not in ("W", "var") and (spec.name != "b" or hand.chance(0.5))
+    ]
+    values = {"var": positive(hand, M)} if "var" in schema.inputs_by_letter else {}
+    return Sketch(found, {"W": W} | {letter: (M,) for letter in letters}, values)
+
+
+@draws("ResizeNearest", "UpsampleBilinear")
+def resize(hand: Hand, schema: OpSchema) -> Sketch:
+    order, X = hand.image(spatial=(2, 2), most=6, orders=("NCHW", "NHWC") if "order" in schema.args else ("NCHW",))
+    found: dict[str, Any] = {"order": order} if "order" in schema.args else {}
+    scales = [hand.pick((1.0, 2.0, 3.0, 0.5, 1.5, hand.real(0.4, 3))) for _ in range(2)]
+    if hand.chance(0.3):
+        return Sketch(found, {"X": X}, {"scales": np.asarray(scales, np.float32)})
+    return Sketch(found | {"height_scale": scales[0], "width_scale": scales[1]}, {"X": X})

@@ -1,0 +1,69 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tazza.operator import OpSchema
+from tests.judge.hand import Hand, Shape, Sketch, draws
+
+
+def split_in(hand: Hand, count: int) -> Shape:
+    """Return extents whose product is `count`: one, or two."""
+    d = hand.pick([d for d in range(1, count + 1) if count % d == 0]) if count > 0 else 1
+    return (count,) if hand.chance(0.6) else (d, count // d)
+
+
+@draws("FC")
+def fc(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    axis = hand.integer(0, len(X) - 1) if hand.chance(0.4) else min(1, len(X) - 1)
+    K, M = math.prod(X[axis:]), hand.channels()
+    inner = X[axis:] if hand.chance(0.3) else split_in(hand, K)
+    found: dict[str, Any] = (
+        {"axis": axis if hand.chance(0.7) else axis - len(X)} if axis != 1 or hand.chance(0.3) else {}
+    )
+    ahead = (1,) if hand.chance(0.2) else ()
+    if ahead:
+        found["axis_w"] = 2
+    return Sketch(found, {"X": X, "W": (*ahead, M, *inner), "b": (M,)})
+
+
+@draws("MatMul")
+def matmul(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    found: dict[str, Any] = {side: 1 for side in ("trans_a", "trans_b") if hand.chance(0.5)}
+    A = hand.shape("A", 2, 3)
+    axis = hand.integer(1, len(A) - 1) if len(A) > 1 else 1
+    if axis != 1 or hand.chance(0.2):
+        found["axis_a"] = axis
+    rows, columns = math.prod(A[:axis]), math.prod(A[axis:])
+    M, K = (columns, rows) if "trans_a" in found else (rows, columns)
+    N = hand.channels()
+    if "B" in hand.given:
+        return Sketch(found, {"A": A, "B": hand.given["B"]})
+    second = (N, *split_in(hand, K)) if "trans_b" in found else (K, *split_in(hand, N))
+    ahead = (1,) if hand.chance(0.2) else ()
+    if ahead:
+        found["axis_b"] = 2
+    like = {"like": (N, M)} if hand.chance(0.15) else {}
+    return Sketch(found, {"A": A, "B": (*ahead, *second), **like})
+
+
+@draws("BatchMatMul")
+def batch_matmul(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    found: dict[str, Any] = {side: 1 for side in ("trans_a", "trans_b") if hand.chance(0.5)}
+    N = hand.channels()
+    *batch, rows, columns = hand.given.get("A", (*hand.dims(0, 2, elements=12), hand.size(), hand.channels()))
+    K = rows if "trans_a" in found else columns
+    second = [*batch, N, K] if "trans_b" in found else [*batch, K, N]
+    if hand.chance(0.35):
+        found["broadcast"] = 1
+        second = [1 if i < len(batch) and hand.chance(0.3) else extent for i, extent in enumerate(second)]
+        second = second[hand.integer(0, len(batch)) :]
+        if hand.chance(0.15):
+            second = [K]
+    return Sketch(found, {"A": (*batch, rows, columns), "B": hand.given.get("B", tuple(second))})

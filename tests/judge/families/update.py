@@ -1,0 +1,65 @@
+"""Updates of parameters, weighted sums, learning rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tazza.operator import OpSchema
+from tazza.ops.learning_rate import POLICIES
+from tazza.tensor import DataType
+from tests.judge.generic import arguments
+from tests.judge.hand import Hand, Sketch, draws
+from tests.judge.values import fill
+
+
+@draws("MomentumSGD", "MomentumSGDUpdate")
+def momentum_sgd(hand: Hand, schema: OpSchema) -> Sketch:
+    shape = hand.given.get("dW", hand.dims())
+    found = hand.some({"momentum": hand.real(0, 1), "nesterov": hand.integer(0, 1)}, 0.7)
+    shapes = {spec.name: (1,) if spec.name == "lr" else shape for spec in schema.inputs}
+    return Sketch(found, shapes)
+
+
+@draws("Adam")
+def adam(hand: Hand, schema: OpSchema) -> Sketch:
+    shape = hand.given.get("W", hand.dims())
+    found = hand.some({"beta1": hand.real(0.5, 0.99), "beta2": hand.real(0.9, 0.9999), "epsilon": 1e-4})
+    values: dict[str, Any] = {"V": hand.rng.uniform(0.01, 2.0, shape).astype(np.float32)}
+    values["iter"] = np.asarray([hand.integer(0, 200)], np.int64)
+    shapes = {spec.name: (1,) if spec.name == "lr" else shape for spec in schema.inputs if spec.name not in values}
+    return Sketch(found, shapes, values)
+
+
+@draws("WeightedSum")
+def weighted_sum(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    count, shape = hand.integer(1, 4), hand.shape("X_0")
+    found = hand.some({"grad_on_w": hand.integer(0, 1)})
+    return Sketch(found, {"X": [shape] * count, "w": [(1,)] * count})
+
+
+@draws("ScatterWeightedSum")
+def scatter_weighted_sum(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X0 = hand.shape("X0", 1, 3)
+    K, count = hand.integer(0, 7) if X0[0] > 0 else 0, hand.integer(1, 3)
+    rows = hand.rng.integers(0, max(X0[0], 1), K).astype(hand.pick((np.int32, np.int64)))
+    shapes: dict[str, Any] = {"X0": X0, "w0": (1,), "X": [(K, *X0[1:])] * count, "w": [(1,)] * count}
+    return Sketch({}, shapes, {"indices": rows})
+
+
+@draws("LearningRate")
+def learning_rate(hand: Hand, schema: OpSchema) -> Sketch:
+    found = {name: value for name, value in arguments(hand, schema, Sketch()).items() if name != "sub_policy_num_iters"}
+    policy = hand.pick([name for name in sorted(POLICIES.keys()) if name != "composite"])
+    found |= {"base_lr": hand.real(0.01, 1), "policy": policy, "stepsize": hand.integer(1, 50)}
+    found |= {"gamma": hand.real(0.1, 0.99), "power": hand.real(0, 2), "max_iter": hand.integer(50, 500)}
+    return Sketch(found, {}, {"t": fill(hand, (1,), DataType.INT64) * 0 + hand.integer(0, 200)})
+
+
+@draws("Sum", "Max", "Min")
+def joined(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    return Sketch({}, {"X": [hand.shape("X_0")] * hand.integer(1, 4)})

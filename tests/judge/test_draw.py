@@ -1,0 +1,66 @@
+"""Every operator that computes tensors can be drawn: whoever registers one that cannot, adds a generator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.operator import SCHEMAS
+from tazza.tensor import DataType
+from tests.judge.draw import CannotDraw, compute, draw, drawable, gradients, why_not
+
+SEEDS = 3
+
+
+def test_every_operator_has_legal_problems() -> None:
+    """No operator is left out, and what is drawn is what its schema and reference kernel take."""
+    found = {type: [draw(type, seed) for seed in range(SEEDS)] for type in drawable()}
+    assert [type for type in sorted(SCHEMAS.keys()) if type not in found and why_not(type) is None] == []
+    assert len(found) > 200
+    for type, problems in found.items():
+        assert all(problem.type == type for problem in problems)
+        assert len({problem.definition.SerializeToString() + _bytes(problem.inputs) for problem in problems}) > 1, type
+
+
+def _bytes(inputs: dict[str, np.ndarray]) -> bytes:
+    return b"".join(repr(x.tolist()).encode() for x in inputs.values())
+
+
+def test_a_problem_is_drawn_again() -> None:
+    for type in ("Conv", "ConvGradient", "Concat", "SoftmaxWithLoss", "Pointwise"):
+        first, again = draw(type, 5, wild=True), draw(type, 5, wild=True)
+        assert first.definition == again.definition
+        for name, value in first.inputs.items():
+            np.testing.assert_array_equal(value, again.inputs[name])
+
+
+def test_operators_that_work_on_the_host_say_so() -> None:
+    with pytest.raises(CannotDraw, match="CreateDB: its kernel works on the host"):
+        draw("CreateDB", 0)
+
+
+def test_given_shapes() -> None:
+    """A chain asks for an operator that takes the shape it has."""
+    for seed in range(8):
+        assert draw("Conv", seed, given={"X": (2, 17, 6, 5)}).inputs["X"].shape == (2, 17, 6, 5)
+        assert draw("Add", seed, given={"B": (2, 5)}).inputs["B"].shape == (2, 5)
+        assert draw("Relu", seed, given={"X": (3, 7)}, dtype=DataType.FLOAT).inputs["X"].shape == (3, 7)
+        assert draw("Concat", seed, given={"X_0": (3, 7)}).inputs["X_0"].shape == (3, 7)
+
+
+def test_gradients_come_with_their_inputs() -> None:
+    problem = draw("FC", 1)
+    (backward,) = gradients(problem, compute(problem))
+    assert backward.type == "FCGradient"
+    assert list(backward.inputs) == ["X", "W", "dY"]
+    assert list(compute(backward)) == ["dW", "db", "dX"]
+
+
+def test_extremes_are_well_typed() -> None:
+    """Arguments beyond their ranges are stored in the field of their type, and the definition can be read back."""
+    changed = 0
+    for seed in range(20):
+        plain, extreme = draw("Conv", seed), draw("Conv", seed, extreme=True)
+        assert list(plain.inputs) == list(extreme.inputs)
+        changed += plain.definition != extreme.definition
+    assert changed > 10
