@@ -128,9 +128,9 @@ def col2im(hand: Hand, schema: OpSchema) -> Sketch:
 
 def _patches(hand: Hand, image: Shape) -> dict[str, Any]:
     kernel = tuple(min(hand.pick(KERNELS), extent + 1) for extent in image)
-    found = (
-        {"kernel": kernel[0]} if kernel[0] == kernel[1] else dict(zip(("kernel_h", "kernel_w"), kernel, strict=True))
-    )
+    found: dict[str, Any] = dict(zip(("kernel_h", "kernel_w"), kernel, strict=True))
+    if kernel[0] == kernel[1] and hand.chance(0.5):
+        found = {"kernel": kernel[0]}
     if hand.chance(0.5):
         found |= {"stride_h": hand.integer(1, 3), "stride_w": hand.integer(1, 3)}
     if hand.chance(0.3):
