@@ -211,13 +211,15 @@ def _output_names(
     return found
 
 
-def compute(problem: Problem, engine: str = "reference") -> dict[str, Array]:
+def compute(problem: Problem, engine: str = "reference", *, times: int = 1) -> dict[str, Array]:
     """Run the operator on copies of the inputs; returns its outputs by blob name.
+
+    It may be so many times as large as a problem that is drawn.
 
     Raises:
         TazzaError: it is not legal.
     """
-    _require_small(problem)
+    _require_small(problem, times)
     definition = OperatorDef.FromString(problem.definition.SerializeToString())
     definition.engine = engine
     blobs = LocalBlobs()
@@ -232,7 +234,7 @@ def compute(problem: Problem, engine: str = "reference") -> dict[str, Array]:
         operator.close()
 
 
-def _require_small(problem: Problem) -> None:
+def _require_small(problem: Problem, times: int) -> None:
     """Refuse what would take long, before it runs.
 
     Raises:
@@ -245,11 +247,11 @@ def _require_small(problem: Problem) -> None:
     outputs = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_slots.index(letter)]).specs
     known = [spec for spec in outputs if isinstance(spec, TensorSpec) and spec.known]
     elements = sum(spec.size for spec in (*specs, *known))
-    if elements > LARGEST:
+    if elements > LARGEST * times:
         raise CannotDraw(f"{problem.type}: {elements} elements are more than {LARGEST}")
     if len(known) == len(outputs):
         flops = problem.schema.infer_cost(op, specs, known).flops
-        if flops > DEAREST:
+        if flops > DEAREST * times:
             raise CannotDraw(f"{problem.type}: {flops} operations are more than {DEAREST}")
 
 
@@ -280,7 +282,7 @@ def gradients(problem: Problem, results: Mapping[str, Array], hand: Hand | None 
     for step in emitted:
         one = renamed(step, blobs, problem)
         found.append(one)
-        made = compute(one)
+        made = compute(one, times=4)
         blobs.update(zip(step.output, made.values(), strict=True))
     return found
 

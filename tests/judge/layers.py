@@ -1,0 +1,109 @@
+"""Layers: every operator by itself, forward and gradient, on every engine, in nets of type `simple` and `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tazza.errors import TazzaError
+from tazza.operator import ENGINES, why_unavailable
+from tazza.proto import NetDef
+from tazza.runtime.fpmath import FPMATH
+from tazza.workspace import Workspace
+from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, makers_of
+from tests.judge.exceptions import allowance
+from tests.judge.hand import GENERATORS, Array
+from tests.judge.outcome import Outcome, Request, Verdict, part
+from tests.judge.verdict import Standard, is_random, rewritten, standard, wrong
+
+NETS = ("simple", "plan")
+WILD = 4
+"""One of so many problems has wild values."""
+
+
+def engines_of(type: str) -> list[str]:
+    """Return the engines that have a kernel of this type here."""
+    return [name for name in ENGINES if why_unavailable(type, "cpu", name) is None]
+
+
+def drawn_first(only: str = "") -> list[str]:
+    """Return the types that layers begin with, each as often as it has engines; gradients follow from them."""
+    types = [only] if only else [type for type in drawable() if type in GENERATORS or not makers_of(type)]
+    return [type for type in types if not is_random(type) for _ in range(len(engines_of(type)))]
+
+
+def problems(request: Request) -> Iterator[Problem]:
+    """Yield what is asked for: layers evenly over all types, from the seed on."""
+    types = drawn_first(request.only)
+    order = np.random.default_rng(request.seed).permutation(len(types))
+    for number in range(request.count):
+        type = types[order[number % len(types)]]
+        seed = request.seed * 100_000 + number
+        try:
+            yield draw(type, seed, wild=number % WILD == WILD - 1)
+        except CannotDraw as error:
+            raise AssertionError(str(error)) from error
+
+
+@part("layers")
+def judge_layers(request: Request) -> Iterator[Outcome]:
+    """Yield an outcome for each layer, engine and net type, and for its gradient operators."""
+    for number, problem in enumerate(problems(request)):
+        for outcome in judge_layer(problem, request.dtype):
+            yield replace(outcome, number=number)
+
+
+def judge_layer(problem: Problem, dtype: str) -> Iterator[Outcome]:
+    """Yield outcomes of a problem and of the operators of its gradient."""
+    yield from judge_problem(problem, dtype)
+    for i, backward in enumerate(gradients(problem, compute(problem))):
+        yield from judge_problem(backward, dtype, f"gradients({problem})[{i}]")
+
+
+def judge_problem(problem: Problem, dtype: str, again: str = "") -> Iterator[Outcome]:
+    """Yield an outcome for each engine and net type."""
+    if is_random(problem.type):
+        return
+    told = again if again else str(problem)
+    wanted = standard(problem, dtype)
+    with FPMATH.override("bf16") if dtype == "bfloat16" else nullcontext():
+        for engine in engines_of(problem.type):
+            for net in NETS:
+                yield _one(problem, wanted, engine, net, told)
+
+
+def _one(problem: Problem, wanted: Standard, engine: str, net: str, told: str) -> Outcome:
+    try:
+        got, ran = run_in_net(problem, engine, net)
+    except TazzaError as error:
+        return Outcome(
+            told, problem.type, engine, net, Verdict.MISMATCH, f"{error.__class__.__name__}: {error.message}"
+        )
+    if engine not in ran:
+        return Outcome(told, problem.type, engine, net, Verdict.REFUSED)
+    lines = list(wrong(got, problem, wanted, allowance(problem, engine)))
+    return Outcome(told, problem.type, engine, net, Verdict.MISMATCH if lines else Verdict.RIGHT, "; ".join(lines))
+
+
+def run_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array], set[str]]:
+    """Run the operator alone in a net of that type; returns its outputs, and the engines that ran."""
+    definition = NetDef(
+        name="layer", type=net, op=[rewritten(problem, engine)], external_output=problem.definition.output
+    )
+    definition.external_input.extend(problem.inputs)
+    workspace = Workspace()
+    in_place = set(problem.definition.output) & set(problem.inputs)
+    for name, value in problem.inputs.items():
+        workspace.feed(name, np.array(value))
+    made = workspace.create_net(definition, strict=True)
+    with np.errstate(all="ignore"):
+        for _ in range(1 if in_place else 2):  # the second run reads what the first one kept
+            made.run()
+    found: dict[str, Any] = {name: np.asarray(workspace.fetch(name)) for name in problem.definition.output}
+    ran = {row.engine for row in made.explain().rows}
+    workspace.reset()
+    return found, ran

@@ -1,0 +1,212 @@
+"""What an operator must give: the reference kernel in float64, and how far from it each element may lie.
+
+Let u be the unit roundoff of the type that is computed in, and D the largest change of an element, in units of u, that
+was seen when all inputs and float arguments were moved by relative steps around u. Then an element y may lie
+
+    u (4 |y| + 4 sqrt(n) D)
+
+from the float64 result, n being the number of operations for one element: D is the condition of the element itself, a
+large neighbour that it does not depend on widens nothing. sqrt(n) is how rounding errors of sums grow beyond those of
+their terms (Higham, Mikaitis 2019, "A new approach to probabilistic rounding error analysis").
+
+Where the result jumps (a tie, the bound of a clip) D is no condition. There an operator that rounds nothing, which is
+seen by the reference giving in float32 exactly what it gives in float64, must give just that; others may give what lies
+between the values that were seen around it.
+
+Numbers that are infinite or NaN must stand where the reference has them in float64 or in float32, with denormal inputs
+as they are or as zeros: intermediate results overflow and underflow in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from tazza.operator import KERNELS, OpView
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+from tests.judge.condition import Condition, conditions, in_float64
+from tests.judge.draw import Problem, compute
+from tests.judge.hand import Array
+
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+NARROW = 2.0**-16
+"""Unit roundoffs above are those of narrow types."""
+HUGE = 1e18
+SLACK = 4.0
+LEAST = 2.0**-126
+"""The least normal float32: what is smaller may be flushed to zero."""
+MOST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One output: its values in float64, the other values that count too, and the bounds of each element."""
+
+    value: Array
+    others: tuple[Array, ...]
+    bound: Array
+    low: Array
+    high: Array
+    overflows: Array
+
+
+Allowance: TypeAlias = Callable[[Array, Wanted], Array]
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What a problem must give, by blob name."""
+
+    wanted: Mapping[str, Wanted] = field(default_factory=dict[str, Wanted])
+
+
+def is_random(type: str) -> bool:
+    """Whether an operator draws random numbers: its reference kernel asks for a generator."""
+    kernel = KERNELS[type, "cpu", "reference"]
+    return (
+        kernel.function is None
+        or "random" in kernel.function.__code__.co_varnames[: kernel.function.__code__.co_argcount]
+    )
+
+
+def standard(problem: Problem, dtype: str = "float32") -> Standard:
+    """Return what a problem must give when it is computed in `dtype`."""
+    op = problem.schema.view(problem.definition)
+    inputs = list(problem.inputs.values())
+    plain, single = in_float64(op, inputs), list(compute(problem, times=4).values())
+    exact = all(map(_fits, plain, single))
+    others = [single] + ([in_float64(op, [_flushed(x) for x in inputs])] if _has_denormals(inputs) else [])
+    u = ROUNDOFF[dtype]
+    found: dict[str, Wanted] = {}
+    flops = _flops(op, inputs, plain)
+    states = conditions(op, inputs, plain, u, np.random.default_rng(problem.seed))
+    excused = [np.zeros(y.shape, bool) for y in plain] if exact else _behind_huge(op, inputs, plain)
+    for i, name in enumerate(problem.definition.output):
+        roundoff = max(u, ROUNDOFF[single[i].dtype.name]) if plain[i].dtype.kind == "f" else 0.0
+        scale = Scale(roundoff, u, max(1.0, flops / max(1, plain[i].size)), exact)
+        values = tuple(np.asarray(one[i], np.float64) for one in others) if plain[i].dtype.kind == "f" else ()
+        found[name] = _wanted(plain[i], values, states[i], scale, excused[i])
+    return Standard(found)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Unit roundoff of the result and of what it is made of, operations for an element, whether none of them rounds."""
+
+    roundoff: float
+    u: float
+    steps: float
+    exact: bool
+
+
+def _wanted(y: Array, others: tuple[Array, ...], state: Condition, scale: Scale, excused: Array) -> Wanted:
+    if y.dtype.kind != "f":
+        return Wanted(y, (), *[np.zeros(y.shape)] * 3, np.zeros(y.shape, bool))
+    narrow = scale.u > NARROW
+    # In bfloat16 what is rounded is inputs and results, sums are those of float32.
+    growth = SLACK * (1 + np.sqrt(scale.steps) * NARROW) if narrow else SLACK * np.sqrt(scale.steps)
+    with np.errstate(all="ignore"):
+        bound = scale.roundoff * SLACK * np.abs(y) + growth * state.change + LEAST
+        overflows = excused | (np.abs(y) + growth * state.change / scale.u >= MOST / 16)
+    stays = scale.exact and not narrow
+    return Wanted(y, others, bound, y if stays else state.low, y if stays else state.high, overflows)
+
+
+def _fits(wide: Array, single: Array) -> bool:
+    """Whether nothing was rounded: the numbers of the smaller type are those of float64, bit for bit."""
+    if wide.dtype.kind != "f":
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.array_equal(wide, single, equal_nan=True))
+
+
+def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Array]:
+    """Return which elements depend on a number whose square overflows: float32 has no say there."""
+    huge = [np.isfinite(x) & (np.abs(x) > HUGE) if x.dtype.kind == "f" else np.zeros(x.shape, bool) for x in inputs]
+    if not any(one.any() for one in huge):
+        return [np.zeros(y.shape, bool) for y in plain]
+    tamed = in_float64(
+        op,
+        [np.where(one, np.sign(x), x).astype(x.dtype) if one.any() else x for one, x in zip(huge, inputs, strict=True)],
+    )
+    return [~((a == b) | ((a != a) & (b != b))) for a, b in zip(plain, tamed, strict=True)]
+
+
+def _flops(op: OpView, inputs: list[Array], outputs: list[Array]) -> float:
+    """Return the number of operations, by the schema."""
+
+    def specs(arrays: list[Array]) -> list[TensorSpec]:
+        return [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in arrays]
+
+    return float(op.schema.infer_cost(op, specs(inputs), specs(outputs)).flops)
+
+
+def _has_denormals(inputs: list[Array]) -> bool:
+    return any(x.dtype == np.float32 and bool(((x != 0) & (np.abs(x) < LEAST)).any()) for x in inputs)
+
+
+def _flushed(x: Array) -> Array:
+    return np.where(np.abs(x) < LEAST, np.copysign(np.zeros_like(x), x), x) if x.dtype == np.float32 else x
+
+
+def wrong(
+    got: Mapping[str, Array], problem: Problem, wanted: Standard, allowed: Allowance | None = None
+) -> Iterator[str]:
+    """Yield a line for each output that is wrong: how many elements, and the worst of them.
+
+    `allowed(result, wanted)` tells of elements that may be otherwise.
+    """
+    for name, one in wanted.wanted.items():
+        result = got[name]
+        if result.shape != one.value.shape:
+            yield f"{name} has the shape {result.shape}, not {one.value.shape}"
+            continue
+        bad = _bad(result, one, finite=not problem.wild)
+        if bad.any() and allowed is not None:
+            bad &= ~allowed(result, one)
+        if bad.any():
+            yield _told(name, result, one, bad)
+
+
+def _bad(result: Array, one: Wanted, *, finite: bool) -> Array:
+    if result.dtype.kind != "f":
+        return np.asarray(result != one.value)
+    y = np.asarray(result, np.float64)
+    right = _near(y, one.value, one.bound)
+    if not finite or not right.all():
+        with np.errstate(all="ignore"):
+            right |= (y >= one.low - one.bound) & (y <= one.high + one.bound)
+        if not finite:
+            for other in one.others:
+                right |= _near(y, other, one.bound)
+        right |= one.overflows if not finite else one.overflows & ~np.isfinite(y)
+    return ~right
+
+
+def _near(y: Array, wanted: Array, bound: Array) -> Array:
+    with np.errstate(all="ignore"):
+        single = np.asarray(np.asarray(wanted, np.float32), np.float64)
+        same = (y == single) | (np.isnan(y) & np.isnan(wanted))
+        return same | (np.abs(y - wanted) <= bound)
+
+
+def _told(name: str, result: Array, one: Wanted, bad: Array) -> str:
+    with np.errstate(all="ignore"):
+        far = np.where(
+            bad, np.abs(np.asarray(result, np.float64) - np.asarray(one.value, np.float64)) / (one.bound + 1e-300), -1.0
+        )
+    far = np.where(bad & ~np.isfinite(far), np.inf, far)
+    place = tuple(int(n) for n in np.unravel_index(int(np.argmax(far)), far.shape))
+    value, bound = one.value[place], one.bound[place]
+    return f"{name}: {int(bad.sum())} of {bad.size} elements, {name}{list(place)} = {result[place]!s} for {value!s} +- {bound:.3g}"
+
+
+def rewritten(problem: Problem, engine: str) -> OperatorDef:
+    """Return the operator with an engine asked for."""
+    definition = OperatorDef.FromString(problem.definition.SerializeToString())
+    definition.engine = engine
+    return definition
