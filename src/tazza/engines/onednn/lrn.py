@@ -18,6 +18,10 @@ from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 KIND = "lrn_across_channels"
 TINY = 1e-18
 """Its square is nothing beside bias."""
+BLOCK = 16
+"""How many channels the code of oneDNN for AVX-512 takes at a time."""
+WIDE = 7
+"""From this size on a window of the last block reaches too far."""
 LEAST_BETA = 0.25
 """Below, too few digits of scale are left in Y."""
 
@@ -48,8 +52,7 @@ def lrn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     if obstacle is not None:
         return obstacle
     order = Order.of(op, X)
-    layout = next((one.layout for one in (X, specs["Y"]) if wished(one)), ROW_MAJOR)
-    found, layout = _laid_out(op, order, X, layout)
+    found, layout = _laid_out(op, order, X, next((one.layout for one in (X, specs["Y"]) if wished(one)), None))
     launch = PrimitiveLaunch(found, {"src": "X", "dst": "Y"})
     if "scale" not in specs:
         return LaidOut(launch, {"X": layout, "Y": layout})
@@ -59,8 +62,15 @@ def lrn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(SequenceLaunch(steps), dict.fromkeys(("X", "Y", "scale"), layout))
 
 
-def _laid_out(op: OpView, order: Order, X: TensorSpec, layout: Layout) -> tuple[PrimitiveDescriptor, Layout]:
-    """Return the forward primitive in that layout, or with dense channels where that has no code of its own."""
+def _laid_out(op: OpView, order: Order, X: TensorSpec, wish: Layout | None) -> tuple[PrimitiveDescriptor, Layout]:
+    """Return the forward primitive in the wished layout, or with dense channels where that has no code of its own.
+
+    Where nobody wishes, channels are dense too: for row-major images the code of oneDNN 3.2 slides the sum of squares
+    along the channels and subtracts what leaves the window, so that behind one large number all digits are lost, and
+    behind an infinite one there is NaN (https://github.com/oneapi-src/oneDNN/blob/v3.2/src/cpu/x64/lrn/
+    jit_uni_lrn_kernel.cpp, `nchw_body`). This can go when it adds each window by itself.
+    """
+    layout = order.dense_channels(X.shape) if wish is None else wish
     found = _forward(op, "forward_inference", order.see(X, layout))
     if found.is_slow:
         layout = order.dense_channels(X.shape)
@@ -74,7 +84,7 @@ def _scale(op: OpView, x: Descriptor, forward: PrimitiveDescriptor) -> tuple[Pri
     absolute = describe("eltwise_forward", "forward_inference", "eltwise_abs", x, x, 0.0, 0.0)
     number = Descriptor.of((1,) * len(x.dims), x.dtype)
     bounded = describe("binary", "binary_max", x, number, x)
-    root = (Eltwise("eltwise_log"), Eltwise("eltwise_linear", 1.0 / op.beta, 0.0), Eltwise("eltwise_exp"))
+    root = (Eltwise("eltwise_pow", 1.0, 1.0 / op.beta),)  # exp(log() / beta) would lose five bits
     ratio = describe("binary", "binary_div", x, x, x, attributes=Attributes(root))
     return (
         PrimitiveLaunch(absolute, {"src": "X", "dst": size}),
@@ -88,10 +98,10 @@ def _scale(op: OpView, x: Descriptor, forward: PrimitiveDescriptor) -> tuple[Pri
 def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX from X and dY; what the forward primitive leaves for it is computed again, Y into scratch memory."""
     X = specs["X"]
-    obstacle = _obstacle(op)
-    if obstacle is not None:
-        return obstacle
     order = Order.of(op, X)
+    for obstacle in (_obstacle(op), _backward_obstacle(op, order.see(X))):
+        if obstacle is not None:
+            return obstacle
     layout = next((specs[letter].layout for letter in ("X", "dY", "dX") if wished(specs[letter])), ROW_MAJOR)
     forward, found = _backward(op, order.see(X, layout))
     if found.is_slow:
@@ -103,6 +113,19 @@ def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         again = PrimitiveLaunch(forward, {"src": "X", "dst": Part("Y"), "workspace": workspace})
         steps.insert(0, again)
     return LaidOut(SequenceLaunch(tuple(steps)), dict.fromkeys(("X", "dY", "dX"), layout))
+
+
+def _backward_obstacle(op: OpView, x: Descriptor) -> Unsupported | None:
+    """Refuse windows that reach over a rest of channels: the backward code of oneDNN 3.2 for dense channels is wrong there.
+
+    It takes 16 channels at a time and reads wrong neighbours in the last, partial block when a window reaches 3 or more
+    to each side; errors are as large as the gradient (https://github.com/oneapi-src/oneDNN/blob/v3.2/src/cpu/x64/lrn/
+    lrn_avx512_common_kernel_bwd_nhwc.cpp). This can go when tests/judge finds nothing without it.
+    """
+    C = x.dims[1]
+    if op.size >= WIDE and C > BLOCK and C % BLOCK != 0:
+        return Unsupported(f"size = {op.size} over {C} channels: oneDNN is wrong in the last, partial block of {BLOCK}")
+    return None
 
 
 def _backward(op: OpView, x: Descriptor) -> tuple[PrimitiveDescriptor, PrimitiveDescriptor]:
