@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workst
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak check types fast format index proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
+.PHONY: help venv train test soak judge check types fast format index proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -74,6 +74,10 @@ walk: venv  ## Write the sessions and draw the pictures of docs/walk anew
 tutorial: venv  ## Write the session and draw the pictures of docs/tensor anew
 	$(BIN)/python -m tools.write_tensor
 	$(BIN)/python -m tools.draw_tensor
+
+judge: venv  ## Judge random layers and chains on all engines against float64: LAYERS=2000 CHAINS=1000 SEED=0 DTYPE=float32|bfloat16 MINUTES=0 ONLY=Type
+	$(BIN)/python -m tests.judge $(if $(LAYERS),--layers $(LAYERS)) $(if $(CHAINS),--chains $(CHAINS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(DTYPE),--dtype $(DTYPE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
 
 bench-nets: venv  ## Time executors of nets: cost of an operator, branches, GoogLeNet, copies beside compute; QUICK=1, ONLY="..."
 	$(BIN)/python -m benchmarks.nets $(ONLY) $(if $(QUICK),--quick) $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")

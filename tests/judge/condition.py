@@ -82,7 +82,14 @@ def _largest(y: Array, around: list[Array]) -> Array:
 def in_float64(op: OpView, inputs: list[Array]) -> list[Array]:
     """Return what the reference kernel gives for float64 in place of float32."""
     with np.errstate(all="ignore"):
-        return evaluate(op, [wide(x) for x in inputs])
+        return [_least_of_float32(y) for y in evaluate(op, [wide(x) for x in inputs])]
+
+
+def _least_of_float32(y: Array) -> Array:
+    """Return y with the ends of float64, which a reduction of nothing gives, as those of float32."""
+    if y.dtype != np.float64:
+        return y
+    return np.where(np.abs(y) == np.finfo(np.float64).max, np.sign(y) * np.finfo(np.float32).max, y)
 
 
 def wide(x: Array) -> Array:
@@ -97,7 +104,7 @@ def _moves(
         return 1.0 + step * rng.uniform(0.5, 1.5, shape) * rng.choice((-1.0, 1.0), shape)
 
     still = _read(op, inputs)
-    letters = [letter for letter, x in zip(op.input_slots, inputs, strict=True) if x.dtype.kind == "f"]
+    letters = [letter for letter, x in zip(op.input_slots, inputs, strict=True) if x.dtype in (np.float32, np.float64)]
     for letter in dict.fromkeys(letters):
         if letter not in still:
 
@@ -106,7 +113,9 @@ def _moves(
                 return evaluate(
                     op,
                     [
-                        wide(x) * factor(step, x.shape) if own == letter and x.dtype.kind == "f" else wide(x)
+                        wide(x) * factor(step, x.shape)
+                        if own == letter and x.dtype in (np.float32, np.float64)
+                        else wide(x)
                         for own, x in pairs
                     ],
                 )

@@ -22,7 +22,16 @@ from typing import Any
 import numpy as np
 
 from tazza.errors import TazzaError
-from tazza.operator import KERNELS, SCHEMAS, LocalBlobs, Operator, OpSchema, gradient_for_op, make_argument
+from tazza.operator import (
+    KERNELS,
+    SCHEMAS,
+    LocalBlobs,
+    Operator,
+    OpSchema,
+    gradient_for_op,
+    gradient_name,
+    make_argument,
+)
 from tazza.operator.gradient import GradientRule
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Tensor, TensorSpec
@@ -278,6 +287,9 @@ def gradients(problem: Problem, results: Mapping[str, Array], hand: Hand | None 
         emitted, _ = gradient_for_op(op, named)
     except TazzaError:
         return []
+    for name in definition.input:  # sums over batches are there before
+        if any(gradient_name(name) in step.input for step in emitted) and gradient_name(name) not in blobs:
+            blobs[gradient_name(name)] = fill(hand, blobs[name].shape, DataType.of(blobs[name]))
     found: list[Problem] = []
     for step in emitted:
         one = renamed(step, blobs, problem)

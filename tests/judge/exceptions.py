@@ -28,8 +28,31 @@ def _not_finite(problem: Problem) -> bool:
 
 def _has_relu(problem: Problem) -> bool:
     """Whether it is a Relu, or a layer whose epilogue has one."""
+    return problem.type == "Relu" or _in_epilogue(problem, "max(", "relu(", "sigmoid(")
+
+
+def _in_epilogue(problem: Problem, *functions: str) -> bool:
     texts = [a.s.decode() for a in problem.definition.arg if a.name in ("epilogue", "inner")]
-    return problem.type == "Relu" or any("max(" in text or "relu(" in text for text in texts)
+    return any(name in text for name in functions for text in texts)
+
+
+def _of_types(*types: str) -> Callable[[Problem], bool]:
+    return lambda problem: problem.type in types
+
+
+def _behind_nan(problem: Problem, result: Array, wanted: Wanted) -> Array:
+    """Where Y or X is NaN, and in sums over such elements."""
+    del result
+    known = [problem.inputs[name] for name in ("X", "Y") if name in problem.inputs]
+    spoilt = [np.isnan(x) for x in known if x.shape == wanted.value.shape]
+    return np.isnan(wanted.value) | (np.logical_or.reduce(spoilt) if spoilt else False)
+
+
+def _near_zero(problem: Problem, result: Array, wanted: Wanted) -> Array:
+    """Within a few roundings of alpha."""
+    alpha = max((abs(a.f) for a in problem.definition.arg if a.name == "alpha"), default=1.0)
+    with np.errstate(all="ignore"):
+        return np.abs(result - wanted.value) <= 8 * 2.0**-24 * alpha
 
 
 def _is_max_pool(problem: Problem) -> bool:
@@ -61,8 +84,33 @@ def _largest(problem: Problem, result: Array, wanted: Wanted) -> Array:
         return np.abs(result - wanted.value) <= 3e-5 * largest * max(1.0, channels / 512) ** 0.5
 
 
+def _scale_overflows(problem: Problem, result: Array, wanted: Wanted) -> Array:
+    """Where the cube of scale is beyond float32: scale^-0.75 is the fourth root of scale^-3 there."""
+    del wanted
+    numbers = {argument.name: argument for argument in problem.definition.arg}
+    alpha = numbers["alpha"].f if "alpha" in numbers else 0.0
+    X = problem.inputs["X"]
+    axis = X.ndim - 1 if numbers["order"].s.upper() == b"NHWC" else 1
+    reach, large = numbers["size"].i, alpha / numbers["size"].i * np.square(X, dtype=np.float64) > 1e12
+    near = large.copy()
+    for shift in range(1, reach):
+        front = np.roll(large, shift, axis), np.roll(large, -shift, axis)
+        near |= front[0] | front[1]
+    return near & np.isfinite(result) if problem.type == "LRN" else near
+
+
 DECLARED = (
+    Declared(
+        "engine `onednn`: `LRN` where scale is above 7e12", "onednn", _of_types("LRN", "LRNGradient"), _scale_overflows
+    ),
     Declared("engine `onednn`: `Relu` of NaN", "onednn", _has_relu, _where_nan),
+    Declared(
+        "engine `onednn`: `ReluGradient`, `PReluGradient`",
+        "onednn",
+        _of_types("ReluGradient", "PReluGradient"),
+        _behind_nan,
+    ),
+    Declared("engine `onednn`: `Elu` near 0", "onednn", _of_types("Elu"), _near_zero),
     Declared("engine `onednn`: `MaxPool` of a window", "onednn", _is_max_pool, _where_not_finite),
     Declared("engine `winograd`: a pixel that is infinite or NaN", "winograd", _not_finite, _spoilt),
     Declared("engine `winograd`: rounding of convolutions", "winograd", lambda problem: True, _largest),

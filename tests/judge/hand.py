@@ -43,6 +43,7 @@ class Hand:
     dtype: DataType | None = None
     wild: bool = False
     taken: set[int] = field(default_factory=set[int])
+    filled: int = 0
 
     def chance(self, probability: float) -> bool:
         """Return True with that probability."""

@@ -9,11 +9,10 @@ import numpy as np
 from tazza.tensor import DataType
 from tests.judge.hand import Array, Hand, Shape
 
-WILD = (
-    *(1e6, -1e6, 3e38, -3e38, 1e20, -1e20, 1e-20, -1e-30, -0.0, 0.0),
-    *(math.inf, -math.inf, math.nan, 1e-40, -1e-45),
-)
-"""What `wild` scatters: large, tiny, signed zero, infinite, no number, denormal."""
+WILD = (1e6, -1e6, 1e6, 1e9, 3e38, -3e38, 1e20, -1e20, 1e-20, -1e-30, -0.0, 0.0, 1e-40, -1e-45)
+"""What `wild` scatters: large, tiny, signed zero, denormal."""
+ENDLESS = (math.inf, -math.inf, math.nan)
+"""The same for the first input alone: an infinite weight has no one meaning where a pixel of the padding meets it."""
 
 
 def fill(hand: Hand, shape: Shape, dtype: DataType) -> Array:
@@ -42,18 +41,19 @@ def reals(hand: Hand, shape: Shape) -> Array:
     else:  # many equal ones, zeros among them: ties and kinks
         found = hand.rng.integers(-6, 7, shape) / 4
     if hand.wild:
-        found = scattered(hand, found)
+        found = scattered(hand, found, WILD if hand.filled else WILD + ENDLESS)
+    hand.filled += 1
     with np.errstate(over="ignore"):
         return np.asarray(np.asarray(found, np.float32), np.float64)
 
 
-def scattered(hand: Hand, values: Array) -> Array:
+def scattered(hand: Hand, values: Array, wild: tuple[float, ...]) -> Array:
     """Return a copy in which wild values stand at some places."""
     found = np.array(values, np.float64)
     flat = found.reshape(-1)
     if flat.size > 0:
         count = hand.pick((1, 1, 2, max(1, flat.size // 8)))
         places = hand.rng.integers(0, flat.size, count)
-        kinds = hand.rng.choice(WILD, hand.integer(1, 3))
+        kinds = hand.rng.choice(wild, hand.integer(1, 3))
         flat[places] = hand.rng.choice(kinds, count)
     return found

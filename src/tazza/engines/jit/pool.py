@@ -127,8 +127,9 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     words = (threads, slices * H, W, unit, D, H, *out, along.most)
     tables = (*(one.table() for one in coverings), *along.lanes(lanes))
     body = _channels if by_channel else _columns
-    kind = f"max pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if D > 1 else ''}"
-    address = compiled(kind, functools.partial(_write, row=body, deep=D > 1))
+    deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
+    kind = f"max pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if deep else ''}"
+    address = compiled(kind, functools.partial(_write, row=body, deep=deep))
     return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
 
 

@@ -116,11 +116,11 @@ def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 
 
 def _backward_obstacle(op: OpView, x: Descriptor) -> Unsupported | None:
-    """Refuse windows that reach over a rest of channels: the backward code of oneDNN 3.2 for dense channels is wrong there.
+    """Refuse windows that reach over a rest of channels: there the code of oneDNN 3.2 for dense channels is wrong.
 
     It takes 16 channels at a time and reads wrong neighbours in the last, partial block when a window reaches 3 or more
     to each side; errors are as large as the gradient (https://github.com/oneapi-src/oneDNN/blob/v3.2/src/cpu/x64/lrn/
-    lrn_avx512_common_kernel_bwd_nhwc.cpp). This can go when tests/judge finds nothing without it.
+    jit_avx512_common_lrn_bwd_nhwc.cpp). This can go when tests/judge finds nothing without it.
     """
     C = x.dims[1]
     if op.size >= WIDE and C > BLOCK and C % BLOCK != 0:

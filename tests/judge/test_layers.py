@@ -1,0 +1,102 @@
+"""A fixed small part of `make judge`: layers on all engines against the reference in float64, and that it can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tazza.operator import ENGINES
+from tests.judge.draw import Problem, compute, draw, gradients
+from tests.judge.exceptions import DECLARED
+from tests.judge.layers import engines_of, judge_layer, judge_layers, run_in_net
+from tests.judge.outcome import Outcome, Request, Verdict
+from tests.judge.verdict import standard, wrong
+
+ROOT = Path(__file__).parents[2]
+
+
+def mismatches(outcomes: list[Outcome]) -> list[str]:
+    return [f"{o.again} {o.engine} {o.net}: {o.text}" for o in outcomes if o.verdict is Verdict.MISMATCH]
+
+
+def test_a_few_layers() -> None:
+    outcomes = list(judge_layers(Request(40, seed=1)))
+    assert mismatches(outcomes) == []
+    assert sum(outcome.verdict is Verdict.RIGHT for outcome in outcomes) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_layers(dtype: str) -> None:
+    outcomes = list(judge_layers(Request(150, seed=2, dtype=dtype)))
+    assert mismatches(outcomes) == []
+    assert {outcome.engine for outcome in outcomes if outcome.verdict is Verdict.RIGHT} >= {
+        "jit",
+        "onednn",
+        "reference",
+    }
+
+
+@pytest.mark.slow
+def test_normalization_over_any_number_of_channels() -> None:
+    """Wide windows, channels that are no multiple of anything, large numbers: where sums must not slide."""
+    outcomes = [one for seed in range(40) for one in judge_layer(draw("LRN", seed, wild=seed % 3 == 0), "float32")]
+    assert mismatches(outcomes) == []
+
+
+def test_pads_around_a_single_slice_make_several_windows() -> None:
+    """The gradient of a maximum over (1, H, W) with pads along the first dimension."""
+    for seed in (48, 96):
+        assert mismatches(list(judge_layer(draw("MaxPool", seed), "float32"))) == []
+
+
+def judged(problem: Problem, got: dict[str, np.ndarray]) -> list[str]:
+    return list(wrong(got, problem, standard(problem)))
+
+
+def test_a_wrong_element_is_seen() -> None:
+    """An error of a few dozen roundings in one element, whatever is large beside it."""
+    problem = draw("FC", 3)
+    got = compute(problem)
+    assert judged(problem, got) == []
+    y = got["Y"].reshape(-1)
+    y[3] += 1e-3 * abs(y[3]) + 1e-4
+    assert judged(problem, got)[0].startswith("Y: 1 of ")
+
+
+def test_a_number_in_place_of_nan_is_seen() -> None:
+    problem = draw("Tanh", 1)
+    x = problem.inputs["X"].reshape(-1)
+    x[0] = np.nan
+    got = compute(problem)
+    assert judged(problem, got) == []
+    got["Y"].reshape(-1)[0] = 0
+    assert judged(problem, got) != []
+
+
+def test_a_tie_has_one_answer() -> None:
+    """An operator that rounds nothing is judged to the last bit, at its kinks too."""
+    problem = draw("Relu", 3)
+    x = problem.inputs["X"]
+    x[...] = np.round(x)
+    backward = gradients(problem, compute(problem))[0]
+    got = compute(backward)
+    assert judged(backward, got) == []
+    got["dX"] = np.where(backward.inputs["Y"] == 0, backward.inputs["dY"], got["dX"])
+    assert judged(backward, got) != []
+
+
+def test_what_is_asked_for_runs() -> None:
+    problem = draw("Relu", 1)
+    for engine in engines_of("Relu"):
+        for net in ("simple", "plan"):
+            assert engine in run_in_net(problem, engine, net)[1]
+
+
+def test_exceptions_are_documented() -> None:
+    text = (ROOT / "docs" / "differences.md").read_text()
+    for one in DECLARED:
+        assert f"| {one.row}" in text
+        assert one.engine in ENGINES
