@@ -22,6 +22,7 @@ FINE = 2.0**-8
 """How much smaller the steps are that tell a jump from a slope."""
 JUMP = 0.25
 """A change that does not shrink by more than this when the steps do by `FINE` is a jump."""
+MOVED = ("float32", "float64")
 UNROUNDED = frozenset(
     {"max", "min", "maximum", "minimum", "relu", "abs", "neg", "where", "sign", "floor", "ceil", "round"}
 )
@@ -104,21 +105,19 @@ def _moves(
         return 1.0 + step * rng.uniform(0.5, 1.5, shape) * rng.choice((-1.0, 1.0), shape)
 
     still = _read(op, inputs)
-    letters = [letter for letter, x in zip(op.input_slots, inputs, strict=True) if x.dtype in (np.float32, np.float64)]
+    letters = [letter for letter, x in zip(op.input_slots, inputs, strict=True) if x.dtype.name in MOVED]
     for letter in dict.fromkeys(letters):
         if letter not in still:
 
             def move(step: float, letter: str = letter) -> list[Array]:
-                pairs = zip(op.input_slots, inputs, strict=True)
-                return evaluate(
-                    op,
-                    [
-                        wide(x) * factor(step, x.shape)
-                        if own == letter and x.dtype in (np.float32, np.float64)
-                        else wide(x)
-                        for own, x in pairs
-                    ],
-                )
+                moved = [
+                    wide(x) * factor(step, x.shape) if own == letter and x.dtype.name in MOVED else wide(x)
+                    for own, x in zip(op.input_slots, inputs, strict=True)
+                ]
+                try:
+                    return evaluate(op, moved)
+                except TazzaError:
+                    return plain  # values that must fit each other, such as probabilities
 
             yield move
     if any(isinstance(value, float) for value in op.arguments.values()):
@@ -154,7 +153,7 @@ def _by_formula(
     names = _formula_names(op)
     specs = {name: TensorSpec(x.shape, DataType.of(x)) for name, x in zip(names, inputs, strict=True)}
     align = op.schema.formulas.align if op.schema.formulas is not None else None
-    lies = {} if align is None else align(op, specs)
+    lies: dict[str, tuple[int, ...]] = {} if align is None else dict(align(op, specs))
     values = {name: wide(x).reshape(lies.get(name, x.shape)) for name, x in zip(names, inputs, strict=True)}
     outputs = _output_names(op)
     found: list[Array] = []

@@ -41,7 +41,7 @@ def problems(request: Request) -> Iterator[Problem]:
     types = drawn_first(request.only)
     order = np.random.default_rng(request.seed).permutation(len(types))
     for number in range(request.count):
-        type = types[order[number % len(types)]]
+        type = types[int(order[number % len(types)])]
         seed = request.seed * 100_000 + number
         try:
             yield draw(type, seed, wild=number % WILD == WILD - 1)

@@ -107,12 +107,13 @@ class Scale:
 
 def _wanted(y: Array, others: tuple[Array, ...], state: Condition, scale: Scale, excused: Array) -> Wanted:
     if y.dtype.kind != "f":
-        return Wanted(y, (), *[np.zeros(y.shape)] * 3, np.zeros(y.shape, bool))
+        nothing = np.zeros(y.shape)
+        return Wanted(y, (), nothing, nothing, nothing, np.zeros(y.shape, bool))
     narrow = scale.u > NARROW
     # In bfloat16 what is rounded is inputs and results, sums are those of float32.
     growth = SLACK * (1 + np.sqrt(scale.steps) * NARROW) if narrow else SLACK * np.sqrt(scale.steps)
     with np.errstate(all="ignore"):
-        bound = scale.roundoff * SLACK * np.abs(y) + growth * state.change + LEAST
+        bound = scale.roundoff * SLACK * np.abs(y) + growth * state.change + 4 * LEAST
         overflows = excused | (np.abs(y) + growth * state.change / scale.u >= MOST / 16)
     stays = scale.exact and not narrow
     return Wanted(y, others, bound, y if stays else state.low, y if stays else state.high, overflows)
@@ -134,7 +135,7 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
         return [np.zeros(y.shape, bool) for y in plain]
     # Seen at another place, where nothing is multiplied by an accidental 0.
     rng = np.random.default_rng(0)
-    there = [rng.uniform(0.5, 2.0, x.shape).astype(x.dtype) if x.dtype.kind == "f" else x for x in inputs]
+    there = [rng.uniform(0.01, 0.1, x.shape).astype(x.dtype) if x.dtype.kind == "f" else x for x in inputs]
     moved = [np.where(one, x + x, x).astype(x.dtype) if one.any() else x for one, x in zip(huge, there, strict=True)]
     pairs = zip(in_float64(op, there), in_float64(op, moved), strict=True)
     return [a != b for a, b in pairs]
