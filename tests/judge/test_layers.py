@@ -22,15 +22,15 @@ def mismatches(outcomes: list[Outcome]) -> list[str]:
 
 
 def test_a_few_layers() -> None:
-    outcomes = list(judge_layers(Request(40, seed=1)))
+    outcomes = list(judge_layers(Request(15, seed=1)))
     assert mismatches(outcomes) == []
-    assert sum(outcome.verdict is Verdict.RIGHT for outcome in outcomes) > 100
+    assert sum(outcome.verdict is Verdict.RIGHT for outcome in outcomes) > 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_layers(dtype: str) -> None:
-    outcomes = list(judge_layers(Request(150, seed=2, dtype=dtype)))
+    outcomes = list(judge_layers(Request(60, seed=2, dtype=dtype)))
     assert mismatches(outcomes) == []
     assert {outcome.engine for outcome in outcomes if outcome.verdict is Verdict.RIGHT} >= {
         "jit",
@@ -42,7 +42,7 @@ def test_layers(dtype: str) -> None:
 @pytest.mark.slow
 def test_normalization_over_any_number_of_channels() -> None:
     """Wide windows, channels that are no multiple of anything, large numbers: where sums must not slide."""
-    outcomes = [one for seed in range(40) for one in judge_layer(draw("LRN", seed, wild=seed % 3 == 0), "float32")]
+    outcomes = [one for seed in range(24) for one in judge_layer(draw("LRN", seed, wild=seed % 3 == 0), "float32")]
     assert mismatches(outcomes) == []
 
 
