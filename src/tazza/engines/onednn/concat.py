@@ -1,5 +1,8 @@
 """Concat and DepthConcat: parts are taken as they lie, Y lies like most of them.
 
+oneDNN joins elements of one type. Where some parts lie narrow and others do not, each is copied to its place in Y, which
+has whole elements, by a reorder of its own.
+
 split_info follows from the shapes alone, and is copied into its blob by a reorder of its own.
 """
 
@@ -13,7 +16,7 @@ import numpy as np
 
 from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
-from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
@@ -26,7 +29,7 @@ from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, Tens
 class ConcatLaunch:
     """The join, and then the numbers of split_info."""
 
-    join: PrimitiveLaunch
+    join: PrimitiveLaunch | SequenceLaunch
     numbers: PrimitiveLaunch
     extents: tuple[int, ...]
 
@@ -54,21 +57,32 @@ def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     axis = join_axis(op, "Y", len(Y.shape))
     layout = _joined_layout(op, Y, parts)
     sources = tuple(_source(op, axis, spec) for spec in parts)
-    found = describe(
-        "concat", Descriptor.of(Y.shape, Y.dtype, layout), len(parts), axis, sources, attributes=Attributes()
-    )
-    first = constant("DNNL_ARG_MULTIPLE_SRC")
-    join = PrimitiveLaunch(found, {first + i: ("X", i) for i in range(len(parts))} | {"dst": "Y"})
+    join = _joined(sources, Descriptor.of(Y.shape, Y.dtype, layout), axis)
     numbers = Descriptor.of((len(parts),), DataType.INT32)
     copy = PrimitiveLaunch(reorder(numbers, numbers), {"src": "X", "dst": "Y"})
     layouts: dict[str, Layout] = {"X": ROW_MAJOR, "Y": layout} if op.add_axis else {"Y": layout}
     return LaidOut(ConcatLaunch(join, copy, tuple(source.dims[axis] for source in sources)), layouts)
 
 
+def _joined(sources: tuple[Descriptor, ...], target: Descriptor, axis: int) -> PrimitiveLaunch | SequenceLaunch:
+    """Return what joins the parts, in one primitive where all have elements of one type, else one for each."""
+    if len({source.dtype for source in sources}) == 1:
+        found = describe("concat", target, len(sources), axis, sources, attributes=Attributes())
+        first = constant("DNNL_ARG_MULTIPLE_SRC")
+        return PrimitiveLaunch(found, {first + i: ("X", i) for i in range(len(sources))} | {"dst": "Y"})
+    steps: list[PrimitiveLaunch] = []
+    start = 0
+    for i, source in enumerate(sources):
+        place = target.part(axis, start, source.dims)
+        steps.append(PrimitiveLaunch(reorder(source, place), {"src": ("X", i), "dst": "Y"}))
+        start += source.dims[axis]
+    return SequenceLaunch(tuple(steps))
+
+
 def _source(op: OpView, axis: int, spec: TensorSpec) -> Descriptor:
     """Return the descriptor of a part; with `add_axis` it is read row-major, and gets the axis."""
     if not op.add_axis:
-        return Descriptor.of(spec)
+        return Descriptor.of(spec).reshape(spec.shape)
     return Descriptor.of((*spec.shape[:axis], 1, *spec.shape[axis:]), spec.dtype)
 
 

@@ -130,11 +130,17 @@ def no_post_ops(target: Descriptor) -> tuple[PostOp, ...]:
 
 
 def conv_ways(
-    shape: Geometry, specs: dict[str, TensorSpec], follow: PostOps = no_post_ops, *, in_place: bool = False
+    shape: Geometry,
+    specs: dict[str, TensorSpec],
+    follow: PostOps = no_post_ops,
+    *,
+    in_place: bool = False,
+    whole: bool = False,
 ) -> dict[str, Callable[[], PrimitiveDescriptor]]:
     """Return the ways to ask for Y from X, W and maybe b, with post-ops; those by the layout of Y's spec come first.
 
-    With `in_place` Y must have that layout, else it is a wish.
+    With `in_place` Y must have that layout, else it is a wish. With `whole` the elements of Y are not rounded to what X
+    and W are multiplied in.
     """
     X, W, Y = specs["X"], specs["W"], specs["Y"]
     dtype = narrowed(X.dtype)
@@ -152,7 +158,7 @@ def conv_ways(
             flops=conv_flops(W, Y),
         )
 
-    sources, targets = shape.requests(X, Y, dtype=dtype), shape.requests(Y, X, dtype=dtype)
+    sources, targets = shape.requests(X, Y, dtype=dtype), shape.requests(Y, X, dtype=Y.dtype if whole else dtype)
     ways = {name: partial(ask, sources[name], targets[name]) for name in sources}
     if not in_place and not wished(Y):
         return ways

@@ -224,6 +224,18 @@ class Descriptor:
             raise Unimplemented(f"memory of {self} cannot be seen as {Dim(dims)}")
         return Descriptor(made[0])
 
+    def part(self, axis: int, start: int, dims: Sequence[int]) -> Descriptor:
+        """Return the descriptor of a part of the same memory: extents `dims`, from `start` on along `axis`.
+
+        Raises:
+            Unimplemented: the part does not begin and end where blocks do.
+        """
+        offsets = [start if k == axis else 0 for k in range(len(dims))]
+        made = ffi.new("dnnl_memory_desc_t *")
+        status = lib.dnnl_memory_desc_create_submemory(made, self.handle, list(dims), offsets)
+        check(status, f"the part {tuple(dims)} from {tuple(offsets)} on, of {self}")
+        return Descriptor(made[0])
+
     def layout(self, dims: Sequence[int] | None = None, *, dtype: DataType | None = None) -> Layout:
         """Return the layout for a blob of extents `dims` and element type `dtype` (those of the descriptor by default).
 

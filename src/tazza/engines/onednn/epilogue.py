@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
@@ -25,6 +27,7 @@ from tazza.engines.onednn.primitive import (
     post_op,
 )
 from tazza.operator import Expression
+from tazza.tensor import DataType
 from tazza.tensor.expression import Node
 
 LARGEST = 3.4028234663852886e38  # of float32; oneDNN clips between finite bounds
@@ -216,6 +219,18 @@ def _swish(node: Node) -> Match:
 
 
 _RULES: tuple[Callable[[Node], Match], ...] = (_function, _with_constant, _with_operand, _chosen, _swish)
+
+
+def keeps_whole(steps: tuple[Step, ...], dtype: DataType) -> bool:
+    """Whether a result must not be rounded to `dtype`: it ends at a bound that is none of its numbers.
+
+    Rounded, what was cut off would lie within the bounds, where the gradient passes, or beyond them.
+    """
+    last = steps[-1] if steps else None
+    if not isinstance(last, Eltwise) or last.algorithm != "eltwise_clip":
+        return False
+    bounds = [bound for bound in (last.alpha, last.beta) if abs(bound) < LARGEST]
+    return any(float(np.float32(bound)) != float(dtype.numpy.type(bound)) for bound in bounds)
 
 
 def post_ops(

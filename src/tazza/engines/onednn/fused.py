@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_choice, conv_layouts, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
-from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.epilogue import (
+    epilogue_launch,
+    keeps_whole,
+    overwritten_operand,
+    post_ops,
+    translate_epilogue,
+)
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.engines.onednn.search import Requests, best, searched
@@ -24,6 +33,10 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
         return shape.obstacle
     steps = translate_epilogue(epilogue_of(op))
     overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
+    whole = keeps_whole(steps, narrowed(specs["Y"].dtype))
+    moved = whole and specs["Y"].layout != specs["Y"].layout.whole  # what Y overwrites will lie as Y does
+    if moved:
+        specs = specs | {"Y": replace(specs["Y"], layout=specs["Y"].layout.whole)}
 
     def layouts(found: PrimitiveDescriptor) -> dict[str, Layout]:
         made = conv_layouts(shape, found, specs)
@@ -46,10 +59,10 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
     def follow_elsewhere(target: Descriptor) -> tuple[PostOp, ...]:
         return post_ops(steps, target)[0]
 
-    if overwritten is None:
-        return conv_choice(conv_ways(shape, specs, follow), direct)
-    elsewhere = conv_choice(conv_ways(shape, specs, follow_elsewhere), detour)
-    return conv_choice(conv_ways(shape, specs, follow, in_place=True), direct, elsewhere)
+    if overwritten is None or moved:
+        return conv_choice(conv_ways(shape, specs, follow, whole=whole), direct)
+    elsewhere = conv_choice(conv_ways(shape, specs, follow_elsewhere, whole=whole), detour)
+    return conv_choice(conv_ways(shape, specs, follow, in_place=True, whole=whole), direct, elsewhere)
 
 
 @onednn(FUSED_CONV, empty="zero", accepts=accepts_narrow)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tazza.engines.onednn.conv import Geometry, conv_arguments, conv_fast, conv_flops, conv_ways
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
-from tazza.engines.onednn.epilogue import post_ops, translate_epilogue
+from tazza.engines.onednn.epilogue import keeps_whole, post_ops, translate_epilogue
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
@@ -48,6 +48,7 @@ class Pair:
         self.first = Geometry(Window(ones, ones, ones, zeros, zeros), 1, self.second.last)
         steps = [translate_epilogue(formula) for formula in (inner_of(op), epilogue_of(op))]
         self.after = [post_ops(each, Descriptor.of(self.specs["H"]))[0] for each in steps]
+        self.whole = keeps_whole(steps[1], narrowed(self.specs["Y"].dtype))
 
     def layouts(self, source: Descriptor, W: Descriptor, V: Descriptor, target: Descriptor) -> dict[str, Layout]:
         """Return the layouts of X, W, V and Y."""
@@ -68,6 +69,8 @@ def at_once(pair: Pair) -> LaidOut:
     first, window = pair.first, pair.second.window
     X, W, H, V, Y = (pair.specs[letter] for letter in "XWHVY")
     image, out = pair.second.image(H).dims[2:], pair.second.image(Y).dims[2:]
+    if pair.whole:
+        raise Unimplemented("what oneDNN does at once it rounds at the end")
     if not _has_code(window, W.shape[0]):
         raise Unimplemented("oneDNN has no code for such a depthwise post-op")
     if out != tuple(-(-extent // window.stride[0]) for extent in image):
@@ -110,7 +113,7 @@ def apart(pair: Pair) -> LaidOut:
     X, W, b, H, V, c, Y = (pair.specs[letter] for letter in ("X", "W", "b", "H", "V", "c", "Y"))
     one = _fast(pair.first, pair.after[0], {"X": X, "W": W, "b": b, "Y": H})
     between = replace(H, layout=pair.first.image_layout(one.argument("dst"), H))
-    two = _fast(pair.second, pair.after[1], {"X": between, "W": V, "b": c, "Y": Y})
+    two = _fast(pair.second, pair.after[1], {"X": between, "W": V, "b": c, "Y": Y}, whole=pair.whole)
     steps = [PrimitiveLaunch(one, {"src": "X", "weights": "W", "bias": "b", "dst": BETWEEN})]
     source = BETWEEN
     if one.argument("dst") != two.argument("src"):
@@ -122,8 +125,10 @@ def apart(pair: Pair) -> LaidOut:
     return LaidOut(SequenceLaunch(tuple(steps)), pair.layouts(*arguments))
 
 
-def _fast(shape: Geometry, after: tuple[PostOp, ...], specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    return conv_fast(conv_ways(shape, specs, lambda target: after).values())
+def _fast(
+    shape: Geometry, after: tuple[PostOp, ...], specs: dict[str, TensorSpec], *, whole: bool = False
+) -> PrimitiveDescriptor:
+    return conv_fast(conv_ways(shape, specs, lambda target: after, whole=whole).values())
 
 
 WAYS: dict[str, Callable[[Pair], LaidOut]] = {"at once": at_once, "one after the other": apart}

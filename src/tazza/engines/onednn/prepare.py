@@ -91,11 +91,16 @@ def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> d
 
 
 def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer:
-    """Refuse an answer that would give an output which overwrites an input another layout than that input has."""
+    """Refuse an answer that would give an output which overwrites an input another layout than that input has.
+
+    It has the layout in which the launch asks for it, and lies so before the launch runs.
+    """
     layouts: Mapping[str, Layout] = answer.layouts if isinstance(answer, LaidOut) else {}
     for letter, name in zip(op.output_slots, op.definition.output, strict=True):
         layout, spec = layouts.get(letter, ROW_MAJOR), specs.get(letter)
-        if name in op.definition.input and spec is not None and layout != spec.layout:
+        if name not in op.definition.input or spec is None or layout == spec.layout:
+            continue
+        if layouts.get(op.input_slots[list(op.definition.input).index(name)]) != layout:
             return Unsupported(f"{letter} = {name!r} overwrites an input ({spec}), oneDNN would write it as {layout}")
     return answer
 

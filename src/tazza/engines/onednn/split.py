@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tazza.engines.onednn.copy import reorder
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import check, ffi, lib
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.operator import LaidOut, OpView
 from tazza.ops.concat import join_axis
@@ -27,7 +26,7 @@ def split(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         extents = [*X.shape]
         extents[axis] = 1 if op.add_axis else part.shape[axis]
         target = Descriptor.of(part.shape, part.dtype, layout).reshape(extents)
-        found = reorder(_region(source, [start if k == axis else 0 for k in range(len(extents))], extents), target)
+        found = reorder(source.part(axis, start, extents), target)
         steps.append(PrimitiveLaunch(found, {"src": "X", "dst": ("Y", i)}))
         start += extents[axis]
     return LaidOut(SequenceLaunch(tuple(steps)), {"Y": layout})
@@ -37,15 +36,3 @@ def _part_layout(op: OpView, X: TensorSpec, parts: Sequence[TensorSpec]) -> Layo
     """Return channels-last where X is so and one layout does for all parts."""
     same = len({part.shape for part in parts}) == 1 and not op.add_axis and len(X.shape) > 2
     return channels_last(parts[0].shape) if same and X.layout == channels_last(X.shape) else ROW_MAJOR
-
-
-def _region(whole: Descriptor, offsets: Sequence[int], extents: Sequence[int]) -> Descriptor:
-    """Return the descriptor of a part of the same memory.
-
-    Raises:
-        Unimplemented: the part does not begin and end where blocks do.
-    """
-    made = ffi.new("dnnl_memory_desc_t *")
-    status = lib.dnnl_memory_desc_create_submemory(made, whole.handle, list(extents), list(offsets))
-    check(status, f"the part {tuple(extents)} from {tuple(offsets)} on, of {whole}")
-    return Descriptor(made[0])

@@ -255,7 +255,8 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         taken.append(_in_layout(state, value, layout))
     results: list[Value] = []
     for letter, name, spec in zip(op.output_slots, definition.output, outputs, strict=True):
-        results.append(_output(state, definition, name, spec, chosen.output_layout(letter), taken))
+        over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
+        results.append(_output(state, name, spec, chosen.output_layout(letter), over))
     _note_update(state, definition, results)
     cost = schema.infer_cost(op, [value.spec for value in taken], [value.spec for value in results])
     key = state.region.keys[position]
@@ -350,21 +351,44 @@ def _in_layout(state: _State, value: Value, layout: Layout) -> Value:
     return copy
 
 
-def _output(
-    state: _State, definition: OperatorDef, name: str, spec: TensorSpec, layout: Layout, taken: Sequence[Value]
-) -> Value:
-    """Enter the value that a step writes under a name."""
-    if name in definition.input:
-        before = taken[list(definition.input).index(name)]
-        if before.root.blob != name and name in state.stored and name not in state.pinned:
+def _overwritten(
+    definition: OperatorDef, name: str, letter: str, chosen: Chosen, pairs: Sequence[tuple[Value, Value]]
+) -> Value | None:
+    """Return what an output is written over, None where it is not in place.
+
+    Of an input that the kernel reads in another layout than it has (`pairs`: as it lies, as it is read) that is what
+    lies as the kernel writes; kernels that name no layouts write through what they are given.
+
+    Raises:
+        SchemaError: neither does.
+    """
+    if name not in definition.input:
+        return None
+    lies, read = pairs[list(definition.input).index(name)]
+    layout = chosen.output_layout(letter)
+    if not chosen.layouts:
+        if layout != read.spec.layout and isinstance(read.spec.layout, Opaque):
+            raise SchemaError(f"{definition.type} does not write {name!r} in place in {read.spec.layout}")
+        return read
+    for one in (read, lies):
+        if one.spec.layout == layout:
+            return one
+    raise SchemaError(
+        f"{definition.type} writes {name!r} as {layout}, in place of what lies as {lies.spec.layout} "
+        f"and is read as {read.spec.layout}"
+    )
+
+
+def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: Value | None) -> Value:
+    """Enter the value that a step writes under a name, over another one where it is in place."""
+    if over is None:
+        value = Value(name, replace(spec, layout=layout))
+    else:
+        if over.root.blob != name and name in state.stored and name not in state.pinned:
             state.pinned.add(name)
             del state.stored[name]
             raise _Restart
-        if layout != before.spec.layout and isinstance(before.spec.layout, Opaque):
-            raise SchemaError(f"{definition.type} does not write {name!r} in place in {before.spec.layout}")
-        value = Value(name, replace(spec, layout=before.spec.layout), owner=before)
-    else:
-        value = Value(name, replace(spec, layout=layout))
+        value = Value(name, replace(spec, layout=over.spec.layout), owner=over)
     state.current[name] = value
     return value
 
