@@ -1,0 +1,148 @@
+"""Chains in float64 by the reference kernels, and how far their results move when what is between is rounded.
+
+The judge knows no tolerance of its own: it runs a chain several times, each time with other errors of the size of a
+rounding, and looks how far the results spread. So a chain that cancels may be inexact, one that is well-conditioned may
+not; and where a result jumps (the kink of a rectifier, two maxima that are nearly equal, a bound) it shows as well.
+
+What no engine rounds is not moved: elements that an operator copies from an input, and those that are a constant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tazza.operator import SCHEMAS
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType
+from tests.check import evaluate
+from tests.judge.hand import Array
+
+Blobs: TypeAlias = dict[str, Array]
+
+SINGLE = 2.0**-22
+"""Relative: four roundings of float32, since sums go through many."""
+NARROW = 2.0**-8
+"""Relative: one rounding of bfloat16."""
+GIVEN = "_given"
+"""How the names of gradients end that are fed."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Errors of a relative size; `narrow` where blobs of the forward pass may lie in bfloat16."""
+
+    rng: np.random.Generator
+    narrow: bool = False
+    amplitude: float = 1.0
+
+    def move(self, values: Array, *, forward: bool) -> Array:
+        """Return values with an error on each."""
+        size = self.amplitude * (NARROW if self.narrow and forward else SINGLE)
+        return values * (1.0 + self.rng.uniform(-size, size, values.shape))
+
+    def rounds(self, *, forward: bool) -> bool:
+        """Whether a blob shall lie in bfloat16 this time."""
+        return self.narrow and forward and bool(self.rng.random() < 0.5)
+
+
+def step_exactly(op: OperatorDef, blobs: Mapping[str, Array]) -> list[Array]:
+    """Return the outputs of one operator."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return evaluate(SCHEMAS[op.type].view(op), [blobs[name] for name in op.input])
+
+
+def run_exactly(
+    ops: Sequence[OperatorDef], fed: Mapping[str, Array], noise: Noise | None = None, *, forward: int | None = None
+) -> Blobs:
+    """Return all blobs after one run; floats of `fed` are widened. The first `forward` operators are the forward pass."""
+    blobs = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in fed.items()}
+    gradients: set[str] = set()
+    for position, op in enumerate(ops):
+        ahead = forward is None or position < forward
+        results = step_exactly(op, blobs)
+        if noise is not None:
+            results = _moved(op, blobs, results, noise, ahead, gradients)
+        if not ahead:
+            gradients.update(op.output)
+        blobs.update(zip(op.output, results, strict=True))
+    return blobs
+
+
+def _moved(
+    op: OperatorDef, blobs: Mapping[str, Array], results: list[Array], noise: Noise, ahead: bool, gradients: set[str]
+) -> list[Array]:
+    """Return results with errors where an engine makes some."""
+    # A gradient compares what the forward pass left, so only what comes from behind is moved there.
+    names = [name for name in op.input if ahead or name in gradients or name.endswith(GIVEN)]
+    floats = {name for name in names if blobs[name].dtype == np.float64}
+    inputs = {name: noise.move(blobs[name], forward=ahead) if name in floats else blobs[name] for name in op.input}
+    again = step_exactly(op, inputs)
+    # By accident a result may stand in an input; what is copied stands there in both.
+    kept = [
+        _known(op, blobs, one) & _known(op, inputs, two) if one.shape == two.shape else np.zeros(one.shape, bool)
+        for one, two in zip(results, again, strict=True)
+    ]
+    if all(bool(mask.all()) for mask in kept):
+        return results
+    return [_placed(*one, noise, ahead) for one in zip(results, again, kept, strict=True)]
+
+
+def _placed(exact: Array, moved: Array, kept: Array, noise: Noise, ahead: bool) -> Array:
+    if exact.dtype.kind != "f" or exact.shape != moved.shape:
+        return moved
+    found = np.where(kept, exact, noise.move(moved, forward=False))
+    return rounded(found) if noise.rounds(forward=ahead) else found
+
+
+def rounded(values: Array) -> Array:
+    """Return what is left in bfloat16."""
+    return values.astype(np.float32).astype(DataType.BFLOAT16.numpy).astype(np.float64)
+
+
+def _known(op: OperatorDef, blobs: Mapping[str, Array], result: Array) -> Array:
+    """Return where a result is a number that stands in an input, or is a constant."""
+    if result.dtype.kind != "f":
+        return np.ones(result.shape, bool)
+    floats = [blobs[name].reshape(-1) for name in op.input if blobs[name].dtype.kind == "f"]
+    constants = [float(argument.f) for argument in op.arg]
+    return np.isin(result, np.unique(np.concatenate([*floats, [0.0, 1.0, -1.0], constants])))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Where a result may lie: `exact`, and how far it may be from that."""
+
+    exact: Array
+    allowed: Array
+
+    def excess(self, got: Array) -> float:
+        """Return how many times as far as allowed the worst element lies; infinity for another shape, or NaN."""
+        if got.shape != self.exact.shape:
+            return float("inf")
+        if got.size == 0:
+            return 0.0
+        with np.errstate(all="ignore"):
+            far = np.abs(got.astype(np.float64) - self.exact.astype(np.float64))
+            ratio = np.where(far == 0, 0.0, far / np.maximum(self.allowed, 1e-300))
+        ratio = np.where(np.isnan(ratio), np.where(np.isinf(self.allowed), 0.0, np.inf), ratio)
+        return float(ratio.max())
+
+
+def reach(exact: Array, others: Sequence[Array], factor: float) -> Reach:
+    """Return where a result may lie, from what it was with errors: `factor` times as far, and some more everywhere."""
+    if any(other.shape != exact.shape for other in others):
+        return Reach(exact, np.full(exact.shape, np.inf))
+    with np.errstate(all="ignore"):
+        far = np.max([np.abs(other.astype(np.float64) - exact.astype(np.float64)) for other in others], axis=0)
+    if exact.dtype.kind != "f":
+        return Reach(exact, np.where(far > 0, np.inf, 0.0))
+    far = np.where(np.isnan(far), np.inf, far)
+    usual = float(np.quantile(far, 0.75, method="lower")) if far.size else 0.0
+    largest = float(np.abs(exact).max()) if exact.size else 0.0
+    return Reach(exact, factor * (far + usual) + 2.0**-23 * (np.abs(exact) + 0.01 * largest) + 1e-37)

@@ -1,0 +1,234 @@
+"""Chains on trial: as nets of a type, on engines, in a type of computing, held against the same in float64.
+
+A *way* is how a chain is run. Nets run several times, so that layouts, copies and lent memory settle; where a chain can,
+also on fewer images and again on all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tazza.errors import NumericError
+from tazza.operator import ENGINES, make_argument, why_unavailable
+from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.fpmath import FPMATH
+from tazza.workspace import Workspace
+from tests.judge.chains import Chain, draw_chain
+from tests.judge.exact import Blobs, Noise, Reach, reach, run_exactly
+from tests.judge.hand import Array
+
+RUNS = 2
+"""How often a net runs on what it is fed; state goes on from run to run."""
+LOOKS = ((4, 1.0, 12.0), (24, 4.0, 3.0))
+"""Runs with errors, their size, and how many times as far as these went a result may lie. Who fails the first look gets
+the second, which meets jumps more surely."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a chain is run; `engine` is asked for by all operators that it has a kernel of."""
+
+    type: str
+    fpmath: str = ""
+    engine: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(word for word in (self.type, self.fpmath, self.engine) if word)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A chain that gave another result, or none."""
+
+    chain: Chain
+    way: Way
+    what: str
+
+    def __str__(self) -> str:
+        return f"chain {self.chain.seed}, {self.way}: {self.what}"
+
+
+@dataclass
+class Session:
+    """One feed after the other: which inputs, how many runs; and what came out exactly, as far as it was asked."""
+
+    chain: Chain
+    feeds: list[dict[str, Array]] = field(default_factory=list[dict[str, Array]])
+    narrow: bool = False
+    unsteady: bool = False
+    _reaches: dict[tuple[int, int], list[dict[str, Reach]]] = field(
+        default_factory=dict[tuple[int, int], list[dict[str, Reach]]]
+    )
+
+    def __post_init__(self) -> None:
+        """Feed all images, fewer, and all again."""
+        chain = self.chain
+        fewer = {name: a[:1] if name in chain.batched else a for name, a in chain.fed.items()}
+        self.feeds = [chain.fed, fewer, chain.fed] if chain.batched else [chain.fed]
+
+    def reaches(self, feed: int, look: int) -> list[dict[str, Reach]]:
+        """Return where each output may lie after each run on a feed."""
+        feed = 0 if feed == 2 else feed  # the same numbers
+        if (feed, look) not in self._reaches:
+            self._reaches[feed, look] = self._reached(self.feeds[feed], look)
+        return self._reaches[feed, look]
+
+    def _reached(self, fed: Mapping[str, Array], look: int) -> list[dict[str, Reach]]:
+        count, amplitude, factor = LOOKS[look]
+        exact = self._runs(fed, None)
+        rng = np.random.default_rng([self.chain.seed, look])
+        try:
+            others = [self._runs(fed, Noise(rng, self.narrow, amplitude)) for _ in range(count)]
+        except NumericError:  # a label that must sum up to 1 no longer does: nothing can be said
+            self.unsteady = True
+            return [{name: Reach(run[name], np.full(run[name].shape, np.inf)) for name in run} for run in exact]
+        return [
+            {name: reach(run[name], [other[i][name] for other in others], factor) for name in self.chain.outputs}
+            for i, run in enumerate(exact)
+        ]
+
+    def _runs(self, fed: Mapping[str, Array], noise: Noise | None) -> list[Blobs]:
+        chain = self.chain
+        state = dict(fed)
+        found: list[Blobs] = []
+        for _ in range(RUNS if chain.state else 1):
+            blobs = run_exactly(chain.ops, state, noise, forward=len(chain.forward))
+            found.append({name: blobs[name] for name in chain.outputs})
+            state.update({name: blobs[name] for name in chain.state})
+        return found
+
+
+def net_of(chain: Chain, way: Way) -> NetDef:
+    """Return the chain as a net."""
+    net = NetDef(name="chain", type=way.type, op=chain.ops, external_output=chain.outputs)
+    for op in net.op:
+        if way.engine and why_unavailable(op.type, "cpu", way.engine) is None:
+            op.engine = way.engine
+    if way.type == "plan":
+        net.arg.append(make_argument("inputs", [*{"x", *chain.batched}]))
+    return net
+
+
+def results_of(chain: Chain, way: Way, feeds: Sequence[Mapping[str, Array]]) -> Iterator[tuple[int, int, Blobs]]:
+    """Run the chain and yield feed, run and outputs."""
+    ws = Workspace()
+    with FPMATH.override(way.fpmath):
+        made = None
+        for number, fed in enumerate(feeds):
+            for name, array in fed.items():
+                ws.feed(name, array.copy())
+            made = ws.create_net(net_of(chain, way)) if made is None else made
+            for run in range(RUNS):
+                made.run()
+                yield number, run, {name: np.array(ws.fetch(name)) for name in chain.outputs}
+        if made is not None:
+            made.close()
+
+
+def judge(chain: Chain, ways: Iterable[Way]) -> list[Mismatch]:
+    """Return what a chain gave otherwise than it may, at most one for each way."""
+    sessions = {narrow: Session(chain, narrow=narrow) for narrow in (False, True)}
+    found: list[Mismatch] = []
+    for way in ways:
+        session = sessions[way.fpmath == "bf16"]
+        wrong = _first_wrong(chain, way, session)
+        if wrong is not None:
+            found.append(Mismatch(chain, way, wrong))
+    return found
+
+
+def _first_wrong(chain: Chain, way: Way, session: Session) -> str | None:
+    try:
+        for feed, run, blobs in results_of(chain, way, session.feeds):
+            for name, array in blobs.items():
+                excess = _excess(session, feed, run, name, array)
+                if excess > 1:
+                    return f"{name} after run {run} of feed {feed} is {excess:.3g} times as far off as it may"
+    except NumericError as error:
+        session.reaches(0, len(LOOKS) - 1)
+        return None if session.unsteady else f"NumericError: {error}"
+    except Exception as error:  # noqa: BLE001 -- whatever it raises is a mismatch
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _excess(session: Session, feed: int, run: int, name: str, array: Array) -> float:
+    worst = 0.0
+    for look in range(len(LOOKS)):
+        runs = session.reaches(feed, look)
+        worst = runs[min(run, len(runs) - 1)][name].excess(array)
+        if worst <= 1:
+            return worst
+    return worst
+
+
+# -- many chains -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def engine_names() -> tuple[str, ...]:
+    """Return the engines that there are for the processor."""
+    return tuple(name for name in ENGINES if ENGINES[name].device == "cpu" and ENGINES[name].unavailable() is None)
+
+
+def ways_of(chain: Chain, fpmath: str) -> list[Way]:
+    """Return how a chain is judged: by the engines' own order, as a plan, and in float32 with one engine preferred."""
+    ways = [Way("simple", fpmath), Way("plan", fpmath)]
+    if not fpmath:
+        able = [name for name in engine_names() if any(_has(op, name) for op in chain.ops)]
+        preferred = able[chain.seed % len(able)]
+        ways.extend((Way("simple", fpmath, preferred), Way("plan", fpmath, preferred)))
+    return ways
+
+
+def _has(op: OperatorDef, engine: str) -> bool:
+    return why_unavailable(op.type, "cpu", engine) is None
+
+
+def judge_chains(seeds: Iterable[int], fpmath: str = "", *, until: float | None = None) -> tuple[int, list[Mismatch]]:
+    """Judge the chains of these seeds, none begun after `until` (of `time.monotonic`); return how many, and what is wrong."""
+    count, found = 0, list[Mismatch]()
+    for seed in seeds:
+        if until is not None and time.monotonic() > until:
+            break
+        chain = draw_chain(seed)
+        found.extend(judge(chain, ways_of(chain, fpmath)))
+        count += 1
+    return count, found
+
+
+def main(words: Sequence[str]) -> int:
+    """Judge chains from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.judge.trial", description=__doc__)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--fpmath", default="", choices=("", "bf16"))
+    parser.add_argument("--seconds", type=float, default=600.0, help="begin no chain after that")
+    given = parser.parse_args(words)
+    logging.disable(logging.WARNING)
+    until = time.monotonic() + given.seconds
+    kinds: Counter[str] = Counter()
+    total = 0
+    for seed in range(given.first, given.first + given.count):
+        count, found = judge_chains([seed], given.fpmath, until=until)
+        if count == 0:
+            break
+        total += count
+        for one in found:
+            kinds[str(one.way)] += 1
+            print(one, flush=True)
+    print(f"{total} chains from {given.first} on, fpmath {given.fpmath!r}: mismatches {dict(kinds)}", flush=True)
+    return 1 if kinds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
