@@ -239,7 +239,12 @@ def _gradients(
 def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     """Run the reference kernel function directly; float inputs may be float64, which the schema would refuse."""
     specs = [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in inputs]
-    known = op.schema.infer_specs(op, specs, lambda letter: inputs[op.input_slots.index(letter)])
+
+    def value(letter: str) -> Array:  # as inference sees it: extents that follow from values are those of a real run
+        found = inputs[op.input_slots.index(letter)]
+        return found.astype(np.float32) if found.dtype == np.float64 else found
+
+    known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
     function = KERNELS[op.type, "cpu", "reference"].function
