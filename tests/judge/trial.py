@@ -6,14 +6,9 @@ also on fewer images and again on all.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import logging
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +20,7 @@ from tazza.workspace import Workspace
 from tests.judge.chains import Chain, draw_chain
 from tests.judge.exact import Blobs, Noise, Reach, reach, run_exactly
 from tests.judge.hand import Array
+from tests.judge.outcome import Outcome, Request, Verdict, part
 
 RUNS = 2
 """How often a net runs on what it is fed; state goes on from run to run."""
@@ -194,41 +190,28 @@ def _has(op: OperatorDef, engine: str) -> bool:
     return why_unavailable(op.type, "cpu", engine) is None
 
 
-def judge_chains(seeds: Iterable[int], fpmath: str = "", *, until: float | None = None) -> tuple[int, list[Mismatch]]:
-    """Judge the chains of these seeds, none begun after `until` (of `time.monotonic`); return how many, and what is wrong."""
-    count, found = 0, list[Mismatch]()
-    for seed in seeds:
-        if until is not None and time.monotonic() > until:
-            break
-        chain = draw_chain(seed)
-        found.extend(judge(chain, ways_of(chain, fpmath)))
-        count += 1
-    return count, found
+def judge_chain(seed: int, fpmath: str = "") -> list[Outcome]:
+    """Return what came of the chain of a seed, for each way."""
+    chain = draw_chain(seed)
+    ways = ways_of(chain, fpmath)
+    wrong = {one.way: one.what for one in judge(chain, ways)}
+    types = " ".join(op.type for op in chain.forward)
+    return [
+        Outcome(
+            f"draw_chain({seed})",
+            types,
+            way.engine,
+            way.type,
+            Verdict.MISMATCH if way in wrong else Verdict.RIGHT,
+            wrong.get(way, ""),
+        )
+        for way in ways
+    ]
 
 
-def main(words: Sequence[str]) -> int:
-    """Judge chains from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.judge.trial", description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--fpmath", default="", choices=("", "bf16"))
-    parser.add_argument("--seconds", type=float, default=600.0, help="begin no chain after that")
-    given = parser.parse_args(words)
-    logging.disable(logging.WARNING)
-    until = time.monotonic() + given.seconds
-    kinds: Counter[str] = Counter()
-    total = 0
-    for seed in range(given.first, given.first + given.count):
-        count, found = judge_chains([seed], given.fpmath, until=until)
-        if count == 0:
-            break
-        total += count
-        for one in found:
-            kinds[str(one.way)] += 1
-            print(one, flush=True)
-    print(f"{total} chains from {given.first} on, fpmath {given.fpmath!r}: mismatches {dict(kinds)}", flush=True)
-    return 1 if kinds else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+@part("chains")
+def judge_chains(request: Request) -> Iterator[Outcome]:
+    """Yield an outcome for each chain and way."""
+    for number in range(request.count):
+        for outcome in judge_chain(request.seed * 100_000 + number, "bf16" if request.dtype == "bfloat16" else ""):
+            yield replace(outcome, number=number)

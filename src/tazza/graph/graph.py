@@ -338,7 +338,12 @@ class Graph:
             and not new.pinned
             and not self._read_under_name(old, new.order, old.order)
             and all(value.name != old.name for value in maker.inputs)
+            and all(self._lasts_until(old, reader) for reader in new.readers)
         )
+
+    def _lasts_until(self, value: Value, reader: Node) -> bool:
+        """Whether nobody, the reader itself included, takes the fixed name of `value` before `reader` has read it."""
+        return not any(value.order < other.order <= reader.order for other in self.pinned[value.name])
 
     def merge(self, old: Value, new: Value) -> None:
         """Leave one of two equal values; the maker of `old` is removed already.

@@ -50,6 +50,11 @@ CASES = [
         X,
         keep="z",
     ),
+    Rewrite(
+        "the copy is updated in place, and what it was made of is read afterwards",
+        "in: x, v, i, g, w\nout: z\nt = Relu(x)\ny = Copy(t)\ny = ScatterWeightedSum(y, v, i, g, w)\nz = Sum(t, y)",
+        None,
+    ),
     Rewrite("other devices", "in: x\nout: z\nt = Relu(x) @cuda:0\ny = Copy(t) @cuda:1\nz = Relu(y) @cuda:1"),
     Rewrite(
         "Dropout in a test",
