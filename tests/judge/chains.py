@@ -1,8 +1,8 @@
 """Random nets: chains of 2 to 8 operators, each drawn for the shape of a blob at hand, with their backward passes.
 
-A blob at hand is the start, or what an operator before has made. The next operator reads one of them (mostly the latest;
-an older one makes a branch, or a second reader), and, where a further input has the shape of another one, often that as
-well: so there are joins. Some write over what they read. What else they need is drawn and fed, as weights are.
+A blob at hand is the start, or what an operator before has made. The next operator reads one of them (mostly the
+latest; an older one makes a branch, or a second reader), and, where a further input has the shape of another one, often
+that as well: so there are joins. Some write over what they read. What else they need is drawn and fed, as weights are.
 
 A candidate counts when it runs in float64 and its numbers stay within reason, so that what is compared is not noise.
 """
@@ -58,8 +58,8 @@ TRIES = 12
 class Chain:
     """A net with what it is fed.
 
-    `steps` of the forward pass come first, then `backward`. `batched` are the fed blobs whose first extent is the number
-    of images, in a chain that runs with other numbers of them; `outputs` is what is compared.
+    `batched` are the fed blobs whose first extent is the number of images, in a chain that runs with other numbers of
+    them; `outputs` is what is compared.
     """
 
     seed: int
@@ -135,7 +135,11 @@ def _takes(type: str, rank: int) -> bool:
 
 @dataclass
 class _Growing:
-    """A chain as it grows; `values` in float64, `floats` those of float32, `hand` the names that the next operator may read, the latest last."""
+    """A chain as it grows.
+
+    `values` of all blobs in float64, `made` those that operators write, `floats` those of float32 among them; `hand`
+    what the next operator may read, the latest last.
+    """
 
     chain: Chain
     rng: np.random.Generator
@@ -216,7 +220,9 @@ class _Growing:
                 fresh[names[name]] = np.asarray(array)
         op = self._renamed(schema, problem.definition, names)
         dtypes = [made.dtype for made in compute(problem).values()]
-        changed = [new for new, dtype in zip(op.output, dtypes, strict=True) if new in self.made and dtype != np.float32]
+        changed = [
+            new for new, dtype in zip(op.output, dtypes, strict=True) if new in self.made and dtype != np.float32
+        ]
         return not changed and self._take(op, fresh, dtypes)
 
     def _again(self) -> bool:
@@ -301,14 +307,15 @@ class _Growing:
         except ILLEGAL:
             return False
         for name, array in zip(op.output, results, strict=True):
-            if name in before and before[name].shape != array.shape and name in self.chain.fed:
-                return False
-            if array.dtype.kind == "f" and not _is_reasonable(array):
-                return False
-            if array.dtype == object or array.size > 10 * LARGEST:
+            reshaped = name in self.chain.fed and before[name].shape != array.shape
+            if reshaped or array.dtype == object or array.size > 10 * LARGEST or not _is_reasonable(array):
                 return False
         for name, array in fresh.items():
             self._feed(name, array)
+        self._append(op, results, dtypes)
+        return True
+
+    def _append(self, op: OperatorDef, results: Sequence[Array], dtypes: Sequence[np.dtype[Any]]) -> None:
         self.chain.forward.append(op)
         for name, array, dtype in zip(op.output, results, dtypes, strict=True):
             self.values[name] = array
@@ -321,7 +328,6 @@ class _Growing:
                 continue
             if dtype == np.float32 and 0 < array.size <= LARGEST and name not in self.chain.fed:
                 self.hand.append(name)
-        return True
 
     def _feed(self, name: str, array: Array) -> None:
         self.chain.fed[name] = array
@@ -386,7 +392,7 @@ class _Growing:
 def _unwritten(op: OperatorDef) -> list[str]:
     """Return the outputs that stand for nothing: the reference kernel does not write them."""
     function = KERNELS[op.type, "cpu", "reference"].function
-    letters = inspect.signature(function).parameters if function is not None else {}
+    letters = set(inspect.signature(function).parameters) if function is not None else set[str]()
     slots = SCHEMAS[op.type].view(op).output_slots
     return [name for name, letter in zip(op.output, slots, strict=True) if letter not in letters]
 

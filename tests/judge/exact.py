@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tazza.operator import SCHEMAS
+from tazza.operator import SCHEMAS, why_unavailable
 from tazza.ops.fused import fused_type
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
@@ -30,22 +30,35 @@ SINGLE = 2.0**-22
 """Relative: four roundings of float32, since sums go through many."""
 NARROW = 2.0**-8
 """Relative: one rounding of bfloat16."""
+COARSE = {"winograd": 2.0**-19}
+"""Engine -> error relative to the largest element of a result; see docs/differences.md."""
 GIVEN = "_given"
 """How the names of gradients end that are fed."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Errors of a relative size; `narrow` where blobs of the forward pass may lie in bfloat16."""
+    """Errors of a relative size; `narrow` where blobs of the forward pass may lie in bfloat16.
+
+    `engine` is one of `COARSE`, or "".
+    """
 
     rng: np.random.Generator
     narrow: bool = False
     amplitude: float = 1.0
+    engine: str = ""
 
     def move(self, values: Array, *, forward: bool) -> Array:
         """Return values with an error on each."""
         size = self.amplitude * (NARROW if self.narrow and forward else SINGLE)
         return values * (1.0 + self.rng.uniform(-size, size, values.shape))
+
+    def spoil(self, op: OperatorDef, values: Array) -> Array:
+        """Return results with errors that go by the largest of them, of an operator that the coarse engine has."""
+        if not self.engine or values.size == 0 or why_unavailable(op.type, "cpu", self.engine) is not None:
+            return values
+        size = self.amplitude * COARSE[self.engine] * float(np.abs(values).max())
+        return values + self.rng.uniform(-size, size, values.shape)
 
     def level(self, values: Array) -> Array:
         """Return values that were moved, and what is left of them with an eighth of the digits of bfloat16."""
@@ -67,7 +80,10 @@ def step_exactly(op: OperatorDef, blobs: Mapping[str, Array]) -> list[Array]:
 def run_exactly(
     ops: Sequence[OperatorDef], fed: Mapping[str, Array], noise: Noise | None = None, *, forward: int | None = None
 ) -> Blobs:
-    """Return all blobs after one run; floats of `fed` are widened. The first `forward` operators are the forward pass."""
+    """Return all blobs after one run; floats of `fed` are widened.
+
+    The first `forward` operators are the forward pass; all, if that is not said.
+    """
     blobs = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in fed.items()}
     gradients: set[str] = set()
     for position, op in enumerate(ops):
@@ -102,6 +118,7 @@ def _moved(
     ]
     if all(bool(mask.all()) for mask in kept):
         return results
+    again = [noise.spoil(op, one) if one.dtype.kind == "f" else one for one in again]
     return [_placed(*one, noise, ahead) for one in zip(results, again, kept, strict=True)]
 
 

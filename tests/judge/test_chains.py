@@ -54,7 +54,7 @@ def test_a_chain_is_drawn_again() -> None:
     assert all(np.array_equal(a, draw_chain(5).fed[name]) for name, a in draw_chain(5).fed.items())
 
 
-# -- laws that chains are drawn too seldom for ---------------------------------------------------------------------------
+# -- laws that chains are drawn too seldom for -------------------------------------------------------------------------
 
 
 def chain(ops: Sequence[OperatorDef], fed: Mapping[str, Array], output: str, *, backward: bool = False) -> Chain:
@@ -139,12 +139,17 @@ def test_over_an_operand(channels: int, first: str, fpmath: str) -> None:
     assert not wrong, shown(wrong)
 
 
-# -- the judge itself ----------------------------------------------------------------------------------------------------
+# -- the judge itself --------------------------------------------------------------------------------------------------
+
+
+def _keeps_nothing(steps: object, dtype: object) -> bool:
+    del steps, dtype
+    return False
 
 
 @needs_narrow
 def test_the_judge_sees_a_bound_that_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "keeps_whole", lambda steps, dtype: False)
+    monkeypatch.setattr(fused, "keeps_whole", _keeps_nothing)
     ops = [operator_def("Conv", ["x", "W", "b"], ["c"], kernel=3, pad=1), operator_def("Clip", ["c"], ["y"], max=0.7)]
     found = judge(chain(ops, convolved(np.random.default_rng(3)), "y", backward=True), [NARROW_PLAN])
     assert "_grad" in shown(found)

@@ -1,7 +1,7 @@
 """Chains on trial: as nets of a type, on engines, in a type of computing, held against the same in float64.
 
-A *way* is how a chain is run. Nets run several times, so that layouts, copies and lent memory settle; where a chain can,
-also on fewer images and again on all.
+A *way* is how a chain is run. Nets run several times, so that layouts, copies and lent memory settle; where a chain
+can, also on fewer images and again on all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.fpmath import FPMATH
 from tazza.workspace import Workspace
 from tests.judge.chains import Chain, draw_chain
-from tests.judge.exact import Blobs, Noise, Reach, reach, run_exactly
+from tests.judge.exact import COARSE, Blobs, Noise, Reach, reach, run_exactly
 from tests.judge.hand import Array
 from tests.judge.outcome import Outcome, Request, Verdict, part
 
@@ -60,6 +60,7 @@ class Session:
     chain: Chain
     feeds: list[dict[str, Array]] = field(default_factory=list[dict[str, Array]])
     narrow: bool = False
+    engine: str = ""
     unsteady: bool = False
     _reaches: dict[tuple[int, int], list[dict[str, Reach]]] = field(
         default_factory=dict[tuple[int, int], list[dict[str, Reach]]]
@@ -83,7 +84,7 @@ class Session:
         exact = self._runs(fed, None)
         rng = np.random.default_rng([self.chain.seed, look])
         try:
-            others = [self._runs(fed, Noise(rng, self.narrow, amplitude)) for _ in range(count)]
+            others = [self._runs(fed, Noise(rng, self.narrow, amplitude, self.engine)) for _ in range(count)]
         except NumericError:  # a label that must sum up to 1 no longer does: nothing can be said
             self.unsteady = True
             return [{name: Reach(run[name], np.full(run[name].shape, np.inf)) for name in run} for run in exact]
@@ -132,10 +133,11 @@ def results_of(chain: Chain, way: Way, feeds: Sequence[Mapping[str, Array]]) -> 
 
 def judge(chain: Chain, ways: Iterable[Way]) -> list[Mismatch]:
     """Return what a chain gave otherwise than it may, at most one for each way."""
-    sessions = {narrow: Session(chain, narrow=narrow) for narrow in (False, True)}
+    sessions: dict[tuple[bool, str], Session] = {}
     found: list[Mismatch] = []
     for way in ways:
-        session = sessions[way.fpmath == "bf16"]
+        kind = way.fpmath == "bf16", way.engine if way.engine in COARSE else ""
+        session = sessions.setdefault(kind, Session(chain, narrow=kind[0], engine=kind[1]))
         wrong = _first_wrong(chain, way, session)
         if wrong is not None:
             found.append(Mismatch(chain, way, wrong))
@@ -152,7 +154,7 @@ def _first_wrong(chain: Chain, way: Way, session: Session) -> str | None:
     except NumericError as error:
         session.reaches(0, len(LOOKS) - 1)
         return None if session.unsteady else f"NumericError: {error}"
-    except Exception as error:  # noqa: BLE001 -- whatever it raises is a mismatch
+    except Exception as error:  # whatever it raises is a mismatch
         return f"{type(error).__name__}: {error}"
     return None
 

@@ -1,7 +1,7 @@
 """Concat and DepthConcat: parts are taken as they lie, Y lies like most of them.
 
-oneDNN joins elements of one type. Where some parts lie narrow and others do not, each is copied to its place in Y, which
-has whole elements, by a reorder of its own.
+oneDNN joins elements of one type. Where some parts lie narrow and others do not, Y has whole elements, and each part is
+copied to its place in it by a reorder of its own.
 
 split_info follows from the shapes alone, and is copied into its blob by a reorder of its own.
 """
