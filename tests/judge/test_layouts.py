@@ -15,7 +15,7 @@ from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator
 from tazza.operator.reorder import relayout
 from tazza.proto import OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Layout, Tensor, channels_last
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Layout, Strided, Tensor, channels_last
 from tests.check import engines_of
 from tests.judge.draw import CannotDraw, Problem, draw, drawable
 from tests.judge.exact import rounded
@@ -24,7 +24,7 @@ from tests.judge.hand import Array
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 PROBLEMS = 4
-"""How many are drawn for each operator; four times as many where inputs of one kind may lie in different ways."""
+"""How many are drawn for each operator; four times as many for images, and where inputs are several."""
 
 
 def _narrow(dims: Sequence[int], *, last: bool) -> Layout:
@@ -34,15 +34,21 @@ def _narrow(dims: Sequence[int], *, last: bool) -> Layout:
     return descriptor.layout(dims, dtype=DataType.FLOAT)
 
 
+def _permuted(rng: np.random.Generator, array: Array) -> Layout:
+    """Return a dense layout with the axes in some order in memory."""
+    order = rng.permutation(array.ndim)
+    lies = np.empty([array.shape[axis] for axis in order], np.int8).transpose(np.argsort(order))
+    return Strided.of(array.shape, lies.strides)
+
+
 def _lying(rng: np.random.Generator, array: Array) -> Tensor:
     """Return a tensor that lies in some way, with the numbers of the array rounded to bfloat16: any may lie narrow."""
     tensor = Tensor.from_numpy(np.array(array), copy=None)
     if array.dtype != np.float32 or array.size == 0 or array.ndim == 0:
         return tensor
     last = array.ndim > 2 and rng.random() < 0.5
-    way = rng.integers(3)
-    layout = (ROW_MAJOR, channels_last(array.shape) if last else ROW_MAJOR, _narrow(array.shape, last=last))[way]
-    relayout(tensor, layout, current_context(CPUPlace()))
+    ways = (ROW_MAJOR, channels_last(array.shape) if last else _permuted(rng, array), _narrow(array.shape, last=last))
+    relayout(tensor, ways[int(rng.integers(3))], current_context(CPUPlace()))
     return tensor
 
 
@@ -93,16 +99,27 @@ def check_layouts(type: str, engine: str, problems: int) -> int:
     return count
 
 
+def test_layouts_of_several() -> None:
+    """Operators of as many inputs as one likes."""
+    _check("onednn", [type for type in drawable() if any(spec.variadic for spec in SCHEMAS[type].inputs)])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["onednn", "jit"])
 def test_layouts(engine: str) -> None:
+    assert _check(engine, drawable()) > 100
+
+
+def _check(engine: str, types: Sequence[str]) -> int:
     wrong: list[str] = []
     count = 0
-    for type in drawable():
+    for type in types:
         if engine in engines_of(type):
             try:
-                several = any(spec.variadic for spec in SCHEMAS[type].inputs)
+                schema = SCHEMAS[type]
+                several = "order" in schema.args or any(spec.variadic for spec in schema.inputs)
                 count += check_layouts(type, engine, 4 * PROBLEMS if several else PROBLEMS)
             except (AssertionError, TazzaError) as error:
                 wrong.append(f"{type}: {error}")
     assert not wrong, "\n".join(wrong)
-    assert count > 100
+    return count

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tazza.errors import NumericError
+from tazza.errors import NumericError, TazzaError
 from tazza.operator import ENGINES, make_argument, why_unavailable
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.fpmath import FPMATH
@@ -85,7 +85,7 @@ class Session:
         rng = np.random.default_rng([self.chain.seed, look])
         try:
             others = [self._runs(fed, Noise(rng, self.narrow, amplitude, self.engine)) for _ in range(count)]
-        except NumericError:  # a label that must sum up to 1 no longer does: nothing can be said
+        except TazzaError:  # a label no longer sums up to 1, a scale gives another extent: nothing can be said
             self.unsteady = True
             return [{name: Reach(run[name], np.full(run[name].shape, np.inf)) for name in run} for run in exact]
         return [

@@ -16,7 +16,7 @@ from tazza.operator.engine import rank_engines, why_unavailable
 from tazza.operator.kernel import Call, Chain, LaidOut, Launch, Operands, Unsupported
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
-from tazza.tensor import ROW_MAJOR, Allocation, Layout, Opaque, Storage, Strided, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Allocation, Layout, Storage, Strided, Tensor, TensorSpec
 
 LAYOUTS = threading.RLock()
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
@@ -73,7 +73,7 @@ def reorder_launch(source: TensorSpec, target: TensorSpec, context: Context) -> 
         return found
     if isinstance(target.layout, Strided):
         return PlainCopy()
-    if isinstance(source.layout, Opaque):
+    if source.layout != ROW_MAJOR:  # axes that the target joins may not lie side by side
         plain = replace(source, layout=ROW_MAJOR)
         second = _direct(plain, target, context)
         if second is not None:

@@ -14,15 +14,20 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.prelu import PRELU, PRELU_GRADIENT
-from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 SPREAD = Part("slopes")
 """The slopes of all channels, where there is one for all."""
 
 
 def _layout(op: OpView, X: TensorSpec) -> Layout:
-    """Return the layout to read X in: oneDNN has code for blocks only where no channel is left over."""
-    return Order.of(op, X).dense_channels(X.shape) if isinstance(X.layout, Opaque) else X.layout
+    """Return the layout to read X in: oneDNN has code for blocks only where no channel is left over.
+
+    In other orders of axes than these two, as where channels are the last axis of an image whose second one is dense,
+    oneDNN 3.2 takes the slopes of other channels.
+    """
+    dense = Order.of(op, X).dense_channels(X.shape)
+    return X.layout if X.layout == ROW_MAJOR else dense
 
 
 def _slopes(image: Descriptor) -> Descriptor:
