@@ -25,6 +25,7 @@ from tazza.db.base import Mode
 from tazza.db.place import LMDB_DATA, check_empty_folder, check_folder, check_parent, check_writable, writable
 from tazza.errors import DBError, UnavailableError
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import Guard, renewed
 
 if TYPE_CHECKING:
     import lmdb
@@ -84,7 +85,7 @@ class Environment:
     """An open LMDB environment, its lock, and the readers that must park before its map changes."""
 
     def __init__(self, db_type: str, source: str, writable: bool) -> None:
-        self.lock = threading.RLock()
+        self.lock = Guard(f"{db_type} '{source}'")
         self.users = 0
         self.readers: WeakSet[Parking] = WeakSet()
         self.name = f"{db_type} '{source}'"
@@ -193,7 +194,7 @@ class Environment:
             )
 
 
-_LOCK = threading.Lock()
+_LOCK = renewed(threading.Lock())
 _ENVIRONMENTS: dict[tuple[int, int], Environment] = {}
 _ABANDONED: deque[Environment] = deque()
 

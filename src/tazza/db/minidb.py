@@ -14,7 +14,6 @@ import fcntl
 import os
 import shutil
 import struct
-import threading
 from io import BytesIO, FileIO
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -24,6 +23,7 @@ from tazza.db.base import DB, Cursor, Mode, Transaction, db
 from tazza.db.place import check_file, check_parent, check_writable, os_error
 from tazza.errors import DBError, FileError
 from tazza.runtime.files import atomic_write
+from tazza.runtime.fork import Guard
 
 LENGTHS = struct.Struct("=ii")
 LENGTH_MAX = 2**31 - 1
@@ -46,7 +46,7 @@ class MiniDB(DB):
 
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
         super().__init__(db_type, source, mode)
-        self._lock = threading.Lock()
+        self._lock = Guard("a minidb")
         self._file: FileIO | None = None
         if mode is Mode.NEW:
             self._check_new()

@@ -5,7 +5,6 @@ The whole message is in memory while the DB is open, and every commit writes the
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 from tazza.db.base import DB, Cursor, Mode, PendingPuts, db
@@ -14,6 +13,7 @@ from tazza.errors import DBError, FileError, FormatError
 from tazza.proto import TensorProto, TensorProtos
 from tazza.proto.message import parse, serialize
 from tazza.runtime.files import write_bytes_atomically
+from tazza.runtime.fork import Guard
 
 Record = tuple[bytes, bytes]
 
@@ -28,7 +28,7 @@ class ProtoDB(DB):
 
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
         super().__init__(db_type, source, mode)
-        self._lock = threading.Lock()
+        self._lock = Guard("a protodb")
         self._records: tuple[Record, ...] = ()
         self._keys: frozenset[bytes] = frozenset()
         exists = Path(source).exists()

@@ -2,13 +2,13 @@
 
 Constant state: the net, its workspace, the names. Any thread may call. Every call takes a *seat*: a net with inputs,
 outputs and intermediate memory of its own, over the parameters that all share. Seats are made when they are needed, up
-to the flag `predictor_seats`; whoever finds none waits.
+to the flag `predictor_seats`; whoever finds none waits in line (`seats.py`).
 """
 
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, NetError
 from tazza.interop.init_net import placeholders, run_init_net
+from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.plan import PlanNet
 from tazza.operator import find_argument, find_schema, make_argument
@@ -38,8 +39,8 @@ SEATS = flag(
 
 LENT_BYTES = 1 << 16
 """Inputs of this size or more are read where the caller has them; smaller ones are copied in less time."""
-_RECHECK_S = 0.05
-"""Who waits for a seat looks again after this time: a seat may come back just before its waiting is noticed."""
+
+_POP = deque["_Seat"].pop
 
 Source = NetDef | str | os.PathLike[str]
 """A net, or the file that holds one."""
@@ -99,10 +100,10 @@ class Predictor(Closing):
         own = {*self.inputs, *self.outputs}
         self.writes_shared = any(name in made and name not in own for name in read)
         """Whether the net writes blobs of the workspace that it also reads: one caller at a time can run it."""
-        self._seats = [_Seat(self, None)]
-        self._free = list(self._seats)
-        self._changed = threading.Condition()
-        self._waiting = 0
+        first = _Seat(self, None)
+        self.net = first.net
+        """The net that runs, for observers and `explain`; other threads run clones of it."""
+        self._seats = Seats(first, self._most_seats)
 
     def _planned(self, net: NetDef) -> NetDef:
         """Return the net as it will run: compiled, unless its type says that it shall run otherwise."""
@@ -125,11 +126,6 @@ class Predictor(Closing):
         """The name of the net."""
         return self.definition.name
 
-    @property
-    def net(self) -> NetBase:
-        """The net that runs, for observers and `explain`; other threads run clones of it."""
-        return self._seats[0].net
-
     def run(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Run the net once and return its outputs: fresh arrays.
 
@@ -151,14 +147,21 @@ class Predictor(Closing):
             given = self._merged(values, named)
         if given.keys() != self._names:
             self._check_names(given)
-        seat = self._take_seat()
+        seats = self._seats
+        held: list[_Seat] = []
         try:
-            return seat.run(given)
+            if not seats.line:
+                try:
+                    held += map(_POP, seats.ready)  # taken and noted in one step of the interpreter, so no lock
+                except IndexError:
+                    pass  # `wait` does
+            if not held and not seats.wait(held, self._new_seat):
+                raise ArgumentError(f"{self!r} is closed", hint="load it again")
+            return held[0].run(given)
         finally:
-            self._free.append(seat)
-            if self._waiting:
-                with self._changed:
-                    self._changed.notify_all()
+            seats.free.extend(held)
+            if seats.line:
+                seats.serve()
 
     def _merged(self, values: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(cast("object", values), Mapping):
@@ -169,27 +172,9 @@ class Predictor(Closing):
             raise ArgumentError(f"input {twice[0]!r} is given twice", hint="pass it in the mapping or by name")
         return {**values, **named}
 
-    def _take_seat(self) -> _Seat:
-        try:
-            return self._free.pop()  # one step for the interpreter, so no lock
-        except IndexError:
-            pass
-        with self._changed:
-            self._waiting += 1
-            try:
-                while True:
-                    if self._closed:
-                        raise ArgumentError(f"{self!r} is closed", hint="load it again")
-                    if self._free:
-                        return self._free.pop()
-                    if len(self._seats) < self._most_seats:
-                        self._seats.append(_Seat(self, self.net))
-                        return self._seats[-1]
-                    self._changed.wait(_RECHECK_S)
-            finally:
-                self._waiting -= 1
+    def _new_seat(self) -> _Seat:
+        return _Seat(self, self.net)
 
-    @property
     def _most_seats(self) -> int:
         """Nets that write what all seats share, or keep blobs in the workspace, run only once at a time."""
         if not isinstance(self.net, PlanNet) or self.writes_shared:
@@ -222,21 +207,11 @@ class Predictor(Closing):
 
     def close(self) -> None:
         """End the nets and drop the workspace, once nobody runs any more; closing twice is allowed."""
-        with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            self._waiting += 1
-            taken: list[_Seat] = []
-            while len(taken) < len(self._seats):
-                while self._free:
-                    taken.append(self._free.pop())
-                if len(taken) < len(self._seats):
-                    self._changed.wait(_RECHECK_S)
-            for seat in taken:
+        if not self._closed:
+            for seat in self._seats.close():
                 seat.net.close()
             self.workspace.reset()
-            self._changed.notify_all()
+            self._closed = True
 
 
 class _Seat:

@@ -25,6 +25,7 @@ from typing import Any
 from tazza.errors import DuplicateError, InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, init, native
+from tazza.runtime.fork import renewed
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
@@ -49,7 +50,7 @@ class Module:
 WATCHED: Registry[str, Registry[Any, Any]] = Registry("watched registry")
 
 MODULES: Registry[str, Module] = Registry("module")
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 
 
 def watch(registry: Registry[Any, Any]) -> None:

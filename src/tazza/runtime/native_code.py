@@ -24,7 +24,6 @@ import platform
 import re
 import stat
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from tazza.errors import FileError, KernelError, UnavailableError
 from tazza.runtime.digest import NBYTES, digest_of
 from tazza.runtime.files import atomic_write
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import Guard
 from tazza.runtime.object_code import UnsupportedObject, load_object
 from tazza.runtime.object_code import unavailable as no_loader
 
@@ -51,7 +51,7 @@ Build = Callable[[str], str]
 
 logger = logging.getLogger(__name__)
 
-_LOCK = threading.RLock()
+_LOCK = Guard("compiled code")
 _addresses: dict[str, int] = {}
 
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from tazza.errors import KernelError, UnavailableError
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import check_threads, threads_lost
+from tazza.runtime.fork import check_threads, renewed, threads_lost
 from tazza.runtime.openmp import openmp_unavailable, use_own_functions
 
 PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
@@ -74,7 +74,7 @@ class _State:
     version: tuple[int, int, int]
 
 
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 _state: dict[str, _State | str] = {}
 _engines: list[Any] = []
 

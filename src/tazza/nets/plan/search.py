@@ -45,6 +45,7 @@ from tazza.operator.schema import gather, logical
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
+from tazza.runtime.fork import renewed
 from tazza.runtime.log import logger
 from tazza.runtime.native_code import cache_folder, processor
 from tazza.runtime.threads import thread_count
@@ -56,7 +57,7 @@ EXHAUSTIVE = flag(
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 
 
 def compile_fastest(
