@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any, cast
 
 from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
 from tazza.runtime.holding import Conditional
@@ -97,7 +98,7 @@ class Run(Future[None]):
         if self.done():
             with self._condition:
                 self._condition.notify_all()
-            self._invoke_callbacks()
+            cast("Any", self)._invoke_callbacks()
         elif error is None:
             self.set_result(None)
         else:
