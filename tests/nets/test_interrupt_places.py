@@ -5,13 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tazza.db import DBReader, open_db
-from tazza.db.base import Mode
 from tazza.device import CPUContext, Event, current_stream, stream_pool
 from tazza.device.dnn_state import dnn_state
 from tazza.errors import RunCancelledError
@@ -196,29 +193,6 @@ def test_interrupts_of_observed_runs(soak: int) -> None:
                 runs.work("run")
 
         everywhere(work, check, FAST, soak)
-
-
-@pytest.mark.parametrize("db_type", ["minidb", "lmdb"])
-def test_interrupts_of_readers(db_type: str, tmp_path: Path, soak: int) -> None:
-    source = str(tmp_path / "db")
-    with open_db(db_type, source, Mode.NEW) as db:
-        with db.transaction() as transaction:
-            for number in range(7):
-                transaction.put(b"%d" % number, b"v%d" % number)
-    reader = DBReader(db_type, source)
-
-    def check() -> None:
-        seen = [reader.read() for _ in range(7)]
-        assert sorted(seen) == [(b"%d" % number, b"v%d" % number) for number in range(7)]
-
-    everywhere(reader.read, check, FAST, soak)
-    reader.close()
-
-    def opened() -> None:
-        with open_db(db_type, source, Mode.READ) as one:
-            one.cursor()
-
-    everywhere(opened, opened, FAST, soak)
 
 
 @pytest.mark.parametrize("type", ["simple", "dag", "plan"])
