@@ -146,7 +146,7 @@ def predict(
     invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
 ) -> None:
     """Print the most probable classes of images."""
-    from tazza.cli.predict import Pixels
+    from tazza.cli.pictures import Pixels
     from tazza.cli.predict import predict as run
 
     run(model, inputs, init_net=init_net, top=top, pixels=Pixels(scale, size, invert))

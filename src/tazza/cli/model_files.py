@@ -15,6 +15,7 @@ from tazza.interop.predictor_file import ROLES
 from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
+from tazza.runtime.files import kind_of, shown
 from tazza.tensor import Tensor
 
 NET_SUFFIXES = frozenset({".pb", ".pbtxt", ".prototxt", ".txt"})
@@ -51,16 +52,18 @@ def find_model(path: Path, init_net: Path | None) -> ModelFiles:
     Raises:
         FileError: nothing, or a folder without a model.
     """
-    if not path.exists():
-        raise FileError(f"'{path}' does not exist", hint="name a net, a predictor file, or a folder with both nets")
-    if path.is_dir() and (path / PREDICT).is_file():
+    if kind_of(path) is None:
+        raise FileError(
+            f"{shown(path)} does not exist", hint="name a net, a predictor file, or a folder with both nets"
+        )
+    if kind_of(path) == "folder" and kind_of(path / PREDICT) is not None:
         path = path / PREDICT
-    if path.is_dir() and not (path / "data.mdb").is_file():
+    if kind_of(path) == "folder" and kind_of(path / "data.mdb") is None:
         raise FileError(f"folder '{path}' has no {PREDICT}", hint="name the file of the net")
     if path.suffix not in NET_SUFFIXES:
         return ModelFiles(path, None, is_net=False)
     beside = path.with_name(INIT)
-    found = beside if path.name == PREDICT and beside.is_file() else None
+    found = beside if path.name == PREDICT and kind_of(beside) is not None else None
     return ModelFiles(path, found if init_net is None else init_net, is_net=True)
 
 

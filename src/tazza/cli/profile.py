@@ -24,6 +24,7 @@ from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
 from tazza.operator import Spec, find_argument
 from tazza.proto import NetDef
+from tazza.runtime.files import kind_of, shown
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
 
@@ -133,11 +134,11 @@ class Running:
 def made(request: Request) -> Generator[Running]:
     """Make the net, fill its inputs, and end everything afterwards."""
     path = Path(request.model)
-    if not path.exists() and request.model in CLASSIFIERS:
+    if kind_of(path) is None and request.model in CLASSIFIERS:
         predictor, known = _from_zoo(request)
-    elif not path.exists():
+    elif kind_of(path) is None:
         raise FileError(
-            f"'{path}' does not exist, and no model is called so",
+            f"{shown(path)} does not exist, and no model is called so",
             hint=f"name a net, a predictor file, a folder with both nets, or one of {', '.join(CLASSIFIERS)}",
         )
     else:

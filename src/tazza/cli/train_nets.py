@@ -17,6 +17,7 @@ from tazza.nets import NETS
 from tazza.operator import ENGINES, prefer_engines
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
+from tazza.runtime.files import resolved
 from tazza.runtime.threads import thread_count
 
 DATA, LABEL, LOSS, ACCURACY, SOFTMAX = "data", "label", "loss", "accuracy", "softmax"
@@ -85,7 +86,7 @@ def _prefer(names: str) -> None:
 
 def _read(model: Model, name: str, db: ImageDB, batch_size: int) -> tuple[BlobReference, BlobReference]:
     """Add a reader of a database; return what it gives: pixels from 0 to 1, and labels."""
-    reader = model.init_net.add("CreateDB", (), f"{name}_reader", db_type=db.db_type, db=str(db.path.resolve()))
+    reader = model.init_net.add("CreateDB", (), f"{name}_reader", db_type=db.db_type, db=str(resolved(db.path)))
     images, label = model.net.add("TensorProtosDBInput", reader, ["images", LABEL], batch_size=batch_size)
     return pixels(model, images, DATA), label
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
 
 from tazza.errors import FormatError, OutOfMemoryError
 from tazza.operator import KERNELS, find_argument, find_schema
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.memory import available_bytes
 from tazza.tensor import TensorSpec
 from tazza.workspace import Workspace
 
@@ -41,7 +41,7 @@ def run_init_net(net: NetDef, workspace: Workspace, *, source: str, reader: str 
 
 def _check_size(net: NetDef, source: str) -> None:
     """Refuse a net that fills more memory than there is: a file of a few bytes can ask for any shape."""
-    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = available_bytes()
     wanted = 0
     for op in net.op:
         if not op.input:
@@ -50,10 +50,10 @@ def _check_size(net: NetDef, source: str) -> None:
             wanted += sum(
                 s.nbytes for s in specs if isinstance(s, TensorSpec) and s.dims is not None and None not in s.dims
             )
-    if wanted > limit:
+    if limit is not None and wanted > limit:
         raise OutOfMemoryError(
-            f"{source}: net {net.name!r} fills {wanted} bytes, the machine has {limit}",
-            hint="check the shapes in the file",
+            f"{source}: net {net.name!r} fills {wanted} bytes, and {limit} are available to this process",
+            hint="check the shapes in the file, or give the process more memory",
         )
 
 

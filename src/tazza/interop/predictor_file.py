@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tazza.db import Mode, open_db
 from tazza.errors import FileError, FormatError
@@ -19,6 +18,7 @@ from tazza.models import Model, Net
 from tazza.operator import operator_def
 from tazza.proto import BlobProto, BlobsMap, MetaNetDef, NetDef, NetsMap, PredictorConsts
 from tazza.proto.message import parse, serialize
+from tazza.runtime.files import kind_of, shown
 from tazza.tensor import Tensor, serialize_blob
 from tazza.workspace import Workspace
 
@@ -50,9 +50,9 @@ class PredictorFile:
             FormatError: it has no MetaNetDef, or a broken one.
         """
         source = os.fspath(path)
-        if not Path(source).exists():
-            raise FileError(f"predictor file '{source}' does not exist", hint="check the path")
-        kind = db_type if db_type is not None else "lmdb" if Path(source).is_dir() else "minidb"
+        if kind_of(source) is None:
+            raise FileError(f"predictor file {shown(source)} does not exist", hint="check the path")
+        kind = db_type if db_type is not None else "lmdb" if kind_of(source) == "folder" else "minidb"
         with open_db(kind, source) as db, db.cursor() as cursor:
             while cursor.valid and cursor.key != ROLES.META_NET_DEF.encode():
                 cursor.next()

@@ -13,6 +13,7 @@ import numpy as np
 
 from tazza.errors import FileError
 from tazza.operator import FLOAT, Array, Cost, Operator, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.runtime.files import regular_opener, shown
 from tazza.runtime.log import logger
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 from tazza.tensor.blob import type_of
@@ -47,9 +48,10 @@ def begin_file(operator: Operator, suffix: str) -> TextIO:
     root: Path = getattr(operator.workspace, "root", Path())
     path = root / f"{operator.definition.input[0].replace('/', '#')}{suffix}"
     try:
-        return path.open("w", encoding="utf-8")
+        return open(path, "w", encoding="utf-8", opener=regular_opener)
     except OSError as error:
-        reason = f"{operator.op.type} cannot write '{path}': {error.strerror}"
+        said = error.message if isinstance(error, FileError) else error.strerror
+        reason = f"{operator.op.type} cannot write {shown(path)}: {said}"
         raise FileError(reason, hint="it goes to the root folder of the workspace") from error
 
 

@@ -13,6 +13,7 @@ in `.tmp`; nothing ever reads it.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -57,7 +58,7 @@ def kind_of(path: AnyPath) -> Kind | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise _read_error(path, "file", error) from error
+        raise _read_error(path, error) from error
 
 
 def resolved(path: AnyPath) -> Path:
@@ -69,7 +70,7 @@ def resolved(path: AnyPath) -> Path:
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
-        raise _read_error(path, "file", error) from error
+        raise _read_error(path, error) from error
 
 
 def names_in(folder: AnyPath) -> list[str]:
@@ -81,7 +82,7 @@ def names_in(folder: AnyPath) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except (OSError, ValueError) as error:
-        raise _read_error(folder, "folder", error) from error
+        raise _read_error(folder, error) from error
 
 
 def open_regular(path: AnyPath, what: str = "file", *, bytes_max: int | None = None) -> BinaryIO:
@@ -113,12 +114,12 @@ def regular_opener(path: AnyPath, flags: int, what: str = "file") -> int:
     """
     kind = kind_of(path)  # before it is opened: that alone does something to some devices
     if kind is None and not flags & os.O_CREAT:
-        raise _read_error(path, what, FileNotFoundError())
+        raise _read_error(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
     _check_regular(path, what, kind)
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
     except (OSError, ValueError) as error:
-        raise _read_error(path, what, error) from error
+        raise _read_error(path, error) from error
     try:
         _check_regular(path, what, _kind(os.fstat(descriptor)))
     except BaseException:
@@ -133,11 +134,19 @@ def read_bytes(path: AnyPath, what: str, bytes_max: int) -> bytes:
     Raises:
         FileError, FormatError: as `open_regular`; or reading fails.
     """
-    with open_regular(path, what, bytes_max=bytes_max) as file:
-        try:
-            return file.read(os.fstat(file.fileno()).st_size)
-        except OSError as error:
-            raise _read_error(path, what, error) from error
+    with open_regular(path, what, bytes_max=bytes_max) as file, reading(path):
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+@contextmanager
+def reading(path: AnyPath) -> Generator[None, None, None]:
+    """Turn what the system says while a file is read in the block into a FileError."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, TazzaError):
+            raise
+        raise _read_error(path, error) from error
 
 
 def read_text(path: AnyPath, what: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
@@ -197,17 +206,16 @@ def _kind(status: os.stat_result) -> Kind:
 
 def _check_regular(path: AnyPath, what: str, kind: Kind | None) -> None:
     if kind not in (None, "file"):
-        raise FileError(f"cannot read the {what} {shown(path)}: it is a {kind} and no regular file")
+        raise FileError(f"cannot read {shown(path)}: it is no regular file but a {kind}", hint=f"name a {what}")
 
 
-def _read_error(path: AnyPath, what: str, error: OSError | ValueError) -> FileError:
-    if isinstance(error, FileNotFoundError):
-        return FileError(f"cannot read the {what} {shown(path)}: it does not exist", hint="check the path")
+def _read_error(path: AnyPath, error: OSError | ValueError) -> FileError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror is not None else str(error)
-    return FileError(f"cannot read the {what} {shown(path)}: {reason}", hint="check the path and its permissions")
+    return FileError(f"cannot read {shown(path)}: {reason}", hint="check the path and its permissions")
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
+
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Generator[BinaryIO, None, None]:
@@ -229,7 +237,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[BinaryIO, None, None
     target = resolved(path)
     kind = kind_of(target)
     if kind not in (None, "file"):
-        raise FileError(f"cannot write {shown(target)}: it is a {kind} and no regular file", hint="name another file")
+        raise FileError(f"cannot write {shown(target)}: it is no regular file but a {kind}", hint="name another")
     temporary = temporary_beside(target)
     try:
         with temporary.open("xb") as file:
@@ -263,14 +271,14 @@ def write_bytes_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         file.write(data)
 
 
-def make_folder(path: AnyPath) -> None:
-    """Make a folder, and those around it; one that is there is left alone.
+def make_folder(path: AnyPath, *, mode: int = 0o777) -> None:
+    """Make a folder, and those around it; one that is there is left alone. `mode` is less the process's mask.
 
     Raises:
         FileError: it cannot be made.
     """
     try:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, mode, exist_ok=True)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise FileError(f"cannot make the folder {shown(path)}: {reason}", hint="name another folder") from error
@@ -283,7 +291,8 @@ def _write_error(target: Path, error: OSError) -> FileError:
             f"cannot write {shown(target)}: there is no folder {shown(target.parent)}", hint="create the folder first"
         )
     return FileError(
-        f"cannot write {shown(target)}: {reason}", hint="check the permissions of its folder and the free space of the disk"
+        f"cannot write {shown(target)}: {reason}",
+        hint="check the permissions of its folder and the free space of the disk",
     )
 
 

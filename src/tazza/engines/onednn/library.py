@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from tazza.errors import KernelError, UnavailableError
+from tazza.errors import FileError, KernelError, UnavailableError
+from tazza.runtime.files import kind_of, shown
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import check_threads, renewed, threads_lost
 from tazza.runtime.openmp import openmp_unavailable, use_own_functions
@@ -82,8 +83,7 @@ _engines: list[Any] = []
 def find_library() -> Path | str:
     """Return the path of the library, or why there is none."""
     if PATH.value:
-        named = Path(PATH.value)
-        return named if named.is_file() else f"flag onednn_library names {named}, which is no file"
+        return _named_library(PATH.value)
     lists = list(_file_lists())
     for listed in lists:
         try:
@@ -96,6 +96,14 @@ def find_library() -> Path | str:
                 return (listed.parent.parent / file).resolve()
     missing = f"has no file {FILE}" if lists else "is not installed"
     return f"the package {DISTRIBUTION} {missing}; {REMEDY}"
+
+
+def _named_library(named: str) -> Path | str:
+    try:
+        kind = kind_of(named)
+    except FileError as error:
+        return f"flag onednn_library: {error.message}"
+    return Path(named) if kind == "file" else f"flag onednn_library names {shown(named)}, which is no file"
 
 
 def _file_lists() -> Iterator[Path]:
