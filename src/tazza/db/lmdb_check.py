@@ -90,14 +90,17 @@ class _Used:
 
     def check(self) -> None:
         """Check that no page was met twice, and that each is one that there is."""
-        starts, counts = np.frombuffer(self._starts, np.uint64), np.frombuffer(self._counts, np.uint64)
+        starts, counts = np.frombuffer(self._starts, np.int64), np.frombuffer(self._counts, np.int64)
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], starts[order] + counts[order]
         twice = np.flatnonzero(starts[1:] < ends[:-1])
         if len(twice):
             self._snapshot.file.corrupt(f"page {starts[twice[0] + 1]} is used twice")
-        last = self._snapshot.meta.last_page
-        if len(starts) and (starts[0] < METAS or ends[-1] > last + 1):
+        last, there = self._snapshot.meta.last_page, self._snapshot.file.nbytes() // self._snapshot.meta.page_bytes
+        beyond = int(np.sum(ends[ends > there] - np.maximum(starts[ends > there], there)))
+        if last + 1 - there > beyond:  # those that are free and were never written may lack
+            self._snapshot.file.corrupt(f"it tells of {last + 1} pages, {there} are there and {beyond} more are known")
+        if len(starts) and (starts[0] < METAS or max(starts[-1], ends[-1] - 1) > last):
             self._snapshot.file.corrupt(f"it uses pages {starts[0]} to {ends[-1]}, and has pages {METAS} to {last}")
 
 
