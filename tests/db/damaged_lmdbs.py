@@ -83,7 +83,9 @@ def _node(source: random.Random, data: bytearray, whole: bytes) -> None:
     nbytes = 2
     if source.random() < 0.6:
         at, nbytes = page + struct.unpack_from("=H", whole, at)[0], 8
-    data[at + source.randrange(nbytes)] = source.randrange(256)
+    at += source.randrange(nbytes)
+    # Nodes have even lengths: a length that is off by one may only move the padding, which nothing tells from a value.
+    data[at] = (whole[at] + source.randrange(2, 255)) % 256
 
 
 def _cut(source: random.Random, data: bytearray, whole: bytes) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tazza.errors import FormatError
 from tazza.models.training import Step
 from tazza.observers.drawing import Curve
-from tazza.runtime.files import kind_of, read_text, shown, write_bytes_atomically
+from tazza.runtime.files import kind_of, one_line, read_text, shown, write_bytes_atomically
 
 HEADER = ["iteration", "loss", "accuracy", "learning_rate", "test_accuracy"]
 
@@ -65,7 +65,9 @@ class History:
                     if tested:
                         made.tests[int(iteration)] = float(tested)
         except (ValueError, csv.Error) as error:
-            raise FormatError(f"{shown(path)} is no history of a training: {error}", hint="remove it") from error
+            raise FormatError(
+                f"{shown(path)} is no history of a training: {one_line(error)}", hint="remove it"
+            ) from error
         return made
 
     def curve(self, value: Callable[[Step], float | None]) -> Curve | None:

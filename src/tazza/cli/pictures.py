@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tazza.db.idx import read_idx
 from tazza.errors import FileError, FormatError, ShapeError, UnavailableError
-from tazza.runtime.files import open_regular, shown
+from tazza.runtime.files import one_line, open_regular, shown
 
 BYTE_MAX = 255
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
@@ -31,6 +31,8 @@ PIXELS_FREE = 2**22
 PIXELS_PER_BYTE_MAX = 8 * 1032
 """Most pixels that a byte of a file stands for, beyond those: deflate's best, with 8 pixels in a byte."""
 NPY_HEADER_MAX = 10_000
+BYTES_MAX = 2**63
+"""No array has extents for more, not even one without elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,12 @@ def _array_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np
         if read is None:
             raise ValueError(f"the format has the version {version}")
         shape, by_columns, dtype = read(file, max_header_size=NPY_HEADER_MAX)
-        if any(extent < 0 for extent in shape):
+        if any(extent < 0 for extent in shape) or math.prod(filter(None, shape)) * dtype.itemsize >= BYTES_MAX:
             raise ValueError(f"a shape of {shape}")
     except Exception as error:  # a header is a literal of Python, and its parser raises whatever comes up
-        raise FormatError(f"{shown(path)} is no array: {error}", hint="numpy.save writes such files") from error
+        raise FormatError(
+            f"{shown(path)} is no array: {one_line(error)}", hint="numpy.save writes such files"
+        ) from error
     return shape, by_columns, dtype
 
 
@@ -122,7 +126,7 @@ def _read_picture(path: Path, channels: int | None, size: int | None) -> NDArray
             raise
         except Exception as error:  # decoders of pictures raise whatever comes up in damaged ones
             hint = f"use .npy, IDX, or a picture: {', '.join(FORMATS)}"
-            raise FormatError(f"{shown(path)} is no image that can be read: {error}", hint=hint) from error
+            raise FormatError(f"{shown(path)} is no image that can be read: {one_line(error)}", hint=hint) from error
     return np.moveaxis(array, -1, 0)[np.newaxis] if array.ndim == 3 else array[np.newaxis, np.newaxis]
 
 

@@ -41,7 +41,7 @@ from tazza.db.place import LMDB_DATA
 from tazza.errors import ArgumentError, DBError, FileError, FormatError
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
-from tazza.runtime.files import kind_of, make_folder, read_text, resolved, shown, write_bytes_atomically
+from tazza.runtime.files import kind_of, make_folder, read_text, resolved, shown, status_of, write_bytes_atomically
 
 DIGITS = "digits"
 TEST_SHARE = 0.2
@@ -133,7 +133,8 @@ def _digits(seed: int) -> tuple[LabelledImages, LabelledImages]:
 def _stamp(folder: Path) -> dict[str, list[int]]:
     """Sizes and times of the IDX files: when one changes, what was made from it is stale."""
     found = (find_idx(folder, split, kind) for split in ("train", "test") for kind in IDX_KINDS)
-    return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in found if path is not None}
+    known = {path.name: status_of(path) for path in found if path is not None}
+    return {name: [status.st_size, status.st_mtime_ns] for name, status in known.items()}
 
 
 def _existing(path: Path) -> ImageDB:

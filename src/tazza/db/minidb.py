@@ -97,6 +97,11 @@ class MiniDB(DB):
                 " negative",
                 hint="this is no minidb, or it was written on a machine of other byte order",
             )
+        if key == value == 0:
+            raise DBError(
+                f"{self}: the record at byte {offset} has neither key nor value, as where a file has a hole",
+                hint=f"cut the file to {offset} bytes to keep the records before it",
+            )
         if LENGTHS.size + key + value > left:
             raise self._truncated(
                 offset,
@@ -235,6 +240,8 @@ class MiniDBTransaction(Transaction):
         for what, data in (("key", key), ("value", value)):
             if len(data) > LENGTH_MAX:
                 raise DBError(f"{self._mini}: a {what} has {len(data)} bytes, and may have {LENGTH_MAX} at most")
+        if not key and not value:
+            raise DBError(f"{self._mini}: a record has neither key nor value", hint="give it one of them")
         if self._spool is None:
             self._spool = SpooledTemporaryFile(max_size=SPOOL_BYTES)
         start = self._spool.tell()

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from tazza.errors import FormatError
-from tazza.runtime.files import open_regular, reading, shown, write_bytes_atomically
+from tazza.runtime.files import one_line, open_regular, reading, shown, write_bytes_atomically
 
 TEXT_SUFFIXES = frozenset({".pbtxt", ".prototxt", ".txt"})
 BYTES_MAX = 2**31 - 1
@@ -47,7 +47,7 @@ def parse(message_type: type[MessageT], data: bytes, source: str) -> MessageT:
         message = message_type.FromString(data)
     except (DecodeError, ValueError, RecursionError) as error:
         raise FormatError(
-            f"{source} is no {_name(message_type)}: {len(data)} bytes that do not parse ({error})",
+            f"{source} is no {_name(message_type)}: {len(data)} bytes that do not parse ({one_line(error)})",
             hint="the file may be truncated, of another message type, or text: text has the suffix .pbtxt",
         ) from error
     _check_content(message, f"{source}, {len(data)} bytes,")
@@ -72,7 +72,7 @@ def parse_text(message_type: type[MessageT], text: str, source: str) -> MessageT
         text_format.Parse(text, message)
     except (text_format.ParseError, ValueError, RecursionError) as error:
         raise FormatError(
-            f"{source} is no {_name(message_type)} in text form: {size} bytes that do not parse ({error})"
+            f"{source} is no {_name(message_type)} in text form: {size} bytes that do not parse ({one_line(error)})"
         ) from error
     _check_content(message, f"{source}, {size} bytes,")
     return message

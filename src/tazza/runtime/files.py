@@ -29,7 +29,7 @@ AnyPath = str | os.PathLike[str]
 Kind = Literal["file", "folder", "pipe", "device", "socket"]
 
 SHOWN_MAX = 200
-"""Most letters of a path in a message."""
+"""Most letters of a path, or of what a library says of its content, in a message."""
 TEXT_BYTES_MAX = 64 * 2**20
 """Longest text file that is read: tables and settings, which have some kilobytes."""
 
@@ -57,6 +57,18 @@ def kind_of(path: AnyPath) -> Kind | None:
         return _kind(os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, ValueError) as error:
+        raise _read_error(path, error) from error
+
+
+def status_of(path: AnyPath) -> os.stat_result:
+    """Return what the system knows of a file that is there.
+
+    Raises:
+        FileError: it is not, or the system forbids to look.
+    """
+    try:
+        return os.stat(path)
     except (OSError, ValueError) as error:
         raise _read_error(path, error) from error
 
@@ -174,7 +186,7 @@ def read_json(path: AnyPath, what: str, bytes_max: int = TEXT_BYTES_MAX) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{shown(path)} is no {what}: {error}") from error
+        raise FormatError(f"{shown(path)} is no {what}: {one_line(error)}") from error
 
 
 def shown(path: object) -> str:
@@ -183,10 +195,20 @@ def shown(path: object) -> str:
     >>> shown("a\0b")
     "'a\\x00b'"
     """
-    text = str(path)
+    text = one_line(path)
+    return f"'{text}'"
+
+
+def one_line(said: object) -> str:
+    r"""Return what an error of a library says for a message: printable, on one line, and shortened in its middle.
+
+    >>> one_line("bad" + chr(10) + "cup")
+    'bad\\ncup'
+    """
+    text = str(said)
     if len(text) > SHOWN_MAX:
         text = f"{text[: SHOWN_MAX // 2]}...{text[-SHOWN_MAX // 2 :]}"
-    return f"'{text}'" if text.isprintable() else repr(text)
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def _refuse_constant(name: str) -> float:

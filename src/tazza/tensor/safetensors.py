@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, FormatError, NotFoundError
-from tazza.runtime.files import atomic_write, open_regular, reading
+from tazza.runtime.files import atomic_write, one_line, open_regular, reading
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operand import Operand, plain_operand
@@ -250,7 +250,7 @@ def _checked_header(text: bytes, nbytes: int, who: str) -> tuple[dict[str, str],
     try:
         parsed: Any = json.loads(text.decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"'{who}': the header is no JSON object: {error}") from error
+        raise FormatError(f"'{who}': the header is no JSON object: {one_line(error)}") from error
     fields = cast("dict[str, Any]", parsed)
     metadata: Any = fields.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] -- whatever JSON holds
