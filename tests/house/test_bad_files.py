@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
 import json
 import os
 import random
@@ -13,10 +15,13 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
+from tazza.cli.app import app
+from tazza.cli.pictures import Pixels, read_images
 from tazza.errors import TazzaError, UnavailableError
 from tests.house.readers import READERS, Reader
 
@@ -65,10 +70,15 @@ ALLOWED = {
 }
 
 
+@functools.cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def _calls(path: Path) -> list[str]:
-    """Return the calls in a module by which files are opened or looked at, as far as they can be told by their names."""
+    """Return the calls in a module by which files are opened or looked at, as far as their names tell."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if not isinstance(node, ast.Call):
             continue
         function = node.func
@@ -95,7 +105,7 @@ def test_every_module_that_reads_files_has_a_reader_in_the_table() -> None:
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in _nodes(path)
         if isinstance(node, ast.ImportFrom) and node.module == "tazza.runtime.files"
         if names & {alias.name for alias in node.names}
     }
@@ -265,8 +275,10 @@ CONTENTS: dict[str, bytes] = {
     "picture with a bad filter": _png(3, 3, pixels=bytes([9] * 30)),
     "picture of colours that are not there": _png(3, 3, colour=7, pixels=bytes(100)),
     "picture in PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n",
-    "picture in TIFF with odd tags": b"II*\0\x08\0\0\0\2\0\0\1\4\0\1\0\0\0\xff\xff\xff\x7f\1\1\4\0\1\0\0\0\xff\xff\xff\x7f\0\0\0\0",
-    "picture in GIF of 4 gigapixels": b"GIF89a\xff\xff\xff\xff\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\xff\xff\xff\xff\0\2\2D\1\0;",
+    "picture in TIFF with odd tags": b"II*\0"
+    + struct.pack("<IHHHIIHHIII", 8, 2, 0x100, 4, 1, 2**31 - 1, 0x101, 4, 1, 2**31 - 1, 0),
+    "picture in GIF of 4 gigapixels": b"GIF89a\xff\xff\xff\xff\x80\0\0\0\0\0\xff\xff\xff,"
+    b"\0\0\0\0\xff\xff\xff\xff\0\2\2D\1\0;",
     "picture in BMP of a negative height": b"BM"
     + struct.pack("<IHHIIiiHHIIiiII", 60, 0, 0, 54, 40, 9, -(2**31), 1, 24, *[0] * 6),
     "picture in PPM of many digits": b"P6 " + b"9" * 500 + b" 9 255\n",
@@ -419,3 +431,83 @@ def test_files_without_permission(tmp_path: Path) -> None:
         path.chmod(0)
         assert _outcome(reader, path) in ("typed", "unavailable", "fine" if reader.is_cache else "typed")
         path.unlink()
+
+
+# -- pictures and arrays -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f2", ">f4", "<f8", "|u1", "|i1", ">i8", "<u4"])
+def test_arrays_of_all_numbers_and_orders_are_read(tmp_path: Path, dtype: str, order: Literal["C", "F"]) -> None:
+    array = np.asarray(np.arange(24).reshape(2, 3, 4), dtype, order=order)
+    np.save(tmp_path / "a.npy", array)
+    assert np.array_equal(read_images(tmp_path / "a.npy", None, Pixels(1.0)), array[:, np.newaxis].astype(np.float32))
+
+
+MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "I;16")
+SUFFIXES = (".png", ".tif", ".jpg", ".gif", ".webp", ".bmp", ".ppm")
+
+
+def test_pictures_of_every_mode_are_read_or_refused(tmp_path: Path) -> None:
+    library, found = pytest.importorskip("PIL.Image"), list[str]()
+    for number, (mode, suffix) in enumerate(itertools.product(MODES, SUFFIXES)):
+        path = tmp_path / f"{number}{suffix}"
+        try:
+            library.new(mode, (5, 3)).save(path)
+        except (OSError, ValueError, KeyError):
+            continue  # there are none of this mode
+        found += [_outcome_of_picture(path, channels) for channels in (1, 3)]
+    assert set(found) <= {"read", "refused"}, found
+    assert found.count("read") > 50
+
+
+def _outcome_of_picture(path: Path, channels: int) -> str:
+    try:
+        shape = read_images(path, channels, Pixels(1.0)).shape
+    except TazzaError:
+        return "refused"
+    return "read" if shape == (1, channels, 3, 5) else f"{path}: {shape}"
+
+
+def test_an_animated_picture_gives_its_first(tmp_path: Path) -> None:
+    library = pytest.importorskip("PIL.Image")
+    frames = [library.new("L", (4, 4), level) for level in (50, 200)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert set(read_images(tmp_path / "a.gif", 1, Pixels(1.0)).ravel()) == {50.0}
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+COMMANDS = (
+    ["show", "{}"],
+    ["predict", "{}", "{}"],
+    ["predict", "MODEL", "{}"],
+    ["profile", "{}", "--runs", "1"],
+    ["train", "lenet", "--data", "{}", "--out", "out"],
+    ["train", "lenet", "--out", "{}", "--iterations", "1"],
+    ["train", "lenet", "--net", "{}", "--init-net", "{}", "--out", "out"],
+)
+MODEL = Path(__file__).parent.parent / "data" / "interop" / "small"
+
+
+@pytest.mark.usefixtures("alarmed")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_commands_tell_what_is_wrong_in_a_line(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = str(next(MODEL.glob("*.minidb")))
+    for number, kind in enumerate(
+        ("a pipe", "a link to itself", "a device without content", "5,000 letters", "a NUL", "noise")
+    ):
+        (tmp_path / f"{number}").mkdir()
+        path = str(BAD[kind](tmp_path / f"{number}" / "f"))
+        words = [model if word == "MODEL" else word.format(path) for word in command]
+        signal.alarm(WAIT_S)
+        with pytest.raises(SystemExit) as ended:
+            app(words)
+        signal.alarm(0)
+        told = capsys.readouterr().err
+        assert ended.value.code in (1, 2), (kind, told)
+        assert "Traceback" not in told, kind
+        assert told.startswith(("error: ", "Usage: ")), (kind, told)

@@ -85,8 +85,10 @@ from tazza.runtime.native_code import CACHE_DIR, native_function
 def build(name):
     return (f"@table{name} = private constant [4 x i64] [i64 1, i64 2, i64 3, i64 4]\\n"
             f"declare float @expf(float)\\ndefine i64 @{name}(i64 %a) {{"
-            f"%p = getelementptr [4 x i64], ptr @table{name}, i64 0, i64 %a\\n%v = load i64, ptr %p\\n"
-            f"%f = sitofp i64 %v to float\\n%e = call float @expf(float %f)\\n%i = fptosi float %e to i64\\nret i64 %i }}")
+            f"%p = getelementptr [4 x i64], ptr @table{name}, i64 0, i64 %a\\n"
+            f"%v = load i64, ptr %p\\n"
+            f"%f = sitofp i64 %v to float\\n"
+            f"%e = call float @expf(float %f)\\n%i = fptosi float %e to i64\\nret i64 %i }}")
 for number, folder in enumerate(sys.argv[1:]):
     print("at", folder, flush=True)
     CACHE_DIR.set(folder)

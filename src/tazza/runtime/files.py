@@ -223,7 +223,10 @@ def _finite(text: str) -> float:
 
 
 def _kind(status: os.stat_result) -> Kind:
-    return next((kind for test, kind in _KINDS if test(status.st_mode)), "device")
+    for test, kind in _KINDS:
+        if test(status.st_mode):
+            return kind
+    return "device"
 
 
 def _check_regular(path: AnyPath, what: str, kind: Kind | None) -> None:
