@@ -30,7 +30,6 @@ from tazza.db.place import (
     check_empty_folder,
     check_folder,
     check_parent,
-    check_plain_files,
     check_writable,
     holds_something,
     kind_at,
@@ -59,6 +58,7 @@ TRUST = flag(
     False,
     "write to LMDBs without the check of all their pages; a damaged one may then end the process",
 )
+LOCK = "lock.mdb"
 RETRIES = 8
 """How often a snapshot is asked for anew, when other processes made two commits in the meantime."""
 
@@ -198,7 +198,7 @@ class Environment:
             else:
                 # The lock file keeps pages that are read from being written anew. Where it cannot be made, we read
                 # without: a folder that only others can write to should not be written to meanwhile.
-                lock = os.path.join(self._source, "lock.mdb")
+                lock = os.path.join(self._source, LOCK)
                 locked = writable(lock if kind_at(self._db_type, lock) is not None else self._source)
                 environment = lmdb.open(self._source, readonly=True, create=False, lock=locked)
         pages: DataFile | None = None
@@ -297,7 +297,9 @@ def _check_folder(db_type: str, source: str, mode: Mode) -> None:
         check_empty_folder(db_type, source)
     elif mode is Mode.READ or kind not in (None, "folder") or (kind is not None and holds_something(db_type, source)):
         check_folder(db_type, source, LMDB_DATA)
-        check_plain_files(db_type, source)
+        lock = kind_at(db_type, source, LOCK)
+        if lock not in (None, "file"):  # the library would wait for a pipe
+            raise DBError(f"{db_type} '{source}': '{LOCK}' is no file but a {lock}", hint="remove it")
     if mode is not Mode.READ and kind == "folder":
         check_writable(db_type, source, source)
     elif mode is not Mode.READ:

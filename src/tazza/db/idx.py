@@ -64,11 +64,11 @@ def _read(file: BinaryIO, nbytes_max: int, source: str) -> NDArray[Any]:
     if len(extents) < 4 * rank:
         raise FormatError(f"{source} is truncated: {len(extents)} bytes of extents, rank {rank} needs {4 * rank}")
     dims: tuple[int, ...] = struct.unpack(f">{rank}I", extents)
-    if math.prod(filter(None, dims)) * dtype.itemsize >= 2**63:
-        raise FormatError(f"{source} has the dims {dims}, and no array has extents for so many elements")
     nbytes = math.prod(dims) * dtype.itemsize
     if nbytes > nbytes_max:
         raise FormatError(f"{source} is truncated: dims {dims} need {nbytes} bytes, it has {nbytes_max} at most")
+    if math.prod(filter(None, dims)) * dtype.itemsize >= 2**63:
+        raise FormatError(f"{source} has the dims {dims}, and no array has extents for so many elements")
     data = file.read(nbytes)
     if len(data) < nbytes:
         raise FormatError(f"{source} is truncated: dims {dims} need {nbytes} bytes, {len(data)} are there")

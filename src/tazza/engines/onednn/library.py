@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from tazza.errors import FileError, KernelError, UnavailableError
-from tazza.runtime.files import kind_of, shown
+from tazza.runtime.files import kind_of, one_line
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import check_threads, renewed, threads_lost
 from tazza.runtime.openmp import openmp_unavailable, use_own_functions
@@ -103,7 +103,7 @@ def _named_library(named: str) -> Path | str:
         kind = kind_of(named)
     except FileError as error:
         return f"flag onednn_library: {error.message}"
-    return Path(named) if kind == "file" else f"flag onednn_library names {shown(named)}, which is no file"
+    return Path(named) if kind == "file" else f"flag onednn_library names {one_line(named)}, which is no file"
 
 
 def _file_lists() -> Iterator[Path]:
