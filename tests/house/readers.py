@@ -71,7 +71,7 @@ def _profile(path: Path) -> object:
 
 
 def _resume(path: Path) -> object:
-    return train_lenet({}, path, resume=True)
+    return train_lenet({}, path, resume=True, overwrite=False)
 
 
 def _searched(path: Path) -> object:

@@ -52,7 +52,7 @@ OPENERS = {
     "loadtxt",
     "stat",
 }
-LOOKERS = {"exists", "is_file", "is_dir", "is_symlink", "resolve", "iterdir", "readlink", "listdir"}
+LOOKERS = {"exists", "is_file", "is_dir", "is_symlink", "resolve", "iterdir", "samefile", "readlink", "listdir"}
 LIBRARIES = {"np", "numpy", "Image", "json", "os", "io", "tarfile", "zipfile", "gzip", "mmap", "lmdb"}
 ALLOWED = {
     ("cli/pictures.py", "Image.open"): "a file that is open already",

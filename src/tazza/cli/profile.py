@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
 from tazza.operator import Spec, find_argument
 from tazza.proto import NetDef
-from tazza.runtime.files import kind_of, shown
+from tazza.runtime.files import kind_of, shown, status_of
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
 
@@ -79,8 +80,10 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
 
 def _check_target(path: Path | None, request: Request) -> None:
     """Refuse to write over the files of the model itself."""
-    files = [file for file in (Path(request.model), request.init_net) if file is not None and file.exists()]
-    if path is not None and path.exists() and any(path.samefile(file) for file in files):
+    files = [file for file in (Path(request.model), request.init_net) if file is not None and kind_of(file) is not None]
+    if path is None or kind_of(path) is None:
+        return
+    if any(os.path.samestat(status_of(path), status_of(file)) for file in files):
         raise ArgumentError(f"'{path}' is a file of the model that is profiled", hint="name another file to write")
 
 

@@ -17,8 +17,10 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
@@ -250,7 +252,17 @@ class Trainer(Closing):
             skip_records(self.workspace.blob(reader).get(DBReader), self._records[reader])
         for name in stored:
             if name.startswith(f"{GENERATORS}/"):
-                self.net.restore_generator(name.removeprefix(f"{GENERATORS}/"), self.workspace.fetch(name))
+                self.net.restore_generator(name.removeprefix(f"{GENERATORS}/"), self._generator_state(name, source))
+
+    def _generator_state(self, name: str, source: Path) -> NDArray[np.int32]:
+        """Return the state of a random generator in a checkpoint."""
+        value = self.workspace.blob(name).value
+        state: NDArray[Any] = value.plain() if isinstance(value, Tensor) else np.empty(0)
+        if state.dtype != np.int32:
+            raise FormatError(
+                f"checkpoint {shown(source)}: {name!r} is {self.workspace.blob(name).describe()}, and no state of int32"
+            )
+        return state
 
     def _count(self, name: str, source: Path) -> int:
         """Return a counter of a checkpoint."""
