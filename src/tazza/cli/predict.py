@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.model_files import find_model
+from tazza.cli.model_files import ModelFiles
 from tazza.cli.pictures import Pixels, read_images
 from tazza.errors import ArgumentError, ShapeError
 from tazza.interop import Predictor
@@ -19,26 +19,26 @@ from tazza.tensor import Tensor
 BATCH = 100
 
 
-def predict(model: Path, inputs: list[Path], *, init_net: Path | None, top: int, pixels: Pixels) -> None:
+def predict(model: ModelFiles, images: list[Path], *, top: int, pixels: Pixels) -> None:
     """Print a line for each image: where it is from, and the `top` classes with their probabilities.
 
     Raises:
         TazzaError: a file is missing or broken, or an image does not fit the net.
     """
     console = make_console()
-    with find_model(model, init_net).load() as predictor:
+    with model.load() as predictor:
         if len(predictor.inputs) != 1:
             raise ArgumentError(
                 f"net {predictor.name!r} has {len(predictor.inputs)} inputs: {', '.join(predictor.inputs)}",
-                hint="predict feeds images to nets with one; use tazza.load for others",
+                hint="name the one that takes images with --input; the others must have values, or use tazza.load",
             )
         channels = input_channels(predictor)
-        for path in inputs:
-            images = read_images(path, channels, pixels)
-            for start in range(0, len(images), BATCH):
-                scores = _scores(predictor, images[start : start + BATCH])
+        for path in images:
+            found = read_images(path, channels, pixels)
+            for start in range(0, len(found), BATCH):
+                scores = _scores(predictor, found[start : start + BATCH])
                 for row, values in enumerate(scores, start):
-                    label = str(path) if len(images) == 1 else f"{path}[{row}]"
+                    label = str(path) if len(found) == 1 else f"{path}[{row}]"
                     print_text(console, _line(label, values, top))
 
 

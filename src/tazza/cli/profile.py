@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.model_files import describe, find_model
+from tazza.cli.model_files import Loading, describe, find_model
 from tazza.cli.show import read_shape
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import Predictor
@@ -47,6 +47,7 @@ class Request:
     batch: int | None = None
     type: str | None = None
     workers: int = 0
+    loading: Loading = field(default_factory=Loading)
 
 
 def profile(request: Request, *, runs: int, top: int, trace: Path | None, picture: Path | None) -> None:
@@ -145,7 +146,7 @@ def made(request: Request) -> Generator[Running]:
             hint=f"name a net, a predictor file, a folder with both nets, or one of {', '.join(CLASSIFIERS)}",
         )
     else:
-        files = find_model(path, request.init_net)
+        files = find_model(path, request.init_net, request.loading)
         known = describe(files).inputs
         predictor = files.load()
     with predictor:

@@ -33,7 +33,7 @@ LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
 
 
-def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool) -> None:
+def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool, trust: bool = False) -> None:
     """Train as the options say, and write everything into `out`.
 
     Args:
@@ -41,6 +41,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
         out: the folder.
         resume: go on with the training that is there; from its beginning where it has no checkpoint yet.
         overwrite: replace the training that is there.
+        trust: let nets from files read and write other files; never taken from a folder.
 
     Raises:
         TazzaError: anything that the user can mend.
@@ -53,7 +54,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
     iterations = settings.iterations_of(data.train.count)
-    nets = build(settings, data, iterations)
+    nets = build(settings, data, iterations, trust=trust)
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
         _remove_results(out)

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
-from tazza.graph.graph import sees_blobs
-from tazza.operator import find_argument, operator_def
+from tazza.operator import Effects, effects_of, find_argument, operator_def
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
 from tazza.runtime.files import kind_of, resolved, shown
@@ -71,7 +70,7 @@ def carried_blobs(net: NetDef) -> list[str]:
     carried: dict[str, None] = {}
     for op in net.op:
         carried.update((name, None) for name in op.input if name not in written)
-        if not op.input and sees_blobs(op.type):
+        if not op.input and effects_of(op) >= Effects.STATE:
             carried.update(dict.fromkeys(op.output))
         written.update(op.output)
     return list(carried)

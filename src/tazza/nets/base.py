@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tazza.device import Generator, merge
 from tazza.errors import InitError, NetError, RunCancelledError, TazzaError
 from tazza.graph.verify import check_net
+from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
@@ -81,6 +82,7 @@ class NetBase(Observable):
 
         Raises:
             NetError: a blob is read before anything makes it, or a declared output is never made.
+            UnknownOperatorError: nothing computes an operator on the device that it is saved for.
             TazzaError: an operator is not legal; the message names it.
         """
         super().__init__()
@@ -88,6 +90,7 @@ class NetBase(Observable):
         self.workspace = workspace
         self._reported: set[str] = set()
         check_net(self.definition)
+        check_devices(self.definition)
         self.operators: list[Operator] = []
         self._pairs: dict[int, Operator] = {}
         self._owner: Owner | None = None

@@ -17,7 +17,7 @@ from pathlib import Path
 from tazza.db import Cursor, DBReader, Mode, open_db
 from tazza.db.place import check_parent, holds_something, kind_at
 from tazza.errors import ArgumentError, DBError, DuplicateError, FileError, NotFoundError, TazzaError
-from tazza.operator import BlobOwner, OpView, arg, blob, ends, forbidden, host_kernel, schema
+from tazza.operator import BlobOwner, Effects, OpView, arg, blob, ends, forbidden, host_kernel, schema
 from tazza.ops.db import READER
 from tazza.runtime.files import resolved, shown, temporary_beside
 from tazza.tensor import Blob
@@ -71,6 +71,7 @@ SAVE = schema(
             doc="elements; 0 one chunk, -1 caffe2_tensor_chunk_size",
         ),
     ],
+    effects=Effects.IO,
     no_gradient=forbidden("it has no output"),
     source="Caffe2",
     example="""
@@ -195,6 +196,7 @@ LOAD = schema(
         arg("allow_incomplete", bool, False, doc="leave blobs alone that are in no database"),
         arg("source_blob_names", list[str], [], doc="stored names of the outputs, where they differ"),
     ],
+    effects=Effects.IO,
     no_gradient=ends("it reads from a file"),
     source="Caffe2",
     example="""

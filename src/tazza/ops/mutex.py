@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.operator import blob, forbidden, host_kernel, schema
+from tazza.operator import Effects, blob, forbidden, host_kernel, schema
 from tazza.runtime.holding import Held
 from tazza.tensor import Blob
 from tazza.tensor.blob import blob_type
@@ -44,6 +44,7 @@ CREATE_MUTEX = schema(
 
     A blob that has something in it already is given the new mutex instead.""",
     outputs=[blob("mutex_ptr", type_name=MUTEX)],
+    effects=Effects.STATE,
     no_gradient=forbidden("a mutex is no tensor"),
     source="Caffe2",
     example="""

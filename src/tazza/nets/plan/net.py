@@ -163,7 +163,7 @@ class PlanNet(NetBase, StepHost):
             except TazzaError as error:
                 error.add_context(f"in operator {position} ({op.type}) of net {self.name!r}")
                 raise
-            ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.unknown_arguments(op)))
+            ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.reported_arguments(op)))
         if ignored:
             logger.warning("net %r: arguments without effect, unknown to the schema: %s", self.name, ", ".join(ignored))
         for name in read_first(self.definition):
