@@ -36,7 +36,7 @@ test: venv  ## Run all tests, and say what was skipped and why
 	$(BIN)/pytest -r s
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
-	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py
+	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py
 
 check: venv  ## Formatting, lint; types beside gates and fast tests: under a minute
 	$(BIN)/ruff format --check $(CODE)

@@ -34,9 +34,9 @@ def operators() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.npz"))
 
 
-def recordings(type: str) -> Iterator[Recording]:
+def recordings(type: str, folder: Path = FOLDER) -> Iterator[Recording]:
     """Yield the recorded runs of an operator type."""
-    with np.load(FOLDER / f"{type}.npz", allow_pickle=False) as stored:
+    with np.load(folder / f"{type}.npz", allow_pickle=False) as stored:
         for case in sorted({key.split("/")[0] for key in stored.files}):
             parts = {key.split("/")[1]: stored[key] for key in stored.files if key.startswith(f"{case}/")}
             definition = OperatorDef.FromString(parts["op"].tobytes())

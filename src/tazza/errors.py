@@ -126,6 +126,10 @@ class FormatError(TazzaError, ValueError):
     """Bytes that are not what they should be: a broken protobuf, a truncated record, an inconsistent tensor."""
 
 
+class TrustError(TazzaError, PermissionError):
+    """A net from a file would do more than its caller trusts it to; nothing of it has run."""
+
+
 class DBError(TazzaError, OSError):
     """A database is missing, corrupt, locked or not writable."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError
+from tazza.runtime.fork import renewed
 
 NAMES_SHOWN = 20
 """How many names an error lists."""
@@ -36,7 +37,7 @@ class Entry(Generic[V]):
 
 _CHANGES = [0]
 """How often any registry changed: until then a loader that brought nothing would bring nothing again."""
-_COUNTING = threading.Lock()
+_COUNTING = renewed(threading.Lock())
 
 
 def note_change() -> None:
@@ -73,7 +74,7 @@ class Registry(Generic[K, V]):
         self._known = known
         self._entries: dict[K, Entry[V]] = {}
         self._missing: dict[K, int] = {}
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self.generation = 0
         """Grows whenever a key gets another value or loses it: what was made of values is as old as that."""
 

@@ -25,12 +25,13 @@ from tazza.errors import ArgumentError, DuplicateError, NotFoundError
 from tazza.nets import NetBase, create_net
 from tazza.operator import Operator
 from tazza.proto import NetDef, OperatorDef, TensorProto
+from tazza.runtime.fork import renewed
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, Tensor
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 _living: weakref.WeakSet[Workspace] = weakref.WeakSet()
-_living_lock = threading.Lock()
+_living_lock = renewed(threading.Lock())
 
 
 class Workspace:
@@ -67,7 +68,7 @@ class Workspace:
         self._sees_parent = forwarded is None
         self._blobs: dict[str, Blob] = {}
         self._nets: dict[str, NetBase] = {}
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._pool: ThreadPoolExecutor | None = None
         if self._forwarded and parent is None:
             raise ArgumentError("forwarded names need a parent workspace")
@@ -350,7 +351,7 @@ def living_workspaces() -> Iterator[Workspace]:
 
 _named: dict[str, Workspace] = {}
 _current = "default"
-_named_lock = threading.RLock()
+_named_lock = renewed(threading.RLock())
 
 
 def current_workspace() -> Workspace:

@@ -113,9 +113,9 @@ def missing(folder: Path) -> Path:
 
 
 BAD_INPUTS = [
-    (missing, "is not a file"),
+    (missing, "No such file"),
     (not_a_picture, "is no image that can be read"),
-    (pickled, "is no array"),
+    (pickled, "holds object, not numbers"),
     (flat, "has the shape (3,), not (H, W)"),
 ]
 

@@ -65,7 +65,7 @@ def test_bad_files_give_the_reason(tmp_path: Path, case: str) -> None:
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file"):
         read_idx(tmp_path / "missing")
-    with pytest.raises(FileError, match="Is a directory"):
+    with pytest.raises(FileError, match="no regular file but a folder"):
         read_idx(tmp_path)
 
 

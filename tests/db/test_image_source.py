@@ -87,5 +87,5 @@ def test_records_that_are_no_labelled_images(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(FileError, match="cannot write into"):
+    with pytest.raises(FileError, match="cannot make the folder"):
         prepare(str(write_idx_folder(tmp_path / "mnist")), None, tmp_path / "file" / "out", seed=1)

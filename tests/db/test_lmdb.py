@@ -172,6 +172,6 @@ def test_large_files_are_checked_for_their_length_only(tmp_path: Path) -> None:
 
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lmdb.verify", None)
+    monkeypatch.setitem(sys.modules, "lmdb", None)
     with pytest.raises(UnavailableError, match=r"LMDB is not available: .*\n.*pip install 'lmdb>=3'"):
         open_db("lmdb", tmp_path / "db", Mode.NEW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tazza.errors import NetError, SchemaError
-from tazza.graph.graph import Graph, PassContext, Value, broken, computes_only
+from tazza.graph.graph import Graph, PassContext, Value, broken
 from tazza.graph.naming import name_values, net_of
 from tazza.graph.text import parse_net, print_net
 from tazza.proto import NetDef, OperatorDef
@@ -137,8 +137,3 @@ def test_blobs_of_nested_nets_are_left_alone() -> None:
 def test_an_operator_that_is_not_legal_is_named() -> None:
     with pytest.raises(SchemaError, match=r"in operator 1 \(Relu\) of net 'n'"):
         Graph.of(NetDef(name="n", op=[*parse_net("y = Relu(x)").op, OperatorDef(type="Relu")]))
-
-
-def test_what_only_computes() -> None:
-    assert all(map(computes_only, ("Conv", "SpatialBN", "ConstantFill", "FusedConv")))
-    assert not any(map(computes_only, ("Iter", "CreateMutex", "Print", "UniformFill", "Load")))

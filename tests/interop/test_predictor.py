@@ -13,11 +13,11 @@ import pytest
 from tazza.errors import (
     ArgumentError,
     DTypeError,
-    FormatError,
     NetError,
     OutOfMemoryError,
     ShapeError,
     TazzaError,
+    TrustError,
     UnknownOperatorError,
 )
 from tazza.interop import Predictor, load
@@ -35,8 +35,8 @@ op { type: "GivenTensorFill" output: "data" arg { name: "shape" ints: 1 } arg { 
 """
 PREDICT = """
 name: "predict"
-op { type: "FC" input: "data" input: "w" input: "b" output: "y" arg { name: "use_cudnn" i: 1 } }
-op { type: "FC" input: "data" input: "w" input: "b" output: "z" arg { name: "use_cudnn" i: 1 } }
+op { type: "FC" input: "data" input: "w" input: "b" output: "y" arg { name: "nonsense" i: 1 } }
+op { type: "FC" input: "data" input: "w" input: "b" output: "z" arg { name: "nonsense" i: 1 } }
 op { type: "Sum" input: "y" input: "offset/0" output: "out" }
 external_input: "data" external_input: "w" external_input: "b" external_input: "offset/0"
 """
@@ -123,7 +123,7 @@ def test_unknown_arguments_are_reported_once(caplog: pytest.LogCaptureFixture) -
         made = load(net(INIT), net(PREDICT))
         made.run({"offset/0": OFFSET}, data=X)
         made.run({"offset/0": OFFSET}, data=X)
-    assert [record.getMessage().count("use_cudnn") for record in caplog.records] == [1]
+    assert [record.getMessage().count("nonsense") for record in caplog.records] == [1]
 
 
 def test_names_can_be_chosen() -> None:
@@ -139,13 +139,13 @@ def test_names_can_be_chosen() -> None:
 def test_loading_runs_nothing_but_arithmetic(tmp_path: Path) -> None:
     target = tmp_path / "written"
     harmful = net('op { type: "CreateDB" output: "db" arg { name: "db" s: "/etc/passwd" } }')
-    with pytest.raises(FormatError, match="operator 0 of net '' is CreateDB, which does more than compute tensors"):
+    with pytest.raises(TrustError, match="operator 0 of net '' is CreateDB, which does more than compute tensors"):
         load(harmful, net(PREDICT))
     unknown = net(f'op {{ type: "Shell" output: "x" arg {{ name: "run" s: "touch {target}" }} }}')
     with pytest.raises(UnknownOperatorError, match="Shell"):
         load(unknown, net(PREDICT))
     reading = net('op { type: "Load" output: "w" arg { name: "db" s: "/etc/passwd" } }')
-    with pytest.raises(FormatError, match="is Load, which does more"):
+    with pytest.raises(TrustError, match="is Load, which does more"):
         load(reading, net(PREDICT))
     assert not target.exists()
 

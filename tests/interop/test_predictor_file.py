@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tazza.db import Mode, open_db
-from tazza.errors import DBError, FileError, FormatError, TazzaError
+from tazza.errors import DBError, FileError, FormatError, TazzaError, TrustError
 from tazza.interop import PredictorFile, load, save_predictor
 from tazza.models import Model
 from tazza.proto import BlobProto, MetaNetDef
@@ -126,7 +126,7 @@ def test_loading_a_file_reads_no_other(path: Path) -> None:
     record.content = meta.SerializeToString()
     stored[KEY.encode()] = record.SerializeToString()
     write(path, stored)
-    with pytest.raises(FormatError, match="is Load, which does more than compute tensors"):
+    with pytest.raises(TrustError, match="is Load, which does more than compute tensors"):
         load(path)
 
 

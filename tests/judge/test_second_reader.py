@@ -148,9 +148,10 @@ def in_place_of(problem: Problem) -> Iterator[tuple[OperatorDef, str, str]]:
         for letter in letters:
             if out not in op.output_slots or letter not in op.input_slots:
                 continue
-            source, target = op.definition.input[op.input_slots.index(letter)], op.definition.output[
-                op.output_slots.index(out)
-            ]
+            source, target = (
+                op.definition.input[op.input_slots.index(letter)],
+                op.definition.output[op.output_slots.index(out)],
+            )
             aliased = seeded(problem)
             aliased.output[op.output_slots.index(out)] = source
             yield aliased, source, target

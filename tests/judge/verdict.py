@@ -136,7 +136,10 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
     # Seen at another place, where nothing is multiplied by an accidental 0.
     rng = np.random.default_rng(0)
     there = [rng.uniform(0.01, 0.1, x.shape).astype(x.dtype) if x.dtype.kind == "f" else x for x in inputs]
-    moved = [np.where(one, x + x, x).astype(x.dtype) if one.any() else x for one, x in zip(huge, there, strict=True)]
+    moved = [
+        np.where(one, x * rng.uniform(2, 3, x.shape), x).astype(x.dtype) if one.any() else x
+        for one, x in zip(huge, there, strict=True)
+    ]
     pairs = zip(in_float64(op, there), in_float64(op, moved), strict=True)
     return [a != b for a, b in pairs]
 

@@ -120,13 +120,13 @@ def test_unknown_type_proposes_known_ones(ws: Workspace) -> None:
 
 def test_what_has_no_effect_is_said_once_per_net(ws: Workspace, caplog: pytest.LogCaptureFixture) -> None:
     """behaviours.md row 7: unknown arguments and engines are kept; tazza says so, once per net."""
-    op = operator_def("Relu", ["x"], ["y"], engine="CUDNN", nonsense=3)
+    op = operator_def("Relu", ["x"], ["y"], engine="CUDNN,cudn", nonsense=3, use_cudnn=1)
     net = NetDef(name="n", op=[op, op, op])
     with caplog.at_level("WARNING", logger="tazza"):
         ws.run_net_once(net)
     assert len(caplog.messages) == 2
     assert "net 'n': arguments without effect, unknown to the schema: Relu.nonsense" in caplog.messages[0]
-    assert "asks for engine 'CUDNN', which is passed over (no such engine)" in caplog.messages[1]
+    assert "asks for engine 'cudn', which is passed over (no such engine)" in caplog.messages[1]
 
 
 def test_default_is_the_order_of_the_device(ws: Workspace, caplog: pytest.LogCaptureFixture) -> None:

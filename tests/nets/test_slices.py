@@ -408,7 +408,7 @@ def test_lent_inputs_are_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) ->
     net = predictor.net
     assert isinstance(net, PlanNet)
     assert any(row.slices > 1 for row in net.explain().rows)
-    seat = predictor._seats[0]._blobs["x"].value  # pyright: ignore[reportPrivateUsage] -- which nobody else can see
+    seat = predictor._seats.free[0]._blobs["x"].value  # pyright: ignore[reportPrivateUsage] -- which nobody else can see
     assert isinstance(seat, Tensor)
     np.testing.assert_array_equal(seat.plain(), draw(12, 8, 7, 6, seed=0))
     predictor.close()

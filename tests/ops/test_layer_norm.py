@@ -68,6 +68,15 @@ CASES = [
     Case("LayerNorm", [values(5)], by_row(0), {"axis": 0}, gradient=False, id="rank 1"),
     Case(
         "LayerNorm",
+        [values(2, 3, 5).astype("d"), values(15).astype("d"), values(3, 5).astype("d")],
+        by_row(1, float(np.float32(1e-5))),
+        AFFINE,
+        gradient=False,
+        refused_by=("onednn",),
+        id="float64",
+    ),
+    Case(
+        "LayerNorm",
         [values(2, 0)],
         (values(2, 0), [[0]] * 2, [[1e-5**0.5]] * 2),
         gradient=False,
@@ -76,6 +85,13 @@ CASES = [
     ),
     Case("LayerNormGradient", backward(values(3, 7)), through_matrix, batched=(0, 1, 2, 3, 4)),
     Case("LayerNormGradient", [*backward(values(3, 7)), values(7)], through_matrix, AFFINE, 3, id="affine"),
+    Case(
+        "LayerNormGradient",
+        [one.astype("d") for one in backward(values(3, 7))],
+        through_matrix,
+        refused_by=("onednn",),
+        id="float64",
+    ),
 ]
 """mean and std have no gradient of their own, so the forward cases go without a central difference."""
 
@@ -101,7 +117,8 @@ REFUSED: list[tuple[str, list[Array], dict[str, Any], type[TazzaError], str]] = 
     ("LayerNorm", [X, V[:3], V], AFFINE, ShapeError, r"gamma has the shape \(3\), a row of X from axis 1 on has 7"),
     ("LayerNorm", [X, V, V[:3]], AFFINE, ShapeError, r"beta has the shape \(3\)"),
     ("LayerNorm", [X], {"epsilon": -1.0}, ArgumentError, "'epsilon' = -1.0 is below its minimum 0"),
-    ("LayerNorm", [X.astype("d")], {}, DTypeError, "X is float64"),
+    ("LayerNorm", [X.astype("e")], {}, DTypeError, "X is float16"),
+    ("LayerNorm", [X.astype("d"), V, V], AFFINE, DTypeError, "gamma is float32, it must be float64"),
     ("LayerNormGradient", BACK, AFFINE, ArgumentError, "5 inputs and 1 outputs with elementwise_affine = 1"),
     ("LayerNormGradient", [X[:2], *BACK[1:]], {}, ShapeError, r"dY has the shape \(2, 7\), X has \(3, 7\)"),
     ("LayerNormGradient", [X, X, V, V, X], {}, ShapeError, "mean has 7 elements, X has 3 rows"),

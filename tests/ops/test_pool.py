@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError, TazzaError
-from tazza.operator import operator_def, run_op
+from tazza.operator import SCHEMAS, operator_def, run_op
+from tazza.ops.pool import POOLINGS
 from tazza.tensor import Tensor
 from tests.check import Case, check_op, engines_of, on_all_engines, run
 
@@ -268,3 +270,53 @@ def test_a_transposed_image_is_pooled_in_place_of_a_copy() -> None:
     """Channels-last memory of an NCHW tensor is only another stride."""
     X = Tensor.from_numpy(values(2, 5, 4, 3)).view((2, 3, 5, 4), strides=(60, 1, 12, 3))
     np.testing.assert_array_equal(run_op("MaxPool", X, kernel=2), run_op("MaxPool", X.plain().copy(), kernel=2))
+
+
+KERNELS_BESIDE: list[dict[str, Any]] = [
+    {},
+    {"kernel": 0},
+    {"kernel": 1},
+    {"kernel": 7},
+    {"kernels": [0, 0]},
+    {"kernel_h": 0, "kernel_w": 0},
+    {"kernel_h": 3, "kernel_w": 9},
+]
+OTHERS_BESIDE: list[dict[str, Any]] = [{}, {"stride": 1, "pad": 0}, {"pads": [0, 0, 0, 0], "dilation": 1}]
+
+
+def test_whatever_stands_beside_global_pooling() -> None:
+    """Translated nets of Caffe say `kernel=0`; for every pooling operator, layout, engine and rule of padding."""
+    X, types = values(2, 3, 4, 5), [type for type in POOLINGS if type.endswith(("Pool", "2D"))]
+    for number, type in enumerate(types):
+        for position, (kernel, others) in enumerate(itertools.product(KERNELS_BESIDE, OTHERS_BESIDE)):
+            order = ("NCHW", "NHWC")[position % 2]
+            args: dict[str, Any] = {
+                "global_pooling": 1,
+                "legacy_pad": (position + number) % 4,
+                "order": order,
+                **kernel,
+                **others,
+            }
+            reduce = np.max if type.startswith("Max") else np.mean
+            wanted = reduce(X, axis=(2, 3) if order == "NCHW" else (1, 2), keepdims=True)
+            plain = run_op(f"{type}Gradient", X, wanted, wanted, global_pooling=1, order=order)
+            for engine in engines_of(type):
+                np.testing.assert_allclose(run_op(type, X, engine=engine, **args), wanted, rtol=1e-6)
+                found = run_op(f"{type}Gradient", X, wanted, wanted, engine=engine, **args)
+                np.testing.assert_allclose(found, plain, rtol=1e-6)
+
+
+def test_a_kernel_of_0_takes_global_pooling() -> None:
+    """In every operator with windows: none has one of no elements."""
+    for type in sorted(SCHEMAS.keys()):
+        args = SCHEMAS[type].args
+        if "kernel" not in args or args["kernel"].minimum is None:  # ChannelShuffle takes one and reads none
+            continue
+        names = [f"in{i}" for i, spec in enumerate(SCHEMAS[type].inputs) if not spec.optional]
+        outputs = [f"out{i}" for i, spec in enumerate(SCHEMAS[type].outputs) if not spec.optional]
+        forms: list[dict[str, Any]] = [{"kernel": 0}, {"kernels": [2, 0]}, {"kernel_h": 0, "kernel_w": 2}]
+        for given in forms:
+            if not given.keys() <= args.keys():
+                continue
+            with pytest.raises(ArgumentError, match="below its minimum 1"):
+                SCHEMAS[type].view(operator_def(type, names, outputs, **given))

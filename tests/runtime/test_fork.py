@@ -96,7 +96,7 @@ in_child(lambda: thread_count() == 2 or 1 / 0, lambda: tt.run_op("Softmax", np.o
 
 
 def run(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, timeout=40, check=False)
+    done = subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -114,3 +114,125 @@ def test_what_was_bound_for_several_threads_is_refused() -> None:
 
 def test_a_child_of_a_process_without_threads_starts_its_own() -> None:
     assert run(FRESH_PARENT) == ["ran", "ran"]
+
+
+LOCKED = """
+import gc, importlib, pkgutil, sys, tempfile, threading, warnings
+import _thread
+import tazza
+from tazza.db import DBReader, open_db
+from tazza.errors import TazzaError
+from tazza.interop.predictor import SEATS, Predictor
+from tazza.operator import operator_def
+from tazza.ops.mutex import Mutex
+from tazza.proto import NetDef
+from tazza.runtime import log
+from tazza.tensor import Tensor
+from tazza.workspace import Workspace
+
+for found in pkgutil.walk_packages(tazza.__path__, "tazza."):
+    if not found.name.endswith("__main__"):
+        try:
+            importlib.import_module(found.name)
+        except (ImportError, TazzaError):
+            pass  # an engine that is not here
+
+KINDS = (type(threading.Lock()), type(threading.RLock()))
+
+def locks():
+    objects = [one for one in gc.get_objects() if str(type(one).__module__).startswith("tazza")]
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("tazza")]
+    for one in (*objects, *modules):
+        slots = [name for kind in type(one).__mro__ for name in kind.__dict__.get("__slots__", ())]
+        for name in (*getattr(one, "__dict__", {}), *slots):
+            value = getattr(one, name, None)
+            if isinstance(value, KINDS):
+                yield f"{type(one).__name__}.{name}", value
+
+OPS = [operator_def("Relu", ["x"], ["a"]), operator_def("Tanh", ["x"], ["b"]), operator_def("Sum", ["a", "b"], ["y"])]
+ws = Workspace()
+x = np.ones((3, 5), "f")
+ws.feed("x", x)
+nets = {type: ws.create_net(NetDef(name=type, type=type, op=OPS, num_workers=2, external_output=["y"]))
+        for type in ("simple", "simple_refcount", "dag", "async_scheduling", "plan")}
+for net in nets.values():
+    net.run(); net.run()
+ws.run_operator(operator_def("CreateMutex", [], ["m"]))
+ws.feed("t", np.zeros(1, np.int64))
+counting = ws.create_net(NetDef(name="count", op=[operator_def("AtomicIter", ["m", "t"], ["t"])]))
+folder = tempfile.mkdtemp()
+from tazza.db.base import Mode
+readers = []
+for kind in ("minidb", "lmdb"):
+    with open_db(kind, folder + "/" + kind, Mode.NEW) as db:
+        with db.transaction() as transaction:
+            transaction.put(b"1", b"v")
+    readers.append(DBReader(kind, folder + "/" + kind))
+SEATS.set(2)
+predictor = Predictor(NetDef(name="p", op=OPS, external_input=["x"], external_output=["y"]))
+predictor.run(x=x)
+
+def fresh(type):
+    other = Workspace()
+    other.feed("x", x)
+    net = other.create_net(NetDef(name="fresh", type=type, op=OPS, num_workers=2, external_output=["y"]))
+    net.run()
+    net.run_async().wait(10)
+    net.close()
+    return other.fetch("y")
+
+def log_once():
+    log.warn_once("a key", "told")
+
+def told(act):
+    try:
+        act()
+    except TazzaError as error:
+        return type(error).__name__
+    return "ran"
+
+acts = {
+    **{"run " + type: net.run for type, net in nets.items()},
+    **{"async " + type: (lambda net=net: net.run_async().wait(10)) for type, net in nets.items()},
+    **{"fresh " + type: (lambda type=type: fresh(type)) for type in nets},
+    "log": log_once, "count": counting.run, "predictor": lambda: predictor.run(x=x),
+    "read minidb": readers[0].read, "read lmdb": readers[1].read, "feed": lambda: ws.feed("new", x),
+    "flag": lambda: NUM_THREADS.set(1), "compile": lambda: tt.run_op("Softmax", np.ones((7, 11), "f"), engine="jit"),
+    "fetch": lambda: ws.fetch("y"), "tensor": lambda: tt.Tensor.from_numpy(x) + 1,
+    "close predictor": predictor.close, "close": nets["dag"].close,
+}
+held, taken, over = [], threading.Event(), threading.Event()
+
+def hold():
+    for name, lock in list(locks()):
+        if lock.acquire(blocking=False):
+            held.append(name)
+    predictor._seats.free.clear()
+    taken.set()
+    over.wait()
+
+gc.collect()
+threading.Thread(target=hold, daemon=True).start()
+taken.wait()
+assert len(held) > 40, held
+for name, act in acts.items():
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(15)
+        os.write(write, told(act).encode())
+        os._exit(0)
+    os.close(write)
+    print(name, "=", os.read(read, 4096).decode(), flush=True)
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_child_never_waits_for_what_another_thread_of_its_parent_held() -> None:
+    """Every lock that any object of the package has is held while the process forks, and all seats are in use."""
+    told = dict(line.split(" = ") for line in run(LOCKED))
+    assert {name for name, how in told.items() if not how} == set(), "it waited for ever"
+    assert {name: how for name, how in told.items() if how not in ("ran", "UnavailableError")} == {}
+    assert {name for name in ("log", "count", "feed", "flag", "fetch", "tensor") if told[name] != "ran"} == set()

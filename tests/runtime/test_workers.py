@@ -170,18 +170,20 @@ def test_a_pool_that_nobody_closed_dies_with_its_threads(monkeypatch: pytest.Mon
 
 
 def test_no_room_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    start: Callable[[threading.Thread], None] = threading.Thread.start
+    start = workers.start_new_thread
     most = 1
 
-    def refuse(thread: threading.Thread) -> None:
+    def refuse(work: Callable[..., object], given: tuple[object, ...]) -> int:
         if len(names("crowd")) >= most:
             raise RuntimeError("can't start new thread")
-        start(thread)
+        return start(work, given)
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(workers, "start_new_thread", refuse)
     with WorkerPool(3, "crowd") as pool:
         gate, seen = threading.Event(), list[int]()
-        pool.submit(lambda: gate.wait(LONG_S))
+        begun = threading.Event()
+        pool.submit(lambda: (begun.set(), gate.wait(LONG_S)))
+        assert begun.wait(LONG_S)
         pool.submit(lambda: seen.append(1))
         assert pool.threads == 1
         gate.set()
@@ -193,3 +195,18 @@ def test_no_room_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         most = 1
         pool.submit(lambda: seen.append(3))
     assert seen == [1, 3]
+
+
+def test_no_room_for_a_second_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that should only start another one does the work itself."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError(f"can't start new thread {thread.name}")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    seen: list[int] = []
+    with WorkerPool(2, "alone") as pool:
+        pool.submit(lambda: seen.append(1))
+        pool.submit(lambda: seen.append(2))
+    assert sorted(seen) == [1, 2]
+    assert pool.threads == 0

@@ -153,7 +153,7 @@ def test_lengths_that_do_not_fit_the_file(tmp_path: Path) -> None:
         SafetensorsFile(tmp_path / "short")
     with pytest.raises(FormatError, match="18446744073709551615 bytes > 2"):
         SafetensorsFile(write(tmp_path / "long", b"{}", length=2**64 - 1))
-    with pytest.raises(FileError, match="cannot open"):
+    with pytest.raises(FileError, match="cannot read"):
         SafetensorsFile(tmp_path / "missing")
 
 

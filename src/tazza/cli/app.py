@@ -37,6 +37,16 @@ class Commands(TyperGroup):
             raise typer.Exit(error.status if isinstance(error, Interrupted) else INTERRUPTED) from error
 
 
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="NAME of a blob that is an input, where the files do not tell; may be repeated"),
+]
+Device = Annotated[str | None, typer.Option(help="cpu: run a net there that was saved for another device")]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="let the nets read and write files and databases: for models that you know"),
+]
+
 app = typer.Typer(
     cls=Commands,
     help="Train, run and look at nets in the Caffe2 format.",
@@ -117,6 +127,7 @@ def train_lenet(
     checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
+    trust: Trust = False,
 ) -> None:
     """Train LeNet on handwritten digits, and test it.
 
@@ -124,11 +135,11 @@ def train_lenet(
     nets (init_net.pb and predict_net.pb, lenet.minidb), history.csv and two pictures. Ctrl-C and SIGTERM end a training
     behind the present step, with a checkpoint.
     """
-    options = locals().items()
-    given = {key: value for key, value in options if value is not None and key not in ("out", "resume", "overwrite")}
+    own = {"out", "resume", "overwrite", "trust"}
+    given = {key: value for key, value in locals().items() if value is not None and key not in own | {"own"}}
     from tazza.cli.train import train_lenet as run
 
-    run(given, out, resume=resume, overwrite=overwrite)
+    run(given, out, resume=resume, overwrite=overwrite, trust=trust)
 
 
 @app.command()
@@ -144,12 +155,17 @@ def predict(
     scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
     size: Annotated[int | None, typer.Option(help="scale images to this height and width", min=1)] = None,
     invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
+    input: Inputs = None,
+    device: Device = None,
+    trust: Trust = False,
 ) -> None:
     """Print the most probable classes of images."""
-    from tazza.cli.predict import Pixels
+    from tazza.cli.model_files import Loading, find_model
+    from tazza.cli.pictures import Pixels
     from tazza.cli.predict import predict as run
 
-    run(model, inputs, init_net=init_net, top=top, pixels=Pixels(scale, size, invert))
+    files = find_model(model, init_net, Loading(() if input is None else input, device, trust))
+    run(files, inputs, top=top, pixels=Pixels(scale, size, invert))
 
 
 @app.command()
@@ -161,6 +177,7 @@ def show(
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
+    input: Inputs = None,
     operator: Annotated[str | None, typer.Option(help="show what is known of an operator type instead")] = None,
 ) -> None:
     """Show the operators of a net with shapes, parameters and operations; or an operator type."""
@@ -172,7 +189,7 @@ def show(
     if operator is not None:
         show_operator(operator)
     if net is not None:
-        show_net(net, init_net=init_net, shapes=[] if shape is None else shape)
+        show_net(net, init_net=init_net, shapes=shape or (), inputs=input or ())
 
 
 @app.command()
@@ -195,12 +212,17 @@ def profile(
     top: Annotated[int, typer.Option(help="rows of operators and types to print", min=1)] = 20,
     trace: Annotated[Path | None, typer.Option(help="write a trace for Perfetto (JSON)")] = None,
     picture: Annotated[Path | None, typer.Option(help="draw the last run (.png, .svg, .pdf)")] = None,
+    input: Inputs = None,
+    device: Device = None,
+    trust: Trust = False,
 ) -> None:
     """Show where the time of a net goes: by operator, type and lane, with what profiling costs."""
+    from tazza.cli.model_files import Loading
     from tazza.cli.profile import Request
     from tazza.cli.profile import profile as run
 
-    request = Request(net, init_net, [] if shape is None else shape, batch, type, workers)
+    loading = Loading(() if input is None else input, device, trust)
+    request = Request(net, init_net, [] if shape is None else shape, batch, type, workers, loading)
     run(request, runs=runs, top=top, trace=trace, picture=picture)
 
 

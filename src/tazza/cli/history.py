@@ -7,10 +7,10 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from tazza.errors import FileError, FormatError
+from tazza.errors import FormatError
 from tazza.models.training import Step
 from tazza.observers.drawing import Curve
-from tazza.runtime.files import write_bytes_atomically
+from tazza.runtime.files import kind_of, one_line, read_text, shown, write_bytes_atomically
 
 HEADER = ["iteration", "loss", "accuracy", "learning_rate", "test_accuracy"]
 
@@ -53,20 +53,21 @@ class History:
             FileError, FormatError: the file cannot be read, or is something else.
         """
         made = cls()
-        if not path.exists():
+        if kind_of(path) is None:
             return made
+        text = read_text(path, "history of a training")
         try:
-            rows = list(csv.reader(path.read_text().splitlines()))
+            rows = list(csv.reader(text.splitlines()))
             for row in rows[1:]:
                 iteration, loss, accuracy, rate, tested = row
                 if int(iteration) <= until:
                     made.steps.append(Step(int(iteration), float(loss), _number(accuracy), _number(rate)))
                     if tested:
                         made.tests[int(iteration)] = float(tested)
-        except OSError as error:
-            raise FileError(f"cannot read '{path}': {error.strerror}", hint="check its permissions") from error
-        except ValueError as error:
-            raise FormatError(f"'{path}' is no history of a training: {error}", hint="remove it") from error
+        except (ValueError, csv.Error) as error:
+            raise FormatError(
+                f"{shown(path)} is no history of a training: {one_line(error)}", hint="remove it"
+            ) from error
         return made
 
     def curve(self, value: Callable[[Step], float | None]) -> Curve | None:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tazza
-from tazza.errors import FileError
+from tazza.errors import ArgumentError, FileError
 from tazza.graph.inference import infer_net
 from tazza.interop import Predictor, PredictorFile
-from tazza.interop.init_net import placeholders
+from tazza.interop.chosen_inputs import choose_inputs
 from tazza.interop.predictor_file import ROLES
 from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
-from tazza.tensor import Tensor
+from tazza.runtime.files import kind_of, shown
 
 NET_SUFFIXES = frozenset({".pb", ".pbtxt", ".prototxt", ".txt"})
 PREDICT, INIT = "predict_net.pb", "init_net.pb"
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What the user says of a model: its inputs where they are not those that the files tell, device, trust."""
+
+    inputs: Sequence[str] = ()
+    device: str | None = None
+    trust: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,7 @@ class ModelFiles:
     main: Path
     init: Path | None
     is_net: bool
+    loading: Loading = field(default_factory=Loading)
 
     def load(self) -> Predictor:
         """Return what runs the model.
@@ -36,32 +46,39 @@ class ModelFiles:
             FileError: a net comes without the one that makes its parameters.
             TazzaError: as `tazza.load`.
         """
-        if not self.is_net:
-            return tazza.load(self.main)
-        if self.init is None:
+        if self.is_net and self.init is None:
             raise FileError(
                 f"there is no '{self.main.with_name(INIT)}' beside '{self.main}'", hint="name it with --init-net"
             )
-        return tazza.load(self.init, self.main)
+        files = (self.main,) if self.init is None else (self.init, self.main)
+        return tazza.load(*files, inputs=self.inputs or None, device=self.loading.device, trust=self.loading.trust)
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The inputs that the user names; none where he leaves it to the files."""
+        return self.loading.inputs
 
 
-def find_model(path: Path, init_net: Path | None) -> ModelFiles:
+def find_model(path: Path, init_net: Path | None, loading: Loading | None = None) -> ModelFiles:
     """Tell what lies at a path.
 
     Raises:
         FileError: nothing, or a folder without a model.
     """
-    if not path.exists():
-        raise FileError(f"'{path}' does not exist", hint="name a net, a predictor file, or a folder with both nets")
-    if path.is_dir() and (path / PREDICT).is_file():
+    said = Loading() if loading is None else loading
+    if kind_of(path) is None:
+        raise FileError(
+            f"{shown(path)} does not exist", hint="name a net, a predictor file, or a folder with both nets"
+        )
+    if kind_of(path) == "folder" and kind_of(path / PREDICT) is not None:
         path = path / PREDICT
-    if path.is_dir() and not (path / "data.mdb").is_file():
+    if kind_of(path) == "folder" and kind_of(path / "data.mdb") is None:
         raise FileError(f"folder '{path}' has no {PREDICT}", hint="name the file of the net")
     if path.suffix not in NET_SUFFIXES:
-        return ModelFiles(path, None, is_net=False)
+        return ModelFiles(path, None, is_net=False, loading=said)
     beside = path.with_name(INIT)
-    found = beside if path.name == PREDICT and beside.is_file() else None
-    return ModelFiles(path, found if init_net is None else init_net, is_net=True)
+    found = beside if path.name == PREDICT and kind_of(beside) is not None else None
+    return ModelFiles(path, found if init_net is None else init_net, is_net=True, loading=said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +91,51 @@ class Described:
 
 
 def describe(files: ModelFiles) -> Described:
-    """Return a net and what is known of its blobs.
+    """Return a net and what is known of its blobs; no operator is made.
 
     Raises:
+        ArgumentError: the user names an input that the net does not read.
         TazzaError: a file is missing or broken.
     """
-    if not files.is_net:
-        return _describe_predictor(files.main)
+    described = _describe_nets(files) if files.is_net else _describe_predictor(files)
+    strange = [name for name in files.inputs if not any(name in op.input for op in described.net.op)]
+    if strange:
+        raise ArgumentError(
+            f"net {described.net.name!r} has no input {strange[0]!r}",
+            hint=f"external inputs: {', '.join(described.net.external_input)}",
+        )
+    return described
+
+
+def _describe_nets(files: ModelFiles) -> Described:
     net = read_message(files.main, NetDef)
     if files.init is None:
         return Described(net, {}, {})
     init = read_message(files.init, NetDef)
-    fed = placeholders(init, net)
-    return Described(net, {name: spec for name, spec in _outputs(init).items() if name not in fed}, {})
+    chosen = choose_inputs(init, net, files.inputs or None)
+    made = _outputs(init)
+    parameters = {name: spec for name, spec in made.items() if name not in chosen.names}
+    return Described(net, parameters, {name: made[name] for name in chosen.examples if name in made})
 
 
-def _describe_predictor(path: Path) -> Described:
-    file = PredictorFile.read(path)
-    with tazza.load(path) as predictor:
-        blobs = ((name, predictor.workspace.blob(name).value) for name in file.blobs(ROLES.PARAMETERS_BLOB_TYPE))
-        parameters: dict[str, Spec] = {name: value.spec for name, value in blobs if isinstance(value, Tensor)}
+def _describe_predictor(files: ModelFiles) -> Described:
+    file = PredictorFile.read(files.main)
+    taken = files.inputs if files.inputs else file.blobs(ROLES.INPUTS_BLOB_TYPE)
+    listed = file.blobs(ROLES.PARAMETERS_BLOB_TYPE)
+    parameters: dict[str, Spec] = {
+        name: spec for name, spec in file.specs().items() if name in listed and name not in taken
+    }
     prepared = file.find_net(ROLES.PREDICT_INIT_NET_TYPE)
     known = {} if prepared is None else _outputs(prepared)
-    inputs = {name: known[name] for name in file.blobs(ROLES.INPUTS_BLOB_TYPE) if name in known}
-    return Described(file.net(ROLES.PREDICT_NET_TYPE), parameters, inputs)
+    return Described(
+        file.net(ROLES.PREDICT_NET_TYPE), parameters, {name: known[name] for name in taken if name in known}
+    )
 
 
 def _outputs(net: NetDef) -> dict[str, Spec]:
     return {
         name: spec
-        for made in infer_net(net, {})
+        for made in infer_net(net, {}, declared_only=True)
         for name, spec in zip(made.definition.output, made.outputs, strict=True)
         if spec is not None
     }

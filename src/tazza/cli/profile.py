@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.model_files import describe, find_model
+from tazza.cli.model_files import Loading, describe, find_model
 from tazza.cli.show import read_shape
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import Predictor
@@ -24,6 +25,7 @@ from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
 from tazza.operator import Spec, find_argument
 from tazza.proto import NetDef
+from tazza.runtime.files import kind_of, shown, status_of
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
 
@@ -45,6 +47,7 @@ class Request:
     batch: int | None = None
     type: str | None = None
     workers: int = 0
+    loading: Loading = field(default_factory=Loading)
 
 
 def profile(request: Request, *, runs: int, top: int, trace: Path | None, picture: Path | None) -> None:
@@ -78,8 +81,10 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
 
 def _check_target(path: Path | None, request: Request) -> None:
     """Refuse to write over the files of the model itself."""
-    files = [file for file in (Path(request.model), request.init_net) if file is not None and file.exists()]
-    if path is not None and path.exists() and any(path.samefile(file) for file in files):
+    files = [file for file in (Path(request.model), request.init_net) if file is not None and kind_of(file) is not None]
+    if path is None or kind_of(path) is None:
+        return
+    if any(os.path.samestat(status_of(path), status_of(file)) for file in files):
         raise ArgumentError(f"'{path}' is a file of the model that is profiled", hint="name another file to write")
 
 
@@ -133,15 +138,15 @@ class Running:
 def made(request: Request) -> Generator[Running]:
     """Make the net, fill its inputs, and end everything afterwards."""
     path = Path(request.model)
-    if not path.exists() and request.model in CLASSIFIERS:
+    if kind_of(path) is None and request.model in CLASSIFIERS:
         predictor, known = _from_zoo(request)
-    elif not path.exists():
+    elif kind_of(path) is None:
         raise FileError(
-            f"'{path}' does not exist, and no model is called so",
+            f"{shown(path)} does not exist, and no model is called so",
             hint=f"name a net, a predictor file, a folder with both nets, or one of {', '.join(CLASSIFIERS)}",
         )
     else:
-        files = find_model(path, request.init_net)
+        files = find_model(path, request.init_net, request.loading)
         known = describe(files).inputs
         predictor = files.load()
     with predictor:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.model_files import Described, describe, find_model
+from tazza.cli.model_files import Described, Loading, describe, find_model
 from tazza.errors import ArgumentError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.operator import (
@@ -30,13 +30,15 @@ from tazza.tensor import DataType, TensorSpec
 DEVICE = "cpu"
 
 
-def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str]) -> None:
+def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs: Sequence[str] = ()) -> None:
     """Print a line for each operator: what it reads and makes, shapes, parameters (elements), and operations.
+
+    No operator is made: all follows from schemas.
 
     Raises:
         TazzaError: a file is missing or broken, a shape cannot be read, or shapes do not fit the net.
     """
-    described = describe(find_model(path, init_net))
+    described = describe(find_model(path, init_net, Loading(inputs)))
     given = dict(map(read_shape, shapes))
     unknown = [name for name in given if not any(name in op.input for op in described.net.op)]
     if unknown:
@@ -44,7 +46,7 @@ def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str]) -> Non
             f"net {described.net.name!r} has no input {unknown[0]!r}",
             hint=f"inputs: {', '.join(described.net.external_input)}",
         )
-    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given})
+    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, declared_only=True)
     console = make_console()
     console.print(_table(described, rows))
     _notes(console, described, rows)

@@ -21,6 +21,7 @@ from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets, save_predictor
 from tazza.models.evaluation import Evaluation, evaluate
 from tazza.models.training import Trainer
+from tazza.runtime.files import kind_of, make_folder, names_in, shown
 from tazza.workspace import Workspace
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
@@ -32,7 +33,7 @@ LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
 
 
-def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool) -> None:
+def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool, trust: bool = False) -> None:
     """Train as the options say, and write everything into `out`.
 
     Args:
@@ -40,6 +41,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
         out: the folder.
         resume: go on with the training that is there; from its beginning where it has no checkpoint yet.
         overwrite: replace the training that is there.
+        trust: let nets from files read and write other files; never taken from a folder.
 
     Raises:
         TazzaError: anything that the user can mend.
@@ -52,8 +54,8 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
     iterations = settings.iterations_of(data.train.count)
-    nets = build(settings, data, iterations)
-    goes_on = resume and (out / CHECKPOINT).is_file()
+    nets = build(settings, data, iterations, trust=trust)
+    goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
         _remove_results(out)
     settings.write(out / SETTINGS)
@@ -81,16 +83,16 @@ def _check_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
     """Make the folder, and look whether it can take what is asked for; nothing in it is changed."""
     if resume and overwrite:
         raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
+    make_folder(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
             pass  # a folder that cannot be written is found before anything else is done
     except OSError as error:
         raise FileError(
-            f"cannot make the folder '{out}', or write into it: {error.strerror}", hint="name another folder with --out"
+            f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
         ) from error
-    there = [name for name in RESULTS if (out / name).exists()]
-    if resume and CHECKPOINT not in there and (there or not (out / SETTINGS).is_file()):
+    there = [name for name in RESULTS if kind_of(out / name) is not None]
+    if resume and CHECKPOINT not in there and (there or kind_of(out / SETTINGS) is None):
         raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
     if there and not (resume or overwrite):
         raise FileError(
@@ -185,7 +187,7 @@ class _Run:
         self._export(trainer.workspace)
         self._draw(tested)
         seconds += time.perf_counter() - before
-        self.say(f"written to '{self._out}': {', '.join(sorted(path.name for path in self._out.iterdir()))}")
+        self.say(f"written to '{self._out}': {', '.join(names_in(self._out))}")
         self.say(
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
             f" {self._pace.images_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"

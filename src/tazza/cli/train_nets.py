@@ -14,9 +14,11 @@ from tazza.models import OPTIMIZERS, BlobReference, Model
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet_training, pixels
 from tazza.nets import NETS
-from tazza.operator import ENGINES, prefer_engines
+from tazza.operator import ENGINES, Effects, check_trust, prefer_engines
+from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
+from tazza.runtime.files import resolved
 from tazza.runtime.threads import thread_count
 
 DATA, LABEL, LOSS, ACCURACY, SOFTMAX = "data", "label", "loss", "accuracy", "softmax"
@@ -41,10 +43,11 @@ class TrainingNets:
     accuracy: str | None
 
 
-def build(settings: TrainSettings, data: TrainAndTest, iterations: int) -> TrainingNets:
+def build(settings: TrainSettings, data: TrainAndTest, iterations: int, *, trust: bool = False) -> TrainingNets:
     """Return the nets that the settings ask for.
 
     Raises:
+        TrustError: nets from files would do more than train, and `trust` is not set.
         TazzaError: a file cannot be read, or holds a net that does not fit; an unknown solver, policy, engine or type.
     """
     if settings.net_type is not None:
@@ -55,7 +58,7 @@ def build(settings: TrainSettings, data: TrainAndTest, iterations: int) -> Train
         init, train = _lenet(settings, data, iterations)
     else:
         assert settings.init_net is not None, "the settings were checked"
-        init, train = _from_files(settings.init_net, settings.net)
+        init, train = _from_files(settings.init_net, settings.net, Effects.IO if trust else RUN)
     nets = _with_readers(init, train, settings, data)
     seed_operators(nets.init, settings.seed)
     seed_operators(nets.train, settings.seed + 1)
@@ -85,7 +88,7 @@ def _prefer(names: str) -> None:
 
 def _read(model: Model, name: str, db: ImageDB, batch_size: int) -> tuple[BlobReference, BlobReference]:
     """Add a reader of a database; return what it gives: pixels from 0 to 1, and labels."""
-    reader = model.init_net.add("CreateDB", (), f"{name}_reader", db_type=db.db_type, db=str(db.path.resolve()))
+    reader = model.init_net.add("CreateDB", (), f"{name}_reader", db_type=db.db_type, db=str(resolved(db.path)))
     images, label = model.net.add("TensorProtosDBInput", reader, ["images", LABEL], batch_size=batch_size)
     return pixels(model, images, DATA), label
 
@@ -127,8 +130,10 @@ def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
 # -- nets from files -------------------------------------------------------------------------------------------------
 
 
-def _from_files(init_path: str, path: str) -> tuple[NetDef, NetDef]:
+def _from_files(init_path: str, path: str, allowed: Effects) -> tuple[NetDef, NetDef]:
     init, train = read_message(init_path, NetDef), read_message(path, NetDef)
+    for source, net in ((init_path, init), (path, train)):
+        check_trust(net, allowed, source=f"'{source}'")
     _check(path, train, _made(init))
     return init, train
 

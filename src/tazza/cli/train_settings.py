@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from tazza.errors import ArgumentError, FileError, FormatError
-from tazza.runtime.files import write_bytes_atomically
+from tazza.errors import ArgumentError, FormatError
+from tazza.runtime.files import read_json, shown, write_bytes_atomically
 
 POLICY_DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "step": {"gamma": 0.999, "stepsize": 1},
@@ -117,10 +117,20 @@ class TrainSettings:
             FileError: it cannot be read.
             FormatError: it is something else.
         """
-        try:
-            stored = json.loads(path.read_text())
-            return cls(**stored)  # what an older file does not say has its default
-        except OSError as error:
-            raise FileError(f"cannot read '{path}': {error.strerror}", hint="start without --resume") from error
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError(f"'{path}' does not hold the settings of a training: {error}") from error
+        stored: Any = read_json(path, "file with the settings of a training")
+        names = cast("dict[str, Any]", stored if isinstance(stored, dict) else {"": stored})
+        kinds = {field.name: str(field.type).split(" | ") for field in fields(cls)}
+        for name, value in names.items():
+            if name not in kinds or not any(_is(kind, value) for kind in kinds[name]):
+                wanted = " or ".join(kinds.get(name, ["nothing of this name"]))
+                raise FormatError(
+                    f"{shown(path)} does not hold the settings of a training: {name!r} is {value!r:.60}, not {wanted}",
+                    hint="start without --resume",
+                )
+        return cls(**names)  # what an older file does not say has its default
+
+
+def _is(kind: str, value: object) -> bool:
+    """Whether a value of JSON is of the type that a setting is declared with."""
+    types = {"None": (type(None),), "str": (str,), "int": (int,), "float": (int, float)}
+    return type(value) in types[kind]

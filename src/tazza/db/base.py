@@ -25,6 +25,7 @@ from typing import Self, TypeVar, final
 from tazza.errors import DBError, NotFoundError
 from tazza.registry import Registry
 from tazza.runtime.closing import Closing
+from tazza.runtime.files import shown
 
 
 class Mode(Enum):
@@ -340,7 +341,7 @@ def open_db(db_type: str, source: str | os.PathLike[str], mode: Mode = Mode.READ
         raise DBError(error.message, hint=error.hint) from error
     path = os.fspath(source)
     if path == "" or "\0" in path:
-        raise DBError(f"{db_type} {path!r}: this is no path", hint="pass the path of a file or folder")
+        raise DBError(f"{db_type} {shown(path)}: this is no path", hint="pass the path of a file or folder")
     return maker(db_type, path, mode)
 
 

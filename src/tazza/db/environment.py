@@ -13,18 +13,31 @@ collector may run while a lock is held, so that it only leaves a note there.
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
 from tazza.db.base import Mode
-from tazza.db.place import LMDB_DATA, check_empty_folder, check_folder, check_parent, check_writable, writable
+from tazza.db.lmdb_check import check_for_reading, check_for_writing
+from tazza.db.lmdb_pages import DataFile, Snapshot
+from tazza.db.place import (
+    LMDB_DATA,
+    check_empty_folder,
+    check_folder,
+    check_parent,
+    check_writable,
+    holds_something,
+    kind_at,
+    writable,
+)
 from tazza.errors import DBError, UnavailableError
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import Guard, renewed
 
 if TYPE_CHECKING:
     import lmdb
@@ -37,9 +50,17 @@ MAP_BYTES_FIRST = 64 * 2**20
 VERIFY_BYTES_MAX = flag(
     "lmdb_verify_bytes_max",
     256 * 2**20,
-    "check the structure of LMDB data files up to this many bytes before use (about 7 s per GiB of small records)",
+    "check LMDBs with up to this many bytes of pages as a whole before they are read; larger ones page by page",
     minimum=0,
 )
+TRUST = flag(
+    "lmdb_trust",
+    False,
+    "write to LMDBs without the check of all their pages; a damaged one may then end the process",
+)
+LOCK = "lock.mdb"
+RETRIES = 8
+"""How often a snapshot is asked for anew, when other processes made two commits in the meantime."""
 
 
 class Translated:
@@ -84,13 +105,14 @@ class Environment:
     """An open LMDB environment, its lock, and the readers that must park before its map changes."""
 
     def __init__(self, db_type: str, source: str, writable: bool) -> None:
-        self.lock = threading.RLock()
+        self.lock = Guard(f"{db_type} '{source}'")
         self.users = 0
         self.readers: WeakSet[Parking] = WeakSet()
         self.name = f"{db_type} '{source}'"
+        self._db_type = db_type
         self._source = source
         self._writable = writable
-        self._environment = self._open()
+        self._environment, self._data = self._open()
 
     def make_writable(self) -> None:
         """Open the files again for writing, if they are open for reading only."""
@@ -98,18 +120,24 @@ class Environment:
             if self._writable:
                 return
             self._park()
-            self._environment.close()
+            self._close_files()
             self._writable = True
             try:
-                self._environment = self._open()
+                self._environment, self._data = self._open()
             except BaseException:
                 self._writable = False
-                self._environment = self._open()
+                self._environment, self._data = self._open()
                 raise
 
-    def begin(self) -> lmdb.Transaction[bytes]:
-        """Start a read transaction; the caller holds the lock."""
-        return self._adapting(lambda: self._environment.begin(buffers=False))
+    def begin(self) -> tuple[lmdb.Transaction[bytes], Snapshot]:
+        """Start a read transaction, which keeps the pages of a snapshot as they are; the caller holds the lock."""
+        for _ in range(RETRIES):
+            transaction = self._adapting(lambda: self._environment.begin(buffers=False))
+            snapshot = _snapshot(self._data, transaction)
+            if snapshot is not None:
+                return transaction, snapshot
+            transaction.abort()
+        raise DBError(f"{self.name} is written to faster than it can be read", hint="try again")
 
     def key_bytes_max(self) -> int:
         """Return the length of the longest key that fits."""
@@ -136,7 +164,11 @@ class Environment:
         """Close the files; readers that are alive have parked for good."""
         with self.lock:
             self._park()
-            self._environment.close()
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self._environment.close()
+        self._data.close()
 
     def _adapting(self, act: Callable[[], Result]) -> Result:
         """Act, and once more if another process has grown the map in the meantime."""
@@ -153,47 +185,57 @@ class Environment:
         for reader in list(self.readers):
             reader.park()
 
-    def _open(self) -> lmdb.Environment:
+    def _open(self) -> tuple[lmdb.Environment, DataFile]:
         import lmdb
 
+        data = str(Path(self._source, LMDB_DATA))
+        is_there = kind_at(self._db_type, data) is not None
+        if is_there:
+            DataFile(data, self.name).close()  # the library believes what the metas say
         with Translated(self.name, "open"):
             if self._writable:
                 environment = lmdb.open(self._source, map_size=MAP_BYTES_FIRST)
             else:
                 # The lock file keeps pages that are read from being written anew. Where it cannot be made, we read
                 # without: a folder that only others can write to should not be written to meanwhile.
-                lock = Path(self._source, "lock.mdb")
-                locked = writable(lock if lock.exists() else self._source)
+                lock = os.path.join(self._source, LOCK)
+                locked = writable(lock if kind_at(self._db_type, lock) is not None else self._source)
                 environment = lmdb.open(self._source, readonly=True, create=False, lock=locked)
+        pages: DataFile | None = None
         try:
-            self._verify(environment)
+            pages = DataFile(data, self.name)
+            if is_there:
+                self._verify(environment, pages)
         except BaseException:
             environment.close()
+            if pages is not None:
+                pages.close()
             raise
-        return environment
+        return environment, pages
 
-    def _verify(self, environment: lmdb.Environment) -> None:
-        """Check what the library would trust: on a page that is not what it should be it ends the process.
+    def _verify(self, environment: lmdb.Environment, pages: DataFile) -> None:
+        """Check all pages before they are written to, and those of smaller databases before they are read.
 
         A read transaction is open meanwhile, so that other writers leave the pages alone.
         """
-        data = Path(self._source, LMDB_DATA)
-        with Translated(self.name, "read"), environment.begin():
-            pages, page_bytes = environment.info()["last_pgno"] + 1, environment.stat()["psize"]
-            size = data.stat().st_size
-            # The library need not write free pages at the end of the file, so that a short one is only suspicious.
-            if VERIFY_BYTES_MAX.value < size and pages * page_bytes <= size:
-                return
-            problems = _problems(data)
-        if problems:
-            raise DBError(
-                f"{self.name} is corrupt: {problems[0]} ({len(problems)} problems, {size} bytes for {pages} pages of"
-                f" {page_bytes} bytes)",
-                hint="copy the file again from where it came",
-            )
+        with Translated(self.name, "read"), environment.begin() as transaction:
+            snapshot = _snapshot(pages, transaction)
+            if snapshot is None:
+                raise DBError(f"{self.name} was written to while it was opened", hint="open it again")
+            used = (snapshot.meta.last_page + 1) * snapshot.meta.page_bytes
+            if self._writable and not TRUST.value:
+                check_for_writing(snapshot)
+            elif used <= VERIFY_BYTES_MAX.value or pages.nbytes() < used:
+                check_for_reading(snapshot)
 
 
-_LOCK = threading.Lock()
+def _snapshot(pages: DataFile, transaction: lmdb.Transaction[bytes]) -> Snapshot | None:
+    """Return the pages that a transaction sees; None if their meta was overwritten, by two later commits."""
+    meta = pages.meta_of(transaction.id())
+    return None if meta is None else Snapshot(pages, meta)
+
+
+_LOCK = renewed(threading.Lock())
 _ENVIRONMENTS: dict[tuple[int, int], Environment] = {}
 _ABANDONED: deque[Environment] = deque()
 
@@ -244,20 +286,21 @@ def release(environment: Environment) -> None:
 
 def _check_library() -> None:
     try:
-        importlib.import_module("lmdb.verify")
+        importlib.import_module("lmdb")
     except ImportError as error:
-        raise UnavailableError(
-            f"LMDB is not available: {error}", hint="pip install 'lmdb>=3' (3.0 brought the check of data files)"
-        ) from error
+        raise UnavailableError(f"LMDB is not available: {error}", hint="pip install 'lmdb>=3'") from error
 
 
 def _check_folder(db_type: str, source: str, mode: Mode) -> None:
-    folder = Path(source)
+    kind = kind_at(db_type, source)
     if mode is Mode.NEW:
         check_empty_folder(db_type, source)
-    elif mode is Mode.READ or (folder.exists() and not folder.is_dir()) or (folder.is_dir() and any(folder.iterdir())):
+    elif mode is Mode.READ or kind not in (None, "folder") or (kind is not None and holds_something(db_type, source)):
         check_folder(db_type, source, LMDB_DATA)
-    if mode is not Mode.READ and folder.is_dir():
+        lock = kind_at(db_type, source, LOCK)
+        if lock not in (None, "file"):  # the library would wait for a pipe
+            raise DBError(f"{db_type} '{source}': '{LOCK}' is no file but a {lock}", hint="remove it")
+    if mode is not Mode.READ and kind == "folder":
         check_writable(db_type, source, source)
     elif mode is not Mode.READ:
         check_parent(db_type, source)
@@ -269,11 +312,3 @@ def _identity(source: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _problems(data: Path) -> list[str]:
-    verifier = importlib.import_module("lmdb.verify")  # it has no types
-    try:
-        return cast(list[str], verifier.verify(str(data)))
-    except verifier.VerifyError as error:
-        return [str(error)]

@@ -41,7 +41,7 @@ from tazza.db.place import LMDB_DATA
 from tazza.errors import ArgumentError, DBError, FileError, FormatError
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
-from tazza.runtime.files import write_bytes_atomically
+from tazza.runtime.files import kind_of, make_folder, read_text, resolved, shown, status_of, write_bytes_atomically
 
 DIGITS = "digits"
 TEST_SHARE = 0.2
@@ -69,11 +69,11 @@ class TrainAndTest:
 
 def database_type(path: Path) -> str | None:
     """Return the type of database that lies at a path, or None when there is none that can be told."""
-    if (path / LMDB_DATA).is_file():
+    if kind_of(path) != "folder":
+        return None if kind_of(path) is None else "minidb"
+    if kind_of(path / LMDB_DATA) is not None:
         return "lmdb"
-    if (path / "CURRENT").is_file():
-        return "leveldb"
-    return "minidb" if path.is_file() else None
+    return "leveldb" if kind_of(path / "CURRENT") is not None else None
 
 
 def prepare(
@@ -102,11 +102,13 @@ def prepare(
             progress,
         )
     path = Path(data)
-    if not path.exists():
-        raise FileError(f"'{data}' does not exist", hint=f"name a folder, a database, or {DIGITS!r}")
-    if path.is_dir() and any(find_idx(path, split, kind) for split in ("train", "test") for kind in IDX_KINDS):
+    if kind_of(path) is None:
+        raise FileError(f"{shown(data)} does not exist", hint=f"name a folder, a database, or {DIGITS!r}")
+    if kind_of(path) == "folder" and any(
+        find_idx(path, split, kind) for split in ("train", "test") for kind in IDX_KINDS
+    ):
         _refuse_test_data(data, test_data)
-        made_from = {"data": str(path.resolve()), "stamp": _stamp(path)}
+        made_from = {"data": str(resolved(path)), "stamp": _stamp(path)}
         return _written(folder, made_from, lambda: (load_idx(path, "train"), load_idx(path, "test")), progress)
     train = _existing(path)
     if test_data is not None:
@@ -131,15 +133,16 @@ def _digits(seed: int) -> tuple[LabelledImages, LabelledImages]:
 def _stamp(folder: Path) -> dict[str, list[int]]:
     """Sizes and times of the IDX files: when one changes, what was made from it is stale."""
     found = (find_idx(folder, split, kind) for split in ("train", "test") for kind in IDX_KINDS)
-    return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in found if path is not None}
+    known = {path.name: status_of(path) for path in found if path is not None}
+    return {name: [status.st_size, status.st_mtime_ns] for name, status in known.items()}
 
 
 def _existing(path: Path) -> ImageDB:
     db_type = database_type(path)
     if db_type is None:
-        what = "has neither IDX files nor a database" if path.is_dir() else "does not exist"
+        what = "has neither IDX files nor a database" if kind_of(path) == "folder" else "does not exist"
         raise DBError(
-            f"'{path}' {what}",
+            f"{shown(path)} {what}",
             hint="it should hold train-images-idx3-ubyte and its three fellows, or be an LMDB folder or a minidb file",
         )
     count = count_records(db_type, path)
@@ -179,7 +182,7 @@ def _written(
 
 
 def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> TrainAndTest:
-    made_from = {"data": str(whole.path.resolve()), "records": whole.count, "share": TEST_SHARE, "seed": seed}
+    made_from = {"data": str(resolved(whole.path)), "records": whole.count, "share": TEST_SHARE, "seed": seed}
 
     def write(train: Path, test: Path) -> None:
         labels = _labels(whole)
@@ -221,9 +224,9 @@ def _once(folder: Path, made_from: Mapping[str, object], write: Callable[[Path, 
     """Let `write` make both databases, unless they are there and were made from the same."""
     train, test, manifest = folder / "train.lmdb", folder / "test.lmdb", folder / MANIFEST
     text = json.dumps(made_from, indent=1, sort_keys=True) + "\n"
-    if not (manifest.is_file() and manifest.read_text() == text and train.is_dir() and test.is_dir()):
+    if not (_says(manifest, text) and kind_of(train) == kind_of(test) == "folder"):
+        make_folder(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             manifest.unlink(missing_ok=True)
             for path in (train, test):
                 _remove_lmdb(path)
@@ -234,6 +237,13 @@ def _once(folder: Path, made_from: Mapping[str, object], write: Callable[[Path, 
         write(train, test)
         write_bytes_atomically(manifest, text.encode())
     return TrainAndTest(_existing(train), _existing(test))
+
+
+def _says(manifest: Path, text: str) -> bool:
+    try:
+        return kind_of(manifest) == "file" and read_text(manifest, "manifest") == text
+    except FormatError:
+        return False
 
 
 def _remove_lmdb(path: Path) -> None:

@@ -20,6 +20,7 @@ from tazza.db.base import Mode, open_db
 from tazza.db.idx import read_idx_images, read_idx_labels
 from tazza.errors import FileError, FormatError, ShapeError, UnavailableError
 from tazza.proto import TensorProto, TensorProtos
+from tazza.runtime.files import kind_of
 
 Progress = Callable[[int, int], None]
 """Is told how many records are done, and of how many."""
@@ -129,8 +130,8 @@ def find_idx(folder: Path, split: str, kind: str) -> Path | None:
     for separator in "-.":
         for suffix in ("", ".gz"):
             path = folder / f"{IDX_SPLITS[split]}-{kind}{separator}{IDX_KINDS[kind]}-ubyte{suffix}"
-            if path.is_file():
-                return path
+            if kind_of(path) not in (None, "folder"):
+                return path  # whoever reads it says what is wrong with a pipe
     return None
 
 

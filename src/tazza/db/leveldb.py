@@ -8,11 +8,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol, cast
 
 from tazza.db.base import DB, Cursor, Mode, PendingPuts, db
-from tazza.db.place import check_empty_folder, check_folder, check_parent
+from tazza.db.place import check_empty_folder, check_folder, check_parent, check_plain_files, kind_at
 from tazza.errors import DBError, UnavailableError
 
 
@@ -63,8 +62,9 @@ class LevelDB(DB):
         self._plyvel = _plyvel()
         if mode is Mode.NEW:
             check_empty_folder(db_type, source)
-        elif mode is Mode.READ or Path(source).exists():
+        elif mode is Mode.READ or kind_at(db_type, source) is not None:
             check_folder(db_type, source, "CURRENT")
+            check_plain_files(db_type, source)
         else:
             check_parent(db_type, source)
         with self.translated("open"):

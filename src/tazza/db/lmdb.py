@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tazza.db.base import DB, Cursor, Mode, PendingPuts, db
 from tazza.db.environment import Environment, Translated, abandon, acquire, release
+from tazza.db.lmdb_pages import Walk
 from tazza.errors import DBError
 
 if TYPE_CHECKING:
@@ -45,14 +46,17 @@ class LMDB(DB):
 
 
 class LMDBCursor(Cursor):
-    """A cursor in a snapshot, which is taken anew by `seek_to_first` and when the map had to grow."""
+    """A cursor in a snapshot, which is taken anew by `seek_to_first` and when the map had to grow.
+
+    The library's transaction keeps writers from the pages of the snapshot; they are read by `tazza.db.lmdb_pages`.
+    """
 
     supports_seek = True
 
     def __init__(self, db: LMDB) -> None:
         self._environment: Environment = db.environment
         self._transaction: lmdb.Transaction[bytes] | None = None
-        self._cursor: lmdb.Cursor[bytes] | None = None
+        self._walk: Walk | None = None
         self._reading = Translated(db.environment.name, "read")
         with self._environment.lock:
             self._environment.readers.add(self)
@@ -60,11 +64,10 @@ class LMDBCursor(Cursor):
 
     def park(self) -> None:
         """End the read transaction; the next use starts another one at the same key."""
-        if self._cursor is not None:
-            self._cursor.close()
+        self._walk = None
         if self._transaction is not None:
             self._transaction.abort()
-        self._cursor = self._transaction = None
+            self._transaction = None
 
     def _release(self) -> None:
         with self._environment.lock:
@@ -74,31 +77,37 @@ class LMDBCursor(Cursor):
     def _first(self) -> bytes | None:
         with self._environment.lock, self._reading:
             self.park()
-            cursor = self._live(None)
-            return cursor.key() if cursor.first() else None
+            return self._live(None).first()
 
     def _after(self, key: bytes) -> bytes | None:
+        walk = self._walk  # a page that was read stays as it is, so that nothing is locked within one
+        found = None if walk is None else walk.step()
+        if found is not None:
+            return found
         with self._environment.lock, self._reading:
-            cursor = self._live(key)
-            return cursor.key() if cursor.next() else None
+            return self._live(key).next()
 
     def _at(self, key: bytes) -> bytes | None:
         with self._environment.lock, self._reading:
-            cursor = self._live(None)
-            return cursor.key() if cursor.set_range(key) else None
+            return self._live(None).seek(key)
 
     def _value(self) -> bytes:
+        walk = self._walk
+        held = None if walk is None else walk.held()
+        if held is not None:
+            return held
         with self._environment.lock, self._reading:
             return self._live(self._key).value()
 
-    def _live(self, key: bytes | None) -> lmdb.Cursor[bytes]:
-        """Return the library's cursor, brought back to `key` if this one had parked there."""
-        if self._cursor is None:
-            self._transaction = self._environment.begin()
-            self._cursor = self._transaction.cursor()
-            if key is not None and not self._cursor.set_key(key):
+    def _live(self, key: bytes | None) -> Walk:
+        """Return the position in the snapshot, brought back to `key` if this cursor had parked there."""
+        if self._walk is None:
+            self._transaction, snapshot = self._environment.begin()
+            walk = Walk(snapshot, snapshot.meta.main)
+            if key is not None and walk.seek(key) != key:
                 raise DBError(f"{self.db}: the record {key!r} was removed while a cursor stood on it")
-        return self._cursor
+            self._walk = walk
+        return self._walk
 
 
 class LMDBTransaction(PendingPuts):

@@ -14,16 +14,15 @@ import fcntl
 import os
 import shutil
 import struct
-import threading
 from io import BytesIO, FileIO
-from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from tazza.db.base import DB, Cursor, Mode, Transaction, db
-from tazza.db.place import check_file, check_parent, check_writable, os_error
+from tazza.db.place import check_file, check_parent, check_writable, kind_at, os_error
 from tazza.errors import DBError, FileError
-from tazza.runtime.files import atomic_write
+from tazza.runtime.files import atomic_write, regular_opener
+from tazza.runtime.fork import Guard
 
 LENGTHS = struct.Struct("=ii")
 LENGTH_MAX = 2**31 - 1
@@ -46,7 +45,7 @@ class MiniDB(DB):
 
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
         super().__init__(db_type, source, mode)
-        self._lock = threading.Lock()
+        self._lock = Guard("a minidb")
         self._file: FileIO | None = None
         if mode is Mode.NEW:
             self._check_new()
@@ -98,6 +97,11 @@ class MiniDB(DB):
                 " negative",
                 hint="this is no minidb, or it was written on a machine of other byte order",
             )
+        if key == value == 0:
+            raise DBError(
+                f"{self}: the record at byte {offset} has neither key nor value, as where a file has a hole",
+                hint=f"cut the file to {offset} bytes to keep the records before it",
+            )
         if LENGTHS.size + key + value > left:
             raise self._truncated(
                 offset,
@@ -136,24 +140,22 @@ class MiniDB(DB):
             self._file.close()
 
     def _check_new(self) -> None:
-        if Path(self.source).exists():
+        if kind_at(self.db_type, self.source) is not None:
             check_file(self.db_type, self.source)
         check_parent(self.db_type, self.source)
 
     def _open_file(self) -> FileIO:
-        if self.mode is Mode.READ or Path(self.source).exists():
+        if self.mode is Mode.READ or kind_at(self.db_type, self.source) is not None:
             check_file(self.db_type, self.source)
         else:
             check_parent(self.db_type, self.source)
         try:
             # "a+" creates a missing file and leaves one that is there as it is.
-            file = FileIO(self.source, "r" if self.mode is Mode.READ else "a+")
-        except PermissionError as error:
+            file = FileIO(self.source, "r" if self.mode is Mode.READ else "a+", opener=regular_opener)
+        except FileError as error:
             if self.mode is not Mode.READ:
                 check_writable(self.db_type, self.source, self.source)
-            raise os_error(self.db_type, self.source, "open", error) from error
-        except OSError as error:
-            raise os_error(self.db_type, self.source, "open", error) from error
+            raise DBError(f"{self}: {error.message}", hint=error.hint) from error
         if self.mode is not Mode.READ:
             self._file = file
             self._prepare_writing(file)
@@ -173,8 +175,11 @@ class MiniDB(DB):
             raise
 
     def _check_not_replaced(self, file: FileIO) -> None:
-        ours = os.fstat(file.fileno())
-        if not Path(self.source).exists() or not os.path.samestat(ours, Path(self.source).stat()):
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), os.stat(self.source))
+        except OSError:
+            same = False
+        if not same:
             raise DBError(f"{self} was removed or replaced while it was open", hint="open it again")
 
     def _truncated(self, offset: int, why: str) -> DBError:
@@ -235,6 +240,8 @@ class MiniDBTransaction(Transaction):
         for what, data in (("key", key), ("value", value)):
             if len(data) > LENGTH_MAX:
                 raise DBError(f"{self._mini}: a {what} has {len(data)} bytes, and may have {LENGTH_MAX} at most")
+        if not key and not value:
+            raise DBError(f"{self._mini}: a record has neither key nor value", hint="give it one of them")
         if self._spool is None:
             self._spool = SpooledTemporaryFile(max_size=SPOOL_BYTES)
         start = self._spool.tell()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from itertools import islice
 from pathlib import Path
 
-from tazza.errors import DBError
+from tazza.errors import DBError, FileError
+from tazza.runtime.files import Kind, kind_of, names_in, open_regular, shown
 
 BEGINNINGS = (
     (b"PK\x03\x04", "a zip archive", "extract it first"),
@@ -28,12 +28,12 @@ NAMES_MAX = 1000
 
 def describe(source: str) -> tuple[str, str | None]:
     """Say what a path looks like, and which hint helps who took it for something else."""
-    path = Path(source)
-    if path.is_dir():
-        return _describe_folder(path)
-    if not path.is_file():
+    kind = kind_of(source)
+    if kind == "folder":
+        return _describe_folder(Path(source))
+    if kind != "file":
         return "neither a file nor a folder", None
-    with path.open("rb") as file:
+    with open_regular(source, "database") as file:
         start = file.read(32)
     for beginning, what, hint in BEGINNINGS:
         if start.startswith(beginning):
@@ -44,9 +44,9 @@ def describe(source: str) -> tuple[str, str | None]:
 
 
 def _describe_folder(path: Path) -> tuple[str, str | None]:
-    if (path / LMDB_DATA).exists():
+    if kind_of(path / LMDB_DATA) is not None:
         return "an LMDB folder", "open it with db_type 'lmdb'"
-    if (path / "CURRENT").exists():
+    if kind_of(path / "CURRENT") is not None:
         return "a LevelDB folder", "open it with db_type 'leveldb'"
     return "a folder", None
 
@@ -58,12 +58,9 @@ def check_file(db_type: str, source: str) -> None:
         DBError: it is missing, something else, or not readable.
     """
     _check_exists(db_type, source)
-    if not Path(source).is_file():
+    if kind_at(db_type, source) != "file":
         raise _other_kind(db_type, source, "a file")
-    try:
-        what, hint = describe(source)
-    except OSError as error:
-        raise os_error(db_type, source, "read", error) from error
+    what, hint = _described(db_type, source)
     if what != "a file":
         raise DBError(f"{db_type} '{source}' looks like {what}", hint=hint)
 
@@ -75,7 +72,7 @@ def check_folder(db_type: str, source: str, holds: str) -> None:
         DBError: it is missing, or something else.
     """
     _check_exists(db_type, source)
-    if not (Path(source) / holds).is_file():
+    if kind_at(db_type, source, holds) != "file":
         raise _other_kind(db_type, source, f"a folder with '{holds}'")
 
 
@@ -86,11 +83,11 @@ def check_empty_folder(db_type: str, source: str) -> None:
         DBError: something is there already, or the folder around it is missing or not writable.
     """
     check_parent(db_type, source)
-    path = Path(source)
-    if not path.exists():
+    kind = kind_at(db_type, source)
+    if kind is None:
         return
-    what, _ = describe(source)
-    if not path.is_dir() or any(path.iterdir()):
+    what, _ = _described(db_type, source)
+    if kind != "folder" or holds_something(db_type, source):
         raise DBError(
             f"{db_type} '{source}' is to be new, but there is {what} already",
             hint="remove it, or add to it with Mode.WRITE",
@@ -104,7 +101,7 @@ def check_parent(db_type: str, source: str) -> None:
         DBError: the folder around it is missing or not writable.
     """
     parent = Path(source).absolute().parent
-    if not parent.is_dir():
+    if kind_at(db_type, str(parent)) != "folder":
         raise DBError(f"{db_type} '{source}': there is no folder '{parent}'", hint="create the folder first")
     check_writable(db_type, source, str(parent))
 
@@ -132,27 +129,77 @@ def os_error(db_type: str, source: str, act: str, error: OSError) -> DBError:
     return DBError(f"{db_type} '{source}': cannot {act}: {reason}")
 
 
+def kind_at(db_type: str, source: str, *below: str) -> Kind | None:
+    """Return what lies at the place of a database, or below it.
+
+    Raises:
+        DBError: the system does not take the path, or forbids to look there.
+    """
+    try:
+        return kind_of(os.path.join(source, *below))
+    except FileError as error:
+        raise _file_error(db_type, source, error) from error
+
+
+def holds_something(db_type: str, folder: str) -> bool:
+    """Return whether a folder holds anything.
+
+    Raises:
+        DBError: it cannot be listed.
+    """
+    try:
+        return bool(names_in(folder))
+    except FileError as error:
+        raise _file_error(db_type, folder, error) from error
+
+
+def check_plain_files(db_type: str, folder: str) -> None:
+    """Check that a folder, which a library is to open, holds files and folders alone: it would wait for a pipe.
+
+    Raises:
+        DBError: there is something else in it.
+    """
+    try:
+        for name in names_in(folder):
+            kind = kind_of(os.path.join(folder, name))
+            if kind not in ("file", "folder", None):
+                raise DBError(f"{db_type} {shown(folder)} holds the {kind} {shown(name)}", hint="remove it")
+    except FileError as error:
+        raise _file_error(db_type, folder, error) from error
+
+
+def _described(db_type: str, source: str) -> tuple[str, str | None]:
+    try:
+        return describe(source)
+    except FileError as error:
+        raise _file_error(db_type, source, error) from error
+
+
+def _file_error(db_type: str, source: str, error: FileError) -> DBError:
+    return DBError(f"{db_type} {shown(source)}: {error.message}", hint=error.hint)
+
+
 def _check_exists(db_type: str, source: str) -> None:
     path = Path(source)
-    if os.path.lexists(path) and path.exists():
+    if kind_at(db_type, source) is not None:
         return
     if os.path.lexists(path):
-        raise DBError(f"{db_type} '{source}' is a link to '{path.readlink()}', which does not exist")
-    raise DBError(f"{db_type} '{source}' does not exist", hint=_near(path))
+        raise DBError(f"{db_type} {shown(source)} is a link to {shown(os.readlink(path))}, which does not exist")
+    raise DBError(f"{db_type} {shown(source)} does not exist", hint=_near(path))
 
 
 def _near(path: Path) -> str | None:
     parent = path.absolute().parent
-    if not parent.is_dir():
-        return f"there is no folder '{parent}' either"
     try:
-        names = [entry.name for entry in islice(parent.iterdir(), NAMES_MAX)]
-    except OSError:  # a folder may be entered without being listed; then there is nothing to propose
+        if kind_of(parent) != "folder":
+            return f"there is no folder {shown(parent)} either"
+        names = names_in(parent)[:NAMES_MAX]
+    except FileError:  # a folder may be entered without being listed; then there is nothing to propose
         return None
     near = difflib.get_close_matches(path.name, names, n=3)
     return f"did you mean {' or '.join(repr(name) for name in near)}?" if near else None
 
 
 def _other_kind(db_type: str, source: str, expected: str) -> DBError:
-    what, hint = describe(source)
+    what, hint = _described(db_type, source)
     return DBError(f"{db_type} '{source}' should be {expected}, and looks like {what}", hint=hint)

@@ -5,15 +5,13 @@ The whole message is in memory while the DB is open, and every commit writes the
 
 from __future__ import annotations
 
-import threading
-from pathlib import Path
-
 from tazza.db.base import DB, Cursor, Mode, PendingPuts, db
-from tazza.db.place import check_file, check_parent, check_writable
+from tazza.db.place import check_file, check_parent, check_writable, kind_at
 from tazza.errors import DBError, FileError, FormatError
 from tazza.proto import TensorProto, TensorProtos
-from tazza.proto.message import parse, serialize
-from tazza.runtime.files import write_bytes_atomically
+from tazza.proto.message import BYTES_MAX, parse, serialize
+from tazza.runtime.files import read_bytes, write_bytes_atomically
+from tazza.runtime.fork import Guard
 
 Record = tuple[bytes, bytes]
 
@@ -28,10 +26,10 @@ class ProtoDB(DB):
 
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
         super().__init__(db_type, source, mode)
-        self._lock = threading.Lock()
+        self._lock = Guard("a protodb")
         self._records: tuple[Record, ...] = ()
         self._keys: frozenset[bytes] = frozenset()
-        exists = Path(source).exists()
+        exists = kind_at(db_type, source) is not None
         if mode is Mode.READ or exists:
             check_file(db_type, source)
         if mode is not Mode.READ:
@@ -75,11 +73,12 @@ class ProtoDB(DB):
     def _load(self) -> tuple[Record, ...]:
         try:
             # A text form would be chosen by the suffix of the name, and a protodb is always binary.
-            message = parse(TensorProtos, Path(self.source).read_bytes(), f"'{self.source}'")
+            data = read_bytes(self.source, "protodb", BYTES_MAX)
+            message = parse(TensorProtos, data, f"'{self.source}'")
         except FormatError as error:
             raise DBError(f"{self} is corrupt: {error.message}", hint=error.hint) from error
-        except OSError as error:
-            raise DBError(f"{self}: cannot read: {error.strerror}") from error
+        except FileError as error:
+            raise DBError(f"{self}: {error.message}", hint=error.hint) from error
         return tuple((tensor.name.encode(), tensor.SerializeToString()) for tensor in message.protos)
 
     def _close(self) -> None:

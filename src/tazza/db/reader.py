@@ -6,7 +6,6 @@ State: the DB, its cursor and whether they are closed, changed only under `_lock
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from typing import Self
 
@@ -15,6 +14,7 @@ from tazza.errors import ArgumentError, DBError
 from tazza.proto import BlobProto, DBReaderProto
 from tazza.proto.message import parse, serialize
 from tazza.runtime.closing import Closing
+from tazza.runtime.fork import Guard
 from tazza.tensor.blob import blob_type
 from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
 
@@ -53,7 +53,7 @@ class DBReader(Closing):
         self.num_shards = num_shards
         self.shard_id = shard_id
         self._start = start
-        self._lock = threading.Lock()
+        self._lock = Guard(f"the reader of {self.source!r}")
         self._closed = False
         self._opened: Cursor | None = None
         if not defer:

@@ -151,12 +151,25 @@ class Event:
             self._clock, self._device = self._device, None
             callbacks, self._callbacks = self._callbacks, []
             waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            waiter.error = error
-            waiter.gate.release()
-        for callback in callbacks:
-            self._call(callback)
+        try:
+            self._tell(error, waiting, callbacks)
+        except BaseException:  # an interrupt: the others are told all the same, and whoever was being told once more
+            self._tell(error, waiting, callbacks)
+            raise
         return True
+
+    def _tell(
+        self, error: BaseException | None, waiting: list[_Waiter], callbacks: list[Callable[[Event], object]]
+    ) -> None:
+        """Wake those who wait and call back, in turn, and forget whoever was told."""
+        while waiting:
+            waiting[0].error = error
+            if waiting[0].gate.locked():
+                waiting[0].gate.release()
+            del waiting[0]
+        while callbacks:
+            self._call(callbacks[0])
+            del callbacks[0]
 
     def _call(self, callback: Callable[[Event], object]) -> None:
         try:
@@ -192,8 +205,9 @@ class Event:
     def on_done(self, callback: Callable[[Event], object]) -> None:
         """Call `callback(event)` once, when the work has ended; at once when it has. Its exceptions are logged.
 
-        It is called by the thread that finishes the event, which may be one of a device's library: a callback is short,
-        and hands to others what calls such a library.
+        Once means twice where an interrupt (Ctrl-C) came in the middle of it. It is called by the thread that finishes
+        the event, which may be one of a device's library: a callback is short, and hands to others what calls such a
+        library.
         """
         with self._lock:
             final = self._state in _FINAL

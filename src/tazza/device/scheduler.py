@@ -35,6 +35,7 @@ from tazza.device.hazards import Hazards, Variable, variables_of
 from tazza.device.stream import Stream, Work, stream_pool
 from tazza.device.task import Lane, LaneMetrics, Load, SpanSink, Task, TaskEnd
 from tazza.errors import ArgumentError, TazzaError
+from tazza.runtime.fork import renewed
 from tazza.runtime.log import logger
 from tazza.runtime.threads import at_most_threads
 from tazza.tensor import CPUPlace, Place
@@ -111,7 +112,9 @@ class Scheduler:
         self.place = CPUPlace() if place is None else place
         self.threads = threads
         self.timeline = timeline
-        self._lock = threading.RLock()  # taken again by work that schedules while it is queued, which is refused
+        self._lock = renewed(
+            threading.RLock()
+        )  # taken again by work that schedules while it is queued, which is refused
         self._queueing = False
         self._serials, self._indices = itertools.count(1), itertools.count()
         self._hazards: Hazards[Task] = Hazards()

@@ -32,7 +32,7 @@ from tazza.device.event import Event
 from tazza.device.initializer import known_kinds, load_kind
 from tazza.errors import TazzaError, UnavailableError
 from tazza.registry import Registry
-from tazza.runtime.fork import in_forked_child
+from tazza.runtime.fork import in_forked_child, renewed
 from tazza.runtime.threads import allowed_cpus
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Place
@@ -124,10 +124,12 @@ class CPUStream(Stream):
         """Create an empty queue; `pool` are the threads that work for it, by default those of its priority."""
         super().__init__(place, number, priority)
         self._pool = _cpu_threads(priority) if pool is None else pool
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._queue: deque[Callable[[], Event | None]] = deque()
         self._busy = False  # a thread works for it, will do so soon, or an event that it waits for will see to that
+        self._summoned = False  # threads were asked to work for it, and none has come
         self._error: BaseException | None = None
+        self._awaited: Event | None = None  # what the rest of the queue follows
         self._worker: int | None = None  # the thread that works for it now
 
     def enqueue(self, work: Work) -> None:
@@ -200,17 +202,24 @@ class CPUStream(Stream):
             self._queue.append(item)
             if self._busy:
                 return
-            self._busy = True
+            self._busy = self._summoned = True
             try:
                 self._pool.submit(self._drain)
-            except (TazzaError, RuntimeError):  # not an interrupt: the threads may know of it already then
-                self._busy = False
+            except (TazzaError, RuntimeError):
+                self._busy = self._summoned = False
                 self._queue.pop()  # who was idle has nothing else queued
+                raise
+            except BaseException:  # an interrupt: threads may know of it or not; who comes second finds nothing to do
+                self._pool.submit(self._drain)
                 raise
 
     def _drain(self) -> None:
         """Work the queue off, up to an event that has not ended; that then starts another thread."""
-        self._worker = threading.get_ident()
+        with self._lock:
+            if not self._summoned:
+                return
+            self._summoned = False
+            self._worker = threading.get_ident()
         awaited = self._advance()
         if awaited is not None:
             awaited.on_done(self._resume)
@@ -232,12 +241,16 @@ class CPUStream(Stream):
             del item  # what it refers to is not kept while the stream waits
             if awaited is not None:
                 if not awaited.query():
-                    self._worker = None
+                    with self._lock:
+                        self._worker, self._awaited = None, awaited
                     return awaited
                 self._fail(awaited.error)
 
     def _resume(self, event: Event) -> None:
-        self._fail(event.error)
+        with self._lock:
+            if self._awaited is event:
+                self._awaited, self._summoned = None, True
+                self._fail(event.error)
         try:
             self._pool.submit(self._drain)
         except (TazzaError, RuntimeError) as error:  # the threads were closed, or there is none to be had
@@ -275,7 +288,7 @@ class StreamPool:
             raise UnavailableError(f"{place} has no streams", hint=f"places that have: {', '.join(STREAMS)}")
         self.place = place
         self._create = create
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._turns = {priority: itertools.cycle(range(1, POOL_SIZE + 1)) for priority in PRIORITIES}
         self._made: dict[tuple[str, int], Stream] = {}
 
@@ -306,13 +319,13 @@ class StreamPool:
         return self._made[priority, number]
 
 
-_pools_lock = threading.Lock()
+_pools_lock = renewed(threading.Lock())
 _pools: dict[Place, StreamPool] = {}
 
 
 def _leave_fork() -> None:
     global _pools_lock
-    _pools_lock = threading.Lock()
+    _pools_lock = renewed(threading.Lock())
     _pools.clear()
     _current.streams.clear()
 

@@ -7,7 +7,7 @@ identity than itself, a rewrite cannot be led astray by a name that is written a
 (`graph.naming`): a value gets its old name wherever that is free while the value lives, and a new one elsewhere.
 
 Some names are fixed (`pinned`): external inputs, what must survive, both ends of a forced in-place pair, outputs of
-operators that work on blobs and not on tensors alone, and blobs that nested nets mention. Where two pinned values share
+operators that keep state in blobs, and blobs that nested nets mention. Where two pinned values share
 a name, the older one is gone as soon as the younger is written; `available` is the question that a rewrite must ask
 before it lets a node read a value later than it did.
 
@@ -18,7 +18,6 @@ in `order`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +25,8 @@ from typing import Any
 from tazza.device import merge
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
-from tazza.operator import KERNELS, Expression, OpView, Spec, find_schema, make_argument
+from tazza.operator import Effects, Expression, OpView, Spec, effects_of, find_schema, make_argument
+from tazza.operator.nested import nested_nets
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -165,7 +165,6 @@ class Graph:
         self.reasons: dict[Value, tuple[str, Value | None]] = {}
         self.equals: dict[Value, Value] = {}
         self._nodes: list[Node] = []
-        self._pure: dict[str, bool] = {}
 
     @staticmethod
     def of(net: NetDef, context: PassContext | None = None) -> Graph:
@@ -192,7 +191,7 @@ class Graph:
             inputs = [value(name, versions.read[name]) for name in op.input]
             view = _view(net, position, op)
             outputs = [value(name, versions.written[name]) for name in op.output]
-            node = Node(view, inputs, outputs, (position,), graph._is_pure(op.type))
+            node = Node(view, inputs, outputs, (position,), effects_of(view) is Effects.PURE)
             if net.HasField("device_option"):
                 node.device = _device_key(merge(net.device_option, op.device_option))
             node.origins = (f"{op.type} {op.output[0]!r}" if op.output else op.type,)
@@ -291,7 +290,8 @@ class Graph:
         definition.arg.extend(make_argument(key, value) for key, value in arguments.items() if value is not None)
         if copy_arguments:
             definition.arg.extend(argument for argument in old.arg if argument.name not in arguments)
-        node = Node(find_schema(type).view(definition), inputs, outputs, order, self._is_pure(type))
+        view = find_schema(type).view(definition)
+        node = Node(view, inputs, outputs, order, effects_of(view) is Effects.PURE)
         node.device = like.device
         node.origins = tuple(origins)
         self._join(node)
@@ -407,7 +407,7 @@ class Graph:
             self._mark_constant(node)
 
     def _pin_forced(self, node: Node) -> None:
-        if not node.pure and sees_blobs(node.type):
+        if effects_of(node.view) >= Effects.STATE:
             for value in node.outputs:
                 value.pinned = True
         for out, letter in node.view.schema.must_in_place.items():
@@ -449,40 +449,6 @@ class Graph:
             if spec is not None:
                 value.spec = spec
 
-    def _is_pure(self, type: str) -> bool:
-        found = self._pure.get(type)
-        if found is None:
-            found = self._pure[type] = computes_only(type)
-        return found
-
-
-def computes_only(type: str) -> bool:
-    """Whether an operator's outputs are tensors that follow from its inputs and arguments alone.
-
-    That is so when it draws no random numbers, keeps nothing between runs, and sees neither workspace nor files.
-
-    >>> computes_only("Relu"), computes_only("XavierFill"), computes_only("Iter")
-    (True, False, False)
-    """
-    schema = find_schema(type)
-    kernel = KERNELS.get((type, "cpu", "reference"))
-    if kernel is None or kernel.function is None or kernel.prepare is None or kernel.open is not None:
-        return False
-    if any(spec.type_name is not None for spec in (*schema.inputs, *schema.outputs)):
-        return False
-    return "random" not in inspect.signature(kernel.function).parameters
-
-
-def sees_blobs(type: str) -> bool:
-    """Whether an operator works on blobs rather than tensors, so that it may look at what its outputs hold before.
-
-    >>> sees_blobs("Iter"), sees_blobs("GaussianFill")
-    (True, False)
-    """
-    kernel = KERNELS.get((type, "cpu", "reference"))
-    others = any(spec.type_name is not None for spec in find_schema(type).outputs)
-    return others or kernel is None or kernel.host is not None or kernel.open is not None
-
 
 def _label(value: Value) -> str:
     """Return a name for the check of in-place pairs: only values with a fixed name surely share it."""
@@ -508,11 +474,10 @@ def _device_key(option: DeviceOption) -> tuple[int, int, str]:
 def _nested_names(op: OperatorDef) -> set[str]:
     """Return the blobs that nets among the arguments mention: the operator reads or writes them without saying so."""
     names: set[str] = set()
-    for argument in op.arg:
-        for net in (*([argument.n] if argument.HasField("n") else []), *argument.nets):
-            names.update(net.external_input, net.external_output)
-            for inner in net.op:
-                names.update(inner.input, inner.output, _nested_names(inner))
+    for net in nested_nets(op):
+        names.update(net.external_input, net.external_output)
+        for inner in net.op:
+            names.update(inner.input, inner.output, _nested_names(inner))
     return names
 
 

@@ -21,10 +21,12 @@ class OperatorSpecs:
     cost: Cost | None
 
 
-def infer_net(net: NetDef, known: Mapping[str, Spec]) -> list[OperatorSpecs]:
+def infer_net(net: NetDef, known: Mapping[str, Spec], *, declared_only: bool = False) -> list[OperatorSpecs]:
     """Return the specs of every operator of a net, as far as they follow from `known`: specs by blob.
 
-    Values are not looked at: what depends on them stays unknown, and so does everything behind it.
+    Values are not looked at: what depends on them stays unknown, and so does everything behind it. With
+    `declared_only`, so do outputs of operators that declare no effects: to infer those of a registered function is to
+    run it, which a net of a stranger must not ask for.
 
     >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     >>> from tazza.tensor import DataType
@@ -39,7 +41,7 @@ def infer_net(net: NetDef, known: Mapping[str, Spec]) -> list[OperatorSpecs]:
     found: list[OperatorSpecs] = []
     for position, definition in enumerate(net.op):
         try:
-            made = _infer(definition, specs)
+            made = _infer(definition, specs, declared_only)
         except TazzaError as error:
             error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
             raise
@@ -48,10 +50,12 @@ def infer_net(net: NetDef, known: Mapping[str, Spec]) -> list[OperatorSpecs]:
     return found
 
 
-def _infer(definition: OperatorDef, specs: Mapping[str, Spec | None]) -> OperatorSpecs:
+def _infer(definition: OperatorDef, specs: Mapping[str, Spec | None], declared_only: bool) -> OperatorSpecs:
     schema = find_schema(definition.type)
     op = schema.view(definition)
     inputs = tuple(specs.get(name) for name in definition.input)
+    if declared_only and schema.effects is None:
+        return OperatorSpecs(definition, inputs, (None,) * len(definition.output), None)
     outputs = schema.infer_specs(op, inputs).specs
     complete = [spec for spec in outputs if spec is not None]
     cost = None

@@ -1,47 +1,44 @@
-"""Nets that come from files and are run when a model is loaded: what they may do, and which blobs they make."""
+"""Nets that come from files and are run when a model is loaded: what they may do."""
 
 from __future__ import annotations
 
-import itertools
-import os
-
-from tazza.errors import FormatError, OutOfMemoryError
-from tazza.operator import KERNELS, find_argument, find_schema
+from tazza.errors import OutOfMemoryError
+from tazza.operator import Effects, check_trust, find_argument, find_schema
+from tazza.operator.trust import LOADED
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.memory import available_bytes
 from tazza.tensor import TensorSpec
 from tazza.workspace import Workspace
 
 
-def run_init_net(net: NetDef, workspace: Workspace, *, source: str, reader: str | None = None) -> None:
+def run_init_net(
+    net: NetDef, workspace: Workspace, *, source: str, reader: str | None = None, trust: bool = False
+) -> None:
     """Run a net that makes parameters, after a look at each of its operators.
 
-    Only operators that compute tensors may run, and `Load` from the blob `reader`, which reads the very file that is
-    being loaded. So loading writes no file and reads no other.
+    Only operators that compute tensors and draw numbers may run, and `Load` from the blob `reader`, which reads the
+    very file that is being loaded. So loading writes no file and reads no other.
 
     Args:
         net: what the file says.
         workspace: where the blobs go.
         source: the file, for messages.
         reader: name of the blob that holds the file's own reader.
+        trust: let it do what it likes.
 
     Raises:
-        FormatError: an operator would do something else; nothing has run then.
+        TrustError: an operator would do something else; nothing has run then.
         UnknownOperatorError: an operator that tazza does not know.
         OutOfMemoryError: its fills make more than the machine's memory holds; nothing has run then.
     """
-    for position, op in enumerate(net.op):
-        if not _only_computes(op) and not _loads_from(op, reader):
-            raise FormatError(
-                f"{source}: operator {position} of net {net.name!r} is {op.type}, which does more than compute tensors",
-                hint="run such a net yourself: Workspace().run_net_once(net)",
-            )
+    check_trust(_without_own_loads(net, reader), Effects.IO if trust else LOADED, source=source)
     _check_size(net, source)
     workspace.run_net_once(net)
 
 
 def _check_size(net: NetDef, source: str) -> None:
     """Refuse a net that fills more memory than there is: a file of a few bytes can ask for any shape."""
-    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = available_bytes()
     wanted = 0
     for op in net.op:
         if not op.input:
@@ -50,34 +47,28 @@ def _check_size(net: NetDef, source: str) -> None:
             wanted += sum(
                 s.nbytes for s in specs if isinstance(s, TensorSpec) and s.dims is not None and None not in s.dims
             )
-    if wanted > limit:
+    if limit is not None and wanted > limit:
         raise OutOfMemoryError(
-            f"{source}: net {net.name!r} fills {wanted} bytes, the machine has {limit}",
-            hint="check the shapes in the file",
+            f"{source}: net {net.name!r} fills {wanted} bytes, and {limit} are available to this process",
+            hint="check the shapes in the file, or give the process more memory",
         )
 
 
-def _only_computes(op: OperatorDef) -> bool:
-    find_schema(op.type)
-    kernel = KERNELS.get((op.type, "cpu", "reference"))
-    return kernel is not None and kernel.host is None
+def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
+    """Return a net without what reads the model's own file; nobody may have put another reader in its place."""
+    if reader is None or any(reader in op.output for op in net.op):
+        return net
+    made = NetDef(name=net.name)
+    replaced = False
+    for op in net.op:
+        if replaced or not _loads_from(op, reader):
+            made.op.append(op)
+        # Of a record that is called as the reader, `load_all` would make another one.
+        load_all = find_argument(op, "load_all")
+        replaced = replaced or (load_all is not None and bool(load_all.i))
+    return made
 
 
-def _loads_from(op: OperatorDef, reader: str | None) -> bool:
+def _loads_from(op: OperatorDef, reader: str) -> bool:
     paths = [find_argument(op, name) for name in ("db", "dbs")]
-    return op.type == "Load" and reader is not None and list(op.input) == [reader] and paths == [None, None]
-
-
-def placeholders(init_net: NetDef, predict_net: NetDef) -> set[str]:
-    """Return the blobs that an init net makes only so that they exist: those that the caller feeds.
-
-    Exporters write them last, as fills with a single 0, and the predict net lists them first. Both must hold, since a
-    parameter may be a single 0 as well.
-    """
-    zeros: set[str] = set()
-    for op in reversed(init_net.op):
-        values = find_argument(op, "values")
-        if op.input or values is None or list(values.floats) != [0.0]:
-            break
-        zeros.update(op.output)
-    return set(itertools.takewhile(zeros.__contains__, predict_net.external_input))
+    return op.type == "Load" and list(op.input) == [reader] and paths == [None, None]

@@ -2,14 +2,15 @@
 
 Constant state: the net, its workspace, the names. Any thread may call. Every call takes a *seat*: a net with inputs,
 outputs and intermediate memory of its own, over the parameters that all share. Seats are made when they are needed, up
-to the flag `predictor_seats`; whoever finds none waits.
+to the flag `predictor_seats`; whoever finds none waits in line (`seats.py`).
 """
 
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,10 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, NetError
-from tazza.interop.init_net import placeholders, run_init_net
+from tazza.interop.chosen_inputs import choose_inputs, read_first
+from tazza.interop.init_net import run_init_net
+from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
+from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
-from tazza.operator import find_argument, find_schema, make_argument
+from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument
+from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
@@ -38,8 +43,8 @@ SEATS = flag(
 
 LENT_BYTES = 1 << 16
 """Inputs of this size or more are read where the caller has them; smaller ones are copied in less time."""
-_RECHECK_S = 0.05
-"""Who waits for a seat looks again after this time: a seat may come back just before its waiting is noticed."""
+
+_POP = deque["_Seat"].pop
 
 Source = NetDef | str | os.PathLike[str]
 """A net, or the file that holds one."""
@@ -62,6 +67,7 @@ class Predictor(Closing):
         *,
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
+        trust: bool = False,
     ) -> None:
         """Make the net runnable.
 
@@ -70,13 +76,16 @@ class Predictor(Closing):
             workspace: holds the parameters; the predictor owns it from now on.
             inputs: what `run` takes; by default what the net reads, does not make, and the workspace does not hold.
             outputs: what `run` gives; by default the declared outputs, without any what is written and never read.
+            trust: let the net read and write files and databases, and run operators that declare no effects.
 
         Raises:
+            TrustError: it would, and nobody said that it may.
             NetError: something that the net reads is neither input nor in the workspace; nothing makes an output.
             TazzaError: an operator is not legal.
         """
+        check_trust(predict_net, Effects.IO if trust else RUN, source="the predict net")
         self.workspace = Workspace() if workspace is None else workspace
-        read = _read_first(predict_net)
+        read = read_first(predict_net)
         missing = [name for name in read if not self.workspace.has_blob(name)]
         self.inputs = tuple(missing if inputs is None else inputs)
         self.outputs = tuple(_outputs(predict_net) if outputs is None else outputs)
@@ -99,10 +108,10 @@ class Predictor(Closing):
         own = {*self.inputs, *self.outputs}
         self.writes_shared = any(name in made and name not in own for name in read)
         """Whether the net writes blobs of the workspace that it also reads: one caller at a time can run it."""
-        self._seats = [_Seat(self, None)]
-        self._free = list(self._seats)
-        self._changed = threading.Condition()
-        self._waiting = 0
+        first = _Seat(self, None)
+        self.net = first.net
+        """The net that runs, for observers and `explain`; other threads run clones of it."""
+        self._seats = Seats(first, self._most_seats)
 
     def _planned(self, net: NetDef) -> NetDef:
         """Return the net as it will run: compiled, unless its type says that it shall run otherwise."""
@@ -125,16 +134,11 @@ class Predictor(Closing):
         """The name of the net."""
         return self.definition.name
 
-    @property
-    def net(self) -> NetBase:
-        """The net that runs, for observers and `explain`; other threads run clones of it."""
-        return self._seats[0].net
-
-    def run(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
+    def run(self, values: Mapping[str, Any] | Sequence[Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Run the net once and return its outputs: fresh arrays.
 
         Args:
-            values: array by input, for names that are no Python names.
+            values: array by input, for names that are no Python names; or a list of arrays, in the order of `inputs`.
             **named: array by input.
 
         Raises:
@@ -146,50 +150,50 @@ class Predictor(Closing):
         if values is None:
             given = named
         elif not named and type(cast("object", values)) is dict:
-            given = values  # what runs most: it need not be looked at or copied
+            given = cast("dict[str, Any]", values)  # what runs most: it need not be looked at or copied
         else:
             given = self._merged(values, named)
         if given.keys() != self._names:
             self._check_names(given)
-        seat = self._take_seat()
+        seats = self._seats
+        held: list[_Seat] = []
         try:
-            return seat.run(given)
+            if not seats.line:
+                try:
+                    held += map(_POP, seats.ready)  # taken and noted in one step of the interpreter, so no lock
+                except IndexError:
+                    pass  # `wait` does
+            if not held and not seats.wait(held, self._new_seat):
+                raise ArgumentError(f"{self!r} is closed", hint="load it again")
+            return held[0].run(given)
         finally:
-            self._free.append(seat)
-            if self._waiting:
-                with self._changed:
-                    self._changed.notify_all()
+            seats.free.extend(held)
+            if seats.line:
+                seats.serve()
 
-    def _merged(self, values: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(cast("object", values), Mapping):
+    def _merged(self, values: Mapping[str, Any] | Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(values, (list, tuple)):
+            values = self._by_place(values)
+        if not isinstance(values, Mapping):
             kind = type(values).__name__
-            raise ArgumentError(f"{self!r} takes inputs by name, not a {kind}", hint=f"run({self.inputs[0]}=...)")
+            first = self.inputs[0] if self.inputs else "name"
+            raise ArgumentError(f"{self!r} takes inputs by name, not a {kind}", hint=f"run({first}=...), or run([...])")
         twice = sorted(values.keys() & named.keys())
         if twice:
             raise ArgumentError(f"input {twice[0]!r} is given twice", hint="pass it in the mapping or by name")
         return {**values, **named}
 
-    def _take_seat(self) -> _Seat:
-        try:
-            return self._free.pop()  # one step for the interpreter, so no lock
-        except IndexError:
-            pass
-        with self._changed:
-            self._waiting += 1
-            try:
-                while True:
-                    if self._closed:
-                        raise ArgumentError(f"{self!r} is closed", hint="load it again")
-                    if self._free:
-                        return self._free.pop()
-                    if len(self._seats) < self._most_seats:
-                        self._seats.append(_Seat(self, self.net))
-                        return self._seats[-1]
-                    self._changed.wait(_RECHECK_S)
-            finally:
-                self._waiting -= 1
+    def _new_seat(self) -> _Seat:
+        return _Seat(self, self.net)
 
-    @property
+    def _by_place(self, values: Sequence[Any]) -> dict[str, Any]:
+        if len(values) > len(self.inputs):
+            raise ArgumentError(
+                f"{self!r} is given {len(values)} values, it has {len(self.inputs)} inputs",
+                hint=f"in this order: {', '.join(self.inputs)}",
+            )
+        return dict(zip(self.inputs, values, strict=False))
+
     def _most_seats(self) -> int:
         """Nets that write what all seats share, or keep blobs in the workspace, run only once at a time."""
         if not isinstance(self.net, PlanNet) or self.writes_shared:
@@ -222,21 +226,11 @@ class Predictor(Closing):
 
     def close(self) -> None:
         """End the nets and drop the workspace, once nobody runs any more; closing twice is allowed."""
-        with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            self._waiting += 1
-            taken: list[_Seat] = []
-            while len(taken) < len(self._seats):
-                while self._free:
-                    taken.append(self._free.pop())
-                if len(taken) < len(self._seats):
-                    self._changed.wait(_RECHECK_S)
-            for seat in taken:
+        if not self._closed:
+            for seat in self._seats.close():
                 seat.net.close()
             self.workspace.reset()
-            self._changed.notify_all()
+            self._closed = True
 
 
 class _Seat:
@@ -307,89 +301,115 @@ def load(
     outputs: Sequence[str] | None = None,
     db_type: str | None = None,
     name: str = "",
+    device: str | None = None,
+    trust: bool = False,
 ) -> Predictor:
     """Load a model: an init net and a predict net, or one predictor file.
+
+    Loading computes and draws random numbers. What runs may also keep state and write blobs of its own workspace; for
+    whatever else a net does, `trust` is asked.
 
     Args:
         init_net: the net that makes the parameters, or its file, binary or text; with nothing else a predictor file.
         predict_net: the net that computes, or its file.
-        inputs: what `run` takes; by default what the file says, or what the init net does not make.
+        inputs: what `run` takes; by default what the file says, or what the init net does not make or makes only so
+            that it exists, see `interop.chosen_inputs`.
         outputs: what `run` gives; by default what the file or the net declares.
         db_type: kind of database of a predictor file, see `PredictorFile.read`.
         name: which predictor of a predictor file.
+        device: "cpu" runs a net on the CPU that was saved for another device; by default each runs where it says.
+        trust: let its nets read and write files and databases, and run operators that declare no effects: for models
+            of your own, or whose nets you have read.
 
     Raises:
-        FileError, DBError, FormatError: a file is missing, broken, or would do more than make parameters.
+        FileError, DBError, FormatError: a file is missing or broken.
+        TrustError: a net would do more than compute, and `trust` is not set; nothing has run then.
         NetError: the two nets do not fit each other.
+        UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
     """
+    if device not in (None, "cpu"):
+        raise ArgumentError(
+            f"device = {device!r} is not 'cpu'", hint="leave it out to run a net where it was saved for"
+        )
+    wanted = _Wanted(inputs, outputs, device, trust)
     workspace = Workspace()
     try:
         if predict_net is not None:
-            return _load_nets(init_net, predict_net, workspace, inputs, outputs)
+            return _load_nets(init_net, predict_net, workspace, wanted)
         if isinstance(init_net, NetDef):
             raise ArgumentError("an init net alone predicts nothing", hint="pass the predict net as well")
         from tazza.interop.predictor_file import PredictorFile  # with all that builds models, which nets do not need
 
-        return _load_file(PredictorFile.read(init_net, db_type=db_type, name=name), workspace, inputs, outputs)
+        return _load_file(PredictorFile.read(init_net, db_type=db_type, name=name), workspace, wanted)
     except BaseException:
         workspace.reset()
         raise
 
 
-def _load_nets(
-    init_net: Source,
-    predict_net: Source,
-    workspace: Workspace,
-    inputs: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-) -> Predictor:
-    init, predict = (read_message(n, NetDef) if not isinstance(n, NetDef) else n for n in (init_net, predict_net))
-    run_init_net(init, workspace, source="the init net" if isinstance(init_net, NetDef) else f"'{init_net}'")
-    for name in placeholders(init, predict):
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the caller of `load` says."""
+
+    inputs: Sequence[str] | None
+    outputs: Sequence[str] | None
+    device: str | None
+    trust: bool
+
+    def placed(self, net: NetDef) -> NetDef:
+        """Return the net for the device that is wanted."""
+        return net if self.device is None else on_cpu(net)
+
+    def check(self, net: NetDef, source: str) -> None:
+        """Refuse a predict net that does more than it may, before anything runs."""
+        check_trust(net, Effects.IO if self.trust else RUN, source=source)
+
+
+def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, wanted: _Wanted) -> Predictor:
+    init, predict = (
+        wanted.placed(read_message(net, NetDef) if not isinstance(net, NetDef) else net)
+        for net in (init_net, predict_net)
+    )
+    wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
+    source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
+    run_init_net(init, workspace, source=source, trust=wanted.trust)
+    for name in choose_inputs(init, predict, wanted.inputs).names:
         workspace.remove_blob(name)
-    return Predictor(predict, workspace, inputs=inputs, outputs=outputs)
+    return Predictor(predict, workspace, inputs=wanted.inputs, outputs=wanted.outputs, trust=wanted.trust)
 
 
-def _load_file(
-    file: PredictorFile, workspace: Workspace, inputs: Sequence[str] | None, outputs: Sequence[str] | None
-) -> Predictor:
+def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Predictor:
     from tazza.db import DBReader
     from tazza.interop.predictor_file import ROLES
 
-    taken = file.blobs(ROLES.INPUTS_BLOB_TYPE) if inputs is None else tuple(inputs)
-    given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if outputs is None else tuple(outputs)
-    predict = file.net(ROLES.PREDICT_NET_TYPE)
+    taken = file.blobs(ROLES.INPUTS_BLOB_TYPE) if wanted.inputs is None else tuple(wanted.inputs)
+    given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if wanted.outputs is None else tuple(wanted.outputs)
+    source = f"'{file.source}'"
+    predict = wanted.placed(file.net(ROLES.PREDICT_NET_TYPE))
+    wanted.check(predict, source)
     reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
     reader.set(DBReader(file.db_type, str(Path(file.source).absolute())))
     run_init_net(
-        file.net(ROLES.GLOBAL_INIT_NET_TYPE), workspace, source=f"'{file.source}'", reader=ROLES.PREDICTOR_DBREADER
+        wanted.placed(file.net(ROLES.GLOBAL_INIT_NET_TYPE)),
+        workspace,
+        source=source,
+        reader=ROLES.PREDICTOR_DBREADER,
+        trust=wanted.trust,
     )
     workspace.remove_blob(ROLES.PREDICTOR_DBREADER)
     prepare = file.find_net(ROLES.PREDICT_INIT_NET_TYPE)
     if prepare is not None:
-        run_init_net(_without(prepare, {*taken, *given}), workspace, source=f"'{file.source}'")
-    return Predictor(predict, workspace, inputs=taken, outputs=given)
+        run_init_net(wanted.placed(_without(prepare, {*taken, *given})), workspace, source=source, trust=wanted.trust)
+    return Predictor(predict, workspace, inputs=taken, outputs=given, trust=wanted.trust)
 
 
 def _without(net: NetDef, names: set[str]) -> NetDef:
     """Return a net without the operators that only make these blobs, which come from the caller or from another net."""
     made = NetDef()
     made.CopyFrom(net)
-    kept = [op for op in net.op if not names.issuperset(op.output)]
+    kept = [op for op in net.op if not op.output or not names.issuperset(op.output)]
     del made.op[:], made.external_input[:], made.external_output[:]
     made.op.extend(kept)
     return made
-
-
-def _read_first(net: NetDef) -> list[str]:
-    """Return what a net reads before it makes it, declared external inputs first, in their order."""
-    made: set[str] = set()
-    read: dict[str, None] = {}
-    for op in net.op:
-        read.update((name, None) for name in op.input if name not in made)
-        made.update(op.output)
-    declared = [name for name in net.external_input if name in read]
-    return list(dict.fromkeys([*declared, *read]))
 
 
 def _outputs(net: NetDef) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tazza.db import Mode, open_db
 from tazza.errors import FileError, FormatError
@@ -19,7 +18,10 @@ from tazza.models import Model, Net
 from tazza.operator import operator_def
 from tazza.proto import BlobProto, BlobsMap, MetaNetDef, NetDef, NetsMap, PredictorConsts
 from tazza.proto.message import parse, serialize
-from tazza.tensor import Tensor, serialize_blob
+from tazza.runtime.files import kind_of, shown
+from tazza.tensor import Tensor, TensorSpec, serialize_blob
+from tazza.tensor.serialization import blob_name_of_key
+from tazza.tensor.tensor_proto import read_chunk
 from tazza.workspace import Workspace
 
 ROLES = PredictorConsts()
@@ -50,9 +52,9 @@ class PredictorFile:
             FormatError: it has no MetaNetDef, or a broken one.
         """
         source = os.fspath(path)
-        if not Path(source).exists():
-            raise FileError(f"predictor file '{source}' does not exist", hint="check the path")
-        kind = db_type if db_type is not None else "lmdb" if Path(source).is_dir() else "minidb"
+        if kind_of(source) is None:
+            raise FileError(f"predictor file {shown(source)} does not exist", hint="check the path")
+        kind = db_type if db_type is not None else "lmdb" if kind_of(source) == "folder" else "minidb"
         with open_db(kind, source) as db, db.cursor() as cursor:
             while cursor.valid and cursor.key != ROLES.META_NET_DEF.encode():
                 cursor.next()
@@ -84,6 +86,24 @@ class PredictorFile:
                 f"predictor file '{self.source}' has no net {self._key(role)!r}, its nets are: {nets}",
                 hint="when they end in _<name>, pass name='<name>'",
             )
+        return found
+
+    def specs(self) -> dict[str, TensorSpec]:
+        """Return the specs of the tensors that are stored beside the nets, by name; nothing is loaded.
+
+        Raises:
+            DBError, FormatError: the file, or a record of it, is broken.
+        """
+        found: dict[str, TensorSpec] = {}
+        with open_db(self.db_type, self.source) as db, db.cursor() as cursor:
+            while cursor.valid:
+                name = blob_name_of_key(cursor.key.decode(errors="surrogateescape"))
+                if name != ROLES.META_NET_DEF and name not in found:
+                    record = parse(BlobProto, cursor.value, f"record {name!r} of '{self.source}'")
+                    if record.HasField("tensor"):
+                        chunk = read_chunk(record.tensor, f"tensor {name!r} of '{self.source}'")
+                        found[name] = TensorSpec(chunk.dims, chunk.dtype)
+                cursor.next()
         return found
 
     def _key(self, role: str) -> str:

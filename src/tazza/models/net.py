@@ -19,9 +19,10 @@ from tazza.graph import backward_pass
 from tazza.models.scope import current_scope
 from tazza.operator import Gradient, find_schema, operator_def
 from tazza.proto import DeviceOption, NetDef, OperatorDef
+from tazza.runtime.fork import renewed
 
 _names: set[str] = set()
-_names_lock = threading.Lock()
+_names_lock = renewed(threading.Lock())
 
 
 class BlobReference(str):

@@ -17,15 +17,17 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
-from tazza.graph.graph import sees_blobs
-from tazza.operator import find_argument, operator_def
+from tazza.operator import Effects, effects_of, find_argument, operator_def
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
+from tazza.runtime.files import kind_of, resolved, shown
 from tazza.tensor import Tensor
 from tazza.tensor.serialization import blob_name_of_key
 from tazza.workspace import Workspace
@@ -68,7 +70,7 @@ def carried_blobs(net: NetDef) -> list[str]:
     carried: dict[str, None] = {}
     for op in net.op:
         carried.update((name, None) for name in op.input if name not in written)
-        if not op.input and sees_blobs(op.type):
+        if not op.input and effects_of(op) >= Effects.STATE:
             carried.update(dict.fromkeys(op.output))
         written.update(op.output)
     return list(carried)
@@ -208,7 +210,7 @@ class Trainer(Closing):
             FileError, DBError: it cannot be written.
         """
         names = [*self._state(), *self._feed_counters(), *self._feed_generators()]
-        save = operator_def("Save", names, [], db=str(Path(path).resolve()), db_type=CHECKPOINT_TYPE, absolute_path=1)
+        save = operator_def("Save", names, [], db=str(resolved(path)), db_type=CHECKPOINT_TYPE, absolute_path=1)
         self.workspace.run_operator(save)
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -225,9 +227,9 @@ class Trainer(Closing):
                 f"a checkpoint is loaded before the first step, and {self.iteration} were run",
                 hint="make a new Trainer in a new workspace",
             )
-        source = Path(path).resolve()
-        if not source.is_file():
-            raise FileError(f"there is no checkpoint '{source}'", hint="start without one")
+        source = resolved(path)
+        if kind_of(source) is None:
+            raise FileError(f"there is no checkpoint {shown(source)}", hint="start without one")
         stored, before = stored_names(source), {name: self._shape(name) for name in self._state()}
         missing = [name for name in (ITERATIONS, *map(_records_name, self._records), *before) if name not in stored]
         if missing:
@@ -243,13 +245,34 @@ class Trainer(Closing):
                     f"checkpoint '{source}': blob {name!r} has the shape {self._shape(name)}, the net's is {shape}",
                     hint="the checkpoint was written by another net",
                 )
-        self.iteration = int(self._number(ITERATIONS))
+        self.iteration = self._count(ITERATIONS, source)
         for reader in self._records:
-            self._records[reader] = int(self._number(_records_name(reader)))
+            self._records[reader] = self._count(_records_name(reader), source)
             skip_records(self.workspace.blob(reader).get(DBReader), self._records[reader])
         for name in stored:
             if name.startswith(f"{GENERATORS}/"):
-                self.net.restore_generator(name.removeprefix(f"{GENERATORS}/"), self.workspace.fetch(name))
+                self.net.restore_generator(name.removeprefix(f"{GENERATORS}/"), self._generator_state(name, source))
+
+    def _generator_state(self, name: str, source: Path) -> NDArray[np.int32]:
+        """Return the state of a random generator in a checkpoint."""
+        value = self.workspace.blob(name).value
+        state: NDArray[Any] = value.plain() if isinstance(value, Tensor) else np.empty(0)
+        if state.dtype != np.int32:
+            raise FormatError(
+                f"checkpoint {shown(source)}: {name!r} is {self.workspace.blob(name).describe()}, and no state of int32"
+            )
+        return state
+
+    def _count(self, name: str, source: Path) -> int:
+        """Return a counter of a checkpoint."""
+        value = self.workspace.blob(name).value
+        count = value.plain().reshape(-1) if isinstance(value, Tensor) else np.empty(0)
+        if count.dtype.kind not in "iu" or count.size != 1 or count[0] < 0:
+            raise FormatError(
+                f"checkpoint {shown(source)}: {name!r} is {self.workspace.blob(name).describe()}, not one count from 0",
+                hint="the file is damaged, or was not written by a Trainer",
+            )
+        return int(count[0])
 
     def _state(self) -> list[str]:
         """Return the tensors that make up the state; a counter without input joins them when it first ran."""

@@ -1,15 +1,17 @@
 """Nets: operators bound to a workspace, in the order and by the policy that the net's type says.
 
 Constant state: definition and operators. Who runs a net owns it for that time; two threads must not run one net at
-once.
+once. Who owns it is told by `_owner`, which changes from nobody to somebody under `_claiming`: an interrupt (Ctrl-C)
+may come before or behind that, but whoever owned the net finds out by looking, and gives it back by an assignment, in
+which nobody is interrupted.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 import threading
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
@@ -22,12 +24,14 @@ from numpy.typing import NDArray
 from tazza.device import Generator, merge
 from tazza.errors import InitError, NetError, RunCancelledError, TazzaError
 from tazza.graph.verify import check_net
+from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import in_forked_child, renewed
 from tazza.runtime.log import logger
 from tazza.runtime.workers import own_pool
 
@@ -36,6 +40,28 @@ DEFAULT_TYPE = "simple"
 OVERRIDES = flag(
     "caffe2_override_executor", "", "net types that others replace, in pairs: dag,simple runs every dag net as simple"
 )
+CLOSING_S = 1e-3
+"""Who closes a net that runs looks again after this time whether the run has ended."""
+
+Owner = tuple[object, int]
+"""Who runs a net, by identity: the process and the thread that began the run."""
+
+_claiming = renewed(threading.Lock())
+_process = object()
+
+
+def _leave_fork() -> None:
+    """A forked child: the runs that may have been under way are the parent's."""
+    global _claiming, _process
+    _claiming, _process = threading.Lock(), object()
+
+
+in_forked_child(_leave_fork)
+
+
+def new_owner() -> Owner:
+    """Return somebody who may run a net, in the calling thread."""
+    return _process, threading.get_ident()
 
 
 class NetBase(Observable):
@@ -56,6 +82,7 @@ class NetBase(Observable):
 
         Raises:
             NetError: a blob is read before anything makes it, or a declared output is never made.
+            UnknownOperatorError: nothing computes an operator on the device that it is saved for.
             TazzaError: an operator is not legal; the message names it.
         """
         super().__init__()
@@ -63,13 +90,12 @@ class NetBase(Observable):
         self.workspace = workspace
         self._reported: set[str] = set()
         check_net(self.definition)
+        check_devices(self.definition)
         self.operators: list[Operator] = []
         self._pairs: dict[int, Operator] = {}
-        self._running = threading.Lock()
+        self._owner: Owner | None = None
         self._closed = False
-        self._ended = threading.Event()
-        self._runner = 0  # the thread that began the run
-        self._process = os.getpid()
+        self._ended = False
         try:
             self._create(strict)
         except BaseException:
@@ -125,16 +151,22 @@ class NetBase(Observable):
             NetError: the net is running already, or closed.
         """
         if timeout_s is None:
-            self.acquire()
+            owner = _process, threading.get_ident()
             try:
+                self.claim(owner)
                 self._observed(None)
             finally:
-                self.release()
+                if self._owner is owner:
+                    self._owner = None
+                    if self._closed:
+                        self._end_once()
             return
         run = Run(self.name, timeout_s)
-        run.start_clock(self._cancel_waiting)
+        owner = new_owner()
         try:
-            self.run_exclusively(lambda: self._observed(run))
+            # A clock that an interrupt left going finds that the run is over.
+            run.start_clock(lambda: self._cancel_waiting() if self._owner is owner else None)
+            self.run_exclusively(lambda: self._observed(run), owner)
         except Exception as error:
             reason = run.why_stop()
             if reason is None or isinstance(error, (type(reason), NetError)):
@@ -152,40 +184,48 @@ class NetBase(Observable):
             if self._observers:
                 self.stop_all()
 
-    def run_exclusively(self, work: Callable[[], None]) -> None:
-        """Do `work` as the one run of this net.
+    def run_exclusively(self, work: Callable[[], None], owner: Owner | None = None) -> None:
+        """Do `work` as the one run of this net, by a new owner unless one is given.
 
         Raises:
             NetError: the net is running already, or closed.
         """
-        self.acquire()
+        owner = new_owner() if owner is None else owner
         try:
+            self.claim(owner)
             work()
         finally:
-            self.release()
+            if self._owner is owner:
+                self._owner = None
+                if self._closed:
+                    self._end_once()
 
-    def acquire(self) -> None:
-        """Begin the one run of this net; `release` ends it, in any thread.
+    def claim(self, owner: Owner) -> None:
+        """Begin the one run of this net, inside of a `try` whose `finally` or `except` gives it back (`disclaim`).
 
         Raises:
             NetError: the net is running already, or closed.
         """
         if self._closed:
             raise NetError(f"net {self.name!r} is closed", hint="create it again")
-        if self._process != os.getpid():  # a forked child: the run that may have been under way is the parent's
-            self._process, self._running = os.getpid(), threading.Lock()
-        if not self._running.acquire(blocking=False):
+        with _claiming:
+            former = self._owner
+            if former is None or former[0] is not _process:
+                self._owner = owner
+        if self._owner is not owner:
             raise NetError(
                 f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
             )
-        self._runner = threading.get_ident()
 
-    def release(self) -> None:
-        """End the run."""
-        self._runner = 0
-        self._running.release()
-        if self._closed:
-            self._end_once()
+    def disclaim(self, owner: Owner) -> None:
+        """End the run, in any thread, if it is this owner's.
+
+        Where an interrupt may come, ask `_owner` and assign instead: there a call may end before it begins.
+        """
+        if self._owner is owner:
+            self._owner = None
+            if self._closed:
+                self._end_once()
 
     def _run(self, run: Run | None) -> None:
         """Run all operators; `run` is there when it may be cancelled or has a deadline."""
@@ -198,19 +238,19 @@ class NetBase(Observable):
             NetError: the net is running already, or closed; other errors are the run's.
         """
         run = Run(self.name, timeout_s)
-        run.set_running_or_notify_cancel()
-        self.acquire()
-        error: BaseException | None = None
+        error: Exception | None = None
         try:
-            self._observed(run)
-        except BaseException as found:
+            self.run_exclusively(lambda: self._begun(run))
+        except Exception as found:
+            if not run.running():
+                raise
             error = found
-        finally:
-            self.release()
         run.end(error)
-        if error is not None and not isinstance(error, Exception):
-            raise error
         return run
+
+    def _begun(self, run: Run) -> None:
+        run.set_running_or_notify_cancel()
+        self._observed(run)
 
     def watch(self, watcher: StepWatcher) -> None:
         """Tell somebody of every run from now on, step by step, where steps are no operators; see `runs_operators`."""
@@ -271,19 +311,28 @@ class NetBase(Observable):
         if self._end_once():
             return
         self._stop_run()
-        if self._runner != threading.get_ident() and own_pool() is None:
-            self._ended.wait()
+        owner = self._owner
+        if (owner is not None and owner[1] == threading.get_ident()) or own_pool() is not None:
+            return
+        while not self._end_once():
+            time.sleep(CLOSING_S)
 
     def _end_once(self) -> bool:
         """End the net unless a run is under way, or that was done; False where a run is under way."""
-        if not self._running.acquire(blocking=False):
-            return False
+        owner = new_owner()
         try:
-            if not self._ended.is_set():
+            with _claiming:
+                former = self._owner
+                if former is None or former[0] is not _process:
+                    self._owner = owner
+            if self._owner is not owner:
+                return False
+            if not self._ended:
                 self._end()
-                self._ended.set()
+                self._ended = True
         finally:
-            self._running.release()
+            if self._owner is owner:
+                self._owner = None
         return True
 
     def _stop_run(self) -> None:

@@ -34,7 +34,7 @@ import numpy as np
 
 from tazza.device import current_context
 from tazza.errors import NetError, RunCancelledError, TazzaError
-from tazza.nets.base import NetBase, net_type, progress_note
+from tazza.nets.base import NetBase, Owner, net_type, new_owner, progress_note
 from tazza.nets.executor.execution import Crew, Execution
 from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
@@ -43,7 +43,7 @@ from tazza.nets.run import Run
 from tazza.nets.strand import Strand
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.fork import in_forked_child
+from tazza.runtime.fork import in_forked_child, renewed
 from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
 from tazza.runtime.workers import WorkerPool, own_pool
@@ -62,12 +62,12 @@ MEASURING_WORTH_S = 0.5
 """The same in the runs that measure."""
 
 _shared: weakref.WeakValueDictionary[tuple[Place, int], WorkerPool] = weakref.WeakValueDictionary()
-_shared_lock = threading.Lock()
+_shared_lock = renewed(threading.Lock())
 
 
 def _unlock() -> None:
     global _shared_lock
-    _shared_lock = threading.Lock()
+    _shared_lock = renewed(threading.Lock())
 
 
 in_forked_child(_unlock)
@@ -147,7 +147,7 @@ class ParallelNet(NetBase):
         finally:
             self._under_way = None
             del execution
-        (error,) = found
+        error = found[0]
         if error is not None:
             try:
                 raise error
@@ -172,22 +172,25 @@ class ParallelNet(NetBase):
         if self.policy.blocks:
             return super().run_async(timeout_s=timeout_s)
         run = Run(self.name, timeout_s)
-        self.acquire()
+        owner = new_owner()
+        execution: Execution | None = None
         try:
+            self.claim(owner)
             if self.observers:
                 self.start_all()
             self._choose_tasks()
-            execution = self._execution(run, lambda error: self._ended_async(run, error))
-        except BaseException:
-            self.release()
-            raise
-        run.set_running_or_notify_cancel()
-        self._under_way = execution
-        run.on_cancel(lambda: self._stop(run, execution))
-        try:
+            self._under_way = execution = self._execution(run, lambda error: self._ended_async(run, owner, error))
+            run.set_running_or_notify_cancel()
+            run.on_cancel(lambda: self._stop(run, execution))
             run.start_clock(lambda: self._stop(run, execution))
             self._pools[CPUPlace()].submit(execution.work)
         except BaseException as error:  # no more threads, or an interrupt: the run is over before it began
+            if execution is None:
+                if self._owner is owner:
+                    self._owner = None
+                    if self._closed:
+                        self._end_once()
+                raise
             execution.stop(error)
             if not isinstance(error, Exception):
                 raise
@@ -197,14 +200,18 @@ class ParallelNet(NetBase):
     def _stop(run: Run, execution: Execution) -> None:
         reason = run.why_stop()
         if reason is not None:
-            execution.stop(reason)
+            try:
+                execution.stop(reason)
+            except BaseException:  # an interrupt, before the run was told to stop, or before it ended
+                execution.settle(reason)
+                raise
 
-    def _ended_async(self, run: Run, error: BaseException | None) -> None:
+    def _ended_async(self, run: Run, owner: Owner, error: BaseException | None) -> None:
         if self.observers:
             self.stop_all()
         self._under_way = None
         try:
-            self.release()
+            self.disclaim(owner)
         finally:
             run.end(error)
 

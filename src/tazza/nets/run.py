@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any, cast
 
 from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
+from tazza.runtime.holding import Conditional
 from tazza.runtime.log import logger
-from tazza.runtime.workers import waiting_for_others
+from tazza.runtime.workers import start_thread, waiting_for_others
 
 
 class Run(Future[None]):
@@ -23,6 +25,8 @@ class Run(Future[None]):
     (True, False)
     """
 
+    _asked = True  # until it has begun
+
     def __init__(self, net: str, timeout_s: float | None = None) -> None:
         """Start the clock.
 
@@ -30,7 +34,7 @@ class Run(Future[None]):
             ArgumentError: a negative timeout.
         """
         super().__init__()
-        self._asked = True  # until it has begun
+        self._condition = Conditional()
         if timeout_s is not None and not timeout_s >= 0:
             raise ArgumentError(f"net {net!r} cannot run for {timeout_s} seconds", hint="timeout_s is 0 or more")
         self.net = net
@@ -39,7 +43,7 @@ class Run(Future[None]):
         self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._cancelled = False
         self._stoppers: list[Callable[[], object]] = []
-        self._timer: threading.Timer | None = None
+        self._clock: threading.Lock | None = None
         self._guard = threading.Lock()
 
     def cancel(self) -> bool:
@@ -68,23 +72,34 @@ class Run(Future[None]):
         """
         left = self.left_s
         if left is not None and left < threading.TIMEOUT_MAX:
-            self._timer = timer = threading.Timer(left + 1e-3, stop)
-            timer.daemon = True
-            timer.start()
+            self._clock = ended = threading.Lock()
+            ended.acquire()
+
+            def watch() -> None:
+                if not ended.acquire(timeout=left + 1e-3):
+                    stop()
+
+            start_thread(threading.Thread(target=watch, name=f"tazza-clock-{self.net}", daemon=True))
 
     def stop_clock(self) -> None:
         """Let the deadline pass unseen."""
         with self._guard:
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
+            ended, self._clock = self._clock, None
+            if ended is not None:
+                ended.release()
 
     def end(self, error: BaseException | None) -> None:
-        """Say that the run has ended, and forget what it was stopped by."""
+        """Say that the run has ended, and forget what it was stopped by; once more where that was interrupted."""
         with self._guard:
             self._stoppers.clear()
         self.stop_clock()
-        if error is None:
+        if error is not None and not isinstance(error, Exception):
+            self._asked = True  # whoever was interrupted knows
+        if self.done():
+            with self._condition:
+                self._condition.notify_all()
+            cast("Any", self)._invoke_callbacks()
+        elif error is None:
             self.set_result(None)
         else:
             self.set_exception(error)

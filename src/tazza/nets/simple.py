@@ -48,7 +48,13 @@ class SimpleNet(NetBase):
                     finally:
                         done += strand.done
                         if not place.is_host:
-                            current_context(place).wait()
+                            try:
+                                current_context(place).wait()
+                            except Exception:
+                                raise
+                            except BaseException:  # an interrupt: blobs are nobody else's until the device is done
+                                current_context(place).wait()
+                                raise
         except TazzaError as error:
             progress_note(error, self, done)
             raise

@@ -17,10 +17,9 @@ import numpy as np
 
 from tazza.device import current_context
 from tazza.errors import TazzaError
-from tazza.graph.graph import sees_blobs
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.run import Run
-from tazza.operator import Operator
+from tazza.operator import Effects, Operator, effects_of
 from tazza.proto import NetDef
 from tazza.tensor import Blob
 
@@ -75,7 +74,7 @@ def last_readers(net: NetDef) -> dict[str, int]:
     kept = {*net.external_output, *net.external_input}
     for position, op in enumerate(net.op):
         kept.update(name for name in op.input if name not in written)
-        if not op.input and sees_blobs(op.type):
+        if not op.input and effects_of(op) >= Effects.STATE:
             kept.update(op.output)
         read.update(dict.fromkeys(op.input, position))
         written.update(op.output)

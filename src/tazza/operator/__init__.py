@@ -4,6 +4,7 @@ from tazza.operator.argument import REQUIRED, ArgSpec, arg, find_argument, store
 from tazza.operator.choice import Choice, Chosen, choose_kernel
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
+from tazza.operator.effect import Effects
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
 from tazza.operator.expression import formula, formulas_of
 from tazza.operator.function import forget_function, operator_of, register_function
@@ -44,6 +45,7 @@ from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
 from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
+from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
 from tazza.runtime.modules import watch
 from tazza.tensor.expression import Expression
@@ -72,6 +74,7 @@ __all__ = [
     "Cost",
     "Dims",
     "DynamicOutput",
+    "Effects",
     "Engine",
     "Expression",
     "Gradient",
@@ -96,9 +99,11 @@ __all__ = [
     "Unsupported",
     "arg",
     "blob",
+    "check_trust",
     "choose_kernel",
     "contiguous",
     "definition_hooks",
+    "effects_of",
     "ends",
     "engine",
     "find_argument",

@@ -20,6 +20,12 @@ REQUIRED: Any = object()
 """Default of an argument that must be given."""
 
 
+BUILDER_ARGUMENTS = frozenset(
+    {"order", "use_cudnn", "cudnn_exhaustive_search", "ws_nbytes_limit", "enable_tensor_core", "float16_compute"}
+)
+"""Arguments that Caffe2's builders put on every operator, whether it reads them or not: part of the format."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """How one Python type is stored: the field of `Argument`, and the conversion of its value."""
@@ -85,6 +91,10 @@ class ArgSpec:
     def required(self) -> bool:
         """Whether an operator without it is refused."""
         return self.default is REQUIRED
+
+    def takes(self, type: Any) -> bool:
+        """Whether a value may be of this type."""
+        return type in _members(self.type)
 
     def read(self, argument: Argument) -> Any:
         """Return the value that `argument` holds.

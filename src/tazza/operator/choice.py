@@ -188,12 +188,16 @@ def choose_kernel(
         UnsupportedError: all refuse; the hint has their reasons.
     """
     choices: list[Choice] = []
+    reshaped = op.schema.reshaped(op, inputs)
     for candidate in ranking:
         reason = why_unavailable(op.type, context.place.kind, candidate.engine)
         if reason is None:
             kernel = find(op.type, context.place.kind, candidate.engine)
             assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-            answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
+            if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
+                answer = Unsupported(f"{', '.join(reshaped)} with another shape than the output")
+            else:
+                answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
             if not isinstance(answer, Unsupported):
                 taken = (*choices, Choice(candidate.engine, candidate.wanted, None))
                 if isinstance(answer, LaidOut):

@@ -16,6 +16,15 @@ from tazza.operator.kernel import KERNELS
 from tazza.registry import Registry
 from tazza.runtime.native import NATIVE_KERNELS
 
+FORMAT_ENGINES = frozenset(
+    """
+    ACC16 ACC16_AVX512 BLOCK CHANNELWISE_3D CUDNN DEPTHWISE_3x3 DNNLOWP DNNLOWP_16 DNNLOWP_ACC16 DNNLOWP_ROWWISE
+    DNNLOWP_ROWWISE_16 EIGEN FAKE_BFP_14 FAKE_BFP_16 FAKE_BFP_16_ROUND FAKE_BFP_24 FAKE_FP16 FBGEMM GLOO GREEDY IDEEP
+    MIOPEN MKL MKLDNN MOBILE MPI NCCL NNPACK OPENGL PACKED QNNPACK SIMD TENSORCORE TENSORRT WINOGRAD
+    """.split()
+)
+"""Engines of Caffe2: saved nets name them on every operator, so that passing one over is no news. `explain` tells."""
+
 
 def _always() -> str | None:
     return None

@@ -28,9 +28,11 @@ A gradient function is a tensor function too: its parameters name inputs (`X`), 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from tazza.errors import SchemaError
+from tazza.operator.effect import Effects
 from tazza.operator.function_kernel import function_infer, function_prepare
 from tazza.operator.function_signature import FunctionSignature, Output, read_signature
 from tazza.operator.gradient import GradientRequest, NoGradient, not_written
@@ -50,13 +52,21 @@ def operator_of(
     infer: Callable[..., Any] | None = None,
     outputs: Sequence[str] | None = None,
     dynamic: bool = False,
+    effects: Effects | None = None,
     priority: int = 0,
 ) -> Callable[[F], F]:
     """Return a decorator that registers a tensor function as operator `type`; see `register_function`."""
 
     def decorate(function: F) -> F:
         register_function(
-            function, type, gradient=gradient, infer=infer, outputs=outputs, dynamic=dynamic, priority=priority
+            function,
+            type,
+            gradient=gradient,
+            infer=infer,
+            outputs=outputs,
+            dynamic=dynamic,
+            effects=effects,
+            priority=priority,
         )
         return function
 
@@ -71,6 +81,7 @@ def register_function(
     infer: Callable[..., Any] | None = None,
     outputs: Sequence[str] | None = None,
     dynamic: bool = False,
+    effects: Effects | None = None,
     priority: int = 0,
 ) -> OpSchema:
     """Register a tensor function as an operator, and return the schema that follows from its signature.
@@ -82,6 +93,8 @@ def register_function(
         infer: shape inference as in `OpSchema.infer`, instead of what is derived.
         outputs: names of the outputs, instead of `Y` or `Y0`, `Y1` ...
         dynamic: sizes of outputs depend on values, so that they are known only after a run.
+        effects: what the function does beside computing, and its gradient function too: `Effects.PURE` lets passes
+            fold and remove it, and nets of strangers call it. Without it neither is done.
         priority: replaces what was registered with a lower one.
 
     Raises:
@@ -100,9 +113,10 @@ def register_function(
     if backward is not None:
         backward = _as_gradient(type, signature, backward)
     none = gradient if isinstance(gradient, NoGradient) else not_written("the function was registered without one")
-    made = _register(type, signature, infer, dynamic, priority, None if backward is not None else none)
+    register = partial(_register, effects=effects, priority=priority)
+    made = register(type, signature, infer, dynamic, None if backward is not None else none)
     if backward is not None:
-        _register(type + GRADIENT, backward, None, False, priority, not_written("it is a gradient itself"))
+        register(type + GRADIENT, backward, None, False, not_written("it is a gradient itself"))
         made.gradient(_gradient_maker(type, signature, backward), copy_arguments=False)
     return made
 
@@ -119,8 +133,10 @@ def _register(
     signature: FunctionSignature,
     infer: Callable[..., Any] | None,
     dynamic: bool,
-    priority: int,
     no_gradient: NoGradient | None,
+    *,
+    effects: Effects | None,
+    priority: int,
 ) -> OpSchema:
     inputs = [
         blob(one.name, one.dtypes, one.dims, optional=one.optional, variadic=one.variadic) for one in signature.inputs
@@ -132,6 +148,7 @@ def _register(
         outputs=[_output(one, signature, dynamic) for one in signature.outputs],
         args=[one.spec for one in signature.arguments],
         no_gradient=no_gradient,
+        effects=effects,
         source=f"tazza: the function {signature.where}",
         priority=priority,
     )

@@ -305,13 +305,15 @@ def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", 
         def prepare(
             op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
         ) -> Launch | Unsupported:
-            del context, inputs  # NumPy takes every shape, dtype and stride
+            del context  # NumPy takes every shape, dtype and stride
+            shapes = op.schema.reshaped(op, inputs)
             slots = list(zip(op.output_slots, outputs, strict=True))
             dtypes = {
                 name: tuple(s.dtype for letter, s in slots if letter == name and isinstance(s, TensorSpec))
                 for name in dynamic
             }
-            return ArrayLaunch(function, parameters, op, dtypes)
+            computing = _reshaping(function, parameters, shapes) if shapes else function
+            return ArrayLaunch(computing, parameters, op, dtypes)
 
         found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
         KERNELS.register(
@@ -323,6 +325,24 @@ def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", 
         return function
 
     return decorate
+
+
+def _reshaping(
+    function: Callable[..., None], parameters: tuple[str, ...], shapes: Mapping[str, Sequence[int | None]]
+) -> Callable[..., None]:
+    """Return the function with some of its arrays in another shape; each call looks at them anew."""
+    places = [(place, shapes[name]) for place, name in enumerate(parameters) if name in shapes]
+
+    def call(*values: Any) -> None:
+        seen = list(values)
+        for place, shape in places:
+            value = values[place]
+            many = isinstance(value, tuple)
+            arrays = [x.reshape(shape) for x in cast("tuple[Any, ...]", value if many else (value,))]
+            seen[place] = tuple(arrays) if many else arrays[0]
+        function(*seen)
+
+    return call
 
 
 def launcher(

@@ -31,7 +31,7 @@ from tazza.errors import (
 )
 from tazza.operator.binding import Binding, Watched, check_overwritten, same_memory
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
-from tazza.operator.engine import rank_engines, why_unavailable
+from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, value_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
@@ -138,7 +138,7 @@ class Operator(Observable):
     def _create(self, strict: bool) -> None:
         self.schema = find_schema(self.definition.type)
         self.op = self.schema.view(self.definition, strict=strict)
-        self.ignored = tuple(self.schema.unknown_arguments(self.definition))
+        self.ignored = tuple(self.schema.reported_arguments(self.definition))
         if self.ignored and self._report is _log_report:
             logger.warning("%r: %s", self, ignored_text([self]))
         self.place = place_of(self.definition.device_option)
@@ -450,7 +450,7 @@ class Operator(Observable):
     def _remember(self, choices: Sequence[Choice]) -> None:
         self.choices = tuple(choices)
         for choice in choices:
-            if choice.wanted and choice.reason is not None:
+            if choice.wanted and choice.reason is not None and choice.engine not in FORMAT_ENGINES:
                 self._report(
                     f"engine {choice.engine}",
                     f"{self.op.type} asks for engine {choice.engine!r}, which is passed over ({choice.reason}); "

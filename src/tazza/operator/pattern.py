@@ -2,14 +2,16 @@
 
 A pattern is a row of tokens: a letter (or word) stands for one dimension, `*S` for any number of dimensions, a number
 for itself. The same letter in two blobs of one operator stands for the same extent; `Bindings` remembers who said
-what, so that an error names both.
+what, so that an error names both. `#S`, which stands alone, is any shape with as many elements as `*S` has in a blob
+before it, or as the first blob of `#S` where there is none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from tazza.errors import ShapeError
 
@@ -57,6 +59,9 @@ def match(pattern: str, dims: Dims | None, blob: str, bindings: Bindings) -> Non
     """
     if dims is None:
         return
+    if pattern.startswith("#"):
+        _match_size(pattern, dims, blob, bindings)
+        return
     tokens = pattern.split()
     star = next((i for i, token in enumerate(tokens) if token.startswith("*")), None)
     fixed = len(tokens) - (star is not None)
@@ -78,6 +83,22 @@ def match(pattern: str, dims: Dims | None, blob: str, bindings: Bindings) -> Non
                 )
         else:
             bindings.bind(token, part, blob)
+
+
+def _match_size(pattern: str, dims: Dims, blob: str, bindings: Bindings) -> None:
+    run = f"*{pattern[1:]}"
+    known = bindings.extents.get(run)
+    if known is None:
+        bindings.bind(run, dims, blob)
+        return
+    if None in known or None in dims:
+        return
+    found, wanted = (math.prod(cast("tuple[int, ...]", each)) for each in (dims, known))
+    if found != wanted:
+        raise ShapeError(
+            f"{blob} has {found} elements {show_dims(dims)}, {bindings.origin[run]} has {wanted} {show_dims(known)}",
+            hint="both must have as many",
+        )
 
 
 def fill(pattern: str, bindings: Bindings) -> Dims | None:

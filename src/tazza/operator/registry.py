@@ -10,7 +10,7 @@ from tazza.errors import SchemaError, UnknownOperatorError
 from tazza.operator.argument import ArgSpec
 from tazza.operator.gradient import NoGradient
 from tazza.operator.index import index, load_operator
-from tazza.operator.schema import BlobSpec, OpSchema
+from tazza.operator.schema import BlobSpec, EffectsRule, OpSchema
 from tazza.operator.view import INJECTED, RESERVED
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
@@ -33,6 +33,7 @@ def schema(
     arity: Callable[[int, int], bool] | None = None,
     ineffective: Callable[[OperatorDef], list[str]] | None = None,
     open_args: Callable[[str], bool] | None = None,
+    effects: EffectsRule | None = None,
     onnx: str | None = None,
     source: str = "",
     example: str = "",
@@ -53,6 +54,8 @@ def schema(
         arity: joint rule for the numbers of inputs and outputs.
         ineffective: names declared arguments that have no effect in an OperatorDef, to be treated like unknown ones.
         open_args: says whether a name that is not declared is an argument all the same, which kernels read themselves.
+        effects: what a run does beside computing its outputs, or a function of the operator's view that tells; without
+            it an operator counts as one that does everything: passes leave it alone, nets of strangers do not run it.
         onnx: the ONNX operator that means the same.
         source: paper and section, or "Caffe2"; of operators that Caffe2 does not have it begins with "tazza".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
@@ -77,6 +80,7 @@ def schema(
         arity=arity,
         ineffective=ineffective,
         open_args=open_args,
+        effects=effects,
         onnx=onnx,
         source=source,
         example=inspect.cleandoc(example),

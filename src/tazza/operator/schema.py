@@ -22,17 +22,19 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
-from tazza.operator.argument import ArgSpec
+from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.cost import Cost, streamed
+from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
-from tazza.operator.pattern import Bindings, fill, match
+from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
 
 Spec: TypeAlias = TensorSpec | TypeSpec
 DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
+EffectsRule: TypeAlias = "Effects | Callable[[OpView], Effects]"
 F = TypeVar("F", bound=Callable[..., Any])
 
 FLOAT = frozenset({DataType.FLOAT})
@@ -129,6 +131,7 @@ class OpSchema:
         arity: Callable[[int, int], bool] | None,
         ineffective: Callable[[OperatorDef], list[str]] | None,
         open_args: Callable[[str], bool] | None,
+        effects: EffectsRule | None,
         onnx: str | None,
         source: str,
         example: str,
@@ -146,9 +149,11 @@ class OpSchema:
         self.must_in_place = dict(must_in_place)
         self.inputs_by_letter = {spec.name: spec for spec in self.inputs}
         self.outputs_by_letter = {spec.name: spec for spec in self.outputs}
+        self._counts_only = any(spec.dims is not None and spec.dims.startswith("#") for spec in self.inputs)
         self.arity = arity
         self.ineffective = ineffective
         self.open_args = open_args
+        self.effects = effects
         self.onnx = onnx
         self.source = source
         self.example = example
@@ -241,6 +246,12 @@ class OpSchema:
         letters, when = self._batched
         return letters if when is None or when(op) else frozenset()
 
+    def own_effects(self, op: OpView) -> Effects:
+        """Return what a run does by itself; `operator.trust.effects_of` adds what nets among the arguments do."""
+        if self.effects is None:
+            return Effects.IO
+        return self.effects if isinstance(self.effects, Effects) else self.effects(op)
+
     @property
     def infers(self) -> bool:
         """Whether there is an infer function, beside what the patterns say."""
@@ -263,6 +274,10 @@ class OpSchema:
         """Return the names of arguments that have no effect: undeclared ones, and those that `ineffective` finds."""
         undeclared = [argument.name for argument in definition.arg if not self._knows(argument.name)]
         return undeclared if self.ineffective is None else undeclared + self.ineffective(definition)
+
+    def reported_arguments(self, definition: OperatorDef) -> list[str]:
+        """Return the unknown arguments of which people should hear; the format's own ones say nothing."""
+        return [name for name in self.unknown_arguments(definition) if name not in BUILDER_ARGUMENTS]
 
     def view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
         """Check `definition` and return its typed view.
@@ -344,6 +359,20 @@ class OpSchema:
         for letter, spec in zip(op.input_slots, inputs, strict=True):
             self._check_input(op, letter, spec, inputs)
         self._bind_letters(op, inputs)
+
+    def reshaped(self, op: OpView, inputs: Sequence[Spec | None]) -> dict[str, Dims]:
+        """Return the shapes that kernels see of inputs which only have as many elements as others: `#S` in patterns."""
+        if not self._counts_only:
+            return {}
+        bindings = self._bind_letters(op, inputs)
+        found: dict[str, Dims] = {}
+        for letter, spec in zip(op.input_slots, inputs, strict=True):
+            pattern = self.inputs_by_letter[letter].dims
+            if pattern is not None and pattern.startswith("#") and isinstance(spec, TensorSpec):
+                wanted = bindings.extents.get(f"*{pattern[1:]}")
+                if wanted is not None and spec.dims is not None and tuple(spec.dims) != wanted:
+                    found[letter] = wanted
+        return found
 
     def infer_cost(self, op: OpView, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> Cost:
         """Return the cost of one run with these, fully known, specs."""

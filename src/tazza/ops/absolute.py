@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, blob, ends, forbidden, formula, kernel, not_written, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Effects,
+    GradientRequest,
+    blob,
+    ends,
+    forbidden,
+    formula,
+    kernel,
+    not_written,
+    schema,
+)
 from tazza.ops.elementwise import formula_cost
 from tazza.ops.sum import SUMMABLE
 from tazza.proto import OperatorDef
@@ -14,6 +26,7 @@ ABS = schema(
     "Y = |X|.",
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     onnx="Abs",
     source="Caffe2",
     example="""
@@ -40,6 +53,7 @@ ABS_GRADIENT = schema(
     "dX = dY * sign of X; 0 where X is 0.",
     inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", "*S")],
     outputs=[blob("dX", like="X")],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("AbsGradient", [-1.5, 0.0, 2.0], [3.0, 3.0, 3.0])
@@ -60,6 +74,7 @@ SIGN = schema(
     "Y = -1, 0 or 1, as X is below, at or above 0; NaN stays.",
     inputs=[blob("X", SUMMABLE, "*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     no_gradient=forbidden("it is a step function"),
     onnx="Sign",
     source="Caffe2",
@@ -83,6 +98,7 @@ NEGATIVE = schema(
     inputs=[blob("X", SUMMABLE, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Neg",
     source="Caffe2",
     example="""
@@ -110,6 +126,7 @@ RECIPROCAL = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Reciprocal",
     source="Caffe2",
     example="""
@@ -137,6 +154,7 @@ RECIPROCAL_GRADIENT = schema(
     inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("ReciprocalGradient", [-0.25, 2.0], [16.0, 1.0])
@@ -158,6 +176,7 @@ FLOOR = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     no_gradient=not_written("it would be 0 nearly everywhere"),
     onnx="Floor",
     source="Caffe2",
@@ -181,6 +200,7 @@ CEIL = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     no_gradient=not_written("it would be 0 nearly everywhere"),
     onnx="Ceil",
     source="Caffe2",

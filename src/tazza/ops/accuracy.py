@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, OpView, arg, blob, forbidden, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, OpView, arg, blob, forbidden, kernel, schema
 from tazza.tensor import DataType
 
 ACCURACY = schema(
@@ -16,6 +16,7 @@ ACCURACY = schema(
     inputs=[blob("X", FLOAT, "N D", doc="scores"), blob("label", DataType.INT32, "N")],
     outputs=[blob("accuracy", "X", "")],
     args=[arg("top_k", int, 1, minimum=1, doc="how many of the highest scores count")],
+    effects=Effects.PURE,
     no_gradient=forbidden("it is a step function of the scores"),
     source="Caffe2",
     example="""

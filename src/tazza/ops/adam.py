@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, OpView, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, arg, blob, forbidden, kernel, schema, show_dims
 from tazza.ops.axis import agree, product, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
@@ -43,6 +43,7 @@ ADAM = schema(
         arg("epsilon", float, 1e-5, doc="added to the root of V"),
     ],
     in_place={"W_next": "W", "M_next": "M", "V_next": "V"},
+    effects=Effects.PURE,
     no_gradient=forbidden("an update of parameters is no function of the net"),
     source="Kingma, Ba 2014, arXiv 1412.6980",
     example="""

@@ -12,6 +12,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpView,
     arg,
@@ -41,6 +42,7 @@ AFFINE_CHANNEL = schema(
     outputs=[blob("Y", like="X")],
     args=ARGS,
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     source="Caffe2",
     example="""
     >>> run("AffineChannel", [[1.0, 2.0]], [10.0, 100.0], [3.0, 4.0])
@@ -86,6 +88,7 @@ AFFINE_CHANNEL_GRADIENT = schema(
     outputs=[blob("dX", like="dY"), blob("dscale", like="scale", optional=True), blob("dbias", "dY", optional=True)],
     args=ARGS,
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Cost, GradientRequest, OpView, blob, kernel, schema
+from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, blob, kernel, schema
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -15,6 +15,7 @@ ALIAS = schema(
     In Caffe2 both share their memory, so that writing one in place changes the other; here Y keeps its value.""",
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     onnx="Identity",
     source="Caffe2",
     example="""

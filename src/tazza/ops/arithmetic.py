@@ -14,6 +14,7 @@ from tazza.errors import NumericError
 from tazza.operator import (
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -55,6 +56,7 @@ def _declare(type: str, doc: str, text: str, compute: Compute, example: str, *, 
         outputs=[blob("C", "A", doc="the joint shape of A and B; with `broadcast` that of A")],
         args=BROADCAST_ARGS,
         in_place={"C": ("A", "B") if over_b else "A"},
+        effects=Effects.PURE,
         onnx=type,
         source="Caffe2",
         example=example,
@@ -79,6 +81,7 @@ def _declare_gradient(forward: OpSchema, doc: str, flops: int, compute: ComputeG
         outputs=[blob("dA", like="A"), blob("dB", like="B")],
         args=BROADCAST_ARGS,
         in_place={"dA": "dC", "dB": "dC"},
+        effects=Effects.PURE,
         no_gradient=ends("second derivatives are not built"),
         example=example,
     )
@@ -220,6 +223,7 @@ DIV_GRADIENT = schema(
     outputs=[blob("dA", "dC"), blob("dB", like="B")],
     args=BROADCAST_ARGS,
     in_place={"dA": "dC"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("DivGradient", [6.0, 6.0], [1.0, 8.0], [1.0, 2.0], [1.0, 4.0])
@@ -268,6 +272,7 @@ SUM_REDUCE_LIKE = schema(
     inputs=[blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})), blob("B", "A")],
     outputs=[blob("C", like="B")],
     args=AXIS_ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("it stands in backward passes; second derivatives are not built"),
     source="Caffe2",
     example="""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
 from tazza.ops.window import channels_first
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -53,6 +53,7 @@ SPATIAL_BN = schema(
     args=[arg("is_test", int, doc="0: train, with five outputs; else test, with one"), *ARGS],
     in_place={"Y": "X", "saved_mean": "sums", "saved_inv_std": "sumsq"},
     must_in_place={"running_mean": "mean", "running_var": "var"},
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs in (5, 7) and outputs in (1, 5),
     onnx="BatchNormalization",
     source="Ioffe, Szegedy 2015, arXiv 1502.03167; Caffe2",
@@ -154,6 +155,7 @@ SPATIAL_BN_GRADIENT = schema(
     outputs=[blob("dX", like="X"), blob("dscale", like="scale"), blob("dbias", like="scale")],
     args=[arg("is_test", int, 0, doc="the forward operator took the running pair"), *ARGS],
     in_place={"dscale": "dscale_sum", "dbias": "dbias_sum"},
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs in (5, 7) and outputs == 3,
     no_gradient=ends("second derivatives are not built"),
     # In test mode Caffe2 takes the variance for an inverse deviation, which is wrong.

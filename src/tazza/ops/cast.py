@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError, GradientError
-from tazza.operator import Array, GradientRequest, OpView, arg, blob, kernel, schema
+from tazza.operator import Array, Effects, GradientRequest, OpView, arg, blob, kernel, schema
 from tazza.proto import OperatorDef, TensorProto
 from tazza.tensor import DataType, TensorSpec
 
@@ -52,6 +52,7 @@ CAST = schema(
         arg("to", int | str, TensorProto.FLOAT, doc="element type of Y: number or name in TensorProto.DataType"),
         arg("from_type", int | str, None, doc="element type of X, and so of its gradient"),
     ],
+    effects=Effects.PURE,
     onnx="Cast",
     source="Caffe2",
     example="""

@@ -5,7 +5,7 @@ X, Y, dY and dX have one shape: (N, C, S...), with NHWC (N, S..., C).
 
 from __future__ import annotations
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
 from tazza.ops.channel import ORDER, channel_count
 from tazza.ops.window import channels_first
 from tazza.proto import OperatorDef
@@ -23,6 +23,7 @@ CHANNEL_SHUFFLE = schema(
     inputs=[blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)")],
     outputs=[blob("Y", like="X")],
     args=ARGS,
+    effects=Effects.PURE,
     source="Zhang, Zhou, Lin, Sun 2017, arXiv 1707.01083, section 3.1",
     example="""
     >>> run("ChannelShuffle", [[0.0, 1.0, 2.0, 10.0, 11.0, 12.0]], group=2)
@@ -65,6 +66,7 @@ CHANNEL_SHUFFLE_GRADIENT = schema(
     inputs=[blob("dY", FLOAT)],
     outputs=[blob("dX", like="dY")],
     args=ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="the forward operator the other way",
     example="""

@@ -15,11 +15,11 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from tazza.db import Cursor, DBReader, Mode, open_db
-from tazza.db.place import check_parent
-from tazza.errors import ArgumentError, DBError, DuplicateError, NotFoundError, TazzaError
-from tazza.operator import BlobOwner, OpView, arg, blob, ends, forbidden, host_kernel, schema
+from tazza.db.place import check_parent, holds_something, kind_at
+from tazza.errors import ArgumentError, DBError, DuplicateError, FileError, NotFoundError, TazzaError
+from tazza.operator import BlobOwner, Effects, OpView, arg, blob, ends, forbidden, host_kernel, schema
 from tazza.ops.db import READER
-from tazza.runtime.files import temporary_beside
+from tazza.runtime.files import resolved, shown, temporary_beside
 from tazza.tensor import Blob
 from tazza.tensor.serialization import BlobAssembler, blob_name_of_key, serialize_blob
 
@@ -71,6 +71,7 @@ SAVE = schema(
             doc="elements; 0 one chunk, -1 caffe2_tensor_chunk_size",
         ),
     ],
+    effects=Effects.IO,
     no_gradient=forbidden("it has no output"),
     source="Caffe2",
     example="""
@@ -136,24 +137,34 @@ def replacing(db_type: str, target: Path) -> Generator[Path, None, None]:
     Raises:
         DBError: `target` is a folder that is not empty, its own folder is missing, or the move fails.
     """
-    target = Path(os.path.realpath(target))
+    target = _resolved(db_type, target)
     check_parent(db_type, str(target))
-    if target.is_dir() and any(target.iterdir()):
+    kind = kind_at(db_type, str(target))
+    if kind not in (None, "file", "folder"):
+        raise DBError(f"{db_type} {shown(target)} is a {kind}", hint="save elsewhere")
+    if kind == "folder" and holds_something(db_type, str(target)):
         raise DBError(f"{db_type} '{target}' is a folder that holds something", hint="remove it, or save elsewhere")
     beside = temporary_beside(target)
     try:
         yield beside
-        if target.is_file():
+        if kind == "file":
             shutil.copymode(target, beside)
         beside.replace(target)
     except BaseException as error:
-        if beside.is_dir():
+        if os.path.isdir(beside):
             shutil.rmtree(beside, ignore_errors=True)
         else:
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, TazzaError):
             raise DBError(f"{db_type} '{target}' cannot be written: {error.strerror}") from error
         raise
+
+
+def _resolved(db_type: str, target: Path) -> Path:
+    try:
+        return resolved(target)
+    except FileError as error:
+        raise DBError(f"{db_type} {shown(target)}: {error.message}", hint=error.hint) from error
 
 
 # -- Load --------------------------------------------------------------------------------------------------------------
@@ -185,6 +196,7 @@ LOAD = schema(
         arg("allow_incomplete", bool, False, doc="leave blobs alone that are in no database"),
         arg("source_blob_names", list[str], [], doc="stored names of the outputs, where they differ"),
     ],
+    effects=Effects.IO,
     no_gradient=ends("it reads from a file"),
     source="Caffe2",
     example="""

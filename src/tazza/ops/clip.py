@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -23,6 +23,7 @@ CLIP = schema(
     outputs=[blob("Y", like="X")],
     args=BOUNDS,
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Clip",
     source="Caffe2",
     example="""
@@ -47,10 +48,11 @@ def clip(op: OpView, X: Array, Y: Array) -> None:
 CLIP_GRADIENT = schema(
     "ClipGradient",
     "dX = dY where min < Y < max, else 0.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=BOUNDS,
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("ClipGradient", [0.0, 0.5, 2.0], [3.0, 4.0, 5.0], min=0.0, max=2.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, OpSchema, OpView, blob, forbidden, formula, kernel, schema
+from tazza.operator import Array, Effects, OpSchema, OpView, blob, forbidden, formula, kernel, schema
 from tazza.ops.broadcast import BROADCAST_ARGS, align_b, check_axis, joint_dims, lying
 from tazza.ops.elementwise import formula_cost
 from tazza.ops.sum import SUMMABLE
@@ -31,6 +31,7 @@ def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str, *,
         outputs=[blob("C", DataType.BOOL, doc="the joint shape of A and B; with `broadcast` that of A")],
         args=BROADCAST_ARGS,
         in_place={"C": "A"} if logic else None,
+        effects=Effects.PURE,
         no_gradient=forbidden("it is a step function"),
         onnx=onnx,
         source="Caffe2",
@@ -152,6 +153,7 @@ NOT = schema(
     "Y = true where X is not.",
     inputs=[blob("X", TRUTH, "*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     no_gradient=forbidden("it is a step function"),
     onnx="Not",
     source="Caffe2",

@@ -17,6 +17,7 @@ from tazza.errors import ArgumentError, DTypeError
 from tazza.operator import (
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -129,6 +130,7 @@ def _declare(type: str) -> OpSchema:
         inputs=[blob("X", variadic=True, doc="any element type, one for all")],
         outputs=[blob("Y", "X"), blob("split_info", DataType.INT32, host=True, doc="A0, A1 ...; 1s with add_axis")],
         args=[*JOIN_ARGS, arg("split", list[int], [], doc="no effect; the gradient of Split brings it")],
+        effects=Effects.PURE,
         onnx="Concat",
         source="Caffe2",
         example=f"""

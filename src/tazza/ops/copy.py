@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Cost, GradientRequest, OpView, blob, ends, kernel, not_written, schema
+from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, blob, ends, kernel, not_written, schema
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -13,6 +13,7 @@ COPY = schema(
     "Y = X, in memory of its own.",
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     onnx="Identity",
     source="Caffe2",
     example="""
@@ -43,6 +44,7 @@ COPY_ON_DEVICE_LIKE = schema(
     "Y = X, on the device of `place`, whose value does not matter.",
     inputs=[blob("X", dims="*S"), blob("place")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     no_gradient=not_written("it is itself what the gradient of Copy emits"),
     source="Caffe2",
     example="""
@@ -69,6 +71,7 @@ STOP_GRADIENT = schema(
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     no_gradient=ends("that is what the operator is for"),
     source="Caffe2",
     example="""

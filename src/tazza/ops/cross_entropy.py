@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, blob, ends, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, blob, ends, kernel, schema, show_dims
 from tazza.ops.axis import agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -24,6 +24,7 @@ LABEL_CROSS_ENTROPY = schema(
         blob("label", DataType.INT32, doc="(N) or (N, 1), each in [0, D)"),
     ],
     outputs=[blob("Y", "X", doc="(N)")],
+    effects=Effects.PURE,
     source="Goodfellow, Bengio, Courville 2016, section 6.2.2.3; Caffe2",
     example="""
     >>> run("LabelCrossEntropy", [[0.5, 0.5], [1.0, 0.0]], [1, 0])
@@ -88,6 +89,7 @@ LABEL_CROSS_ENTROPY_GRADIENT = schema(
     Below 1e-20 the forward operator is constant; the gradient there is that at 1e-20, as in Caffe2: it leads out.""",
     inputs=[blob("X", FLOAT), blob("label", DataType.INT32), blob("dY", "X", "N")],
     outputs=[blob("dX", "X")],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

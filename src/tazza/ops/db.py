@@ -14,7 +14,7 @@ import numpy as np
 
 from tazza.db import DBReader
 from tazza.errors import ShapeError
-from tazza.operator import Array, BlobOwner, Operator, OpView, arg, blob, ends, host_kernel, schema
+from tazza.operator import Array, BlobOwner, Effects, Operator, OpView, arg, blob, ends, host_kernel, schema
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
 from tazza.tensor import Blob, DataType, TensorSpec
@@ -32,6 +32,7 @@ CREATE_DB = schema(
         arg("num_shards", int, 1, minimum=1, doc="records are dealt out to this many readers"),
         arg("shard_id", int, 0, minimum=0, doc="which of them this reader is"),
     ],
+    effects=Effects.IO,
     no_gradient=ends("a reader is no tensor"),
     source="Caffe2",
 )
@@ -52,6 +53,7 @@ TENSOR_PROTOS_DB_INPUT = schema(
     inputs=[blob("reader", type_name=READER)],
     outputs=[blob("data", dynamic=True, variadic=True)],
     args=[arg("batch_size", int, 0, minimum=0, doc="N; 0 gives one record without a batch dimension")],
+    effects=Effects.IO,
     no_gradient=ends("data has no gradient"),
     source="Caffe2",
 )

@@ -9,7 +9,21 @@ import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, Spec, arg, blob, ends, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    Spec,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.ops.axis import agree, product
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -27,6 +41,7 @@ DROPOUT = schema(
     outputs=[blob("Y", like="X"), blob("mask", MASK, "*S", optional=True)],
     args=[RATIO, arg("is_test", int, doc="0: train, with both outputs; else Y = X")],
     in_place={"Y": "X"},
+    effects=Effects.RANDOM,
     onnx="Dropout",
     source="Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014, section 10, scaled while training",
     example="""
@@ -72,6 +87,7 @@ DROPOUT_GRAD = schema(
     outputs=[blob("dX", like="dY")],
     args=[RATIO, arg("is_test", int, 0, doc="the forward operator changed nothing")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

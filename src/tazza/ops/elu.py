@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -17,6 +17,7 @@ ELU = schema(
     outputs=[blob("Y", like="X")],
     args=[ALPHA],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Elu",
     source="Clevert, Unterthiner, Hochreiter 2016, arXiv 1511.07289, section 3",
     example="""
@@ -46,6 +47,7 @@ ELU_GRADIENT = schema(
     outputs=[blob("dX", like="Y")],
     args=[ALPHA],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("EluGradient", [-0.75, 2.0], [4.0, 4.0])
@@ -75,6 +77,7 @@ SELU = schema(
     outputs=[blob("Y", like="X")],
     args=SELF_NORMALISING,
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Selu",
     source="Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv 1706.02515, section 2",
     example="""
@@ -99,10 +102,11 @@ def selu(op: OpView, X: Array, Y: Array) -> None:
 SELU_GRADIENT = schema(
     "SeluGradient",
     "dX = scale * dY where Y > 0, else dY * (Y + scale * alpha).",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=SELF_NORMALISING,
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("SeluGradient", [-0.25, 6.0], [4.0, 4.0], alpha=0.25, scale=2.0)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -15,6 +15,7 @@ ERF = schema(
     "Y = 2 / sqrt(pi) * integral of exp(-t^2) for t from 0 to X.",
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     onnx="Erf",
     source="Abramowitz, Stegun 1964, section 7.1",
     example="""
@@ -41,6 +42,7 @@ ERF_GRADIENT = schema(
     "dX = dY * 2 / sqrt(pi) * exp(-X^2).",
     inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", "*S")],
     outputs=[blob("dX", like="X")],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("ErfGradient", [100.0], [8.0])

@@ -14,6 +14,7 @@ from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
     Array,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -54,6 +55,7 @@ def _declare(
         inputs=[blob("X", dtypes, "*S")],
         outputs=[blob("Y", like="X")],
         in_place={"Y": "X"} if in_place else None,
+        effects=Effects.PURE,
         onnx=onnx,
         source="Caffe2",
         example=example,
@@ -148,6 +150,7 @@ RSQRT_GRADIENT = schema(
     inputs=[blob("dY", FLOAT, "*S"), blob("Y", "dY", "*S")],
     outputs=[blob("dX", like="dY")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("RsqrtGradient", [1.0], [2.0])
@@ -205,6 +208,7 @@ CUBE_GRADIENT = schema(
     "dX = 3 * dY * X^2.",
     inputs=[blob("dY", SUMMABLE, "*S"), blob("X", "dY", "*S")],
     outputs=[blob("dX", like="X")],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("CubeGradient", [5, 5], [-3, 2])
@@ -230,6 +234,7 @@ POW = schema(
     outputs=[blob("C", like="A")],
     args=[arg("exponent", float, None, doc="one exponent for all; no effect where there is B"), *BROADCAST_ARGS],
     in_place={"C": ("A", "B")},
+    effects=Effects.PURE,
     onnx="Pow",
     source="Caffe2",
     example="""

@@ -10,7 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Dims, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Dims,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, cut, matrix, product
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -33,6 +47,7 @@ FC = schema(
     ],
     outputs=[blob("Y", "X", doc="(lead..., M)")],
     args=FC_ARGS,
+    effects=Effects.PURE,
     onnx="Gemm",
     source="Caffe2",
     example="""
@@ -99,6 +114,7 @@ FC_GRADIENT = schema(
     ],
     outputs=[blob("dW", like="W"), blob("db", "X"), blob("dX", like="X", optional=True)],
     args=FC_ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="the transposed relations of the forward operator",
     example="""

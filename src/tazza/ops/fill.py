@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, Dims, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import Array, Cost, Dims, Effects, OpView, arg, blob, ends, kernel, schema
 from tazza.tensor import DataType, TensorSpec
 
 SHAPE_ARGS = (
@@ -95,6 +95,7 @@ CONSTANT_FILL = schema(
         ),
     ],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     onnx="ConstantOfShape",
     source="Caffe2",

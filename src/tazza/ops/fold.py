@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, OpSchema, OpView, arg, blob, kernel, not_written, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, not_written, schema
 from tazza.tensor import TensorSpec
 
 NO_GRADIENT = not_written("weights that are folded are not trained")
@@ -36,6 +36,7 @@ FOLD_BATCH_NORM = schema(
     ],
     outputs=[blob("W_folded", like="W"), blob("b_folded", "W", doc="(M)")],
     args=[arg("epsilon", float, 1e-5, doc="added to the variance"), *ARGS],
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="tazza",
     example="""
@@ -56,6 +57,7 @@ FOLD_AFFINE_CHANNEL = schema(
     ],
     outputs=[blob("W_folded", like="W"), blob("b_folded", "W", doc="(M)")],
     args=ARGS,
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="tazza",
     example="""

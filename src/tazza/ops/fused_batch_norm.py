@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Expression, OpView, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, Expression, OpView, arg, blob, kernel, schema
 from tazza.ops.batch_norm import (
     SPATIAL_BN_GRADIENT,
     spatial_bn_gradient_cost,
@@ -32,6 +32,7 @@ FUSED_SPATIAL_BN_GRADIENT = schema(
         arg("prologue", str, "dy", doc="formula over dy and y"),
     ],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="tazza; Ioffe, Szegedy 2015, section 3",
     example="""

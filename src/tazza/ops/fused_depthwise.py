@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Expression, OpView, arg, blob, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, Expression, OpView, arg, blob, kernel, schema, show_dims
 from tazza.ops.conv import CONV_ARGS, conv, conv_cost, conv_infer, require_bias
 from tazza.ops.fused import NO_GRADIENT, check_formula, epilogue_of
 from tazza.ops.window import Window, channels_first, channels_first_dims, half_pairs
@@ -34,6 +34,7 @@ FUSED_CONV_DEPTHWISE = schema(
         arg("inner", str, "y", doc="formula over y, what the first convolution gives"),
         arg("epilogue", str, "y", doc="formula over y, what the second convolution gives"),
     ],
+    effects=Effects.PURE,
     ineffective=half_pairs,
     no_gradient=NO_GRADIENT,
     source="tazza",

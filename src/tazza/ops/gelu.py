@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.ops.erf import erf_of
 from tazza.proto import OperatorDef
@@ -21,6 +21,7 @@ GELU = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     args=[FAST],
+    effects=Effects.PURE,
     onnx="Gelu",
     source="Hendrycks, Gimpel 2016, arXiv 1606.08415, section 2",
     example="""
@@ -50,6 +51,7 @@ GELU_GRADIENT = schema(
     inputs=[blob("dY", FLOAT, "*S"), blob("X", "dY", "*S")],
     outputs=[blob("dX", like="dY")],
     args=[FAST],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("GeluGradient", [8.0], [0.0])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
 from tazza.ops.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -40,6 +40,7 @@ def _declare(type: str, dtype: DataType | None, example: str) -> OpSchema:
         outputs=[blob("Y")],
         args=[arg("values", values, doc="one for each element"), *SHAPE_ARGS, *([number] if dtype is None else [])],
         in_place={"Y": "X"},
+        effects=Effects.PURE,
         no_gradient=NO_GRADIENT,
         onnx="Constant",
         source="Caffe2",
@@ -175,6 +176,7 @@ GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL = schema(
     outputs=[blob("Y", DataType.UINT8)],
     args=[arg("values", list[bytes], doc="one string, with a byte for each element"), *SHAPE_ARGS],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="Caffe2",
     example="""

@@ -9,7 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import SchemaError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, product, shapes_agree
 from tazza.ops.channel import ORDER, channel_count, require_channels
 from tazza.ops.moment import moments, normalization_gradient
@@ -41,6 +54,7 @@ GROUP_NORM = schema(
         blob("inv_std", "X", optional=True, doc="(N, G)"),
     ],
     args=ARGS,
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: outputs in (1, 3),
     onnx="GroupNormalization",
     source="Wu, He 2018, arXiv 1803.08494",
@@ -122,6 +136,7 @@ GROUP_NORM_GRADIENT = schema(
     ],
     outputs=[blob("dX", like="X"), blob("dgamma", like="gamma"), blob("dbeta", like="gamma")],
     args=ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

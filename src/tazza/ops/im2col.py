@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, kernel, schema, show_dims
 from tazza.ops.window import Window, channels_first, channels_first_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -41,6 +41,7 @@ IM2COL = schema(
     inputs=[blob("X", FLOAT, doc="(N, C, H, W), NHWC: (N, H, W, C)")],
     outputs=[blob("Y", "X", doc="(N, C*kH*kW, oH, oW), NHWC: (N, oH, oW, kH*kW*C)")],
     args=IM2COL_ARGS,
+    effects=Effects.PURE,
     source="Chellapilla, Puri, Simard 2006; Caffe2",
     example="""
     >>> run("Im2Col", np.arange(6, dtype="f").reshape(1, 1, 2, 3), kernel=2).reshape(4, 2)
@@ -89,6 +90,7 @@ COL2IM = schema(
     ],
     outputs=[blob("Z", "Y", doc="like X")],
     args=IM2COL_ARGS,
+    effects=Effects.PURE,
     source="the transposed of Im2Col; Caffe2",
     example="""
     >>> run("Col2Im", np.ones((1, 4, 1, 2), "f"), np.zeros((1, 1, 2, 3), "f"), kernel=2)

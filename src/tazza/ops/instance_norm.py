@@ -8,7 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, product, shapes_agree
 from tazza.ops.channel import ORDER, along, beside_channels, channel_count, require_channels
 from tazza.ops.moment import moments, normalization_gradient
@@ -35,6 +48,7 @@ INSTANCE_NORM = schema(
     ],
     args=ARGS,
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="InstanceNormalization",
     source="Ulyanov, Vedaldi, Lempitsky 2016, arXiv 1607.08022",
     example="""
@@ -102,6 +116,7 @@ INSTANCE_NORM_GRADIENT = schema(
     ],
     outputs=[blob("dX", like="X"), blob("dscale", like="scale"), blob("dbias", like="bias")],
     args=ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

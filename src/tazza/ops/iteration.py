@@ -6,7 +6,7 @@ The counter goes up before anyone reads it in a run, so that the first run sees 
 from __future__ import annotations
 
 from tazza.errors import DTypeError, NumericError, ShapeError
-from tazza.operator import OpView, blob, ends, host_kernel, schema
+from tazza.operator import Effects, OpView, blob, ends, host_kernel, schema
 from tazza.ops.mutex import MUTEX, Mutex
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 
@@ -41,6 +41,7 @@ ITER = schema(
     inputs=[blob("t", frozenset({DataType.INT64}), optional=True, doc="of one element")],
     outputs=[blob("t_next", DataType.INT64, doc="(1,) when it is made here")],
     must_in_place={"t_next": "t"},
+    effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
     source="Caffe2",
     example="""
@@ -72,6 +73,7 @@ ATOMIC_ITER = schema(
     inputs=[blob("mutex", type_name=MUTEX), blob("t", frozenset({DataType.INT64}), doc="of one element")],
     outputs=[blob("t_next", like="t")],
     must_in_place={"t_next": "t"},
+    effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
     source="Caffe2",
 )

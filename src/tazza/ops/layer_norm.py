@@ -9,11 +9,23 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, cut, matrix, product, shapes_agree
 from tazza.ops.moment import moments, normalization_gradient
 from tazza.proto import OperatorDef
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
 
 ARGS = (
     arg("axis", int, 1, doc="the dimensions from here on are normalized together"),
@@ -21,6 +33,7 @@ ARGS = (
     arg("elementwise_affine", int, 0, doc="not 0: scale by gamma and add beta; else these are not read"),
 )
 ROW = (1,)
+REAL = frozenset({DataType.FLOAT, DataType.DOUBLE})
 
 LAYER_NORM = schema(
     "LayerNorm",
@@ -28,12 +41,13 @@ LAYER_NORM = schema(
 
     The variance is the biased one. mean and std are always given, as the gradient reads them.""",
     inputs=[
-        blob("X", FLOAT, doc="(lead..., inner...)"),
+        blob("X", REAL, doc="(lead..., inner...)"),
         blob("gamma", "X", optional=True, doc="n elements"),
         blob("beta", "X", optional=True, doc="n elements"),
     ],
     outputs=[blob("Y", like="X"), blob("mean", "X", doc="(lead..., 1)"), blob("std", "X", doc="(lead..., 1)")],
     args=ARGS,
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs in (1, 3),
     onnx="LayerNormalization",
     source="Ba, Kiros, Hinton 2016, arXiv 1607.06450",
@@ -107,7 +121,7 @@ LAYER_NORM_GRADIENT = schema(
     Z is (X - mean) / std, dZ is dY, with elementwise_affine dY * gamma. dgamma and dbeta are given with it only. Y is
     not read; it is there as Caffe2 hands it over.""",
     inputs=[
-        blob("dY", FLOAT),
+        blob("dY", REAL),
         blob("Y", "dY"),
         blob("mean", "dY"),
         blob("std", "dY"),
@@ -116,6 +130,7 @@ LAYER_NORM_GRADIENT = schema(
     ],
     outputs=[blob("dX", like="X"), blob("dgamma", "dY", optional=True), blob("dbeta", "dY", optional=True)],
     args=ARGS,
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: outputs in (1, 3),
     no_gradient=ends("second derivatives are not built"),
     source="Ba, Kiros, Hinton 2016, supplementary material",

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tazza.errors import ArgumentError, NumericError
-from tazza.operator import ArgSpec, Array, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import ArgSpec, Array, Effects, OpView, arg, blob, ends, kernel, schema
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
 from tazza.tensor import DataType, TensorSpec
@@ -281,6 +281,7 @@ LEARNING_RATE = schema(
         arg("cosine_lr_shrink", float, 0.99, doc="as lr_shrink of cosine"),
         arg("sub_policy_num_iters", list[int], [], minimum=1, doc="iterations of each part of composite"),
     ],
+    effects=Effects.PURE,
     open_args=names_a_part,
     no_gradient=ends("the rate depends on the iteration alone"),
     source="Caffe2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, blob, ends, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, blob, ends, kernel, schema
 from tazza.ops.axis import require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -14,6 +14,7 @@ AVERAGED_LOSS = schema(
     "loss = the mean of all elements of X; 0 where X is empty.",
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("loss", "X", "")],
+    effects=Effects.PURE,
     onnx="ReduceMean",
     source="Caffe2",
     example="""
@@ -38,6 +39,7 @@ AVERAGED_LOSS_GRADIENT = schema(
     "dX = dloss / the number of elements of X, everywhere.",
     inputs=[blob("X", FLOAT, "*S"), blob("dloss", "X", doc="one element, of any rank")],
     outputs=[blob("dX", "X", "*S")],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

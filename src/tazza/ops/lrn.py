@@ -10,7 +10,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.channel import ORDER
 from tazza.ops.window import channels_first
 from tazza.proto import OperatorDef
@@ -30,6 +43,7 @@ LRN = schema(
     inputs=[blob("X", FLOAT, doc="(N, C, H, W), NHWC: (N, H, W, C)")],
     outputs=[blob("Y", like="X"), blob("scale", like="X", optional=True)],
     args=ARGS,
+    effects=Effects.PURE,
     onnx="LRN",
     source="Krizhevsky, Sutskever, Hinton 2012, section 3.3, with alpha divided by size as in Caffe",
     example="""
@@ -80,6 +94,7 @@ LRN_GRADIENT = schema(
     inputs=[blob("X", FLOAT, "A B C D"), blob("Y", "X", "A B C D"), blob("dY", "X", "A B C D")],
     outputs=[blob("dX", like="X")],
     args=ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     # For even sizes and NHWC Caffe2 sums over the window of i itself, which is wrong.
     source="derivative of the forward operator",

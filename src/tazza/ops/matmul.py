@@ -10,7 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import GradientError
-from tazza.operator import FLOAT, Array, Cost, Dims, GradientRequest, OpView, arg, blob, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Dims,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, cut, matrix, product
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -36,6 +49,7 @@ MATMUL = schema(
         arg("axis_b", int, 1, doc="B is cut here"),
         *TRANSPOSED,
     ],
+    effects=Effects.PURE,
     onnx="MatMul",
     source="Caffe2",
     example="""
@@ -115,6 +129,7 @@ BATCH_MATMUL = schema(
         arg("broadcast", int, 0, doc="the batches may differ, as far as they broadcast"),
         arg("use_scratch", int, 0, doc="no effect: it chose where the GPU kernel of Caffe2 kept pointers"),
     ],
+    effects=Effects.PURE,
     onnx="MatMul",
     source="Caffe2",
     example="""

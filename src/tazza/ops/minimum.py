@@ -10,6 +10,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -81,6 +82,7 @@ def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchem
         inputs=[blob("X", FLOAT, variadic=True)],
         outputs=[blob("Y", "X")],
         in_place={"Y": "X"},
+        effects=Effects.PURE,
         onnx=type,
         source="Caffe2",
         example=example,
@@ -101,6 +103,7 @@ def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchem
         "dX0 = dY where X0 = Y, else 0; dX1 ... Where several are equal, each gets all of dY.",
         inputs=[blob("Y", FLOAT), blob("dY", "Y"), blob("X", "Y", variadic=True)],
         outputs=[blob("dX", "X", variadic=True)],
+        effects=Effects.PURE,
         arity=lambda inputs, outputs: inputs == outputs + 2,
         no_gradient=ends("second derivatives are not built"),
         example=f"""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, OpView, Spec, arg, blob, forbidden, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Spec, arg, blob, forbidden, formula, kernel, schema
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
@@ -62,6 +62,7 @@ MOMENTUM_SGD = schema(
     outputs=[blob("step", like="dW"), blob("M_next", like="M")],
     args=ARGS,
     in_place={"step": "dW", "M_next": "M"},
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="Polyak 1964; Sutskever et al. 2013",
     example="""
@@ -103,6 +104,7 @@ MOMENTUM_SGD_UPDATE = schema(
     outputs=[blob("step", like="dW"), blob("M_next", like="M"), blob("W_next", like="W")],
     args=ARGS,
     in_place={"step": "dW", "M_next": "M", "W_next": "W"},
+    effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="Polyak 1964; Sutskever et al. 2013",
     example="""

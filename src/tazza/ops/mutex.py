@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
-
-from tazza.operator import blob, forbidden, host_kernel, schema
+from tazza.operator import Effects, blob, forbidden, host_kernel, schema
+from tazza.runtime.holding import Held
 from tazza.tensor import Blob
 from tazza.tensor.blob import blob_type
 from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
@@ -14,7 +12,7 @@ MUTEX = "std::unique_ptr<std::mutex>"
 
 
 @blob_type(MUTEX)
-class Mutex:
+class Mutex(Held):
     """A lock that a blob holds: `with mutex: ...` waits until nobody else is inside. It is not reentrant.
 
     >>> mutex = Mutex()
@@ -23,24 +21,7 @@ class Mutex:
     True
     """
 
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        """Make a mutex that nobody holds."""
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
-
-    @property
-    def held(self) -> bool:
-        """Whether somebody is inside at this moment."""
-        return self._lock.locked()
+    __slots__ = ()
 
 
 class MutexSerializer(ContentSerializer[Mutex]):
@@ -63,6 +44,7 @@ CREATE_MUTEX = schema(
 
     A blob that has something in it already is given the new mutex instead.""",
     outputs=[blob("mutex_ptr", type_name=MUTEX)],
+    effects=Effects.STATE,
     no_gradient=forbidden("a mutex is no tensor"),
     source="Caffe2",
     example="""

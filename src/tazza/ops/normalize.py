@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, not_written, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    not_written,
+    schema,
+)
 from tazza.ops.axis import cut
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -23,6 +36,7 @@ NORMALIZE = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", "X", "*S")],
     args=[AXIS],
+    effects=Effects.PURE,
     onnx="LpNormalization",
     source="Caffe2",
     example="""
@@ -66,6 +80,7 @@ NORMALIZE_GRADIENT = schema(
     inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", "*S")],
     outputs=[blob("dX", like="X")],
     args=[AXIS],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
@@ -101,6 +116,7 @@ NORMALIZE_L1 = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", "X", "*S")],
     args=[AXIS],
+    effects=Effects.PURE,
     no_gradient=not_written("Caffe2 has none either"),
     onnx="LpNormalization",
     source="Caffe2",

@@ -8,6 +8,7 @@ from tazza.errors import DTypeError, SchemaError, ShapeError
 from tazza.operator import (
     Array,
     Cost,
+    Effects,
     Expression,
     OpView,
     arg,
@@ -36,6 +37,7 @@ POINTWISE = schema(
         arg("alike", int, 0, choices=(0, 1), doc="1: all X are float32 and of one shape, nothing is broadcast"),
     ],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     no_gradient=not_written("it is made by passes that run after the backward pass was built"),
     source="tazza",
     example="""

@@ -23,6 +23,7 @@ from tazza.operator import (
     Array,
     Cost,
     Dims,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -46,7 +47,7 @@ from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
 POOL_ARGS = (
-    *window_args(),
+    *window_args(least_kernel=0),
     arg("global_pooling", bool, False, doc="one window, the whole image; kernel and legacy_pad have no effect then"),
 )
 COUNT_INCLUDE_PAD = arg(
@@ -249,6 +250,7 @@ def _declare(pooling: Pooling, suffix: str) -> tuple[OpSchema, OpSchema]:
         inputs=[blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)")],
         outputs=[blob("Y", "X", doc="(N, C, out...), NHWC: (N, out..., C)")],
         args=pooling.args,
+        effects=Effects.PURE,
         ineffective=half_pairs,
         onnx=pooling.name,
         source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
@@ -266,6 +268,7 @@ def _declare(pooling: Pooling, suffix: str) -> tuple[OpSchema, OpSchema]:
         inputs=[blob("X", FLOAT), blob("Y", "X"), blob("dY", "X")],
         outputs=[blob("dX", like="X")],
         args=pooling.args,
+        effects=Effects.PURE,
         ineffective=half_pairs,
         no_gradient=ends("second derivatives are not built"),
         source="the transposed relation of the forward operator",

@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, blob, ends, formula, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+    show_dims,
+)
 from tazza.ops.axis import agree, product
 from tazza.ops.channel import ORDER, align_vectors, along, beside_channels, channel_count
 from tazza.ops.window import channels_first
@@ -24,6 +37,7 @@ PRELU = schema(
     outputs=[blob("Y", like="X")],
     args=[ORDER],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="PRelu",
     source="He, Zhang, Ren, Sun 2015, arXiv 1502.01852, section 2.1",
     example="""
@@ -75,6 +89,7 @@ PRELU_GRADIENT = schema(
     inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S"), blob("X", "Y", "*S"), blob("W", "Y")],
     outputs=[blob("dX", like="X"), blob("dW", like="W")],
     args=[ORDER],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="He, Zhang, Ren, Sun 2015, section 2.1",
     example="""

@@ -1,7 +1,7 @@
 """Showing what a blob holds while a net runs: Print, Summarize. N is the number of elements.
 
-With `to_file` each operator begins a file in the root folder of its workspace, called after the blob; a `/` in the name
-of a blob stands there as `#`. The texts are those of Caffe2.
+With `to_file` the first run of an operator begins a file in the root folder of its workspace, called after the blob; a
+`/` in the name of a blob stands there as `#`. The texts are those of Caffe2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import TextIO
 import numpy as np
 
 from tazza.errors import FileError
-from tazza.operator import FLOAT, Array, Cost, Operator, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, Operator, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.runtime.files import regular_opener
+from tazza.runtime.files import shown as shown_path
 from tazza.runtime.log import logger
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 from tazza.tensor.blob import type_of
@@ -38,25 +40,41 @@ NATIVE_NAMES = {
 """What the texts of Caffe2 call the element types."""
 
 
-def begin_file(operator: Operator, suffix: str) -> TextIO:
-    """Return a new file for the operator's first input; one that is there is overwritten.
-
-    Raises:
-        FileError: it cannot be written.
-    """
-    root: Path = getattr(operator.workspace, "root", Path())
-    path = root / f"{operator.definition.input[0].replace('/', '#')}{suffix}"
-    try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        reason = f"{operator.op.type} cannot write '{path}': {error.strerror}"
-        raise FileError(reason, hint="it goes to the root folder of the workspace") from error
+def effects_of_showing(op: OpView) -> Effects:
+    """Return IO where lines go to a file; else they are shown, in the order of the net."""
+    return Effects.IO if op.to_file else Effects.STATE
 
 
-def add_line(file: TextIO, line: str) -> None:
-    """Write a line so that it is there at once."""
-    file.write(f"{line}\n")
-    file.flush()
+class LinesFile:
+    """The file of one operator: begun, over one that is there, with the first line."""
+
+    def __init__(self, operator: Operator, suffix: str) -> None:
+        """Name it after the operator's first input; nothing is opened yet."""
+        root: Path = getattr(operator.workspace, "root", Path())
+        self._path = root / f"{operator.definition.input[0].replace('/', '#')}{suffix}"
+        self._type = operator.op.type
+        self._file: TextIO | None = None
+
+    def add(self, line: str) -> None:
+        """Write a line so that it is there at once.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        try:
+            if self._file is None:
+                self._file = open(self._path, "w", encoding="utf-8", opener=regular_opener)
+            self._file.write(f"{line}\n")
+            self._file.flush()
+        except OSError as error:
+            said = error.message if isinstance(error, FileError) else error.strerror
+            reason = f"{self._type} cannot write {shown_path(self._path)}: {said}"
+            raise FileError(reason, hint="it goes to the root folder of the workspace") from error
+
+    def close(self) -> None:
+        """Close it, if it was begun."""
+        if self._file is not None:
+            self._file.close()
 
 
 PRINT = schema(
@@ -70,6 +88,7 @@ PRINT = schema(
         arg("limit", int, 0, minimum=0, doc=f"elements; 0 means {LIMIT}"),
         arg("every_n", int, 1, minimum=1, doc="show the first of so many runs"),
     ],
+    effects=effects_of_showing,
     no_gradient=forbidden("it has no output"),
     source="Caffe2",
     example="""
@@ -91,7 +110,7 @@ class Print:
     """Counts the runs, and holds the file."""
 
     def __init__(self, operator: Operator) -> None:
-        self._file = begin_file(operator, ".log") if operator.op.to_file else None
+        self._file = LinesFile(operator, ".log") if operator.op.to_file else None
         self._runs = 0
 
     def run(self, op: OpView, X: Blob) -> None:
@@ -103,7 +122,7 @@ class Print:
         if self._file is None:
             print(line, flush=True)
         else:
-            add_line(self._file, line)
+            self._file.add(line)
 
     def close(self) -> None:
         if self._file is not None:
@@ -137,6 +156,7 @@ SUMMARIZE = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", FLOAT, "4", optional=True)],
     args=[TO_FILE],
+    effects=effects_of_showing,
     no_gradient=forbidden("it is there to be looked at"),
     source="Caffe2",
     example="""
@@ -157,7 +177,7 @@ class Summarize:
     """Holds the file."""
 
     def __init__(self, operator: Operator) -> None:
-        self._file = begin_file(operator, ".summary") if operator.op.to_file else None
+        self._file = LinesFile(operator, ".summary") if operator.op.to_file else None
 
     def run(self, op: OpView, X: Blob, Y: Blob | None) -> None:
         x = X.tensor().plain()
@@ -165,7 +185,7 @@ class Summarize:
         summary = summarize(x)
         line = " ".join(f"{float(value):g}" for value in summary)
         if self._file is not None:
-            add_line(self._file, line)
+            self._file.add(line)
         if Y is not None:
             Y.tensor().assign(summary)
         if self._file is None and Y is None:

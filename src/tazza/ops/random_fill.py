@@ -10,7 +10,7 @@ import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import FLOAT, Array, Cost, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
 from tazza.ops.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -85,6 +85,7 @@ UNIFORM_FILL = schema(
         arg("max", float, 1.0, doc="end, which is not drawn"),
     ],
     in_place={"Y": "X"},
+    effects=Effects.RANDOM,
     arity=lambda inputs, outputs: inputs != 2,
     no_gradient=NO_GRADIENT,
     onnx="RandomUniform",
@@ -126,6 +127,7 @@ UNIFORM_INT_FILL = schema(
         arg("max", int, 1, minimum=-(2**31), maximum=2**31 - 1, doc="greatest number"),
     ],
     in_place={"Y": "X"},
+    effects=Effects.RANDOM,
     arity=lambda inputs, outputs: inputs != 2,
     no_gradient=NO_GRADIENT,
     source="Matsumoto, Nishimura 1998 (MT19937)",
@@ -164,6 +166,7 @@ GAUSSIAN_FILL = schema(
         arg("std", float, 1.0, minimum=0.0, doc="standard deviation"),
     ],
     in_place={"Y": "X"},
+    effects=Effects.RANDOM,
     no_gradient=NO_GRADIENT,
     onnx="RandomNormal",
     source="Box, Muller 1958",
@@ -204,6 +207,7 @@ def _declare(type: str, doc: str, source: str, example: str) -> OpSchema:
         outputs=[blob("Y", FLOAT)],
         args=SHAPE_ARGS,
         in_place={"Y": "X"},
+        effects=Effects.RANDOM,
         no_gradient=NO_GRADIENT,
         source=source,
         example=example,

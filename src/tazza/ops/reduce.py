@@ -17,6 +17,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -237,6 +238,7 @@ def _declare(reduction: Reduction) -> tuple[OpSchema, OpSchema]:
         inputs=[blob("X", reduction.dtypes, "*S")],
         outputs=[blob("Y", "X")],
         args=REDUCE_ARGS,
+        effects=Effects.PURE,
         onnx=type,
         source="Caffe2",
         example=f'>>> run("{type}", [[3.0, -4.0]], axes=[1])\narray({reduction.reduced}, dtype=float32)',
@@ -251,6 +253,7 @@ def _declare(reduction: Reduction) -> tuple[OpSchema, OpSchema]:
         inputs=[blob("dY", reduction.dtypes), blob("X", "dY", "*S"), blob("Y", "dY")],
         outputs=[blob("dX", like="X")],
         args=REDUCE_ARGS,
+        effects=Effects.PURE,
         no_gradient=ends("second derivatives are not built"),
         source="derivative of the forward operator",
         example=f"""

@@ -16,6 +16,7 @@ from tazza.operator import (
     Array,
     Cost,
     Dims,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -154,6 +155,7 @@ def _declare(end: str, what: str, formula: str, examples: tuple[str, str]) -> tu
         inputs=[blob("X", SUMMABLE), lengths],
         outputs=[blob("Y", "X")],
         args=ARGS,
+        effects=Effects.PURE,
         source="Caffe2",
         example=f'>>> run("{type}", [[2.0, 6.0], [4.0, 8.0]])\narray({examples[0]}, dtype=float32)',
     )
@@ -163,6 +165,7 @@ def _declare(end: str, what: str, formula: str, examples: tuple[str, str]) -> tu
         inputs=[blob("dY", SUMMABLE), blob("X", doc="or, if a list of int64, its shape"), lengths],
         outputs=[blob("dX", "dY")],
         args=ARGS,
+        effects=Effects.PURE,
         no_gradient=ends("second derivatives are not built"),
         source="derivative of the forward operator",
         example=f'>>> run("{type}Gradient", [2.0, 6.0], np.zeros((2, 2)))\narray({examples[1]}, dtype=float32)',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -15,6 +15,7 @@ RELU = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Relu",
     source="Nair, Hinton 2010, section 2",
     example="""
@@ -44,6 +45,7 @@ RELU_GRADIENT = schema(
     inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("ReluGradient", [0.0, 2.0], [5.0, 7.0])
@@ -69,6 +71,7 @@ LEAKY_RELU = schema(
     outputs=[blob("Y", like="X")],
     args=[SLOPE],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="LeakyRelu",
     source="Maas, Hannun, Ng 2013, section 2.2",
     example="""
@@ -94,10 +97,11 @@ def leaky_relu(op: OpView, X: Array, Y: Array) -> None:
 LEAKY_RELU_GRADIENT = schema(
     "LeakyReluGradient",
     "dX = dY where Y >= 0, else alpha * dY.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=[SLOPE],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("LeakyReluGradient", [-1.0, 2.0], [5.0, 7.0], alpha=0.5)
@@ -122,6 +126,7 @@ RELU_N = schema(
     outputs=[blob("Y", like="X")],
     args=[CEILING],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     source="Krizhevsky 2010, Convolutional deep belief networks on CIFAR-10, section 2; Caffe2",
     example="""
     >>> run("ReluN", [-1.0, 2.0, 7.0])
@@ -157,6 +162,7 @@ RELU_N_GRADIENT = schema(
     outputs=[blob("dX", like="Y")],
     args=[CEILING],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("ReluNGradient", [0.0, 2.0, 6.0], [5.0, 7.0, 9.0])

@@ -16,6 +16,7 @@ from tazza.operator import (
     Array,
     Cost,
     Dims,
+    Effects,
     GradientRequest,
     OpView,
     arg,
@@ -46,6 +47,7 @@ RESHAPE = schema(
     ],
     args=[arg("shape", list[int], None, minimum=-1, doc="the new shape, when there is no input new_shape")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Reshape",
     source="Caffe2",
     example="""
@@ -154,6 +156,7 @@ FLATTEN = schema(
     inputs=[blob("X")],
     outputs=[blob("Y", "X")],
     args=[arg("axis", int, 1, minimum=0, doc="the first axis that goes into the columns")],
+    effects=Effects.PURE,
     onnx="Flatten",
     source="Caffe2",
     example="""
@@ -183,6 +186,7 @@ FLATTEN_TO_VEC = schema(
     "Y = X as a vector. X has at least one dimension.",
     inputs=[blob("X")],
     outputs=[blob("Y", "X")],
+    effects=Effects.PURE,
     source="Caffe2",
     example="""
     >>> run("FlattenToVec", [[1, 2], [3, 4]])
@@ -217,6 +221,7 @@ SQUEEZE = schema(
     outputs=[blob("Y", "X")],
     args=[arg("dims", list[int], minimum=0, doc="axes of X to drop, counted from 0")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Squeeze",
     source="Caffe2",
     example="""
@@ -255,6 +260,7 @@ EXPAND_DIMS = schema(
     outputs=[blob("Y", "X")],
     args=[arg("dims", list[int], minimum=0, doc="axes of Y to add, counted from 0")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Unsqueeze",
     source="Caffe2",
     example="""
@@ -293,6 +299,7 @@ RESIZE_LIKE = schema(
     inputs=[blob("X"), blob("like", doc="has the shape; its elements do not count")],
     outputs=[blob("Y", "X")],
     args=[arg("axis", int, 0, doc="no effect; the gradient of Flatten brings it")],
+    effects=Effects.PURE,
     no_gradient=forbidden("it is itself what gradients of others are made of, as in Caffe2"),
     source="Caffe2",
     example="""

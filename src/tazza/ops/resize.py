@@ -20,6 +20,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpSchema,
     OpView,
@@ -186,6 +187,7 @@ RESIZE_NEAREST = schema(
     inputs=[blob("X", FLOAT, doc="(N, C, H, W), NHWC: (N, H, W, C)"), SCALES],
     outputs=[blob("Y", "X", doc="(N, C, h, w), NHWC: (N, h, w, C)")],
     args=[*SCALE_ARGS, ORDER],
+    effects=Effects.PURE,
     onnx="Resize",
     source="Caffe2",
     example="""
@@ -203,6 +205,7 @@ RESIZE_NEAREST_GRADIENT = schema(
     inputs=[blob("dY", FLOAT), blob("X", "dY"), SCALES],
     outputs=[blob("dX", like="X")],
     args=[*SCALE_ARGS, ORDER],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
@@ -221,6 +224,7 @@ UPSAMPLE_BILINEAR = schema(
     inputs=[blob("X", FLOAT, doc="(N, C, H, W)"), SCALES],
     outputs=[blob("Y", "X", doc="(N, C, h, w)")],
     args=SCALE_ARGS,
+    effects=Effects.PURE,
     onnx="Resize",
     source="Caffe2",
     example="""
@@ -238,6 +242,7 @@ UPSAMPLE_BILINEAR_GRADIENT = schema(
     inputs=[blob("dY", FLOAT), blob("X", "dY"), SCALES],
     outputs=[blob("dX", like="X")],
     args=SCALE_ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

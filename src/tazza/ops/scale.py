@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, GradientRequest, OpView, arg, blob, formula, kernel, schema
+from tazza.operator import Array, Effects, GradientRequest, OpView, arg, blob, formula, kernel, schema
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
 
@@ -15,6 +15,7 @@ SCALE = schema(
     outputs=[blob("Y", like="X")],
     args=[arg("scale", float, 1.0, doc="the factor, in float32")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     source="Caffe2",
     example="""
     >>> run("Scale", [1.0, 2.0], scale=2.5)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, INDEX, Array, Cost, OpView, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import FLOAT, INDEX, Array, Cost, Effects, OpView, blob, forbidden, kernel, schema, show_dims
 from tazza.ops.axis import agree, product, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -26,6 +26,7 @@ SCATTER_WEIGHTED_SUM = schema(
     ],
     outputs=[blob("Y", like="X0")],
     must_in_place={"Y": "X0"},
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs % 2 == 1,
     no_gradient=forbidden("it changes a tensor in place, which is for updates of parameters"),
     source="Caffe2",

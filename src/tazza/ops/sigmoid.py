@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -14,6 +14,7 @@ SIGMOID = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Sigmoid",
     source="Goodfellow, Bengio, Courville 2016, section 3.10",
     example="""
@@ -42,6 +43,7 @@ SIGMOID_GRADIENT = schema(
     inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("SigmoidGradient", [0.5, 1.0], [8.0, 8.0])
@@ -69,6 +71,7 @@ HARD_SIGMOID = schema(
     outputs=[blob("Y", like="X")],
     args=LINE,
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="HardSigmoid",
     source="Courbariaux, Bengio, David 2015, arXiv 1511.00363, section 2.3",
     example="""
@@ -97,6 +100,7 @@ HARD_SIGMOID_GRADIENT = schema(
     outputs=[blob("dX", like="Y")],
     args=LINE,
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("HardSigmoidGradient", [0.0, 0.75, 1.0], [4.0, 4.0, 4.0], alpha=0.25)
@@ -117,6 +121,7 @@ SWISH = schema(
     "Y = X / (1 + exp(-X)).",
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
+    effects=Effects.PURE,
     source="Ramachandran, Zoph, Le 2017, arXiv 1710.05941, section 5",
     example="""
     >>> run("Swish", [0.0, 100.0])
@@ -143,9 +148,10 @@ SWISH_GRADIENT = schema(
     """dX = dY * (Y + (1 - Y) / (1 + exp(-X))).
 
     From Y = X s with s = 1 / (1 + exp(-X)): dY / dX = s + X s (1 - s) = Y + s (1 - Y).""",
-    inputs=[blob("X", FLOAT, "*S"), blob("Y", "X", "*S"), blob("dY", "X", "*S")],
+    inputs=[blob("X", FLOAT, "*S"), blob("Y", "X", "#S"), blob("dY", "X", "#S")],
     outputs=[blob("dX", like="X")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("SwishGradient", [0.0], [0.0], [8.0])

@@ -15,6 +15,7 @@ from tazza.operator import (
     INDEX,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpView,
     arg,
@@ -110,6 +111,7 @@ SLICE = schema(
     inputs=[blob("X"), STARTS, ENDS],
     outputs=[blob("Y", "X")],
     args=SLICE_ARGS,
+    effects=Effects.PURE,
     onnx="Slice",
     source="Caffe2",
     example="""
@@ -153,6 +155,7 @@ SLICE_GRADIENT = schema(
     inputs=[blob("X"), STARTS, ENDS, blob("dY", "X")],
     outputs=[blob("dX", like="X")],
     args=SLICE_ARGS,
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs != 3,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",

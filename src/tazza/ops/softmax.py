@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
 from tazza.ops.axis import axes_from, cut
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -20,6 +20,7 @@ SOFTMAX = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", "X", "*S")],
     args=[AXIS],
+    effects=Effects.PURE,
     onnx="Softmax",
     source="Goodfellow, Bengio, Courville 2016, sections 4.1 and 6.2.2.3; Caffe2",
     example="""
@@ -61,9 +62,10 @@ SOFTMAX_GRADIENT = schema(
     """dX = Y * (dY - sum of Y * dY), the sum over all dimensions from `axis` on.
 
     From dY[j] / dX[i] = Y[j] * ((i = j) - Y[i]).""",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
     outputs=[blob("dX", "Y", "*S")],
     args=[AXIS],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

@@ -13,6 +13,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpView,
     arg,
@@ -57,6 +58,7 @@ SOFTMAX_WITH_LOSS = schema(
         blob("unused", "X", "0", optional=True, doc="left empty; old nets name it"),
     ],
     args=LOSS_ARGS,
+    effects=Effects.PURE,
     source="Goodfellow, Bengio, Courville 2016, section 6.2.2.3; Caffe2",
     example="""
     >>> run("SoftmaxWithLoss", [[0.0, 0.0], [1000.0, 0.0]], [1, 0])[1]
@@ -186,6 +188,7 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     ],
     outputs=[blob("dX", "X", "*S")],
     args=LOSS_ARGS,
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -14,6 +14,7 @@ SOFTPLUS = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Softplus",
     source="Dugas, Bengio, Belisle, Nadeau, Garcia 2001, section 3",
     example="""
@@ -40,9 +41,10 @@ SOFTPLUS_GRADIENT = schema(
     """dX = dY * (1 - exp(-Y)).
 
     The sigmoid of X, since exp(Y) = 1 + exp(X).""",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("SoftplusGradient", [1000.0], [3.0])
@@ -64,6 +66,7 @@ SOFTSIGN = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Softsign",
     source="Bergstra, Desjardins, Lamblin, Bengio 2009",
     example="""
@@ -91,6 +94,7 @@ SOFTSIGN_GRADIENT = schema(
     inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", "*S")],
     outputs=[blob("dX", like="X")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("SoftsignGradient", [-1.0, 3.0], [8.0, 8.0])

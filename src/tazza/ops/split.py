@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, GradientRequest, OpSchema, OpView, arg, blob, kernel, schema, streamed
+from tazza.operator import Array, Cost, Effects, GradientRequest, OpSchema, OpView, arg, blob, kernel, schema, streamed
 from tazza.ops.axis import agree, product
 from tazza.ops.concat import JOIN_ARGS, join_axis, join_validate
 from tazza.proto import OperatorDef
@@ -114,6 +114,7 @@ def _declare(type: str) -> OpSchema:
         inputs=[blob("X"), blob("lengths", DataType.INT32, optional=True, host=True, doc="A0, A1 ...")],
         outputs=[blob("Y", "X", variadic=True)],
         args=[*JOIN_ARGS, arg("split", list[int], [], minimum=0, doc="A0, A1 ...")],
+        effects=Effects.PURE,
         onnx="Split",
         source="Caffe2",
         example=f"""

@@ -11,6 +11,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpView,
     arg,
@@ -33,6 +34,7 @@ SUM = schema(
     inputs=[blob("X", SUMMABLE, variadic=True)],
     outputs=[blob("Y", "X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Sum",
     source="Caffe2",
     example="""
@@ -98,10 +100,14 @@ WEIGHTED_SUM = schema(
     """Y = w0 * X0 + w1 * X1 + ...; inputs X0, w0, X1, w1 ...
 
     The weights get gradients only with `grad_on_w`.""",
-    inputs=[blob("X", FLOAT, variadic=True), blob("w", FLOAT, variadic=True, doc="one element each, of any rank")],
+    inputs=[
+        blob("X", FLOAT, "#S", variadic=True, doc="the first one says the shape"),
+        blob("w", FLOAT, variadic=True, doc="one element each, of any rank"),
+    ],
     outputs=[blob("Y", "X")],
     args=[arg("grad_on_w", int, 0, doc="the gradient operator gives gradients of the weights too")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs % 2 == 0,
     source="Caffe2",
     example="""
@@ -118,10 +124,10 @@ def weighted_sum_inputs(op: OpView, count: int) -> tuple[str, ...]:
 
 
 def weighted_tensors(op: OpView, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]) -> TensorSpec:
-    """Return the spec of all X; checks that the weights are single numbers."""
+    """Return the spec of the first X; checks that the weights are single numbers."""
     for i, weight in enumerate(w):
         require_one_element(op, f"w{i}", weight.dims)
-    return same_tensors(op, "X", X)
+    return TensorSpec(X[0].dims, X[0].dtype)
 
 
 @WEIGHTED_SUM.infer
@@ -162,9 +168,10 @@ WEIGHTED_SUM_GRADIENT = schema(
     """dX0 = w0 * dY, dX1 = w1 * dY ...; with `grad_on_w` then dw0 = sum of X0 * dY, dw1 ...
 
     Inputs dY, X0, w0, X1, w1 ...""",
-    inputs=[blob("dY", FLOAT, "*S"), blob("X", "dY", variadic=True), blob("w", "dY", variadic=True)],
+    inputs=[blob("dY", FLOAT, "*S"), blob("X", "dY", "#S", variadic=True), blob("w", "dY", variadic=True)],
     outputs=[blob("dX", like="dY", variadic=True), blob("dw", "dY", "1", variadic=True, optional=True)],
     args=[arg("grad_on_w", int, 0, doc="give gradients of the weights too")],
+    effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs % 2 == 1,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
@@ -197,12 +204,7 @@ def weighted_sum_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
 def weighted_sum_gradient_infer(
     op: OpView, dY: TensorSpec, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]
 ) -> tuple[TensorSpec, ...]:
-    tensors = weighted_tensors(op, X, w)
-    if tensors.dims is not None and dY.dims is not None:
-        op.require(
-            shapes_agree(dY.dims, tensors.dims),
-            f"dY has the shape {show_dims(dY.dims)}, X0 has {show_dims(tensors.dims)}",
-        )
+    weighted_tensors(op, X, w)
     specs = {"dX": TensorSpec(dY.dims, dY.dtype), "dw": TensorSpec((1,), dY.dtype)}
     return tuple(specs[letter] for letter in op.output_slots)
 

@@ -8,6 +8,7 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Effects,
     GradientRequest,
     OpView,
     arg,
@@ -44,6 +45,7 @@ SUM_ELEMENTS = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", "X")],
     args=[AVERAGE],
+    effects=Effects.PURE,
     source="Caffe2",
     example="""
     >>> run("SumElements", [[1.0, 2.0], [3.0, 4.0]], average=True)
@@ -75,6 +77,7 @@ SUM_ELEMENTS_GRADIENT = schema(
     inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", doc="one element, of any rank")],
     outputs=[blob("dX", like="X")],
     args=[AVERAGE],
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
@@ -106,6 +109,7 @@ SUM_ELEMENTS_INT = schema(
     "Y = sum of all elements of X, which wraps around where int32 does not hold it.",
     inputs=[blob("X", DataType.INT32, "*S")],
     outputs=[blob("Y", "X")],
+    effects=Effects.PURE,
     no_gradient=forbidden("integers have no derivative"),
     source="Caffe2",
     example="""
@@ -128,6 +132,7 @@ SUM_SQR_ELEMENTS = schema(
     inputs=[blob("X", frozenset({DataType.FLOAT, DataType.DOUBLE}), "*S")],
     outputs=[blob("Y", "X")],
     args=[AVERAGE],
+    effects=Effects.PURE,
     no_gradient=not_written("Caffe2 has none either"),
     source="Caffe2",
     example="""

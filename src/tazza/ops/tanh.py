@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, GradientRequest, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -14,6 +14,7 @@ TANH = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
+    effects=Effects.PURE,
     onnx="Tanh",
     source="LeCun, Bottou, Orr, Muller 1998, Efficient BackProp, section 4.4",
     example="""
@@ -41,6 +42,7 @@ TANH_GRADIENT = schema(
     inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
+    effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     example="""
     >>> run("TanhGradient", [0.5, 1.0], [4.0, 4.0])

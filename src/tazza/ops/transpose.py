@@ -10,7 +10,20 @@ from typing import cast
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, Cost, GradientRequest, OpView, arg, blob, kernel, schema, show_dims, streamed
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    kernel,
+    schema,
+    show_dims,
+    streamed,
+)
 from tazza.operator.definition import make_argument
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -30,6 +43,7 @@ TRANSPOSE = schema(
     inputs=[blob("X", TRANSPOSABLE)],
     outputs=[blob("Y", "X")],
     args=[arg("axes", list[int], [], minimum=0, doc="axis of X for each axis of Y; empty for the reverse order")],
+    effects=Effects.PURE,
     onnx="Transpose",
     source="Caffe2",
     example="""
@@ -88,6 +102,7 @@ NCHW2NHWC = schema(
     "Y = X with its channels, axis 1, last.",
     inputs=[blob("X", FLOAT, doc="(N, C, D...)")],
     outputs=[blob("Y", "X", doc="(N, D..., C)")],
+    effects=Effects.PURE,
     onnx="Transpose",
     source="Caffe2",
     example="""
@@ -134,6 +149,7 @@ NHWC2NCHW = schema(
     "Y = X with its channels, the last axis, as axis 1.",
     inputs=[blob("X", FLOAT, doc="(N, D..., C)")],
     outputs=[blob("Y", "X", doc="(N, C, D...)")],
+    effects=Effects.PURE,
     onnx="Transpose",
     source="Caffe2",
     example="""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, OpSchema, OpView, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, blob, ends, formula, kernel, schema
 from tazza.ops.elementwise import formula_cost
 from tazza.tensor import TensorSpec
 
@@ -40,6 +40,7 @@ def _declare(
         f"Y = {value.words}.",
         inputs=[blob("X", FLOAT, "*S")],
         outputs=[blob("Y", like="X")],
+        effects=Effects.PURE,
         onnx=type,
         source="Abramowitz, Stegun 1964, chapter 4",
         example=example,
@@ -51,6 +52,7 @@ def _declare(
         f"dX = dY * slope; the slope is {slope.words}.",
         inputs=pair[::-1] if dY_first else pair,
         outputs=[blob("dX", like="X")],
+        effects=Effects.PURE,
         no_gradient=ends("second derivatives are not built"),
         example=f"""
         >>> run("{type}Gradient", {at_0})

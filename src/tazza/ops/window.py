@@ -46,22 +46,23 @@ PAIRS = (
 """Arguments that count only together."""
 
 
-def window_args() -> list[ArgSpec]:
-    """Return the declarations of all arguments that describe windows."""
+def window_args(*, least_kernel: int = 1) -> list[ArgSpec]:
+    """Return the declarations of all arguments that describe windows; `least_kernel` 0 lets `Window.of` refuse it."""
     singular = [
-        arg("kernel", int, None, minimum=1, doc="kernel size in both of two dimensions"),
+        arg("kernel", int, None, minimum=least_kernel, doc="kernel size in both of two dimensions"),
         arg("stride", int, None, minimum=1, doc="step between windows in both of two dimensions"),
         arg("dilation", int, None, minimum=1, doc="step between kernel elements in both of two dimensions"),
         arg("pad", int, None, doc="padding on all four sides of two dimensions"),
     ]
     plural = [
-        arg("kernels", list[int], [], minimum=1, doc="kernel size per dimension"),
+        arg("kernels", list[int], [], minimum=least_kernel, doc="kernel size per dimension"),
         arg("strides", list[int], [], minimum=1, doc="stride per dimension"),
         arg("dilations", list[int], [], minimum=1, doc="dilation per dimension"),
         arg("pads", list[int], [], doc="all heads, then all tails; negative ones cut off"),
     ]
+    least = {"kernel": least_kernel, "stride": 1, "dilation": 1, "pad": None}
     sided = [
-        arg(name, int, None, minimum=None if "pad" in name else 1, doc=f"counts together with {', '.join(group)}")
+        arg(name, int, None, minimum=least[name.split("_")[0]], doc=f"counts together with {', '.join(group)}")
         for group in PAIRS
         for name in group
     ]
@@ -109,6 +110,10 @@ class Window:
             kernel = default_kernel
         if kernel is None:
             raise op.error(ArgumentError, "no kernel size", hint="give kernel, kernels, or kernel_h with kernel_w")
+        if min(kernel, default=1) < 1:
+            raise op.error(
+                ArgumentError, f"kernel {list(kernel)} is below its minimum 1", hint="global_pooling takes 0"
+            )
         rank = len(kernel)
         legacy = LegacyPad(op.legacy_pad)
         pads = given_sizes(op, "pad")

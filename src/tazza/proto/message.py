@@ -7,7 +7,6 @@ bounded by a constant times the number of bytes; a file that is too long for a m
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -15,8 +14,8 @@ from typing import Protocol, TypeVar, cast
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from tazza.errors import FileError, FormatError
-from tazza.runtime.files import write_bytes_atomically
+from tazza.errors import FormatError
+from tazza.runtime.files import one_line, open_regular, reading, shown, write_bytes_atomically
 
 TEXT_SUFFIXES = frozenset({".pbtxt", ".prototxt", ".txt"})
 BYTES_MAX = 2**31 - 1
@@ -48,7 +47,7 @@ def parse(message_type: type[MessageT], data: bytes, source: str) -> MessageT:
         message = message_type.FromString(data)
     except (DecodeError, ValueError, RecursionError) as error:
         raise FormatError(
-            f"{source} is no {_name(message_type)}: {len(data)} bytes that do not parse ({error})",
+            f"{source} is no {_name(message_type)}: {len(data)} bytes that do not parse ({one_line(error)})",
             hint="the file may be truncated, of another message type, or text: text has the suffix .pbtxt",
         ) from error
     _check_content(message, f"{source}, {len(data)} bytes,")
@@ -73,7 +72,7 @@ def parse_text(message_type: type[MessageT], text: str, source: str) -> MessageT
         text_format.Parse(text, message)
     except (text_format.ParseError, ValueError, RecursionError) as error:
         raise FormatError(
-            f"{source} is no {_name(message_type)} in text form: {size} bytes that do not parse ({error})"
+            f"{source} is no {_name(message_type)} in text form: {size} bytes that do not parse ({one_line(error)})"
         ) from error
     _check_content(message, f"{source}, {size} bytes,")
     return message
@@ -115,15 +114,15 @@ def read_message(path: str | os.PathLike[str], message_type: type[MessageT]) -> 
     source = Path(path)
     data = _read(source, message_type)
     if source.suffix not in TEXT_SUFFIXES:
-        return parse(message_type, data, f"'{source}'")
+        return parse(message_type, data, shown(source))
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(
-            f"'{source}' is no {_name(message_type)} in text form: {len(data)} bytes that are not UTF-8 ({error})",
+            f"{shown(source)} is no {_name(message_type)} in text form: {len(data)} bytes that are not UTF-8 ({error})",
             hint=f"the suffix {source.suffix} means text; rename the file to .pb if it is binary",
         ) from error
-    return parse_text(message_type, text, f"'{source}'")
+    return parse_text(message_type, text, shown(source))
 
 
 def write_message(path: str | os.PathLike[str], message: Message) -> None:
@@ -145,22 +144,11 @@ def _name(message_type: type[Message]) -> str:
 
 def _read(path: Path, message_type: type[Message]) -> bytes:
     """Return the content of a regular file that is short enough to be a message."""
-    try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise FileError(f"cannot read '{path}': it is no regular file")
-            _check_size(message_type, status.st_size, f"'{path}'")
-            return file.read(status.st_size)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"cannot read '{path}': {error.strerror}", hint="check the path and its permissions") from error
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a named pipe that nobody writes to does not block, so that it can be refused."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        _check_size(message_type, size, shown(path))
+        with reading(path):
+            return file.read(size)
 
 
 def _check_size(message_type: type[Message], size: int, source: str) -> None:

@@ -4,14 +4,21 @@ OpenMP keeps threads between parallel regions; in a child they are gone, and a r
 whatever calls native code on several threads says so first (`note_threads`), and in a child of a process that had done
 that, it refuses (`check_threads`). `thread_count` is 1 there: what is prepared in the child runs on its one thread.
 
-State: `PROCESS`, which only grows, and is written in a child before any other code runs there.
+Locks that another thread held at that moment are never released in the child. Those that are held for moments are
+made free there (`renewed`): what they guard is whole between two steps of the interpreter, or made anew by its owner.
+What may be half-done while a lock is held, such as a net that is compiled, has a `Guard`: it refuses in the child.
+
+State: `PROCESS`, which only grows, and `_locks`; both are written in a child before any other code runs there.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
 from tazza.errors import UnavailableError
 
@@ -62,6 +69,68 @@ def in_forked_child(action: Callable[[], None]) -> None:
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=action)
+
+
+L = TypeVar("L")
+_locks: set[weakref.ref[Any]] = set()
+
+
+def renewed(lock: L) -> L:
+    """Return a lock of C, which will be free in every forked child, unless the thread that forks holds it.
+
+    >>> renewed(threading.Lock()).locked()
+    False
+    """
+    _locks.add(weakref.ref(lock, _locks.discard))
+    return lock
+
+
+class Guard:
+    """A lock for `with`, taken again by its holder; it refuses in a child if another thread of the parent held it.
+
+    Raises:
+        UnavailableError: on entering, as said.
+    """
+
+    __slots__ = ("__enter__", "__exit__", "__weakref__", "_lock", "_what")
+
+    __enter__: Callable[[], object]
+    __exit__: Callable[..., None]
+
+    def __init__(self, what: str) -> None:
+        """Guard `what`, for messages."""
+        self._what = what
+        self._lock = lock = threading.RLock()
+        self.__enter__, self.__exit__ = lock.__enter__, lock.__exit__
+        _locks.add(weakref.ref(self, _locks.discard))
+
+    def leave_fork(self) -> None:
+        """Refuse from now on where another thread of the parent is inside."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self.__enter__ = self._refuse
+
+    def _refuse(self) -> NoReturn:
+        raise UnavailableError(
+            f"this process was forked while another thread worked on {self._what}, and left it half-done",
+            hint="start processes with the method 'spawn', or fork when nobody works; make it again in the child",
+        )
+
+
+def _renew() -> None:
+    for reference in list(_locks):
+        lock = reference()
+        if isinstance(lock, Guard):
+            lock.leave_fork()
+        elif lock is not None:
+            if lock.acquire(blocking=False):
+                lock.release()
+            else:
+                lock._at_fork_reinit()
+
+
+in_forked_child(_renew)
 
 
 def _lose() -> None:

@@ -21,6 +21,7 @@ from typing import TypeVar
 from tazza.errors import InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, log
+from tazza.runtime.fork import renewed
 
 Function = TypeVar("Function", bound=Callable[[], object])
 
@@ -54,8 +55,8 @@ class Initializer:
         self._phase = Phase.NONE
         self._next = 0
         self._told = False
-        self._lock = threading.Lock()
-        self._running = threading.RLock()
+        self._lock = renewed(threading.Lock())
+        self._running = renewed(threading.RLock())
         self._owner: int | None = None
 
     @property

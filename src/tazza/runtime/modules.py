@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tazza.errors import DuplicateError, InitError
+from tazza.errors import DuplicateError, FileError, InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, init, native
+from tazza.runtime.files import kind_of, resolved, shown
+from tazza.runtime.fork import renewed
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
@@ -49,7 +51,7 @@ class Module:
 WATCHED: Registry[str, Registry[Any, Any]] = Registry("watched registry")
 
 MODULES: Registry[str, Module] = Registry("module")
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 
 
 def watch(registry: Registry[Any, Any]) -> None:
@@ -101,12 +103,15 @@ def _is_path(named: str) -> bool:
 
 
 def _file_loader(path: Path) -> tuple[str, Callable[[], Module]]:
-    if not path.exists():
+    try:
+        real, kind = resolved(path), kind_of(path)
+    except FileError as error:
+        raise InitError(f"module file {shown(path)}: {error.message}", hint=error.hint) from error
+    if kind is None:
         raise InitError(
             f"module file {path} does not exist", hint="give its path, or the dotted name of an installed module"
         )
-    real = path.resolve()
-    if not real.is_file():
+    if kind != "file":
         raise InitError(f"{path} is not a file", hint="name the .py file or the shared object itself")
     # the name that was given decides: libm.so may be a link to libm-2.31.so
     if SHARED_OBJECT.search(path.name):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tazza.errors import ArgumentError, InitError
 from tazza.registry import Registry
+from tazza.runtime.files import open_regular
 from tazza.runtime.fork import check_threads
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def _checked_kernel(path: Path, library: ctypes.CDLL, found: _Pointer[_Kernel], 
 
 def _check_format(path: Path) -> None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path, "module") as file:
             head = file.read(20)
     except OSError as error:
         raise InitError(f"module file {path} cannot be read: {error}") from error

@@ -7,8 +7,14 @@ LLVM comes with the package llvmlite; no compiler is needed, and no Numba: to wr
 milliseconds a kernel instead of hundreds, and the object code is ours to keep.
 
 An entry of the cache is named by the digest of the description, of the sources that wrote the IR, of the processor and
-of the versions, and holds a checksum: what does not match is compiled again, and so is what is not this user's alone to
-write. `tazza.runtime.object_code` links an entry; LLVM is only imported to compile, and to link where that cannot.
+of the versions, and holds a checksum of that name and of its content: what does not match is compiled again, be it
+damaged or the entry of another function, and so is what is not this user's alone to write.
+
+`tazza.runtime.object_code` links an entry, and checks every number in it that it uses. What it refuses is compiled
+again as well: LLVM's own linker trusts objects, and ends the process on damaged ones, so that it only gets what LLVM
+made a moment ago; where objects are linked by LLVM, nothing is kept. Machine code and constants cannot be checked: for
+these the checksum stands, whose 32 bytes do not come right again by damage. Without a folder to keep objects in (no
+home folder, or one that cannot be written) everything is compiled by each process.
 
 Changing state: `_addresses` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
 """
@@ -24,24 +30,26 @@ import platform
 import re
 import stat
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tazza.errors import FileError, KernelError, UnavailableError
+from tazza.errors import FileError, FormatError, KernelError, UnavailableError
 from tazza.runtime.digest import NBYTES, digest_of
-from tazza.runtime.files import atomic_write
+from tazza.runtime.files import atomic_write, kind_of, make_folder, open_regular, reading, shown
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import Guard
 from tazza.runtime.object_code import UnsupportedObject, load_object
 from tazza.runtime.object_code import unavailable as no_loader
 
 CACHE_DIR = flag("cache_dir", "", "folder of compiled kernels; empty: tazza in XDG_CACHE_HOME, which is ~/.cache")
-CACHE_VERSION = 2
+CACHE_VERSION = 3
 OLDEST_LLVMLITE = (0, 45)
 """The first one with LLVM 20, in whose language the IR is written."""
 MAGIC = b"tazza object\n"
+ENTRY_BYTES_MAX = 64 * 2**20
+"""Longest entry that is read; those that are made have some kilobytes."""
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_NAME = ("vendor_id", "cpu family", "model", "stepping", "model name")
 """Lines of it that tell processors of one instruction set apart: LLVM tunes for some of them."""
@@ -51,7 +59,7 @@ Build = Callable[[str], str]
 
 logger = logging.getLogger(__name__)
 
-_LOCK = threading.RLock()
+_LOCK = Guard("compiled code")
 _addresses: dict[str, int] = {}
 
 
@@ -166,12 +174,20 @@ def source_digest(*files: Path) -> str:
     return digest_of(*(file.read_bytes() for file in sorted(files))).hex()[:16]
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled kernels; it may not exist yet."""
-    if CACHE_DIR.value:
-        return Path(CACHE_DIR.value).expanduser()
+def cache_folder() -> Path | None:
+    """Return the folder of compiled kernels, which may not exist yet; None without a home folder and another name."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base if base else "~/.cache").expanduser() / "tazza"
+    named = CACHE_DIR.value if CACHE_DIR.value else f"{base if base else '~/.cache'}/tazza"
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:  # a process of a user whom the system does not know, with no HOME
+        _tell_no_folder(named)
+        return None
+
+
+@functools.cache
+def _tell_no_folder(named: str) -> None:
+    logger.debug("compiled kernels are not kept: there is no home folder for %s", named)
 
 
 def _require() -> None:
@@ -207,17 +223,34 @@ def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) 
     told = "\n".join((key, host.name, host.features, llvm_version(), str(CACHE_VERSION), sys.platform))
     digest = digest_of(told.encode()).hex()
     name = f"tazza_{digest[:32]}"
-    path = cache_folder() / f"{digest}.o"
+    if no_loader() is not None:
+        return _link_by_llvm(_compile(build(name), rewrite=rewrite), name, symbols)
+    folder = cache_folder()
+    path = None if folder is None else folder / f"{digest}.o"
+    kept = None if path is None else _linked(path, name, symbols)
+    if kept is not None:
+        return kept
+    code = _compile(build(name), rewrite=rewrite)
+    try:
+        address = load_object(code, name, symbols)
+    except UnsupportedObject as error:
+        logger.warning("compiled kernel %s is linked by LLVM, which takes longer: %s", name, error)
+        return _link_by_llvm(code, name, symbols)
+    if path is not None:
+        _write(path, code)
+    return address
+
+
+def _linked(path: Path, name: str, symbols: Mapping[str, int]) -> int | None:
+    """Return the address of a function that an earlier process compiled, or None when there is no sound entry."""
     code = _read(path)
     if code is None:
-        code = _compile(build(name), rewrite=rewrite)
-        _write(path, code)
-    if no_loader() is None:
-        try:
-            return load_object(code, name, symbols)
-        except UnsupportedObject as error:
-            logger.warning("compiled kernel %s is linked by LLVM, which takes longer: %s", path, error)
-    return _link_by_llvm(code, name, symbols)
+        return None
+    try:
+        return load_object(code, name, symbols)
+    except UnsupportedObject as error:
+        logger.warning("compiled kernel %s is damaged and is compiled again: %s", path, error)
+        return None
 
 
 def _link_by_llvm(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
@@ -250,22 +283,27 @@ def _compile(text: str, *, rewrite: bool = True) -> bytes:
 def _read(path: Path) -> bytes | None:
     """Return the object of a cache file, or None when there is none that is whole and ours."""
     try:
-        with path.open("rb") as file:
+        if kind_of(path) is None:
+            return None
+        with open_regular(path, "compiled kernel", bytes_max=ENTRY_BYTES_MAX) as file, reading(path):
             status = os.fstat(file.fileno())
-            data = file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        logger.warning("compiled kernel %s cannot be read (%s) and is compiled again", path, error.strerror)
+            data = file.read(status.st_size)
+    except (FileError, FormatError) as error:
+        logger.warning("compiled kernel %s cannot be read and is compiled again: %s", shown(path), error.message)
         return None
     if not _is_ours(status):
         logger.warning("compiled kernel %s could be written by other users and is compiled again", path)
         return None
     head = len(MAGIC) + NBYTES
-    if data.startswith(MAGIC) and digest_of(data[head:]) == data[len(MAGIC) : head]:
+    if data.startswith(MAGIC) and _checksum(path, data[head:]) == data[len(MAGIC) : head]:
         return data[head:]
     logger.warning("compiled kernel %s is damaged and is compiled again", path)
     return None
+
+
+def _checksum(path: Path, code: bytes) -> bytes:
+    """Return the digest of an entry: of its name, which says what it computes, and of its content."""
+    return digest_of(path.name.encode(), b"\n", code)
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -277,11 +315,11 @@ def _is_ours(status: os.stat_result) -> bool:
 
 def _write(path: Path, code: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent, mode=0o700)
         path.unlink(missing_ok=True)  # its permissions would be kept
         with atomic_write(path) as file:
             if sys.platform != "win32":
                 os.fchmod(file.fileno(), 0o600)
-            file.write(MAGIC + digest_of(code) + code)
-    except (OSError, FileError) as error:
+            file.write(MAGIC + _checksum(path, code) + code)
+    except OSError as error:
         logger.info("compiled kernel is not kept: %s", error)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import PROCESS
 from tazza.runtime.log import warn_once
@@ -26,9 +26,6 @@ NUM_THREADS = flag(
     minimum=0,
     kernels=True,
 )
-
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def thread_count() -> int:
@@ -117,50 +114,23 @@ def allowed_cpus() -> int:
 def cgroup_quota(own: Path = OWN_CGROUPS, root: Path = CGROUPS) -> float | None:
     """Return the CPUs that the control groups of this process grant, or None without a limit.
 
-    A group is also bound by the groups above it. Inside of a container the path that the kernel names may not be
-    mounted; its existing ancestors, at the least the root, then count.
-
     Args:
         own: the file that lists the groups of the process (lines `number:controllers:path`).
         root: where the groups are mounted.
     """
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return None  # no control groups on this system
-    limits: list[float] = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        names = controllers.split(",")
-        if controllers == "":
-            limits += _limits(root, path, _quota_v2)
-        elif "cpu" in names:
-            for mount in (root / controllers, root / "cpu"):
-                limits += _limits(mount, path, _quota_v1)
-    return min(limits, default=None)
-
-
-def _limits(mount: Path, path: str, read: Callable[[Path], float | None]) -> list[float]:
-    group = mount / path.lstrip("/")
-    folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(mount)]
-    return [limit for folder in folders if (limit := read(folder)) is not None]
+    quotas = [_quota_v2(folder) for folder in group_folders(None, own, root)]
+    quotas += [_quota_v1(folder) for folder in group_folders("cpu", own, root)]
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def _quota_v2(folder: Path) -> float | None:
-    words = _words(folder / "cpu.max")
-    return _ratio(words[0], words[1]) if len(words) == 2 else None
+    told = words(folder / "cpu.max")
+    return _ratio(told[0], told[1]) if len(told) == 2 else None
 
 
 def _quota_v1(folder: Path) -> float | None:
-    words = _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
-    return _ratio(words[0], words[1]) if len(words) == 2 else None
-
-
-def _words(file: Path) -> list[str]:
-    try:
-        return file.read_text().split()
-    except OSError:
-        return []
+    told = words(folder / "cpu.cfs_quota_us") + words(folder / "cpu.cfs_period_us")
+    return _ratio(told[0], told[1]) if len(told) == 2 else None
 
 
 def _ratio(quota_us: str, period_us: str) -> float | None:

@@ -5,6 +5,9 @@
 A thread is started when work comes and nobody is idle, up to the size of the pool, and ends when it had nothing to do
 for `IDLE_S`. All of them are daemons: work that nobody waited for does not keep a process alive.
 
+A thread is started by one that only does so: the main thread may be interrupted (Ctrl-C) in the middle of
+`Thread.start`, which then leaves half a thread.
+
 State: `_idle` and `_threads` change under `_lock`. `_idle` is the number of threads that are free, less that of work
 which no thread has taken; below 0 where there is more work than threads. A thread leaves `_threads` in the same step in
 which it decides to end, so that work which comes then starts another one. In a forked child every pool is empty, since
@@ -16,6 +19,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
+from _thread import start_new_thread
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
@@ -30,8 +34,50 @@ IDLE_S = 20.0
 Work = Callable[[], object]
 
 
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread, whole or not at all: an interrupt in the middle of `Thread.start` would leave half of one.
+
+    Raises:
+        RuntimeError: the system has no room for it.
+    """
+    start_new_thread(_start_here, (thread,))
+
+
+def _start_here(thread: threading.Thread) -> None:
+    """Start a thread from one that signals never reach; where there is no room for a second one, be it."""
+    try:
+        thread.start()
+    except RuntimeError:
+        thread.run()
+
+
+class _Worker(threading.Thread):
+    """A thread of a pool; `ended` is held until it has done its last work."""
+
+    def __init__(self, pool: WorkerPool, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.pool = pool
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+    def run(self) -> None:
+        _thread.worker, _thread.pool = self, self.pool
+        try:
+            self.pool._serve(self)  # pyright: ignore[reportPrivateUsage] -- the same module
+        finally:
+            self.ended.release()
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        with self.ended:
+            pass
+        if self.ident is not None:  # it has a thread of its own
+            self.join()
+
+
 class _Thread(threading.local):
     pool: WorkerPool | None = None
+    worker: _Worker | None = None
 
 
 _thread = _Thread()
@@ -86,7 +132,7 @@ class WorkerPool(Closing):
     def _restart(self) -> None:
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
-        self._threads: set[threading.Thread] = set()
+        self._threads: set[_Worker] = set()
         self._idle = 0
 
     def __repr__(self) -> str:
@@ -113,22 +159,19 @@ class WorkerPool(Closing):
             self._queue.put(work)
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._serve, name=f"{self.name}-{next(self._numbers)}", daemon=True)
-        self._threads.add(thread)
+        thread = _Worker(self, f"{self.name}-{next(self._numbers)}")
+        started = 0
+        self._idle += 1
         try:
-            thread.start()
+            self._threads.add(thread)
+            (started,) = map(start_new_thread, (_start_here,), ((thread,),))  # started and noted in one step
         except RuntimeError:  # no more threads in this process
-            self._threads.discard(thread)
-            if not self._threads:
+            if len(self._threads) == 1:
                 raise
-        except BaseException:  # an interrupt, while the thread may or may not have started
-            if thread.ident is None:
+        finally:
+            if not started:
+                self._idle -= 1
                 self._threads.discard(thread)
-            else:
-                self._idle += 1
-            raise
-        else:
-            self._idle += 1
 
     def _lend(self) -> None:
         """A thread of the pool waits for other work of the process: let another one take its place meanwhile."""
@@ -141,9 +184,8 @@ class WorkerPool(Closing):
         with self._lock:
             self.size -= 1
 
-    def _serve(self) -> None:
-        _thread.pool = self
-        while (work := self._next()) is not None:
+    def _serve(self, worker: _Worker) -> None:
+        while (work := self._next(worker)) is not None:
             try:
                 work()
             except BaseException:  # whoever submits handles errors; a thread outlives them
@@ -152,7 +194,7 @@ class WorkerPool(Closing):
             with self._lock:
                 self._idle += 1
 
-    def _next(self) -> Work | None:
+    def _next(self, worker: _Worker) -> Work | None:
         """Return what to do next; None when this thread is to end, which the pool has then forgotten."""
         while True:
             told_to_end = True
@@ -165,7 +207,7 @@ class WorkerPool(Closing):
             with self._lock:
                 if told_to_end or self._idle > 0:  # no work that was submitted counts on this thread
                     self._idle -= 1
-                    self._threads.discard(threading.current_thread())
+                    self._threads.discard(worker)
                     return None
 
     def close(self, *, wait: bool = True) -> None:
@@ -176,8 +218,8 @@ class WorkerPool(Closing):
             for _ in threads:
                 self._queue.put(None)
         for thread in threads:
-            if wait and thread is not threading.current_thread():
-                thread.join()
+            if wait and thread is not _thread.worker:
+                thread.wait()
 
 
 def _forget_threads() -> None:

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
-from tazza.runtime.fork import in_forked_child
+from tazza.runtime.fork import in_forked_child, renewed
 from tazza.tensor.place import PLACE_KINDS, CPUPlace, Place
 
 ALIGNMENT = 64
@@ -200,7 +200,7 @@ class Allocator(ABC):
     def __init__(self, place: Place, *, limit_bytes: int | None = None) -> None:
         self.place = place
         self.limit_bytes = limit_bytes
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._busy = False
         self._returned: deque[_Owned] = deque()
         self._note_death = self._returned.append
@@ -346,7 +346,7 @@ class Allocator(ABC):
 
     def leave_fork(self) -> None:
         """Forget, in a forked child, that another thread was at work here; it may have lost a block to nobody."""
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._busy = False
 
     def _drain(self) -> None:
@@ -464,13 +464,13 @@ def _make_pinned(place: Place) -> Allocator:
 
 
 _made: dict[tuple[str, Place], tuple[Callable[[Place], Allocator], Allocator]] = {}
-_made_lock = threading.RLock()  # a policy asks for the allocator below it
+_made_lock = renewed(threading.RLock())  # a policy asks for the allocator below it
 
 
 def _leave_fork() -> None:
     """Replace all locks: threads that held one when the process was forked will never release it in the child."""
     global _made_lock
-    _made_lock = threading.RLock()
+    _made_lock = renewed(threading.RLock())
     for allocator in list(_living):
         allocator.leave_fork()
 

@@ -15,9 +15,11 @@ import pkgutil
 import threading
 from collections.abc import Mapping
 
+from tazza.runtime.fork import renewed
+
 ENGINES = "tazza.engines"
 
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 _missing: dict[str, dict[str, str]] = {}
 
 

@@ -27,8 +27,8 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.errors import ArgumentError, DTypeError, FileError, FormatError, NotFoundError
-from tazza.runtime.files import atomic_write
+from tazza.errors import ArgumentError, DTypeError, FormatError, NotFoundError
+from tazza.runtime.files import atomic_write, one_line, open_regular, reading
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operand import Operand, plain_operand
@@ -125,10 +125,7 @@ class SafetensorsFile(Mapping[str, Tensor]):
             FormatError: it is no safetensors file, or contradicts itself.
         """
         self.path = Path(path)
-        try:
-            self._file: BinaryIO = self.path.open("rb")
-        except OSError as error:
-            raise FileError(f"cannot open '{self.path}': {error.strerror}") from error
+        self._file: BinaryIO = open_regular(self.path)
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             self.mapped = self._size >= LEAST_MAPPED_BYTES if mapped is None else mapped
@@ -158,11 +155,9 @@ class SafetensorsFile(Mapping[str, Tensor]):
         return self._read_at(PREFIX_BYTES, length), PREFIX_BYTES + length
 
     def _read_at(self, offset: int, nbytes: int) -> bytes:
-        try:
+        with reading(self.path):
             self._file.seek(offset)
             found = self._file.read(nbytes)
-        except OSError as error:
-            raise FileError(f"cannot read '{self.path}': {error.strerror}") from error
         if len(found) < nbytes:
             raise FormatError(f"'{self.path}' ended at byte {offset + len(found)}, it had {self._size} when opened")
         return found
@@ -255,7 +250,7 @@ def _checked_header(text: bytes, nbytes: int, who: str) -> tuple[dict[str, str],
     try:
         parsed: Any = json.loads(text.decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"'{who}': the header is no JSON object: {error}") from error
+        raise FormatError(f"'{who}': the header is no JSON object: {one_line(error)}") from error
     fields = cast("dict[str, Any]", parsed)
     metadata: Any = fields.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] -- whatever JSON holds

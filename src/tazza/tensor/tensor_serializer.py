@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tazza.errors import FormatError, UnavailableError
 from tazza.proto.caffe2_pb2 import BlobProto, DeviceOption
+from tazza.runtime.fork import renewed
 from tazza.tensor.blob import Blob
 from tazza.tensor.place import Place
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, Serializer
@@ -69,7 +70,7 @@ class TensorCollector(Collector):
     def __init__(self, name: str) -> None:
         self._name = name
         self._who = f"blob {name!r}"
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._head: Chunk | None = None
         self._chunks: list[Chunk] = []
         self._covered = 0

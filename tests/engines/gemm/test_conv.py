@@ -272,11 +272,17 @@ def test_operators_of_different_sizes_take_turns() -> None:
 class CountingMutex(Mutex):
     """Counts who came in."""
 
-    entered = 0
+    def __init__(self) -> None:
+        """Nobody came yet."""
+        super().__init__()
+        self.entered = 0
+        enter = self.__enter__
 
-    def __enter__(self) -> None:
-        super().__enter__()
-        self.entered += 1
+        def count() -> bool:
+            self.entered += 1
+            return enter()
+
+        self.__enter__ = count
 
 
 def test_a_run_holds_the_mutex() -> None:

@@ -16,7 +16,7 @@ from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, desc
 from tazza.operator import LaidOut, OpView
 from tazza.ops.axis import axes_from
 from tazza.ops.layer_norm import LAYER_NORM, LAYER_NORM_GRADIENT
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 
 VARIANCE = Part("variance")
 
@@ -73,6 +73,8 @@ def statistics(rows: Descriptor) -> Descriptor:
 
 
 def _matrix(op: OpView, spec: TensorSpec) -> Descriptor:
+    if spec.dtype is not DataType.FLOAT:
+        raise Unimplemented(f"rows of {spec.dtype.label}")
     n = math.prod(spec.shape[axis] for axis in axes_from(op.axis, len(spec.shape)))
     return Descriptor.of((spec.size // n, n), spec.dtype)
 

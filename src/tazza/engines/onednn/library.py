@@ -20,9 +20,10 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from tazza.errors import KernelError, UnavailableError
+from tazza.errors import FileError, KernelError, UnavailableError
+from tazza.runtime.files import kind_of, one_line
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import check_threads, threads_lost
+from tazza.runtime.fork import check_threads, renewed, threads_lost
 from tazza.runtime.openmp import openmp_unavailable, use_own_functions
 
 PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
@@ -74,7 +75,7 @@ class _State:
     version: tuple[int, int, int]
 
 
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 _state: dict[str, _State | str] = {}
 _engines: list[Any] = []
 
@@ -82,8 +83,7 @@ _engines: list[Any] = []
 def find_library() -> Path | str:
     """Return the path of the library, or why there is none."""
     if PATH.value:
-        named = Path(PATH.value)
-        return named if named.is_file() else f"flag onednn_library names {named}, which is no file"
+        return _named_library(PATH.value)
     lists = list(_file_lists())
     for listed in lists:
         try:
@@ -96,6 +96,14 @@ def find_library() -> Path | str:
                 return (listed.parent.parent / file).resolve()
     missing = f"has no file {FILE}" if lists else "is not installed"
     return f"the package {DISTRIBUTION} {missing}; {REMEDY}"
+
+
+def _named_library(named: str) -> Path | str:
+    try:
+        kind = kind_of(named)
+    except FileError as error:
+        return f"flag onednn_library: {error.message}"
+    return Path(named) if kind == "file" else f"flag onednn_library names {one_line(named)}, which is no file"
 
 
 def _file_lists() -> Iterator[Path]:

@@ -15,7 +15,6 @@ Changing state: `_cache`, under `_lock`; the oldest are dropped beyond `MOST`.
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from typing import Any, TypeAlias, cast
 from tazza.engines.onednn.descriptor import Descriptor, type_number
 from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
 from tazza.runtime.flags import flag
+from tazza.runtime.fork import Guard
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.openmp import openmp_threads, set_openmp_threads
 from tazza.runtime.threads import thread_count
@@ -259,7 +259,7 @@ def argument_number(name: str | int) -> int:
 
 
 _cache: OrderedDict[tuple[Any, ...], PrimitiveDescriptor] = OrderedDict()
-_lock = threading.RLock()
+_lock = Guard("primitives of oneDNN")
 
 
 def describe(

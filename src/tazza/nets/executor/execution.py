@@ -83,9 +83,7 @@ class Execution:
         self._error: BaseException | None = None
         self._stopped = False
         self._teller = 0  # the thread that tells operators which wait to give up
-        self._finished = False
-        self._finisher = 0
-        self._told = False
+        self._finisher, self._finished, self._told = 0, False, False
         self._pending: dict[Task, None] = {}  # in the order of their launches
         self._attended = False  # a thread waits for the end
         self._sleeper: threading.Lock | None = None
@@ -135,11 +133,16 @@ class Execution:
         """Stop, and count what this thread was about to do, or had done, as ended; it is a worker of the host again."""
         if self._crew.budget is not None:
             self._crew.budget.lift()  # this thread may have taken some and not given them back
-        mine = threading.get_ident()
-        self.stop(error)
         with self._lock:
             self._sleeper = None
             self._hosts.workers += 1
+        self.settle(error)
+
+    def settle(self, error: BaseException) -> None:
+        """Stop with `error` what an interrupt kept this thread from, and end what it had begun."""
+        mine = threading.get_ident()
+        self.stop(error)
+        with self._lock:
             if self._teller == mine:
                 self._teller = 0
             for number, thread in enumerate(self._runner):
@@ -353,8 +356,7 @@ class Execution:
         """Whether this thread is the one that has to finish the run."""
         if self._finished or self._busy or self._teller or (self._open and not self._stopped):
             return False
-        self._finished = True
-        self._finisher = threading.get_ident()
+        self._finisher, self._finished = threading.get_ident(), True  # in one step: see `settle`
         return True
 
     def _finish(self) -> None:

@@ -6,12 +6,12 @@ ones. It lives as long as an instance holds it, and may be gone at any moment el
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from tazza.nets.plan.program import Value
+from tazza.runtime.fork import Guard
 from tazza.tensor import Storage, Tensor, TensorSpec
 
 
@@ -36,7 +36,7 @@ class Copies:
     """All copies of a net's constants; whoever makes one, or moves what it is made from, holds `lock`."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Guard("weights of a net")
         self._known: WeakValueDictionary[tuple[str, TensorSpec], Copy] = WeakValueDictionary()
 
     def of(self, value: Value) -> Copy:

@@ -11,7 +11,6 @@ operator are, and so is everything that changes again and again.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -38,6 +37,7 @@ from tazza.operator.kernel import value_key
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag, kernel_changes, kernel_flags
+from tazza.runtime.fork import Guard
 from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
@@ -90,7 +90,7 @@ class _Shared:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = Guard("a net of type plan")
         self.rewrite: Rewrite | None = None
         self.variable: set[str] = set()
         self.changes: Counter[str] = Counter()
@@ -163,7 +163,7 @@ class PlanNet(NetBase, StepHost):
             except TazzaError as error:
                 error.add_context(f"in operator {position} ({op.type}) of net {self.name!r}")
                 raise
-            ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.unknown_arguments(op)))
+            ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.reported_arguments(op)))
         if ignored:
             logger.warning("net %r: arguments without effect, unknown to the schema: %s", self.name, ", ".join(ignored))
         for name in read_first(self.definition):

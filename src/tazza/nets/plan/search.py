@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 from tazza.device import Context
-from tazza.errors import FileError, UnsupportedError
+from tazza.errors import FileError, FormatError, UnsupportedError
 from tazza.nets.plan.compiler import Region, compile_region
 from tazza.nets.plan.program import Program
 from tazza.operator import (
@@ -43,8 +44,9 @@ from tazza.operator.choice import VARIANTS, Choice, Variant, find_kernel, seen_b
 from tazza.operator.reorder import bind_reorder
 from tazza.operator.schema import gather, logical
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import write_bytes_atomically
+from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
+from tazza.runtime.fork import renewed
 from tazza.runtime.log import logger
 from tazza.runtime.native_code import cache_folder, processor
 from tazza.runtime.threads import thread_count
@@ -56,7 +58,7 @@ EXHAUSTIVE = flag(
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 
 
 def compile_fastest(
@@ -131,9 +133,10 @@ class _Search:
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
         with _lock:
-            everything = {**_read(), **self._found}
+            path, everything = _path(), {**_read(), **self._found}
             try:
-                write_bytes_atomically(_path(), json.dumps(everything, indent=0, sort_keys=True).encode())
+                if path is not None:
+                    write_bytes_atomically(path, json.dumps(everything, indent=0, sort_keys=True).encode())
             except FileError as error:
                 logger.warning("results of the search are not kept: %s", error)
             stored().update(everything)
@@ -249,8 +252,9 @@ def _key(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec], outputs: Seq
     return digest_of(repr(parts).encode()).hex()
 
 
-def _path() -> Any:
-    return cache_folder() / "search.json"
+def _path() -> Path | None:
+    folder = cache_folder()
+    return None if folder is None else folder / "search.json"
 
 
 @cache
@@ -260,9 +264,13 @@ def stored() -> dict[str, str]:
 
 
 def _read() -> dict[str, str]:
+    path = _path()
     try:
-        found: Any = json.loads(_path().read_text())
-    except (OSError, ValueError):
+        if path is None or kind_of(path) is None:
+            return {}
+        found: Any = read_json(path, "table of a search")
+    except (FileError, FormatError) as error:
+        logger.warning("results of earlier searches are not used: %s", error.message)
         return {}
     if not isinstance(found, dict):
         return {}

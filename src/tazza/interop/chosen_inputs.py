@@ -1,0 +1,113 @@
+"""Which blobs of a net are its inputs: what nobody makes, and what an init net makes only so that it exists.
+
+Init nets of Caffe2 make inputs in three ways: a single 0 (`GivenTensorFill`, by the exporter for phones), a
+`ConstantFill` of shape (1,) (by the translator of Caffe's nets), and a whole example (by the translator of ONNX).
+Nothing in a file tells them from parameters but where `external_input` lists them, first, and how they are read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema
+from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.log import logger
+from tazza.tensor import TensorSpec
+
+
+def read_first(net: NetDef) -> list[str]:
+    """Return what a net reads before it makes it, declared external inputs first, in their order."""
+    made: set[str] = set()
+    read: dict[str, None] = {}
+    for op in net.op:
+        read.update((name, None) for name in op.input if name not in made)
+        made.update(op.output)
+    declared = [name for name in net.external_input if name in read]
+    return list(dict.fromkeys([*declared, *read]))
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenInputs:
+    """The inputs of a net. `examples`: those among them that the init net fills with more than one number."""
+
+    names: tuple[str, ...]
+    examples: tuple[str, ...] = ()
+
+
+def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = None) -> ChosenInputs:
+    """Return the inputs of a predict net beside its init net; `wanted` says them in place of the rules below.
+
+    What the init net does not make is an input. Of what it makes, the first ones that `external_input` lists are, if
+    they are read as data and never as a parameter (or stand last in the init net, as exporters write them), and a fill
+    makes them: of one number; or, where there would be no input at all, of any size. The log tells of the latter, which
+    may be a constant as well.
+    """
+    filled = _fills(init)
+    if wanted is not None:
+        return ChosenInputs(tuple(wanted), tuple(n for n in wanted if n in filled and not _is_single(filled[n])))
+    made = {name for op in init.op for name in op.output}
+    read = read_first(predict)
+    listed = [name for name in dict.fromkeys(predict.external_input) if name in read]
+    held = _held_places(init)
+    front = list(itertools.takewhile(lambda n: n in filled and (n in held or _is_data(predict, n)), listed))
+    single = list(itertools.takewhile(lambda name: _is_single(filled[name]), front))
+    names = tuple(name for name in read if name not in made or name in single)
+    if names or not front:
+        if single:
+            logger.info("net %r: the init net holds the place of %s, an input", predict.name, ", ".join(single))
+        return ChosenInputs(names)
+    logger.warning(
+        "net %r: nothing says what its inputs are; %s, listed first and filled by the init net, is taken for an "
+        "example; inputs=[...] (--input) says it otherwise",
+        predict.name,
+        ", ".join(front),
+    )
+    return ChosenInputs(tuple(front), tuple(front))
+
+
+def _fills(init: NetDef) -> dict[str, Spec | None]:
+    """Return what operators without inputs make that draw nothing, unless others write it too."""
+    found: dict[str, Spec | None] = {}
+    times = {name: 0 for op in init.op for name in op.output}
+    for op in init.op:
+        for name in op.output:
+            times[name] += 1
+        if not op.input and effects_of(op) is Effects.PURE:
+            found.update(zip(op.output, _specs(op), strict=True))
+    return {name: spec for name, spec in found.items() if times[name] == 1}
+
+
+def _held_places(init: NetDef) -> set[str]:
+    """Return what exporters make so that it exists: they write single zeros, last of all."""
+    zeros: set[str] = set()
+    for op in reversed(init.op):
+        values = find_argument(op, "values")
+        if op.input or values is None or list(values.floats) != [0.0]:
+            break
+        zeros.update(op.output)
+    return zeros
+
+
+def _specs(op: OperatorDef) -> tuple[Spec | None, ...]:
+    schema = find_schema(op.type)
+    return schema.infer_specs(schema.view(op), []).specs
+
+
+def _is_single(spec: Spec | None) -> bool:
+    return isinstance(spec, TensorSpec) and spec.known and spec.size == 1
+
+
+def _is_data(net: NetDef, name: str) -> bool:
+    """Whether all that read a blob read it as data: as images that go their own ways, or as their first operand."""
+    for op in net.op:
+        view = find_schema(op.type).typed_view(op)
+        images = view.schema.batched_inputs(view)
+        first = view.input_slots[:1]
+        read = {letter for letter, each in zip(view.input_slots, op.input, strict=True) if each == name}
+        if not read <= (images if images else set(first)):
+            return False
+        if name in op.output:
+            break
+    return True

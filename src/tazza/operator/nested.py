@@ -1,0 +1,65 @@
+"""Nets among the arguments of an operator: bodies of loops, branches, step nets.
+
+They lie in the fields `n` and `nets` of any argument. Nets of 2017 hold them as text, in the field `s` of an argument
+that its schema declares as `NetDef | str`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tazza.operator.registry import SCHEMAS
+from tazza.proto import Argument, NetDef, OperatorDef
+from tazza.proto.message import format_text, parse_text
+
+
+def nested_nets(definition: OperatorDef) -> Iterator[NetDef]:
+    """Yield the nets that an operator holds, not those that these hold in turn; of texts, what they say.
+
+    Raises:
+        FormatError: a text that should be a net is none.
+    """
+    for argument in definition.arg:
+        if argument.HasField("n"):
+            yield argument.n
+        yield from argument.nets
+        if _is_text(definition, argument):
+            yield _parsed(definition, argument)
+
+
+def all_operators(net: NetDef) -> Iterator[tuple[OperatorDef, str]]:
+    """Yield every operator of a net and of all nets within, each with words that tell where it stands.
+
+    Raises:
+        FormatError: a text that should be a net is none.
+    """
+    for position, op in enumerate(net.op):
+        where = f"operator {position} of net {net.name!r}"
+        yield op, where
+        for inner in nested_nets(op):
+            yield from ((found, f"{place}, in {where}") for found, place in all_operators(inner))
+
+
+def change_nested(definition: OperatorDef, change: Callable[[NetDef], None]) -> None:
+    """Let `change` work on each net that an operator holds; one that is text is written anew."""
+    for argument in definition.arg:
+        if argument.HasField("n"):
+            change(argument.n)
+        for net in argument.nets:
+            change(net)
+        if _is_text(definition, argument):
+            net = _parsed(definition, argument)
+            change(net)
+            argument.s = format_text(net).encode()
+
+
+def _is_text(definition: OperatorDef, argument: Argument) -> bool:
+    if not argument.HasField("s"):
+        return False
+    found = SCHEMAS.get(definition.type)
+    spec = None if found is None else found.args.get(argument.name)
+    return spec is not None and spec.takes(NetDef)
+
+
+def _parsed(definition: OperatorDef, argument: Argument) -> NetDef:
+    return parse_text(NetDef, argument.s.decode(errors="replace"), f"argument {argument.name!r} of {definition.type}")

@@ -1,0 +1,71 @@
+"""How much memory this process can still get: of the machine, and of its control groups (Linux, versions 1 and 2).
+
+A group is bound by the groups above it as well. What it has used counts without the cache of files, which the kernel
+gives up when memory is wanted; the machine says so itself (`MemAvailable`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
+
+MEMINFO = Path("/proc/meminfo")
+UNLIMITED = 2**60
+"""From here on a limit is none: version 1 writes the largest multiple of a page below 2**63 bytes."""
+
+
+def available_bytes(*, meminfo: Path | None = None, own: Path | None = None, root: Path | None = None) -> int | None:
+    """Return how many bytes this process can still take, or None where the system does not tell.
+
+    Args:
+        meminfo: what the kernel says of the machine's memory.
+        own: the file that lists the groups of the process.
+        root: where the groups are mounted.
+    """
+    machine = _machine_bytes(MEMINFO if meminfo is None else meminfo)
+    groups = _group_bytes(OWN_CGROUPS if own is None else own, CGROUPS if root is None else root)
+    return min([*machine, *groups], default=None)
+
+
+def _machine_bytes(meminfo: Path) -> list[int]:
+    fields = words(meminfo)
+    if "MemAvailable:" in fields[:-1]:
+        kib = fields[fields.index("MemAvailable:") + 1]
+        if kib.isdecimal():
+            return [int(kib) * 1024]
+    try:
+        return [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    except (AttributeError, OSError, ValueError):
+        return []  # not this system
+
+
+def _group_bytes(own: Path, root: Path) -> list[int]:
+    found = [_left_v2(folder) for folder in group_folders(None, own, root)]
+    found += [_left_v1(folder) for folder in group_folders("memory", own, root)]
+    return [left for left in found if left is not None]
+
+
+def _left_v2(folder: Path) -> int | None:
+    return _left(folder, "memory.max", "memory.current", "file", "shmem")
+
+
+def _left_v1(folder: Path) -> int | None:
+    return _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem")
+
+
+def _left(folder: Path, limit: str, usage: str, cache: str, shared: str) -> int | None:
+    most = _number(words(folder / limit))
+    if most is None or most >= UNLIMITED:
+        return None
+    used = _number(words(folder / usage))
+    told = words(folder / "memory.stat")
+    parts = dict(zip(told[::2], told[1::2], strict=False))
+    given_up = _number([parts.get(cache, "0")]), _number([parts.get(shared, "0")])
+    free = max(0, (given_up[0] or 0) - (given_up[1] or 0))  # memory that is shared is in the cache, and stays
+    return max(0, most - max(0, (used or 0) - free))
+
+
+def _number(found: list[str]) -> int | None:
+    return int(found[0]) if found and found[0].isdecimal() else None

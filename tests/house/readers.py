@@ -1,0 +1,132 @@
+"""Every function of the package that reads a file which a person named, declared once: what the laws of bad files run.
+
+`modules` are those in which the reader's way to the file opens or looks at it; a gate holds that there is no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tazza
+from tazza.cli.history import History
+from tazza.cli.model_files import find_model
+from tazza.cli.pictures import Pixels, read_images
+from tazza.cli.profile import Request, made
+from tazza.cli.train import train_lenet
+from tazza.cli.train_settings import TrainSettings
+from tazza.db import DBS, Mode, open_db
+from tazza.db.idx import read_idx
+from tazza.db.image_source import prepare
+from tazza.db.images import count_records, load_idx
+from tazza.interop import PredictorFile
+from tazza.models import Model
+from tazza.models.training import Trainer
+from tazza.nets.plan import search
+from tazza.proto import NetDef
+from tazza.proto.message import read_message
+from tazza.runtime.modules import load_module
+from tazza.runtime.native_code import CACHE_DIR, native_function
+from tazza.tensor import Tensor
+from tazza.tensor.safetensors import load_safetensors
+from tazza.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A way in which a file is read; `suffix` is what its name must end in for that."""
+
+    name: str
+    read: Callable[[Path], object]
+    suffix: str = ""
+    missing_is_fine: bool = False
+    is_cache: bool = False
+    """What is in the way of a cache costs the cache, and is told in the log."""
+    prefix: str = "f"
+    reads_content: bool = True
+    also_fine: frozenset[str] = frozenset()
+
+
+def _records(db_type: str, mode: Mode) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        with open_db(db_type, path, mode) as db, db.cursor() as cursor:
+            return list(cursor)
+
+    return read
+
+
+def _trainer(path: Path) -> object:
+    model = Model("reader")
+    model.fc("data", "loss", 3, 1)
+    with Trainer(model.init_net.proto, model.net.proto, Workspace(), accuracy=None) as trainer:
+        trainer.load(path)
+    return None
+
+
+def _profile(path: Path) -> object:
+    with made(Request(str(path), None, [], None, None, 0)):
+        return None
+
+
+def _resume(path: Path) -> object:
+    return train_lenet({}, path, resume=True, overwrite=False)
+
+
+def _searched(path: Path) -> object:
+    with CACHE_DIR.override(str(path.parent)):
+        return search._read()  # pyright: ignore[reportPrivateUsage] -- what a process reads when it starts
+
+
+def _compiled(path: Path) -> object:
+    def build(name: str) -> str:
+        return f"define i64 @{name}(i64 %a) {{ ret i64 %a }}"
+
+    with CACHE_DIR.override(str(path)):
+        return native_function(f"reader {str(path)[-40:]!a}", build)
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    return {name: Tensor.plain(tensor) for name, tensor in load_safetensors(path).items()}
+
+
+PIXELS = Pixels(1.0)
+
+READERS = [
+    Reader("message", lambda path: read_message(path, NetDef), ".pb"),
+    Reader("text of a message", lambda path: read_message(path, NetDef), ".pbtxt"),
+    Reader("pair of nets", lambda path: tazza.load(path, path), ".pb"),
+    Reader("predictor file", tazza.load),
+    Reader("table of a predictor file", PredictorFile.read),
+    Reader("model of the command line", lambda path: find_model(path, None).load(), ".pb"),
+    Reader("profile", _profile),
+    Reader("idx", read_idx),
+    Reader("folder of idx", lambda path: load_idx(path, "train")),
+    Reader("data of a training", lambda path: prepare(str(path), None, Path("nowhere"), seed=1)),
+    Reader("test data of a training", lambda path: prepare(str(path), str(path), Path("nowhere"), seed=1)),
+    Reader("array", lambda path: read_images(path, None, PIXELS), ".npy"),
+    Reader("picture", lambda path: read_images(path, 3, PIXELS), ".png"),
+    Reader("images", lambda path: read_images(path, 1, PIXELS), "-idx3-ubyte"),
+    Reader("history", lambda path: History.read(path, 10), ".csv", missing_is_fine=True),
+    Reader("settings", TrainSettings.read, ".json"),
+    Reader("training to resume", _resume),
+    Reader("checkpoint", _trainer),
+    Reader("table of a search", _searched, ".json", is_cache=True, prefix="search"),
+    Reader("folder of compiled kernels", _compiled, is_cache=True, reads_content=False),
+    Reader("module", load_module, ".so"),
+    Reader("module of Python", load_module, ".py"),
+    Reader("safetensors", _tensors),
+    Reader("records of images", lambda path: count_records("minidb", path)),
+    *(
+        Reader(
+            f"{name}, {mode.value}",
+            _records(name, mode),
+            missing_is_fine=mode is Mode.WRITE,
+            also_fine=frozenset({"a folder"}),
+        )
+        for name in sorted(DBS)
+        if name.islower()
+        for mode in (Mode.READ, Mode.WRITE)
+    ),
+]
