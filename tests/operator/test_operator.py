@@ -33,6 +33,7 @@ from tazza.operator import (
     blob,
     ends,
     engine,
+    host_kernel,
     kernel,
     launcher,
     operator_def,
@@ -328,6 +329,33 @@ def test_a_kernel_that_fails_is_named() -> None:
         run_op("TestFails", [1.0])
     assert "in operator TestFails(in0 -> out0)" in str(caught.value)
     assert isinstance(caught.value.__cause__, IndexError)
+
+
+@pytest.mark.parametrize("register", [kernel, host_kernel])
+def test_a_kernel_that_returns_its_result_is_refused(register: Any) -> None:
+    """Its output would keep what was in memory; a kernel that is a class is asked for the same."""
+    made = schema("TestReturns", "Y = X.", inputs=[blob("X")], outputs=[blob("Y", like="X")], no_gradient=ends(""))
+
+    class Returns:
+        def __init__(self, operator: Operator) -> None:
+            self.operator = operator
+
+        def run(self, X: Any) -> Any:
+            return X
+
+    def returns(X: Any) -> Any:
+        return X
+
+    targets: list[Any] = [returns, Returns] if register is host_kernel else [returns]
+    for target in targets:
+        register(made)(target)
+        try:
+            with pytest.raises(KernelError, match=r"(?s)TestReturns returned a value of type .*write into Y") as caught:
+                run_op("TestReturns", np.ones(3, np.float32))
+            assert "in operator TestReturns(" in str(caught.value)
+        finally:
+            KERNELS.unregister(("TestReturns", "cpu", "reference"))
+    SCHEMAS.unregister("TestReturns")
 
 
 def test_who_made_it_is_told() -> None:

@@ -9,11 +9,15 @@ summed:
   when one operator that reads a blob twice writes several under one name,
 - sparse ones by concatenating indices and values.
 
+A contribution is what an operator's maker leaves under a name; what it writes there on the way is its own affair, and
+goes by the same name, also where that is changed (`tazza.graph.gradient_names`).
+
 Names, order and marks are those that Caffe2 gives, so that saved training nets are the same; where Caffe2 leaves an
 order to chance (several Sums after one operator), ours is the order of the operator's inputs.
 
 Gradient operators read blobs of the forward pass by name. So it is an error when a blob that one of them needs has
-been overwritten since.
+been overwritten since. A gradient that stands for several blobs (`Sum` passes its own on) is not overwritten while one
+of them waits for it: what would be written there gets another name.
 """
 
 from __future__ import annotations
@@ -24,27 +28,15 @@ from dataclasses import dataclass, field
 
 from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
+from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import Gradient, RowSlices, find_schema, gradient_for_op, operator_def
+from tazza.operator import Gradient, RowSlices, find_schema, gradient_name, operator_def
+from tazza.operator.gradient import GradientRule, answered_request
 from tazza.proto import DeviceOption, OperatorDef
+from tazza.runtime.log import logger
 
 AUTO_SUM_MARK = "is_auto_gen_sum_ops:1"
 """In `device_option.extra_info` of the operators that add contributions."""
-
-
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """An output of a gradient operator, which may still be renamed."""
-
-    op: OperatorDef
-    index: int
-
-    @property
-    def name(self) -> str:
-        return self.op.output[self.index]
-
-    def rename(self, number: int) -> None:
-        self.op.output[self.index] = f"_{self.name}_autosplit_{number}"
 
 
 @dataclass(slots=True)
@@ -52,7 +44,7 @@ class _Part:
     """A dense gradient, or the indices or values of a sparse one; `slot` makes it, None where it is passed through."""
 
     name: str
-    slot: _Slot | None
+    slot: Made | None
 
 
 @dataclass(slots=True)
@@ -82,7 +74,13 @@ class _Pass:
     gradients: dict[str, Gradient] = field(default_factory=dict[str, Gradient])
     version_of_gradient: dict[str, int] = field(default_factory=dict[str, int])
     contributions: defaultdict[tuple[str, int], list[_Contribution]] = field(default_factory=lambda: defaultdict(list))
+    lost: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
     emitted: list[OperatorDef] = field(default_factory=list[OperatorDef])
+    names: Names = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with no gradient named."""
+        self.names = Names(self.ssa)
 
 
 def backward_pass(
@@ -127,7 +125,7 @@ def _check_stops(ssa: VersionedOps) -> None:
 
 
 def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
-    """Enter the gradients of the targets; the caller counts as the last reader of each."""
+    """Enter the gradients of the targets; the caller counts as the last reader of each, and gives a contribution."""
     for name, gradient in targets.items():
         version = state.ssa.last.setdefault(name, 0)
         state.version_of_gradient[name] = version
@@ -138,25 +136,32 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
             )
             state.emitted.append(start)
             gradient = start.output[0]
-            state.contributions[name, version].append(
-                _Contribution((_Part(gradient, _Slot(start, 0)),), start.device_option)
-            )
+            parts, device = (_Part(gradient, Made(gradient, start, [(start, True, 0)])),), start.device_option
+        else:
+            writer = state.ssa.writers.get((name, version))
+            parts = tuple(_Part(one, None) for one in _names(gradient))
+            device = DeviceOption() if writer is None else state.ssa.ops[writer].op.device_option
+        state.contributions[name, version].append(_Contribution(parts, device))
         state.gradients[name] = gradient
+        state.names.hold((name, version), _names(gradient))
 
 
 def _visit(state: _Pass, position: int) -> None:
     """Emit the gradient operators of one forward operator, and note what they contribute."""
     versions = state.ssa.ops[position]
     op = versions.op
-    given = [state.gradients.get(name) for name in op.output]
+    given = [_gradient_of(state, name, versions.written[name]) for name in op.output]
+    _pass_loss(state, versions)
     if all(gradient is None for gradient in given) and op.type != "ZeroGradient":
         return
-    emitted, input_gradients = gradient_for_op(find_schema(op.type).view(op), given)
-    local = _check_reads(state, versions, emitted, given)
-    for position_in, gradient in enumerate(input_gradients):
-        name = op.input[position_in]
+    emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
+    state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
+    _check_reads(state, versions, emitted, given)
+    made = state.names.settle(emitted, position, op)
+    for _, index in sorted((_last_write(gradient, made), i) for i, gradient in enumerate(request.input_gradients)):
+        name, gradient = op.input[index], _settled(request.input_gradients[index], made)
         if gradient is not None:
-            _contribute(state, versions, name, gradient, local)
+            _contribute(state, versions, name, request.input_gradients[index], made)
             state.version_of_gradient[name] = versions.read[name]
         # A missing gradient only hides an earlier one when the operator overwrote the blob, which made that gradient
         # another version's.
@@ -165,14 +170,48 @@ def _visit(state: _Pass, position: int) -> None:
     state.emitted.extend(emitted)
 
 
-def _check_reads(
-    state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]
-) -> dict[str, list[_Slot]]:
-    """Check that every blob that the gradient operators read still holds what they need; return who writes what."""
+def _gradient_of(state: _Pass, name: str, version: int) -> Gradient:
+    """Return the gradient of one version of a blob; that of a later one, which nobody read, is none of its."""
+    return state.gradients.get(name) if state.version_of_gradient.get(name) == version else None
+
+
+def _last_write(gradient: Gradient, made: Mapping[str, Made]) -> int:
+    """Return where among the writes of a maker a gradient is complete; what is passed through comes last."""
+    return max((made[part].order if part in made else len(made) for part in _names(gradient)), default=len(made))
+
+
+def _settled(gradient: Gradient, made: Mapping[str, Made]) -> Gradient:
+    """Return a gradient under the names that the operators have now."""
+    names = [made[part].name if part in made else part for part in _names(gradient)]
+    return RowSlices(*names) if len(names) == 2 else names[0] if names else None
+
+
+def _contribute(state: _Pass, versions: Versions, name: str, gradient: Gradient, made: Mapping[str, Made]) -> None:
+    """Note a gradient of the version of `name` that was read; on the device of who makes it, here or before."""
+    key = name, versions.read[name]
+    slots = [made.get(part) for part in _names(gradient)]
+    pairs = zip(_names(gradient), slots, strict=True)
+    parts = tuple(_Part(part if slot is None else slot.name, slot) for part, slot in pairs)
+    maker = next((slot.op for slot in slots if slot is not None), versions.op)
+    state.contributions[key].append(_Contribution(parts, maker.device_option))
+    state.names.hold(key, (part.name for part in parts))
+
+
+def _pass_loss(state: _Pass, versions: Versions) -> None:
+    """Where the gradient of an output is lost, so are those of the inputs of an operator that is differentiable."""
+    reasons = [state.lost[key] for key in versions.written.items() if key in state.lost]
+    if reasons and isinstance(find_schema(versions.op.type).gradient_rule, GradientRule):
+        state.lost |= dict.fromkeys(versions.read.items(), reasons[0])
+
+
+def _check_reads(state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]) -> None:
+    """Check that every blob that the gradient operators read still holds what they need."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    local: defaultdict[str, list[_Slot]] = defaultdict(list)
+    local: set[str] = set()
     for op in emitted:
         for name in op.input:
+            if name in local:
+                continue
             if name in outputs_of:
                 blob = outputs_of[name]
                 _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
@@ -180,13 +219,10 @@ def _check_reads(
                 _check_version(versions, name, name, versions.written[name], state.ssa.last[name])
             elif name in versions.read:
                 _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
-            elif name not in local:
-                raise GradientError(
-                    f"{op.type} reads {name!r}, which neither {versions.op.type} nor one of its gradient operators has"
-                )
-        for position, name in enumerate(op.output):
-            local[name].append(_Slot(op, position))
-    return local
+            else:
+                what = f"{op.type} reads {unmarked(name)!r}"
+                raise GradientError(f"{what}, which neither {versions.op.type} nor one of its gradient operators has")
+        local.update(op.output)
 
 
 def _check_version(versions: Versions, name: str, blob: str, needed: int, present: int) -> None:
@@ -199,39 +235,16 @@ def _check_version(versions: Versions, name: str, blob: str, needed: int, presen
         )
 
 
-def _contribute(
-    state: _Pass, versions: Versions, name: str, gradient: str | RowSlices[str], local: Mapping[str, list[_Slot]]
-) -> None:
-    """Note the gradients of the version of `name` that was read; on the device of who makes them, here or before."""
-    listed = state.contributions[name, versions.read[name]]
-    for parts in _made_by(gradient, local):
-        maker = next((part.slot.op for part in parts if part.slot is not None), versions.op)
-        # An operator that reads a blob twice names one gradient for both.
-        if not _already_listed(listed, parts):
-            listed.append(_Contribution(parts, maker.device_option))
-
-
-def _made_by(gradient: str | RowSlices[str], local: Mapping[str, list[_Slot]]) -> list[tuple[_Part, ...]]:
-    """Return the parts of a gradient; of a dense one as often as it is written here."""
-    if isinstance(gradient, RowSlices):
-        return [tuple(_Part(part, local[part][-1] if part in local else None) for part in _names(gradient))]
-    if gradient not in local:
-        return [(_Part(gradient, None),)]
-    return [(_Part(gradient, slot),) for slot in local[gradient]]
-
-
-def _already_listed(listed: Sequence[_Contribution], parts: Sequence[_Part]) -> bool:
-    known = [part.slot for contribution in listed for part in contribution.parts if part.slot is not None]
-    return any(part.slot in known for part in parts)
-
-
 def _accumulate(state: _Pass, position: int) -> None:
     """Sum the contributions to inputs of which this operator was the first reader."""
     versions = state.ssa.ops[position]
     for name in dict.fromkeys(versions.op.input):
         key = name, versions.read[name]
         readers, listed = state.ssa.readers[key], state.contributions[key]
-        if len(readers) <= 1 or position != readers[0]:
+        if position != readers[0]:
+            continue
+        _check_lost(state, key, listed)
+        if len(readers) <= 1:
             continue
         if len({c.sparse for c in listed}) > 1:
             raise GradientError(
@@ -240,7 +253,18 @@ def _accumulate(state: _Pass, position: int) -> None:
         if len(listed) < 2:
             continue
         _check_devices(name, listed)
-        state.gradients[name] = _sum(state, name, listed)
+        state.gradients[name] = _sum(state, key, listed, position)
+
+
+def _check_lost(state: _Pass, key: tuple[str, int], listed: Sequence[_Contribution]) -> None:
+    """Check that what a maker could not give is no part of a gradient that is asked for."""
+    if key not in state.lost:
+        return
+    if listed:
+        hint = "give the output a name of its own"
+        raise GradientError(f"a part of the gradient of {key[0]!r} {state.lost[key]}", hint=hint)
+    if key not in state.ssa.writers:
+        logger.warning("blob %r gets no gradient: that %s", key[0], state.lost[key])
 
 
 def _check_devices(name: str, listed: Sequence[_Contribution]) -> None:
@@ -251,14 +275,19 @@ def _check_devices(name: str, listed: Sequence[_Contribution]) -> None:
         )
 
 
-def _sum(state: _Pass, name: str, listed: Sequence[_Contribution]) -> Gradient:
-    base = next((b for b in (c.base_name() for c in listed) if b is not None), f"{name}_grad")
+def _sum(state: _Pass, key: tuple[str, int], listed: Sequence[_Contribution], position: int) -> Gradient:
+    named = (contribution.base_name() for contribution in listed)
+    base = next((one for one in named if one is not None), None)
+    if base is None:
+        base = state.names.free(gradient_name(key[0]), position, key[0])
+    state.names.release(key, (part.name for contribution in listed for part in contribution.parts))
     add = _concatenated if listed[0].sparse else _added
     ops, gradient = add(listed, base)
     for op in ops:
         op.device_option.CopyFrom(listed[0].device)
         op.device_option.extra_info.append(AUTO_SUM_MARK)
     state.emitted.extend(ops)
+    state.names.hold(key, _names(gradient))
     return gradient
 
 
@@ -269,7 +298,7 @@ def _added(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef
     for (part,) in (contribution.parts for contribution in listed):
         if part.slot is not None:
             if renamed is not None:
-                part.slot.rename(renamed)
+                part.slot.rename(f"_{part.slot.name}_autosplit_{renamed}")
             renamed = 0 if renamed is None else renamed + 1
         names.append(_part_name(part, base))
     if base in names:  # Sum may overwrite its first input only
@@ -286,7 +315,7 @@ def _concatenated(listed: Sequence[_Contribution], base: str) -> tuple[list[Oper
         renamed = 0
         for part in (contribution.parts[position] for contribution in listed):
             if part.slot is not None:
-                part.slot.rename(renamed)
+                part.slot.rename(f"_{part.slot.name}_autosplit_{renamed}")
                 renamed += 1
             names.append(_part_name(part, base))
         ops.append(operator_def("Concat", names, [f"{base}_{kind}_concat", f"{base}_{kind}_concat_split"], axis=0))

@@ -23,7 +23,7 @@ class Versions:
 
 
 class VersionedOps:
-    """Operators in order, as values: `ops`, the last version of each blob, and who reads which version.
+    """Operators in order, as values: `ops`, the last version of each blob, and who reads and writes which version.
 
     >>> from tazza.operator import operator_def
     >>> ssa = VersionedOps([operator_def("Relu", ["x"], ["y"]), operator_def("Relu", ["y"], ["y"])])
@@ -36,12 +36,14 @@ class VersionedOps:
         self.ops: list[Versions] = []
         self.last: dict[str, int] = {}
         self.readers: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self.writers: dict[tuple[str, int], int] = {}
         for position, op in enumerate(ops):
             read = {name: self.last.setdefault(name, 0) for name in op.input}
             for name in op.input:
                 self.readers[name, read[name]].append(position)
             for name in op.output:
                 self.last[name] = self.last[name] + 1 if name in self.last else 0
+                self.writers[name, self.last[name]] = position
             self.ops.append(Versions(op, read, {name: self.last[name] for name in op.output}))
 
     def is_read(self, name: str) -> bool:

@@ -8,6 +8,7 @@ judges them. The language is that of `tazza.tensor.expression`, but for function
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -73,6 +74,8 @@ def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | N
 def formulas_of(op: OpView) -> dict[str, Expression]:
     """Return output letter -> expression over input letters, with the arguments' values; empty: it has no formula.
 
+    It has none where an argument that stands in it is NaN, which no formula can name.
+
     Raises:
         ArgumentError: an argument that stands in a formula is no number.
     """
@@ -82,7 +85,10 @@ def formulas_of(op: OpView) -> dict[str, Expression]:
     result: dict[str, Expression] = {}
     for letter, text in found.texts(op).items():
         parsed = Expression.parse(text)
-        result[letter] = parsed.substitute({name: _number(op, name) for name in parsed.names if name in op.schema.args})
+        numbers = {name: _number(op, name) for name in parsed.names if name in op.schema.args}
+        if any(math.isnan(number) for number in numbers.values()):
+            return {}
+        result[letter] = parsed.substitute(numbers)
     return result
 
 

@@ -7,6 +7,9 @@
 `g.X` and `g.Y` are the blobs of the forward operator by the schema's letters, `g.dY` the gradient of an output,
 `g.dX` the gradient of an input: asking for the latter declares that it is given. By position: `g.I(i)`, `g.O(i)`,
 `g.GO(i)`, `g.GI(i)`. Gradients of some rows are pairs of blobs, indices and values: `RowSlices` of names.
+
+`g.X` of an input that the operator has overwritten in place is an error, since its value is gone; `g.like("X")` asks
+for its dtype and shape alone, which stand. A maker may write `g.dX` in several steps: the last one is the gradient.
 """
 
 from __future__ import annotations
@@ -66,17 +69,46 @@ def not_written(reason: str) -> NoGradient:
 class GradientRequest:
     """What a gradient maker works with; collects the gradients of the inputs that it names."""
 
-    def __init__(self, op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str], str]) -> None:
-        """Ask for the gradient of `op`, given those of its outputs; `name_of(blob)` names a blob's dense gradient."""
+    def __init__(self, op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str, int], str]) -> None:
+        """Ask for the gradient of `op`, given those of its outputs; `name_of(blob, i)` names that of input i."""
         self.op = op
         self.definition = op.definition
         self.output_gradients = list(output_gradients)
         self.input_gradients: list[Gradient] = [None] * len(op.definition.input)
+        self.lost: dict[int, str] = {}
         self._name_of = name_of
 
     def I(self, index: int) -> str:  # noqa: E743 -- the letter that every Caffe2 gradient maker uses
-        """Name of input `index`."""
-        return self.definition.input[index]
+        """Name of input `index`, whose value the gradient reads.
+
+        Raises:
+            GradientError: the operator has overwritten it.
+        """
+        name = self.definition.input[index]
+        if name in self.definition.output:
+            letter = self.op.input_slots[index]
+            raise GradientError(
+                f"the gradient of {self.op.type} needs its input {letter} {name!r}, which it overwrites in place",
+                hint="give the output a name of its own",
+            )
+        return name
+
+    def like(self, letter: str) -> str:
+        """Name of the input of a letter of which dtype and shape are read alone; it may have been overwritten."""
+        return self.definition.input[self.op.input_slots.index(letter)]
+
+    def in_place(self, letter: str) -> bool:
+        """Whether the operator overwrites the input of a letter."""
+        return self.like(letter) in self.definition.output
+
+    def lose(self, letter: str, needed: str) -> str:
+        """Name the gradient of the input of a letter, which comes out wrong: the input `needed` was overwritten.
+
+        That is an error only where somebody asks for it.
+        """
+        index = self.op.input_slots.index(letter)
+        self.lost[index] = f"needs {needed} {self.like(needed)!r}, which {self.op.type} overwrites in place"
+        return self._name_of(self.definition.input[index], index)
 
     def O(self, index: int) -> str:  # noqa: E743
         """Name of output `index`."""
@@ -102,7 +134,7 @@ class GradientRequest:
 
     def GI(self, index: int) -> str:
         """Name the dense gradient of input `index`, declaring that it is given."""
-        name = self._name_of(self.I(index))
+        name = self._name_of(self.definition.input[index], index)
         self.input_gradients[index] = name
         return name
 
@@ -130,7 +162,7 @@ class GradientRequest:
 
     def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> RowSlices[str]:
         """Declare a sparse gradient of input `index`; blobs that are not given are named after the input."""
-        base = self._name_of(self.I(index))
+        base = self._name_of(self.definition.input[index], index)
         gradient = RowSlices(
             f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values
         )
@@ -159,26 +191,39 @@ class GradientRule:
     copy_engine: bool = True
 
 
-def gradient_name(blob: str) -> str:
-    """Return the name of the gradient of a blob.
+def gradient_name(blob: str, index: int = 0) -> str:
+    """Return the name of the gradient of a blob, whichever input it is.
 
     >>> gradient_name("x")
     'x_grad'
     """
+    del index
     return f"{blob}_grad"
 
 
 def gradient_for_op(
-    op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str], str] = gradient_name
+    op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str, int], str] = gradient_name
 ) -> tuple[list[OperatorDef], list[Gradient]]:
     """Return the OperatorDefs of the gradient of one operator, and the gradients of its inputs.
 
     Raises:
         GradientError: the operator's gradient is forbidden, not written, or needs an output gradient that is not there.
     """
+    definitions, request = answered_request(op, output_gradients, name_of)
+    return definitions, request.input_gradients
+
+
+def answered_request(
+    op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str, int], str]
+) -> tuple[list[OperatorDef], GradientRequest]:
+    """Return the OperatorDefs of the gradient of one operator, and the request that its maker has answered.
+
+    Raises:
+        GradientError: as `gradient_for_op`.
+    """
     rule = op.schema.gradient_rule
     if isinstance(rule, NoGradient) and rule.kind is GradientKind.ENDS:
-        return [], [None] * len(op.definition.input)
+        return [], GradientRequest(op, output_gradients, name_of)
     if not isinstance(rule, GradientRule):
         why = "no rule is declared" if rule is None else rule.reason
         verb = (
@@ -191,7 +236,7 @@ def gradient_for_op(
     definitions = rule.maker(request)
     for definition in definitions:
         _inherit(definition, op.definition, rule)
-    return definitions, request.input_gradients
+    return definitions, request
 
 
 def _inherit(definition: OperatorDef, forward: OperatorDef, rule: GradientRule) -> None:

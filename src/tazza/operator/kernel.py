@@ -10,9 +10,9 @@ block.
 
 There are three decorators, all public:
 
-- `@kernel(SCHEMA)`: a plain function on arrays is the whole kernel. Its parameters are found by name: the schema's
-  letters (arrays; None where an optional blob is absent; tuples where it is variadic; `DynamicOutput` where the size
-  depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
+- `@kernel(SCHEMA)`: a plain function on arrays is the whole kernel; it writes its outputs, and returns nothing. Its
+  parameters are found by name: the schema's letters (arrays; None where an optional blob is absent; tuples where it is
+  variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
   outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
   a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
@@ -268,7 +268,23 @@ class ArrayLaunch:
                 values.append(_dynamic(operands.tensors[name], self.dynamic[name]))
             else:
                 values.append(operands.arrays(name))
-        return partial(self.function, *values)
+        return _returning_nothing(self.op.schema, partial(self.function, *values))
+
+
+def _returning_nothing(schema: OpSchema, function: Callable[[], Any]) -> Call:
+    """Return the call of a kernel that refuses what it returns, which nobody would look at."""
+
+    def call() -> None:
+        result = function()
+        if result is not None:
+            letters = ", ".join(schema.outputs_by_letter)
+            raise KernelError(
+                f"the kernel of {schema.type} returned a value of type {type(result).__name__}, a kernel returns None",
+                hint=f"write into {letters if letters else 'nothing: it has no outputs'} (`Y[...] = result`); "
+                "a function that returns its results is registered by register_function",
+            )
+
+    return call
 
 
 def _dynamic(tensors: Any, dtypes: tuple[DataType, ...]) -> Any:
@@ -393,11 +409,10 @@ def host_kernel(
                 values["random"] = operator.generator()
             arguments = [values[name] for name in parameters]
             if not inspect.isclass(target):
-                return HostCall(partial(target, *arguments))
+                return HostCall(_returning_nothing(schema, partial(target, *arguments)))
             state = cast("Callable[[Operator], Any]", target)(operator)
-            return HostCall(
-                partial(state.run, *arguments), getattr(state, "close", None), getattr(state, "cancel", None)
-            )
+            call = _returning_nothing(schema, partial(state.run, *arguments))
+            return HostCall(call, getattr(state, "close", None), getattr(state, "cancel", None))
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

@@ -70,7 +70,7 @@ def _declare(type: str, doc: str, text: str, compute: Compute, example: str, *, 
 
 
 def _declare_gradient(forward: OpSchema, doc: str, flops: int, compute: ComputeGradient, example: str) -> OpSchema:
-    """Declare the gradient operator of Add, Sub or Mul, and have the operator emit it.
+    """Declare the gradient operator of Add, Sub or Mul.
 
     `compute(dC, A, B)` gives the gradients in the shape of C, or views of what it is given; `flops` an element of C.
     """
@@ -102,8 +102,19 @@ def _declare_gradient(forward: OpSchema, doc: str, flops: int, compute: ComputeG
 
     declared.cost(cost)
     kernel(declared)(compute_sums)
-    forward.gradient(lambda g: g.emit(declared.type, [g.dC, g.A, g.B], [g.dA, g.dB]))
     return declared
+
+
+def linear_gradient(g: GradientRequest) -> list[OperatorDef]:
+    """Emit the gradient of Add or Sub, which needs no values."""
+    return g.emit(f"{g.op.type}Gradient", [g.dC, g.like("A"), g.like("B")], [g.dA, g.dB])
+
+
+def mul_gradient(g: GradientRequest) -> list[OperatorDef]:
+    """Emit MulGradient; where A was overwritten, what comes out as dB is none, and the same the other way round."""
+    inputs = [g.dC, g.like("A"), g.like("B")]
+    dA = g.lose("A", needed="B") if g.in_place("B") else g.dA
+    return g.emit("MulGradient", inputs, [dA, g.lose("B", needed="A") if g.in_place("A") else g.dB])
 
 
 def add(op: OpView, A: Array, B: Array, C: Array) -> None:
@@ -124,6 +135,7 @@ ADD = _declare(
            [23, 24]], dtype=int32)
     """,
 )
+ADD.gradient(linear_gradient)
 ADD_GRADIENT = _declare_gradient(
     ADD,
     "dA = dC, dB = dC.",
@@ -151,6 +163,7 @@ SUB = _declare(
            [ -7, -16]], dtype=int32)
     """,
 )
+SUB.gradient(linear_gradient)
 SUB_GRADIENT = _declare_gradient(
     SUB,
     "dA = dC, dB = -dC.",
@@ -178,6 +191,7 @@ MUL = _declare(
            [30, 80]], dtype=int32)
     """,
 )
+MUL.gradient(mul_gradient)
 MUL_GRADIENT = _declare_gradient(
     MUL,
     "dA = dC * B, dB = dC * A.",
@@ -211,7 +225,7 @@ DIV = _declare(
 
 @DIV.gradient
 def div_gradient(g: GradientRequest) -> list[OperatorDef]:
-    return g.emit("DivGradient", [g.dC, g.A, g.B, g.C], [g.dA, g.dB])
+    return g.emit("DivGradient", [g.dC, g.like("A"), g.B, g.C], [g.dA, g.dB])
 
 
 DIV_GRADIENT = schema(

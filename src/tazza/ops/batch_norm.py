@@ -101,7 +101,11 @@ def spatial_bn_gradient(g: GradientRequest) -> list[OperatorDef]:
     statistics = [g.mean, g.var] if g.op.is_test else [g.saved_mean, g.saved_inv_std]
     # With several batches the gradients of scale and bias, summed over all of them, come in and leave under one name.
     sums = [g.dscale, g.dbias] if g.op.num_batches > 1 else []
-    return g.emit("SpatialBNGradient", [g.X, g.scale, g.dY, *statistics, *sums], [g.dX, g.dscale, g.dbias])
+    if g.op.is_test and g.in_place("X"):  # X matters for dscale only
+        inputs, dscale = [g.like("X"), g.scale, g.dY, *statistics, *sums], g.lose("scale", needed="X")
+    else:
+        inputs, dscale = [g.X, g.scale, g.dY, *statistics, *sums], g.dscale
+    return g.emit("SpatialBNGradient", inputs, [g.dX, dscale, g.dbias])
 
 
 @kernel(SPATIAL_BN)

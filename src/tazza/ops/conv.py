@@ -12,6 +12,7 @@ Since the four differ by name only, their rules stand first, and `_declare` at t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -184,8 +185,8 @@ def _patches(op: OpView, X: Array, W: Array) -> Array:
     """Return (N, G, C/G, P, K)."""
     window, out = conv_window(op, X.shape, W.shape)
     x = channels_first(op.order, X)
-    patches = window.patches(window.padded(x))
-    P = int(np.prod(cast("tuple[int, ...]", out), dtype=np.int64))
+    sizes = cast("tuple[int, ...]", out)
+    patches, P = window.patches(x, sizes), math.prod(sizes)
     return patches.reshape(x.shape[0], op.group, x.shape[1] // op.group, P, window.size)
 
 

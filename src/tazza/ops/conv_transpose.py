@@ -258,8 +258,9 @@ def conv_transpose_gradient_kernel(
     x, w, dy = _places(op, X), _kernels(op, W), channels_first(op.order, dY)
     image = channels_first(op.order, X).shape[2:]
     # `adj` of a stride or more leaves room for windows that belong to no place of X.
-    patches = window.patches(window.padded(dy))[(slice(None), slice(None), *(slice(n) for n in image))]
-    patches = patches.reshape(dy.shape[0], op.group, w.shape[2], x.shape[3], w.shape[3])  # (N, G, M/G, P, K)
+    patches = window.patches(dy, image).reshape(
+        dy.shape[0], op.group, w.shape[2], x.shape[3], w.shape[3]
+    )  # (N, G, M/G, P, K)
     dw = channels_first(op.order, dW)
     dw[...] = np.einsum("ngcp,ngmpk->gcmk", x, patches, optimize=True).reshape(dw.shape)
     if db is not None:

@@ -15,4 +15,6 @@ def formula_cost(op: OpView, **specs: TensorSpec | None) -> Cost:
     outputs = tuple(spec for letter in op.output_slots if (spec := specs[letter]) is not None)
     texts = zip(op.output_slots, outputs, strict=True)
     formulas = formulas_of(op)
-    return streamed(inputs, outputs, flops=sum(formulas[letter].flops * spec.size for letter, spec in texts))
+    # Without a formula, an argument is NaN, and all there is to compute.
+    each = {letter: formulas[letter].flops if letter in formulas else 1 for letter in op.output_slots}
+    return streamed(inputs, outputs, flops=sum(each[letter] * spec.size for letter, spec in texts))

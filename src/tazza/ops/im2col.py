@@ -73,8 +73,8 @@ def im2col_gradient(g: GradientRequest) -> list[OperatorDef]:
 
 @kernel(IM2COL)
 def im2col(op: OpView, X: Array, Y: Array) -> None:
-    window, _ = im2col_window(op, X.shape)
-    patches = window.patches(window.padded(channels_first(op.order, X)))  # (N, C, oH, oW, kH, kW)
+    window, sizes = im2col_window(op, X.shape)
+    patches = window.patches(channels_first(op.order, X), cast("tuple[int, int]", sizes))  # (N, C, oH, oW, kH, kW)
     axes = (0, 2, 3, 4, 5, 1) if op.order.upper() == "NHWC" else (0, 1, 4, 5, 2, 3)
     Y[...] = patches.transpose(axes).reshape(Y.shape)
 

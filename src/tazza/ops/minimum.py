@@ -37,7 +37,7 @@ def minimum_cost(op: OpView, X: tuple[TensorSpec, ...], Y: TensorSpec) -> Cost:
 
 
 def minimum_gradient(g: GradientRequest) -> list[OperatorDef]:
-    inputs = list(g.definition.input)
+    inputs = [g.I(i) for i in range(len(g.definition.input))]
     return g.emit(f"{g.op.type}Gradient", [g.Y, g.dY, *inputs], [g.GI(i) for i in range(len(inputs))])
 
 

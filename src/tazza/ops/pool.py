@@ -10,10 +10,11 @@ window, the whole image, and every size in `out` is 1. Dilation is not there, as
 
 from __future__ import annotations
 
-import functools
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -96,6 +97,12 @@ def pool_window(op: OpView, X: Sequence[int | None]) -> tuple[Window, Dims]:
     return final, out
 
 
+def clipped_pool_window(op: OpView, X: Sequence[int]) -> Window:
+    """Return the window without what only lies in the padding, over an image of X's extents."""
+    window, out = pool_window(op, X)
+    return window.clipped(cast("tuple[int, ...]", channels_first_dims(op.order, X)[2:]), cast("tuple[int, ...]", out))
+
+
 def pool_infer(op: OpView, X: TensorSpec) -> TensorSpec:
     if X.dims is None:
         return TensorSpec(None, X.dtype)
@@ -105,8 +112,7 @@ def pool_infer(op: OpView, X: TensorSpec) -> TensorSpec:
 
 
 def pool_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
-    window, _ = pool_window(op, X.shape)
-    return Cost(Y.size * window.size, X.nbytes, Y.nbytes)
+    return Cost(Y.size * clipped_pool_window(op, X.shape).size, X.nbytes, Y.nbytes)
 
 
 def pool_gradient(g: GradientRequest) -> list[OperatorDef]:
@@ -125,60 +131,103 @@ def pool_gradient_infer(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec
 
 
 def pool_gradient_cost(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec, dX: TensorSpec) -> Cost:
-    window, _ = pool_window(op, X.shape)
-    return Cost(2 * Y.size * window.size, X.nbytes + Y.nbytes + dY.nbytes, dX.nbytes)
+    flops = 2 * Y.size * clipped_pool_window(op, X.shape).size
+    return Cost(flops, X.nbytes + Y.nbytes + dY.nbytes, dX.nbytes)
 
 
 def max_pool(op: OpView, X: Array, Y: Array) -> None:
     window, _ = pool_window(op, X.shape)
     x, y = channels_first(op.order, X), channels_first(op.order, Y)
-    y[...] = fold_windows(np.maximum, window, window.padded(x, -np.inf), y.shape[2:])
+    y[...] = fold_windows(np.maximum, -np.inf, window, x, y.shape[2:])
 
 
 def max_pool_gradient(op: OpView, X: Array, Y: Array, dY: Array, dX: Array) -> None:
     """Every element that equals the maximum of a window gets that window's gradient, also where several do."""
     window, _ = pool_window(op, X.shape)
     x, y, dy, dx = (channels_first(op.order, array) for array in (X, Y, dY, dX))
-    padded = window.padded(x, np.nan)  # padding equals no maximum
-    spread = np.zeros_like(padded)
-    for (_, seen), (_, into) in zip(window.taps(padded, y.shape[2:]), window.taps(spread, y.shape[2:]), strict=True):
-        into += dy * (seen == y)
-    window.unpad(spread, dx)
+    image, out = x.shape[2:], y.shape[2:]
+    dx[...] = 0
+    if window.clipped(image, out).size <= math.prod(image):
+        for _, windows, places in window.all_touches(image, out):
+            seen, into = x[(..., *places)], dx[(..., *places)]
+            into += dy[(..., *windows)] * (seen == y[(..., *windows)])
+        return
+    covering = [_covering(window, axis, *sizes) for axis, sizes in enumerate(zip(image, out, strict=True))]
+    for place in itertools.product(*map(range, image)):
+        here = tuple(slices[i] for slices, i in zip(covering, place, strict=True))
+        one = x[(..., *place)].reshape(*x.shape[:2], *[1] * window.rank)
+        shares = dy[(..., *here)] * (y[(..., *here)] == one)
+        dx[(..., *place)] = shares.sum(axis=tuple(range(2, 2 + window.rank)))
 
 
 def average_pool(op: OpView, X: Array, Y: Array) -> None:
     window, _ = pool_window(op, X.shape)
     x, y = channels_first(op.order, X), channels_first(op.order, Y)
-    total = fold_windows(np.add, window, window.padded(x), y.shape[2:])
+    total = fold_windows(np.add, 0, window, x, y.shape[2:])
     y[...] = total / window_counts(op, window, x.shape[2:], y.shape[2:]).astype(x.dtype)
 
 
 def average_pool_gradient(op: OpView, X: Array, dY: Array, dX: Array) -> None:
-    """Every element that a window averages gets an equal share of that window's gradient."""
+    """Every element that a window averages gets an equal share of that window's gradient: one dimension at a time."""
     window, _ = pool_window(op, X.shape)
     dy, dx = channels_first(op.order, dY), channels_first(op.order, dX)
     share = dy / window_counts(op, window, dx.shape[2:], dy.shape[2:]).astype(dy.dtype)
-    one_each = share.reshape(*share.shape, *[1] * window.rank)
-    window.scatter(np.broadcast_to(one_each, (*share.shape, *window.kernel)), dx)
-
-
-def fold_windows(combine: np.ufunc, window: Window, padded: Array, out: Sequence[int]) -> Array:
-    """Return (N, C, out...): all elements of each window combined, one dimension after the other."""
-    for axis, (k, s, n) in enumerate(zip(window.kernel, window.stride, out, strict=True)):
-        before = (slice(None),) * (axis + 2)
-        if n == 1:
-            padded = combine.reduce(padded[(*before, slice(0, k))], axis=axis + 2, keepdims=True)
+    for axis, extent in enumerate(dx.shape[2:]):
+        before, n = (slice(None),) * (axis + 2), share.shape[axis + 2]
+        spread = np.zeros((*share.shape[: axis + 2], extent, *share.shape[axis + 3 :]), dx.dtype)
+        if _by_place(window, axis, extent, n):
+            for place, windows in enumerate(_covering(window, axis, extent, n)):
+                spread[(*before, place)] = share[(*before, windows)].sum(axis=axis + 2)
         else:
-            steps = (slice(i, i + s * (n - 1) + 1, s) for i in range(k))
-            padded = functools.reduce(combine, [padded[(*before, step)] for step in steps])
-    return padded
+            for touch in window.touches(axis, extent, n):
+                into = spread[(*before, touch.places)]
+                into += share[(*before, touch.windows)]
+        share = spread
+    dx[...] = share
+
+
+def fold_windows(combine: np.ufunc, start: float, window: Window, x: Array, out: Sequence[int]) -> Array:
+    """Return (N, C, out...): all elements of each window combined, one dimension after the other.
+
+    `start` is what a window gives that has nothing of the image. What is looped over is no more than the image has
+    places, however large the kernel is.
+    """
+    for axis, n in enumerate(out):
+        before, extent = (slice(None),) * (axis + 2), x.shape[axis + 2]
+        folded = np.full((*x.shape[: axis + 2], n, *x.shape[axis + 3 :]), start, x.dtype)
+        if n == 1:
+            head, k = window.head[axis], window.kernel[axis]
+            inside = x[(*before, slice(max(-head, 0), max(k - head, 0)))]
+            combine.reduce(inside, axis=axis + 2, keepdims=True, out=folded, initial=start)
+        elif _by_place(window, axis, extent, n):
+            for place, windows in enumerate(_covering(window, axis, extent, n)):
+                into = folded[(*before, windows)]
+                combine(into, x[(*before, slice(place, place + 1))], out=into)
+        else:
+            for touch in window.touches(axis, extent, n):
+                into = folded[(*before, touch.windows)]
+                combine(into, x[(*before, touch.places)], out=into)
+        x = folded
+    return x
+
+
+def _by_place(window: Window, axis: int, extent: int, out: int) -> bool:
+    """Whether a dimension of an image has fewer places than the windows have elements that may lie in it."""
+    return len(window.taps(axis, extent, out)) > extent
+
+
+def _covering(window: Window, axis: int, extent: int, out: int) -> list[slice]:
+    """Return for each place of one dimension the windows that have it: p * s - head <= place < p * s - head + k."""
+    k, s, head = window.kernel[axis], window.stride[axis], window.head[axis]
+    bounds = [(max(0, -((k - 1 - head - i) // s)), min(out, (i + head) // s + 1)) for i in range(extent)]
+    return [slice(first, max(first, last)) for first, last in bounds]
 
 
 def window_counts(op: OpView, window: Window, image: Sequence[int], out: Sequence[int]) -> Array:
     """Return (out...): by how many elements each window divides; those of the image unless `count_include_pad`."""
     if op.count_include_pad:
-        return np.array(window.size)
-    counts = np.ones((), np.int64)
+        return np.array(float(window.size))
+    counts, window = np.ones((), np.int64), window.clipped(image, out)  # what it has in the image stays the same
     for k, s, head, extent, n in zip(window.kernel, window.stride, window.head, image, out, strict=True):
         start = np.arange(n) * s - head
         inside = np.minimum(start + k, extent) - np.maximum(start, 0)

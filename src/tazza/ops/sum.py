@@ -143,8 +143,10 @@ def weighted_sum_cost(op: OpView, X: tuple[TensorSpec, ...], w: tuple[TensorSpec
 
 @WEIGHTED_SUM.gradient
 def weighted_sum_gradient(g: GradientRequest) -> list[OperatorDef]:
-    inputs = list(g.definition.input)
-    tensors, weights = range(0, len(inputs), 2), range(1, len(inputs), 2)
+    count = len(g.definition.input)
+    tensors, weights = range(0, count, 2), range(1, count, 2)
+    # The tensors matter for the gradients of their weights only.
+    inputs = [g.I(i) if g.op.grad_on_w or i in weights else name for i, name in enumerate(g.definition.input)]
     outputs = [g.GI(i) for i in (*tensors, *(weights if g.op.grad_on_w else ()))]
     return g.emit("WeightedSumGradient", [g.dY, *inputs], outputs)
 

@@ -16,6 +16,8 @@ The size rules by `legacy_pad` (from recorded runs of Caffe2, which took them fr
 from __future__ import annotations
 
 import enum
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -88,6 +90,15 @@ def half_pairs(definition: OperatorDef) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Touch:
+    """A kernel element of one dimension, the windows in which it lies in the image, and the places where it does."""
+
+    tap: int
+    windows: slice
+    places: slice
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The windows of one operator over D dimensions; all tuples have D elements."""
 
@@ -141,7 +152,17 @@ class Window:
     @property
     def size(self) -> int:
         """Number of elements of the kernel."""
-        return int(np.prod(self.kernel, dtype=np.int64))
+        return math.prod(self.kernel)
+
+    @property
+    def far(self) -> int:
+        """The largest stride, dilation, or number of places by which a pad exceeds what the kernel covers.
+
+        Code that lays the padded image out, or counts it out, refuses windows for which this is large.
+        """
+        pads = (max(sides) for sides in zip(self.head, self.tail, strict=True))
+        beyond = (pad - cover for pad, cover in zip(pads, self.cover, strict=True))
+        return max((*self.stride, *self.dilation, *beyond), default=0)
 
     def over(self, op: OpView, image: Sequence[int | None]) -> tuple[Window, Dims]:
         """Return the window with its final pads over an image of sizes `image`, and the output sizes; None stays None.
@@ -169,7 +190,7 @@ class Window:
             op.require(self.dilation[axis] == 1, f"legacy_pad = SAME does not take dilation {self.dilation[axis]}")
             out = -(-extent // s)
             needed = (out - 1) * s + k - extent
-            head = int(needed / 2)
+            head = _to_zero(needed, 2)
             return head, needed - head, out
         if self.legacy_pad is LegacyPad.CAFFE_LEGACY_POOLING:
             op.require(self.dilation[axis] == 1, f"{self.legacy_pad.name} does not take dilation {self.dilation[axis]}")
@@ -192,7 +213,7 @@ class Window:
         rounded_up = -(-(extent + 2 * head - k) // s) + 1
         if head > 0 and (rounded_up - 1) * s >= extent + head:
             rounded_up -= 1
-        rounded_down = int((extent + 2 * head - k) / s) + 1  # to zero, as C divides
+        rounded_down = _to_zero(extent + 2 * head - k, s) + 1
         op.require(
             rounded_up >= max(rounded_down, 1),
             f"a kernel of {k} with stride {s} and pad {head} gives {rounded_up} windows over {extent} elements"
@@ -209,41 +230,74 @@ class Window:
         )
         return inside, where
 
-    def padded(self, x: Array, value: float = 0.0) -> Array:
-        """Return x (N, C, in...) with `value` around it, (N, C, head + in + tail ...); negative pads cut off."""
-        inner = x[(..., *self.overlap(x.shape[2:])[0])]
-        widths = [(0, 0), (0, 0), *((max(h, 0), max(t, 0)) for h, t in zip(self.head, self.tail, strict=True))]
-        if not any(before or after for before, after in widths):
-            return inner
-        return np.pad(inner, widths, constant_values=value)
+    def clipped(self, image: Sequence[int], out: Sequence[int]) -> Window:
+        """Return the window without those kernel elements that no window has in the image, as large as it may be.
 
-    def patches(self, padded: Array) -> Array:
+        What is left of a kernel is no larger than the image and all steps from the first window to the last.
+        """
+        taps = [self.taps(axis, *sizes) for axis, sizes in enumerate(zip(image, out, strict=True))]
+        kernel = tuple(max(len(some), 1) for some in taps)
+        head = tuple(h - d * some.start for h, d, some in zip(self.head, self.dilation, taps, strict=True))
+        cover = (d * (k - 1) + 1 for k, d in zip(kernel, self.dilation, strict=True))
+        rows = zip(cover, self.stride, head, image, out, strict=True)
+        tail = tuple((n - 1) * s + c - extent - h for c, s, h, extent, n in rows)
+        return Window(kernel, self.stride, self.dilation, head, tail)
+
+    def taps(self, axis: int, extent: int, out: int) -> range:
+        """Return the kernel elements of one dimension that may lie in the image.
+
+        Element j of window p lies at p * s + j * d - head: j is the last one that can in the first window, p = 0, and
+        the first one that can in the last window.
+        """
+        k, s, d, head = self.kernel[axis], self.stride[axis], self.dilation[axis], self.head[axis]
+        first = max(0, -(((out - 1) * s - head) // d))
+        last = min(k - 1, (extent - 1 + head) // d)
+        return range(first, last + 1) if first <= last and out > 0 else range(0)
+
+    def touches(self, axis: int, extent: int, out: int) -> list[Touch]:
+        """Return for each kernel element of one dimension what it touches in an image of `extent`, if anything."""
+        s, d, head = self.stride[axis], self.dilation[axis], self.head[axis]
+        found: list[Touch] = []
+        for tap in self.taps(axis, extent, out):
+            offset = tap * d - head
+            first, last = max(0, -(offset // s)), min(out - 1, (extent - 1 - offset) // s)
+            if first <= last:
+                places = slice(first * s + offset, last * s + offset + 1, s)
+                found.append(Touch(tap, slice(first, last + 1), places))
+        return found
+
+    def all_touches(
+        self, image: Sequence[int], out: Sequence[int]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
+        """Yield each kernel element, the windows in which it lies in the image (in...), and where it lies there."""
+        lists = [self.touches(axis, *sizes) for axis, sizes in enumerate(zip(image, out, strict=True))]
+        for some in itertools.product(*lists):
+            yield tuple(t.tap for t in some), tuple(t.windows for t in some), tuple(t.places for t in some)
+
+    def patches(self, x: Array, out: Sequence[int]) -> Array:
+        """Return (N, C, out..., k...) of an array (N, C, in...), with 0 around it; negative pads cut off."""
+        found = np.zeros((*x.shape[:2], *out, *self.kernel), x.dtype)
+        for tap, windows, places in self.all_touches(x.shape[2:], out):
+            found[(..., *windows, *tap)] = x[(..., *places)]
+        return found
+
+    def patches_of_padded(self, padded: Array) -> Array:
         """Return a view (N, C, out..., k...) of an array (N, C, head + in + tail ...)."""
         axes = tuple(range(2, 2 + self.rank))
         view = sliding_window_view(padded, self.cover, axis=cast("Any", axes))
         steps = (*(slice(None, None, s) for s in self.stride), *(slice(None, None, d) for d in self.dilation))
         return view[(slice(None), slice(None), *steps)]
 
-    def taps(self, padded: Array, out: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """Yield each kernel element and the view (N, C, out...) of what it touches in all windows of `padded`."""
-        for tap in np.ndindex(*self.kernel):
-            starts = [i * d for i, d in zip(tap, self.dilation, strict=True)]
-            steps = tuple(slice(a, a + s * (n - 1) + 1, s) for a, s, n in zip(starts, self.stride, out, strict=True))
-            yield tap, padded[(slice(None), slice(None), *steps)]
-
     def scatter(self, patches: Array, image: Array) -> None:
         """Write image (N, C, in...): the sum of all patches (N, C, out..., k...) where they came from, else 0."""
-        sizes = list(zip(self.head, image.shape[2:], self.tail, strict=True))
-        padded = np.zeros((*image.shape[:2], *(h + n + t for h, n, t in sizes)), image.dtype)
-        for tap, view in self.taps(padded, patches.shape[2 : 2 + self.rank]):
-            view += patches[(..., *tap)]
-        self.unpad(padded, image)
-
-    def unpad(self, padded: Array, image: Array) -> None:
-        """Write image (N, C, in...) from one with padding (N, C, head + in + tail ...); 0 where negative pads cut."""
-        inside, where = self.overlap(image.shape[2:])
         image[...] = 0
-        image[(..., *inside)] = padded[(..., *where)]
+        for tap, windows, places in self.all_touches(image.shape[2:], patches.shape[2 : 2 + self.rank]):
+            image[(..., *places)] += patches[(..., *windows, *tap)]
+
+
+def _to_zero(number: int, by: int) -> int:
+    """Divide as C does, exactly."""
+    return number // by if number >= 0 else -(-number // by)
 
 
 def channels_first(order: str, array: Array) -> Array:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema
+from tazza.tensor import DataType
 from tests.judge.hand import Hand, Shape, Sketch, draws
+from tests.judge.values import fill
 
 
 def shaped(hand: Hand, schema: OpSchema) -> tuple[Sketch, Shape]:
@@ -67,5 +69,8 @@ def given_tensor_fill(hand: Hand, schema: OpSchema) -> Sketch:
 @draws("Cast")
 def cast(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
+    if hand.dtype is None and hand.chance(0.4):  # what has a gradient
+        X = fill(hand, hand.shape("X"), DataType.FLOAT)
+        return Sketch({"to": hand.pick((1, 6, "double")), "from_type": hand.pick((1, "float"))}, values={"X": X})
     to = hand.pick((1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13, "FLOAT", "int32", "DOUBLE"))
     return Sketch({"to": to}, {"X": hand.shape("X")})

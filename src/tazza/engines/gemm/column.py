@@ -161,5 +161,5 @@ class Columns:
     def _patches(self, x: Array) -> Array:
         """Return the view (N, G, C/G, k..., out...) of all windows of x (N, C, in...), which needs no padding."""
         D = len(self.out)
-        view = self.window.patches(x).transpose(0, 1, *range(2 + D, 2 + 2 * D), *range(2, 2 + D))
+        view = self.window.patches_of_padded(x).transpose(0, 1, *range(2 + D, 2 + 2 * D), *range(2, 2 + D))
         return view.reshape(x.shape[0], self.groups, self.channels, *self.window.kernel, *self.out)

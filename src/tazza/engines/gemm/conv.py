@@ -244,10 +244,18 @@ def _row_major(letter: str, spec: Spec) -> bool:
     return contiguous(spec)
 
 
+MOST_BEYOND = 1 << 14
+"""How far windows may reach beyond the image: it is padded in memory."""
+
+
 def _obstacle(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Unsupported | None:
     slots = zip((*op.input_slots, *op.output_slots), (*inputs, *outputs), strict=True)
     strided = [f"{letter} is {spec}" for letter, spec in slots if not contiguous(spec)]
-    return Unsupported(f"{', '.join(strided)}: a GEMM needs row-major") if strided else None
+    if strided:
+        return Unsupported(f"{', '.join(strided)}: a GEMM needs row-major")
+    X, W = cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2]))
+    window, _ = conv_window(op, X.shape, W.shape)
+    return Unsupported(f"{window} reaches far beyond the image") if window.far > MOST_BEYOND else None
 
 
 def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:

@@ -37,7 +37,7 @@ from tazza.engines.jit.loop import (
 )
 from tazza.engines.jit.rows import FLOAT, element
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.pool import POOLINGS, pool_window
+from tazza.ops.pool import POOLINGS, clipped_pool_window, pool_window
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 
@@ -111,7 +111,8 @@ def prepare_max_pool_gradient(
 
 
 def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
-    window, outs = pool_window(op, X.shape)
+    _, outs = pool_window(op, X.shape)
+    window = clipped_pool_window(op, X.shape)
     N, C, *image = _channels_first(op, X)
     missing = MOST_SPATIAL - window.rank
     D, H, W = extents = (1,) * missing + tuple(image)

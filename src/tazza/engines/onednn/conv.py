@@ -21,6 +21,7 @@ from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, at_least, describe, first_fast
+from tazza.engines.onednn.reach import far_steps
 from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv import CONVS, conv_window
@@ -51,7 +52,7 @@ class Geometry:
             return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
         if any(tail + stride <= 0 for tail, stride in zip(window.tail, window.stride, strict=True)):
             return Unsupported(f"pads {window.tail} behind the image: oneDNN cuts less than a stride off")
-        return None
+        return far_steps(window, window.tail)
 
     @property
     def numbers(self) -> tuple[tuple[int, ...], ...]:

@@ -21,6 +21,7 @@ from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
+from tazza.engines.onednn.reach import far_steps
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
 from tazza.ops.fused import FUSED_CONV_TRANSPOSE, epilogue_of
@@ -54,7 +55,7 @@ class Geometry:
         pairs = zip(self.tail, self.window.stride, strict=True)
         if any(tail + stride <= 0 for tail, stride in pairs):
             return Unsupported(f"adj leaves pads {self.tail} behind the image, oneDNN adds less than a stride")
-        return None
+        return far_steps(self.window, self.tail)
 
     @property
     def numbers(self) -> tuple[tuple[int, ...], ...]:

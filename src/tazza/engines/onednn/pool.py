@@ -11,8 +11,9 @@ from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe
+from tazza.engines.onednn.reach import far_steps, many_taps
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
-from tazza.ops.pool import POOLINGS, pool_window
+from tazza.ops.pool import POOLINGS, clipped_pool_window, pool_window
 from tazza.tensor import Layout, TensorSpec
 
 MOST_SPATIAL = 3
@@ -22,17 +23,24 @@ Numbers = tuple[tuple[int, ...], ...]
 
 def _numbers(op: OpView, X: TensorSpec) -> Numbers | Unsupported:
     """Return strides, kernel, dilations, pads before and behind, as oneDNN wants them."""
-    window, out = pool_window(op, X.shape)
+    given, out = pool_window(op, X.shape)
+    window = clipped_pool_window(op, X.shape)  # its time grows with the kernel, of which the image may have little
+    if op.type.startswith("Average") and op.count_include_pad and window.kernel != given.kernel:
+        return Unsupported(f"kernels {given.kernel} of which {window.kernel} may lie in the image count whole")
     if not 0 < window.rank <= MOST_SPATIAL:
         return Unsupported(f"X has {window.rank} spatial dimensions, oneDNN pools 1 to {MOST_SPATIAL}")
     if min(window.head) < 0:
         return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
     order = Order.of(op, X)
     image = order.see(TensorSpec(X.shape, X.dtype)).dims[2:]
+    refused = many_taps(window, image)
+    if refused is not None:
+        return refused
     sides = zip(out, window.stride, window.kernel, image, window.head, strict=True)
     # What the last window reaches beyond the image: padding that no window covers does not count, nor does one cut off.
     tail = tuple(max(((0 if n is None else n) - 1) * s + k - extent - head, 0) for n, s, k, extent, head in sides)
-    return window.stride, window.kernel, (0,) * window.rank, window.head, tail
+    refused = far_steps(window, tail)
+    return (window.stride, window.kernel, (0,) * window.rank, window.head, tail) if refused is None else refused
 
 
 def _algorithm(op: OpView) -> str:

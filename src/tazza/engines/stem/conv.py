@@ -95,6 +95,10 @@ class Problem:
         return min(fit, key=cycles, default=1)
 
 
+MOST_BEYOND = 1 << 14
+"""How far windows may reach beyond the image."""
+
+
 def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
     """Return the convolution as a problem, or why it is none for this engine."""
     window, dims = conv_window(op, X.shape, W.shape)
@@ -102,6 +106,8 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
         return Unsupported("it takes two dimensions, dilation 1 and one group")
     if min(window.head) < 0:
         return Unsupported(f"pads {window.head} before the image: it cuts nothing off")
+    if window.far > MOST_BEYOND:
+        return Unsupported(f"{window} reaches far beyond the image, whose rows it packs with their pads")
     N, *rest = X.shape
     C, H, width = (rest[-1], *rest[:2]) if op.order.upper() == "NHWC" else tuple(rest)
     if C > MOST_CHANNELS:

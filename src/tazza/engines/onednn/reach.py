@@ -1,0 +1,34 @@
+"""Windows that reach far beyond the image, which oneDNN counts out place by place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tazza.operator import Unsupported
+from tazza.ops.window import Window
+
+MOST_STEP = 1 << 14
+"""Strides, dilations and pads beyond the kernel up to here are oneDNN's."""
+MOST_TAPS = 1 << 12
+"""Elements that a pooling kernel may have if the image has fewer."""
+
+
+def far_steps(window: Window, tail: tuple[int, ...]) -> Unsupported | None:
+    """Refuse steps and pads over which oneDNN's loops run, although the image has nothing there."""
+    whole = replace(window, tail=tail)
+    if whole.far <= MOST_STEP:
+        return None
+    pads = f"pads {list(whole.head)} and {list(whole.tail)}"
+    return Unsupported(
+        f"strides {list(whole.stride)}, dilations {list(whole.dilation)}, {pads}: oneDNN counts them out"
+    )
+
+
+def many_taps(window: Window, image: Sequence[int | None]) -> Unsupported | None:
+    """Refuse kernels that have more elements than the image has places."""
+    places = math.prod(1 if extent is None else extent for extent in image)
+    if window.size > max(MOST_TAPS, places):
+        return Unsupported(f"a kernel {window.kernel} over {places} places: oneDNN counts all its elements")
+    return None

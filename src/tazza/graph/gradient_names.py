@@ -1,0 +1,113 @@
+"""Names of the blobs that gradient operators write.
+
+A maker is asked for the gradient of an operator with a mark in the name of each input's gradient, so that those of a
+blob that is read twice are told apart, and what a maker writes under such a name on the way to a gradient is known to
+be its own: a blob that one maker makes is a `Made`, with all places where its operators name it.
+
+Then each gets its name for good, which is the one that Caffe2 gives, without the mark. Another one, `_<name>_anew_<n>`,
+goes to what would overwrite a gradient that is still needed: of another blob that waits for the operator that made it,
+or for the caller, or of an output that this maker has yet to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tazza.graph.versions import VersionedOps
+from tazza.operator import gradient_name
+from tazza.proto import OperatorDef
+
+_MARK = re.compile("\0\\d+\0")
+
+
+def marked(blob: str, index: int) -> str:
+    """Return the name of the gradient of `blob` as input `index`."""
+    return f"{gradient_name(blob)}\0{index}\0"
+
+
+def unmarked(name: str) -> str:
+    """Return a name without marks.
+
+    >>> unmarked(f"_{marked('x', 2)}_dims")
+    '_x_grad_dims'
+    """
+    return _MARK.sub("", name)
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one."""
+
+    name: str
+    op: OperatorDef
+    places: list[tuple[OperatorDef, bool, int]] = field(default_factory=list[tuple[OperatorDef, bool, int]])
+    order: int = 0
+
+    def rename(self, name: str) -> None:
+        """Give it another name wherever it stands."""
+        self.name = name
+        for op, is_output, index in self.places:
+            (op.output if is_output else op.input)[index] = name
+
+
+class Names:
+    """Which gradients stand under which name, and who still waits for them."""
+
+    def __init__(self, ssa: VersionedOps) -> None:
+        """Nothing has a gradient yet."""
+        self._ssa = ssa
+        self._blobs: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+        self._given_anew = 0
+
+    def hold(self, blob: tuple[str, int], names: Iterable[str]) -> None:
+        """Note that gradients of a version of a blob stand under these names."""
+        for name in names:
+            self._blobs[name].add(blob)
+
+    def release(self, blob: tuple[str, int], names: Iterable[str]) -> None:
+        """Note that they are needed no more, since they have been added."""
+        for name in names:
+            self._blobs[name].discard(blob)
+
+    def settle(self, emitted: Sequence[OperatorDef], position: int, forward: OperatorDef) -> dict[str, Made]:
+        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave."""
+        made: dict[str, Made] = {}
+        late: set[str] = set()
+        count = 0
+        for op in emitted:
+            for index, name in enumerate(op.input):
+                if name in made:
+                    made[name].places.append((op, False, index))
+                elif any(unmarked(other) == name for other in made):
+                    late.add(name)
+            for index, name in enumerate(op.output):
+                one = made.setdefault(name, Made(name, op))
+                one.op, one.order = op, count
+                one.places.append((op, True, index))
+                count += 1
+        owners = {marked(blob, index): blob for index, blob in enumerate(forward.input)}
+        taken: set[str] = set()
+        for name, one in made.items():
+            plain, owner = unmarked(name), owners.get(name)
+            clash = plain in late or (owner is None and plain in taken)
+            one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
+            taken.add(plain)
+        return made
+
+    def free(self, name: str, position: int, owner: str | None) -> str:
+        """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""
+        return self._anew(name) if self._awaited(name, position, owner) else name
+
+    def _awaited(self, name: str, position: int, owner: str | None) -> bool:
+        """Whether a gradient under this name is that of another blob which an operator before `position` made."""
+        return any(
+            blob != owner and self._ssa.writers.get((blob, version), -1) < position
+            for blob, version in self._blobs.get(name, ())
+        )
+
+    def _anew(self, name: str) -> str:
+        self._given_anew += 1
+        return f"_{name}_anew_{self._given_anew - 1}"
