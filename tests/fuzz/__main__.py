@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -67,7 +68,8 @@ def main(
         wanted = {"nets": nets - nets // 3, "bytes": nets // 3, "files": files, "commands": commands}
         if minutes is not None and not any(wanted.values()):
             wanted = dict.fromkeys(KINDS, WITHOUT_END)
-        tallies = _fuzz({kind: count for kind, count in wanted.items() if count}, seed, workers, hang, minutes, console)
+        chosen = {kind: count for kind, count in wanted.items() if count}
+        tallies = Campaign(chosen, seed, hang, minutes).run(workers, console)
     found = {key: (finding, tally.times[key]) for tally in tallies.values() for key, finding in tally.found.items()}
     for kind, tally in tallies.items():
         rate = tally.tried / tally.seconds if tally.seconds else 0.0
@@ -84,68 +86,64 @@ def main(
     raise typer.Exit(1)
 
 
-def _fuzz(
-    wanted: dict[str, int], seed: int, workers: int, hang_s: float, minutes: float | None, console: Console
-) -> dict[str, Tally]:
-    """Try inputs of all kinds, the processes taking turns at the kinds."""
-    end = None if minutes is None else time.monotonic() + 60 * minutes
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[found]} found"),
-    )
-    stopped = threading.Event()
+COLUMNS = (
+    TextColumn("{task.description}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TimeElapsedColumn(),
+    TimeRemainingColumn(),
+    TextColumn("{task.fields[found]} found"),
+)
 
-    def stop() -> bool:
-        return stopped.is_set() or (end is not None and time.monotonic() > end)
 
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        quests = [
-            Quest(
-                kind,
-                count,
-                seed,
-                Tally(),
-                progress.add_task(kind, total=None if count == WITHOUT_END else count, found=0),
-            )
-            for kind, count in wanted.items()
-        ]
-        lock = threading.Lock()
+class Campaign:
+    """Inputs of several kinds, which processes take turns at. Changing state: the quests, under `_lock`."""
 
-        def work() -> None:
-            try:
-                while not stop():
-                    with lock:
-                        open_quests = [quest for quest in quests if quest.first < seed + quest.count]
-                        if not open_quests:
-                            return
-                        quest = min(open_quests, key=lambda each: (each.first - seed) / each.count)
-                        first = quest.first
-                        quest.first = last = min(first + CHUNK, seed + quest.count)
-                    own = Tally()
-                    watch(Job(quest.kind, first, last, hang_s=hang_s), own, stop=stop)
-                    with lock:
-                        _add(quest.tally, own)
-                        progress.update(quest.task, completed=quest.tally.tried, found=len(quest.tally.found))
-            finally:
-                stopped_by_error = not stop() and any(quest.first < seed + quest.count for quest in quests)
-                if stopped_by_error:
-                    stopped.set()
+    def __init__(self, wanted: dict[str, int], seed: int, hang_s: float, minutes: float | None) -> None:
+        self._wanted, self._seed, self._hang_s = wanted, seed, hang_s
+        self._end = None if minutes is None else time.monotonic() + 60 * minutes
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._quests: list[Quest] = []
 
-        threads = [threading.Thread(target=work) for _ in range(workers)]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        except KeyboardInterrupt:
-            stopped.set()
-            for thread in threads:
-                thread.join()
-    return {quest.kind: quest.tally for quest in quests}
+    def run(self, workers: int, console: Console) -> dict[str, Tally]:
+        """Try the inputs; returns what came out by kind."""
+        with Progress(*COLUMNS, console=console, disable=not console.is_terminal) as progress:
+            for kind, count in self._wanted.items():
+                task = progress.add_task(kind, total=None if count == WITHOUT_END else count, found=0)
+                self._quests.append(Quest(kind, count, self._seed, Tally(), task))
+            with ThreadPoolExecutor(workers) as pool:
+                done = [pool.submit(self._work, progress) for _ in range(workers)]
+                try:
+                    for each in done:
+                        each.result()
+                except KeyboardInterrupt:
+                    console.print("interrupted")
+                finally:
+                    self._stopped.set()
+        return {quest.kind: quest.tally for quest in self._quests}
+
+    def _stop(self) -> bool:
+        return self._stopped.is_set() or (self._end is not None and time.monotonic() > self._end)
+
+    def _next_job(self) -> tuple[Quest, Job] | None:
+        """Return inputs of the kind of which the smallest share has been tried."""
+        with self._lock:
+            left = [quest for quest in self._quests if quest.first < self._seed + quest.count]
+            if not left:
+                return None
+            quest = min(left, key=lambda each: (each.first - self._seed) / each.count)
+            first, quest.first = quest.first, min(quest.first + CHUNK, self._seed + quest.count)
+            return quest, Job(quest.kind, first, quest.first, hang_s=self._hang_s)
+
+    def _work(self, progress: Progress) -> None:
+        while not self._stop() and (taken := self._next_job()) is not None:
+            quest, job = taken
+            own = Tally()
+            watch(job, own, stop=self._stop)
+            with self._lock:
+                _add(quest.tally, own)
+                progress.update(quest.task, completed=quest.tally.tried, found=len(quest.tally.found))
 
 
 def _add(whole: Tally, part: Tally) -> None:

@@ -335,10 +335,11 @@ def _load_file(
     given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if outputs is None else tuple(outputs)
     predict = file.net(ROLES.PREDICT_NET_TYPE)
     reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
-    reader.set(DBReader(file.db_type, str(Path(file.source).absolute())))
-    run_init_net(
-        file.net(ROLES.GLOBAL_INIT_NET_TYPE), workspace, source=f"'{file.source}'", reader=ROLES.PREDICTOR_DBREADER
-    )
+    with DBReader(file.db_type, str(Path(file.source).absolute())) as records:
+        reader.set(records)
+        run_init_net(
+            file.net(ROLES.GLOBAL_INIT_NET_TYPE), workspace, source=f"'{file.source}'", reader=ROLES.PREDICTOR_DBREADER
+        )
     workspace.remove_blob(ROLES.PREDICTOR_DBREADER)
     prepare = file.find_net(ROLES.PREDICT_INIT_NET_TYPE)
     if prepare is not None:
