@@ -69,7 +69,7 @@ def main(
         if minutes is not None and not any(wanted.values()):
             wanted = dict.fromkeys(KINDS, WITHOUT_END)
         chosen = {kind: count for kind, count in wanted.items() if count}
-        tallies = Campaign(chosen, seed, hang, minutes).run(workers, console)
+        tallies = Campaign(chosen, seed, hang, minutes, out).run(workers, console)
     found = {key: (finding, tally.times[key]) for tally in tallies.values() for key, finding in tally.found.items()}
     for kind, tally in tallies.items():
         rate = tally.tried / tally.seconds if tally.seconds else 0.0
@@ -99,8 +99,8 @@ COLUMNS = (
 class Campaign:
     """Inputs of several kinds, which processes take turns at. Changing state: the quests, under `_lock`."""
 
-    def __init__(self, wanted: dict[str, int], seed: int, hang_s: float, minutes: float | None) -> None:
-        self._wanted, self._seed, self._hang_s = wanted, seed, hang_s
+    def __init__(self, wanted: dict[str, int], seed: int, hang_s: float, minutes: float | None, out: Path) -> None:
+        self._wanted, self._seed, self._hang_s, self._out = wanted, seed, hang_s, out
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class Campaign:
         while not self._stop() and (taken := self._next_job()) is not None:
             quest, job = taken
             own = Tally()
-            watch(job, own, stop=self._stop)
+            watch(job, own, stop=self._stop, tell=lambda finding: finding.write(self._out))
             with self._lock:
                 _add(quest.tally, own)
                 progress.update(quest.task, completed=quest.tally.tried, found=len(quest.tally.found))

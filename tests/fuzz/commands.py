@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import platform
 from functools import cache
@@ -151,6 +152,7 @@ def attempt(case: Case, folder: Path) -> None:
 def prepare() -> None:
     """Run each command once, and start what nets start."""
     platform.processor()  # asks another program, once; `doctor` tells what it says
+    importlib.import_module("matplotlib.font_manager")  # asks programs for fonts, once
     files.prepare()
     net_acts.prepare()
     for seed in range(12):

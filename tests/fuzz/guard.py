@@ -151,7 +151,7 @@ def judge(case: Case, attempt: Attempt, folder: Path) -> Finding | None:
     _GUARD.outside.clear()
     _GUARD.lost.clear()
     found: tuple[str, str, str] | None = None
-    with warnings.catch_warnings(), np.errstate(all="warn"):
+    with warnings.catch_warnings(), np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"):
         warnings.simplefilter("error")
         _GUARD.watching = True
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tazza.errors import TazzaError
 from tazza.graph.inference import infer_net
-from tazza.operator import REQUIRED, SCHEMAS, ArgSpec, BlobSpec, Spec, make_argument
+from tazza.operator import REQUIRED, SCHEMAS, ArgSpec, BlobSpec, OpSchema, Spec, make_argument
 from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import read_message
 from tazza.tensor import DataType, TensorSpec
@@ -159,7 +159,11 @@ def _types() -> tuple[str, ...]:
 
 
 def _from_schema(source: Random) -> tuple[list[OperatorDef], Feeds]:
-    schema = SCHEMAS[source.choice(_types())]
+    return drawn_operator(source, SCHEMAS[source.choice(_types())])
+
+
+def drawn_operator(source: Random, schema: OpSchema) -> tuple[list[OperatorDef], Feeds]:
+    """Draw an operator of a type, which may well be right, and feeds for its inputs."""
     inputs = _slots(source, schema.inputs)
     outputs = _slots(source, schema.outputs)
     op = OperatorDef(type=schema.type)

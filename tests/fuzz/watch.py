@@ -66,8 +66,14 @@ class Tally:
         self.times[finding.key] = self.times.get(finding.key, 0) + 1
 
 
-def watch(job: Job, tally: Tally, *, stop: Callable[[], bool] = lambda: False) -> None:
-    """Try all inputs of a job, in as many children one after the other as it takes."""
+def watch(
+    job: Job,
+    tally: Tally,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[Finding], object] = lambda finding: None,
+) -> None:
+    """Try all inputs of a job, in as many children one after the other as it takes; `tell` hears of findings."""
     begun = time.monotonic()
     seed: int | None = job.first
     before = tally.tried
@@ -76,6 +82,7 @@ def watch(job: Job, tally: Tally, *, stop: Callable[[], bool] = lambda: False) -
             for finding in child.findings():
                 if finding is not None:
                     tally.note(finding)
+                    tell(finding)
                 tally.tried = before + child.count
                 if stop():
                     break
