@@ -10,7 +10,6 @@ arguments. Sizes and places are computed in float32, as in Caffe2, so that they 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,8 +40,6 @@ SCALE_ARGS = (
     arg("width_scale", float, 1.0, doc="sw, above 0; without effect beside an input scales"),
     arg("height_scale", float, 1.0, doc="sh, above 0; without effect beside an input scales"),
 )
-EXTENT_MAX = 2**31
-"""Caffe2 kept extents of images in 32 bits."""
 ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
 SCALES = blob("scales", FLOAT, "2", optional=True, host=True, doc="(sh, sw)")
 
@@ -54,20 +51,20 @@ def order_of(op: OpView) -> str:
 
 
 def resize_validate(op: OpView) -> None:
-    """Refuse scales that are not above 0, or without end."""
+    """Refuse scales that are not above 0."""
     for name in ("width_scale", "height_scale"):
-        if not 0 < op.arguments[name] < math.inf:
-            raise op.error(ArgumentError, f"{name} = {op.arguments[name]} must be above 0, and finite")
+        if not op.arguments[name] > 0:
+            raise op.error(ArgumentError, f"{name} = {op.arguments[name]} must be above 0")
 
 
 def scales_of(op: OpView, scales: Array | None) -> tuple[np.float32, np.float32]:
     """Return (sh, sw).
 
     Raises:
-        ShapeError: one in the input scales is not above 0, or infinite.
+        ShapeError: one in the input scales is not above 0.
     """
     values = [op.height_scale, op.width_scale] if scales is None else scales.tolist()
-    op.require(all(0 < value < math.inf for value in values), f"scales = {values} must be above 0, and finite")
+    op.require(all(value > 0 for value in values), f"scales = {values} must be above 0")
     return np.float32(values[0]), np.float32(values[1])
 
 
@@ -81,15 +78,15 @@ def resize_infer(op: OpView, X: TensorSpec, scales: TensorSpec | None) -> Tensor
     h = w = None
     if scales is None or given is not None:
         sh, sw = scales_of(op, given)
-        h, w = (None if n is None else _resized(op, n, float(s)) for n, s in ((H, sh), (W, sw)))
+        h, w = (None if n is None else _scaled(op, n, s) for n, s in ((H, sh), (W, sw)))
     return TensorSpec((N, h, w, C) if order_of(op).upper() == "NHWC" else (N, C, h, w), X.dtype)
 
 
-def _resized(op: OpView, extent: int, scale: float) -> int:
-    """Return floor(extent * scale), the product being rounded to float32 as Caffe2's was."""
-    product = float(np.float32(extent)) * scale  # exact, of two numbers of float32
-    op.require(product < EXTENT_MAX, f"an extent of {extent} times {scale} must be below {EXTENT_MAX}")
-    return int(np.float32(product))
+def _scaled(op: OpView, extent: int, scale: np.float32) -> int:
+    with np.errstate(over="ignore"):
+        found = np.float32(extent) * scale
+    op.require(bool(np.isfinite(found)), f"{extent} elements times the scale {scale} are {found}")
+    return int(found)
 
 
 def resize_gradient(g: GradientRequest) -> list[OperatorDef]:
