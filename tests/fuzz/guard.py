@@ -75,6 +75,9 @@ INNER = "they are wrong, not the net"
 """What an error says that no net should be able to raise. The bare root of the family says too little, too."""
 PATIENCE_S = 2.0
 """How long a thread may take to end after its net has been closed."""
+SHARED = ("tazza-cpu-", "tazza-stream-")
+"""How the names of threads begin that nets share; they end by themselves."""
+SHARED_MAX = 64
 MIB = 2**20
 
 
@@ -131,7 +134,7 @@ _hooked: list[bool] = []
 def arm(*folders: Path) -> None:
     """Say where inputs may write from now on, besides which nothing may change; files of the system may be read."""
     _GUARD.folders = tuple(os.path.realpath(folder) for folder in folders)
-    _GUARD.threads = threading.active_count()
+    _GUARD.threads = _threads()
     if not _hooked:
         _hooked.append(True)
         sys.addaudithook(_GUARD.hear)
@@ -170,7 +173,7 @@ def judge(case: Case, attempt: Attempt, folder: Path) -> Finding | None:
     if found is None and error is not None:
         what, _, detail = _told(error)  # raised wherever the garbage was collected
         found = f"{what} that nobody catches", re.sub(r"'[^']*/|\d+", "", str(error))[:80], detail
-    if found is None and threading.active_count() > _GUARD.threads:
+    if found is None and _threads() > _GUARD.threads:
         found = _left_threads()
     return None if found is None else Finding(*found, case)
 
@@ -186,14 +189,20 @@ def _told(error: BaseException) -> tuple[str, str, str]:
     return name, where, "".join(traceback.format_exception(error))
 
 
+def _threads() -> int:
+    """Return how many threads there are, without those of shared pools that wait a while for more work."""
+    names = [thread.name for thread in threading.enumerate()]
+    shared = [name for name in names if name.startswith(SHARED)]
+    return len(names) if len(shared) > SHARED_MAX else len(names) - len(shared)
+
+
 def _left_threads() -> tuple[str, str, str] | None:
     end = time.monotonic() + PATIENCE_S
     gc.collect()
-    while threading.active_count() > _GUARD.threads:
+    while (now := _threads()) > _GUARD.threads:
         if time.monotonic() > end:
             names = sorted(thread.name for thread in threading.enumerate())
-            count = len(names) - _GUARD.threads
-            _GUARD.threads = len(names)  # they are told once
+            count, _GUARD.threads = now - _GUARD.threads, now  # they are told once
             return "threads stay behind", f"{names[-1].rstrip('0123456789-_ ')}", f"{count} more: {', '.join(names)}"
         time.sleep(0.01)
     return None

@@ -90,7 +90,8 @@ def adam(
     step: Array | None,
 ) -> None:
     t = iter.reshape(()).item() + 1
-    correction = np.sqrt(1 - op.beta2**t) / (1 - op.beta1**t)
+    with np.errstate(all="ignore"):  # decays of 1 and more give infinity or NaN
+        correction = np.sqrt(1 - np.float64(op.beta2) ** t) / (1 - np.float64(op.beta1) ** t)
     mean = op.beta1 * M + (1 - op.beta1) * dW.reshape(M.shape)
     square = op.beta2 * V + (1 - op.beta2) * np.square(dW.reshape(V.shape))
     move = correction * mean.reshape(dW.shape) / (np.sqrt(square.reshape(dW.shape)) + op.epsilon)
