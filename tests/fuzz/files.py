@@ -21,7 +21,7 @@ import numpy as np
 
 import tazza
 from tazza.cli.history import History
-from tazza.cli.predict import Pixels, read_images
+from tazza.cli.pictures import Pixels, read_images
 from tazza.cli.train_settings import TrainSettings
 from tazza.db import Mode, open_db
 from tazza.db.idx import read_idx

@@ -185,7 +185,8 @@ def _told(error: BaseException) -> tuple[str, str, str]:
     own = [step for step in steps if f"{os.sep}tazza{os.sep}" in step.filename]
     last = own[-1] if own else steps[-1] if steps else traceback.FrameSummary("?", 0, str(cause)[:40])
     name = type(cause).__name__ if cause is error else f"KernelError of {type(cause).__name__}"
-    where = f"{last.filename.rpartition(f'{os.sep}tazza{os.sep}')[2]}:{last.name}"
+    place = last.filename.rpartition(f"{os.sep}tazza{os.sep}")[2] if own else Path(last.filename).name
+    where = f"{place}:{last.name}"
     return name, where, "".join(traceback.format_exception(error))
 
 

@@ -115,6 +115,17 @@ def test_broken_bytes(message_type: type[Message], data: bytes, says: str) -> No
         parse(message_type, data, "here")
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("escape", ["\\", "\\'", "\\8", "\\q", "\\x", "\\u12", "\\777", "\\N{DASH}"])
+@pytest.mark.parametrize("field", ["name: '{}'", "op { arg { s: '{}' } }"])
+def test_escapes_of_the_text_form(field: str, escape: str) -> None:
+    """Whatever stands behind a backslash: text, or a FormatError, also where warnings are errors."""
+    try:
+        parse_text(NetDef, field.replace("{}", escape), "escaped")
+    except FormatError:
+        pass
+
+
 def nested_text(depth: int) -> str:
     """Return a net in text form with so many messages within each other."""
     heads = ("op {", "arg {", "n {")

@@ -73,7 +73,12 @@ def parse_text(message_type: type[MessageT], text: str, source: str) -> MessageT
     message = message_type()
     try:
         text_format.Parse(text, message)
-    except (text_format.ParseError, ValueError, RecursionError) as error:
+    except (
+        text_format.ParseError,
+        ValueError,
+        RecursionError,
+        DeprecationWarning,
+    ) as error:  # the last where they raise
         raise FormatError(
             f"{source} is no {_name(message_type)} in text form: {size} bytes that do not parse ({one_line(error)})"
         ) from error
