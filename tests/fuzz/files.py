@@ -137,9 +137,13 @@ def _member(label: str) -> str:
 def _tensors() -> list[TensorProto]:
     made = [array_to_tensor_proto(np.asarray(array), "t") for array in _arrays()]
     made[0].segment.begin, made[0].segment.end = 0, 6
-    raw = TensorProto(dims=[2, 3], data_type=1, storage_type=TensorProto.RAW, raw_data=bytes(24), name="raw")
+    raw = TensorProto(
+        dims=[2, 3], data_type=TensorProto.FLOAT, storage_type=TensorProto.RAW, raw_data=bytes(24), name="raw"
+    )
     outside = TensorProto(dims=[2], storage_type=TensorProto.EXTERNAL, name="outside")
-    outside.external_data.CopyFrom(ExternalDataProto(source_type=1, record_id="/etc/passwd", record_size=8))
+    outside.external_data.CopyFrom(
+        ExternalDataProto(source_type=ExternalDataProto.SIMPLE_FILE, record_id="/etc/passwd", record_size=8)
+    )
     return [*made, raw, outside]
 
 
@@ -355,7 +359,9 @@ def _settings(path: Path) -> None:
 
 
 def _searched(path: Path) -> None:
-    place = native_code.cache_folder() / "search.json"
+    cache = native_code.cache_folder()
+    assert cache is not None, "the worker names one"
+    place = cache / "search.json"
     place.parent.mkdir(exist_ok=True, parents=True)
     place.write_bytes(path.read_bytes())
     search._read()  # pyright: ignore[reportPrivateUsage] -- `stored` asks once a process

@@ -169,7 +169,8 @@ def judge(case: Case, attempt: Attempt, folder: Path) -> Finding | None:
             _GUARD.watching = False
     if _GUARD.outside:
         found = ("touched what is outside", _GUARD.outside[0], "\n".join(_GUARD.outside))
-    error = next((error for error in _GUARD.lost if error is not None), None)
+    # A finalizer that the garbage collector runs deep within a recursion has no room; that is nobody's mistake.
+    error = next((error for error in _GUARD.lost if not isinstance(error, RecursionError | None)), None)
     if found is None and error is not None:
         what, _, detail = _told(error)  # raised wherever the garbage was collected
         found = f"{what} that nobody catches", re.sub(r"'[^']*/|\d+", "", str(error))[:80], detail

@@ -157,10 +157,8 @@ def show(net: NetDef, fed: dict[str, Feed], folder: Path, draw: Random) -> None:
     path = folder / draw.choice(("net.pb", "net.pbtxt"))
     write_message(path, net)
     given = [
-        f"{name}:{spec.dtype.label}={','.join(map(str, spec.dims))}"
-        for name, spec in _specs(fed).items()
-        if spec.dims is not None
-    ]  # pyright: ignore[reportAttributeAccessIssue]
+        f"{name}:{feed.dtype}={','.join(map(str, feed.dims))}" for name, feed in fed.items() if feed.dtype != "text"
+    ]
     with contextlib.redirect_stdout(io.StringIO()):
         for shapes in ([], given):
             with contextlib.suppress(TazzaError):

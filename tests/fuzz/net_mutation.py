@@ -300,7 +300,7 @@ def change_field(draw: Random, message: Message) -> None:
         pass  # out of the field's range: nobody can send that
 
 
-def _scalar(draw: Random, field: FieldDescriptor) -> Any:
+def _scalar(draw: Random, field: Any) -> Any:
     kinds: dict[int, Callable[[], Any]] = {
         FieldDescriptor.CPPTYPE_FLOAT: lambda: extremes.real(draw),
         FieldDescriptor.CPPTYPE_DOUBLE: lambda: extremes.real(draw),

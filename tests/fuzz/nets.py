@@ -133,13 +133,17 @@ def _extents(source: Random, op: OperatorDef, position: int, specs: Mapping[str,
 
 # -- recorded operators ------------------------------------------------------------------------------------------------
 
-_recordings = cache(lambda type: tuple(golden.recordings(type)))
+
+@cache
+def _recordings(type: str) -> tuple[golden.Recording, ...]:
+    return tuple(golden.recordings(type))
+
+
 _recorded_types = cache(lambda: tuple(golden.operators()))
 
 
 def _recorded(source: Random) -> tuple[list[OperatorDef], Feeds]:
-    found: Any = _recordings(source.choice(_recorded_types()))
-    recording: golden.Recording = source.choice(found)
+    recording = source.choice(_recordings(source.choice(_recorded_types())))
     op = OperatorDef()
     op.CopyFrom(recording.definition)
     parameter = source.random() < 0.5

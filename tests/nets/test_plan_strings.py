@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,11 @@ from tazza.tensor import DataType
 from tazza.workspace import Workspace
 
 TEXTS = np.array([[b"ab", b"", b"abc"], [b"d", b"e", b"f"]], object)
-ARGUMENTS = {"ExpandDims": {"dims": [0]}, "Squeeze": {"dims": [1]}, "Tile": {"tiles": 2, "axis": 0}}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "ExpandDims": {"dims": [0]},
+    "Squeeze": {"dims": [1]},
+    "Tile": {"tiles": 2, "axis": 0},
+}
 
 
 def takes_strings(schema: OpSchema) -> bool:

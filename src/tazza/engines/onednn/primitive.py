@@ -339,7 +339,7 @@ def _cached(key: tuple[Any, ...]) -> PrimitiveDescriptor:
 
 def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     operation, arguments, attributes, threads, skip = key
-    if any(abs(number) > NUMBER_MAX for one in arguments if isinstance(one, tuple) for number in _numbers(one)):
+    if any(abs(number) > NUMBER_MAX for one in arguments for number in _numbers(one)):
         raise Unimplemented(f"oneDNN takes strides, dilations and pads up to {NUMBER_MAX}")
     create = getattr(lib, f"dnnl_{operation}_primitive_desc_create")
     given = [_convert(one) for one in arguments]
@@ -359,8 +359,8 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     return found
 
 
-def _numbers(values: tuple[Any, ...]) -> list[int]:
-    return [value for value in values if isinstance(value, int)]
+def _numbers(value: Any) -> list[int]:
+    return [one for one in cast("tuple[Any, ...]", value) if isinstance(one, int)] if isinstance(value, tuple) else []
 
 
 def _convert(value: Any) -> Any:
