@@ -112,8 +112,9 @@ def _scale(op: OpView, x: Array) -> Array:
 
 
 def _window_sum(x: Array, *, before: int, after: int) -> Array:
-    """Return the sum of each channel of (N, C, H, W) with so many before it and after it."""
+    """Return the sum of each channel of (N, C, H, W) with so many before it and after it, of those that there are."""
     if x.size == 0:
         return x
+    before, after = min(before, x.shape[1] - 1), min(after, x.shape[1] - 1)
     padded = np.pad(x, ((0, 0), (before, after), (0, 0), (0, 0)))
     return sliding_window_view(padded, before + after + 1, axis=1).sum(axis=-1)
