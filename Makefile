@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workst
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak judge check types fast format index proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
+.PHONY: help venv train test soak judge fuzz check types fast format index proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: venv  ## Run all tests, and say what was skipped and why
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
 	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py
+
+fuzz: venv  ## Fuzz nets, files and commands: some twenty minutes; ONLY="--minutes 120" for as long as one likes
+	$(BIN)/python -m tests.fuzz $(if $(ONLY),$(ONLY),--nets 300000 --files 100000 --commands 10000)
 
 check: venv  ## Formatting, lint; types beside gates and fast tests: under a minute
 	$(BIN)/ruff format --check $(CODE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,23 @@ def test_seek_finds_the_first_key_that_is_not_smaller(
             return
         cursor.seek(wanted)
         assert [key for key, _ in cursor] == not_smaller
+
+
+@pytest.mark.parametrize("mode", [Mode.READ, Mode.WRITE])
+def test_a_db_that_nobody_closed_ends_quietly(db_type: str, mode: Mode, tmp_path: Path, fill: Fill) -> None:
+    """As one in a blob of a net that failed: no warning from a finalizer, and the files are closed."""
+    fill(db_type, tmp_path / "db", ["a", "b"])
+    cycle: list[object] = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        database = open_db(db_type, tmp_path / "db", mode)
+        cycle.extend([cycle, database, database.cursor()])
+        del database
+        cycle = []
+        gc.collect()
+    assert [str(each.message) for each in told] == []
+    with open_db(db_type, tmp_path / "db", Mode.WRITE):
+        pass
 
 
 def test_a_transaction_can_commit_several_times(db_type: str, tmp_path: Path) -> None:

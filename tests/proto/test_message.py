@@ -22,7 +22,7 @@ from tazza.proto import (
     QTensorProto,
     TensorProto,
 )
-from tazza.proto.message import format_text, parse, parse_text, read_message, serialize, write_message
+from tazza.proto.message import DEPTH_MAX, format_text, parse, parse_text, read_message, serialize, write_message
 
 INTEROP = Path(__file__).parent.parent / "data" / "interop"
 
@@ -113,6 +113,35 @@ BROKEN: dict[str, tuple[type[Message], bytes, str]] = {
 def test_broken_bytes(message_type: type[Message], data: bytes, says: str) -> None:
     with pytest.raises(FormatError, match=says):
         parse(message_type, data, "here")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("escape", ["\\", "\\'", "\\8", "\\q", "\\x", "\\u12", "\\777", "\\N{DASH}"])
+@pytest.mark.parametrize("field", ["name: '{}'", "op { arg { s: '{}' } }"])
+def test_escapes_of_the_text_form(field: str, escape: str) -> None:
+    """Whatever stands behind a backslash: text, or a FormatError, also where warnings are errors."""
+    try:
+        parse_text(NetDef, field.replace("{}", escape), "escaped")
+    except FormatError:
+        pass
+
+
+def nested_text(depth: int) -> str:
+    """Return a net in text form with so many messages within each other."""
+    heads = ("op {", "arg {", "n {")
+    return "".join(heads[level % 3] for level in range(depth)) + "}" * depth
+
+
+@pytest.mark.parametrize("depth", [*range(DEPTH_MAX - 3, DEPTH_MAX + 4), 3 * DEPTH_MAX, 5000])
+def test_both_forms_take_the_same_nesting(depth: int) -> None:
+    """What the text form lets through can be written, and read again, in either form."""
+    try:
+        net = parse_text(NetDef, nested_text(depth), "nested")
+    except FormatError:
+        assert depth > DEPTH_MAX
+        return
+    assert depth <= DEPTH_MAX
+    assert parse(NetDef, serialize(net), "nested") == net
 
 
 def test_nesting_without_end_is_refused() -> None:

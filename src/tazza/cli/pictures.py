@@ -63,7 +63,8 @@ def read_images(path: Path, channels: int | None, pixels: Pixels) -> NDArray[np.
     if array.ndim < 4:
         array = array.reshape(math.prod(array.shape[:-2]), 1, *array.shape[-2:])
     if array.dtype != np.uint8:
-        return array.astype(np.float32)
+        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite
+            return array.astype(np.float32)
     return (BYTE_MAX - array if pixels.invert else array).astype(np.float32) * np.float32(pixels.scale)
 
 

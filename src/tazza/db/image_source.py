@@ -155,9 +155,12 @@ def first_image_dims(images: ImageDB) -> tuple[int, ...]:
     """Return the dims of the first tensor in the first record.
 
     Raises:
-        FormatError: the record holds no tensors.
+        FormatError: there is no record, or it holds no tensors.
     """
-    protos = parse(TensorProtos, next(_records(images)), f"the first record of '{images.path}'").protos
+    first = next(_records(images), None)
+    if first is None:
+        raise FormatError(f"{images.db_type} '{images.path}' has no records", hint="put records into it first")
+    protos = parse(TensorProtos, first, f"the first record of '{images.path}'").protos
     if not protos:
         raise FormatError(f"the first record of {images.db_type} '{images.path}' holds no tensor")
     return tuple(protos[0].dims)

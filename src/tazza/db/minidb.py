@@ -139,6 +139,11 @@ class MiniDB(DB):
         if self._file is not None:
             self._file.close()
 
+    def __del__(self) -> None:
+        """Close the file of a database that nobody closed, as a reader in a blob of a net that failed."""
+        if getattr(self, "_file", None) is not None:
+            self._close()
+
     def _check_new(self) -> None:
         if kind_at(self.db_type, self.source) is not None:
             check_file(self.db_type, self.source)

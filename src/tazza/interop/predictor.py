@@ -387,14 +387,15 @@ def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Pr
     predict = wanted.placed(file.net(ROLES.PREDICT_NET_TYPE))
     wanted.check(predict, source)
     reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
-    reader.set(DBReader(file.db_type, str(Path(file.source).absolute())))
-    run_init_net(
-        wanted.placed(file.net(ROLES.GLOBAL_INIT_NET_TYPE)),
-        workspace,
-        source=source,
-        reader=ROLES.PREDICTOR_DBREADER,
-        trust=wanted.trust,
-    )
+    with DBReader(file.db_type, str(Path(file.source).absolute())) as records:
+        reader.set(records)
+        run_init_net(
+            wanted.placed(file.net(ROLES.GLOBAL_INIT_NET_TYPE)),
+            workspace,
+            source=source,
+            reader=ROLES.PREDICTOR_DBREADER,
+            trust=wanted.trust,
+        )
     workspace.remove_blob(ROLES.PREDICTOR_DBREADER)
     prepare = file.find_net(ROLES.PREDICT_INIT_NET_TYPE)
     if prepare is not None:

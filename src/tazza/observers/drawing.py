@@ -135,8 +135,16 @@ def _draw_noisy(axes: Any, curve: Curve, color: str, label: str) -> None:
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, as a whole or not at all; the name's ending says in what format, PNG by default."""
+    """Write a figure to a file, as a whole or not at all; the name's ending says in what format, PNG by default.
+
+    Raises:
+        ArgumentError: the ending is that of no format.
+        FileError: the file cannot be written.
+    """
     buffer = io.BytesIO()
-    format = Path(path).suffix.lstrip(".")
+    format = Path(path).suffix.lstrip(".").lower()
+    formats = figure.canvas.get_supported_filetypes()
+    if format and format not in formats:
+        raise ArgumentError(f"'{path}' ends in no format of pictures", hint=f"formats: {', '.join(sorted(formats))}")
     figure.savefig(buffer, format=format if format else "png", dpi=120)
     write_bytes_atomically(path, buffer.getvalue())

@@ -12,6 +12,21 @@ from typing import cast
 
 from tazza.operator import Array, Dims, OpView, show_dims
 
+RANK_MAX = 64
+"""NumPy knows no more dimensions."""
+
+
+def unknown_dims(op: OpView, letter: str, count: int | None) -> Dims | None:
+    """Return the shape that blob `letter`, a list of `count` sizes, stands for before its values are known.
+
+    Raises:
+        ShapeError: no tensor has so many dimensions.
+    """
+    if count is None:
+        return None
+    op.require(count <= RANK_MAX, f"{letter} holds {count} sizes, a tensor has at most {RANK_MAX} dimensions")
+    return (None,) * count
+
 
 def cut(op: OpView, argument: str, letter: str, dims: Sequence[int | None]) -> tuple[Dims, Dims]:
     """Return the extents of blob `letter` before the axis that `argument` names, and those from it on.

@@ -10,6 +10,7 @@ import numpy as np
 
 from tazza.errors import ArgumentError
 from tazza.operator import Array, Cost, Dims, Effects, OpView, arg, blob, ends, kernel, schema
+from tazza.ops.axis import unknown_dims
 from tazza.tensor import DataType, TensorSpec
 
 SHAPE_ARGS = (
@@ -46,7 +47,8 @@ def fill_dims(op: OpView, X: TensorSpec | None) -> Dims | None:
     op.require(len(X.dims) == 1 and X.dims[0] != 0, f"with input_as_shape X must be a list of sizes, it is {X}")
     sizes = op.known("X")
     if sizes is None:
-        return None if X.dims[0] is None else ((None,) * X.dims[0] + tuple(op.extra_shape))
+        dims = unknown_dims(op, "X", X.dims[0])
+        return None if dims is None else (*dims, *op.extra_shape)
     op.require(bool(np.all(sizes >= 0)), f"X holds the shape {sizes.tolist()}, a size cannot be negative")
     return (*sizes.tolist(), *op.extra_shape)
 

@@ -28,7 +28,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.axis import agree, product, shapes_agree
+from tazza.ops.axis import agree, product, shapes_agree, unknown_dims
 from tazza.ops.sum import SUMMABLE
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -119,8 +119,7 @@ def gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpe
     dims = X.dims
     if X.dtype is DataType.INT64 and dims is not None and len(dims) == 1:
         shape = op.known("X")
-        dims = (None,) * dims[0] if shape is None and dims[0] is not None else None
-        dims = dims if shape is None else tuple(shape.tolist())
+        dims = unknown_dims(op, "X", dims[0]) if shape is None else tuple(shape.tolist())
     if dims is None:
         return TensorSpec(None, dY.dtype)
     kept = kept_dims(op, tuple(dims), lengths)

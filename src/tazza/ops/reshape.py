@@ -27,7 +27,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.axis import agree, product
+from tazza.ops.axis import agree, product, unknown_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -83,8 +83,8 @@ def reshape_infer(op: OpView, X: TensorSpec, new_shape: TensorSpec | None) -> tu
     value = op.known("new_shape")
     if value is not None:
         return TensorSpec(reshaped(op, X.dims, value.tolist()), X.dtype), old_shape
-    known_rank = None if new_shape.dims is None else new_shape.dims[0]
-    return TensorSpec(None if known_rank is None else (None,) * known_rank, X.dtype), old_shape
+    count = None if new_shape.dims is None else new_shape.dims[0]
+    return TensorSpec(unknown_dims(op, "new_shape", count), X.dtype), old_shape
 
 
 def reshaped(op: OpView, dims: Sequence[int | None] | None, sizes: Sequence[int]) -> Dims | None:

@@ -191,4 +191,8 @@ def slice_gradient_kernel(
     op: OpView, X: Array, first: Array | None, behind: Array | None, dY: Array, dX: Array
 ) -> None:
     dX[...] = 0
-    dX[_taken(op, X, first, behind)] = dY
+    taken = _taken(op, X, first, behind)
+    shape = dX[taken].shape
+    relation = f"dY has the shape {show_dims(dY.shape)}, slicing X gives {show_dims(shape)}"
+    op.require(shape == dY.shape, relation)  # where starts and ends are inputs, plans know no sooner
+    dX[taken] = dY

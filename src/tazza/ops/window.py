@@ -167,13 +167,20 @@ class Window:
     def over(self, op: OpView, image: Sequence[int | None]) -> tuple[Window, Dims]:
         """Return the window with its final pads over an image of sizes `image`, and the output sizes; None stays None.
 
+        A stride that leads from the first window beyond the image is as good as any other such: it is given as one that
+        ends right behind the padded image, so that nobody computes with 2**62.
+
         Raises:
             ShapeError: the kernel covers more than the padded image has.
         """
         sizes = [self._size(op, axis, extent) for axis, extent in enumerate(image)]
         heads = tuple(head for head, _, _ in sizes)
         tails = tuple(tail for _, tail, _ in sizes)
-        final = Window(self.kernel, self.stride, self.dilation, heads, tails, self.legacy_pad)
+        strides = tuple(
+            min(step, max(extent + head + tail, 1)) if out == 1 and extent is not None else step
+            for step, extent, (head, tail, out) in zip(self.stride, image, sizes, strict=True)
+        )
+        final = Window(self.kernel, strides, self.dilation, heads, tails, self.legacy_pad)
         return final, tuple(out for _, _, out in sizes)
 
     def _size(self, op: OpView, axis: int, extent: int | None) -> tuple[int, int, int | None]:

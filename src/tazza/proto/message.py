@@ -20,6 +20,8 @@ from tazza.runtime.files import one_line, open_regular, reading, shown, write_by
 TEXT_SUFFIXES = frozenset({".pbtxt", ".prototxt", ".txt"})
 BYTES_MAX = 2**31 - 1
 """Longest message that the wire format allows, in bytes."""
+DEPTH_MAX = 100
+"""Messages within messages that readers of the binary form follow; the text form knows no such limit of its own."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -58,7 +60,8 @@ def parse_text(message_type: type[MessageT], text: str, source: str) -> MessageT
     """Parse `text`, the text form of a message; `source` says in errors where it came from.
 
     Raises:
-        FormatError: the text does not parse (the message gives line and column), or a required field is missing.
+        FormatError: the text does not parse (the message gives line and column), a required field is missing, or its
+            binary form could not be read, so deep is it nested.
 
     >>> from tazza.proto import NetDef
     >>> parse_text(NetDef, 'name: "lenet" op { type: "Relu" }', "an example").op[0].type
@@ -70,7 +73,12 @@ def parse_text(message_type: type[MessageT], text: str, source: str) -> MessageT
     message = message_type()
     try:
         text_format.Parse(text, message)
-    except (text_format.ParseError, ValueError, RecursionError) as error:
+    except (
+        text_format.ParseError,
+        ValueError,
+        RecursionError,
+        DeprecationWarning,
+    ) as error:  # the last where they raise
         raise FormatError(
             f"{source} is no {_name(message_type)} in text form: {size} bytes that do not parse ({one_line(error)})"
         ) from error
@@ -165,17 +173,23 @@ def _check_content(message: Message, source: str) -> None:
     if not message.IsInitialized():
         missing = ", ".join(cast(_Required, message).FindInitializationErrors())
         raise FormatError(f"{source} is no {name}: the required fields {missing} are missing")
-    broken = next(_broken_strings(message), None)
+    broken = next(_broken_parts(message, 0), None)
     if broken is not None:
-        raise FormatError(f"{source} is no {name}: the string {broken} is not UTF-8")
+        raise FormatError(f"{source} is no {name}: {broken}")
 
 
-def _broken_strings(message: Message) -> Iterator[str]:
-    """Name the string fields that hold bytes: the form in which the fast runtime hands out what is not UTF-8."""
+def _broken_parts(message: Message, depth: int) -> Iterator[str]:
+    """Say what no other reader of the message would take: nesting, and strings that hold bytes.
+
+    The latter are the form in which the fast runtime hands out what is not UTF-8.
+    """
+    if depth > DEPTH_MAX:
+        yield f"its messages are nested more than {DEPTH_MAX} deep"
+        return
     for field, value in message.ListFields():
         values = cast("Iterable[object]", [value] if isinstance(value, str | bytes | Message) else value)
         if field.type == FieldDescriptor.TYPE_STRING and any(isinstance(item, bytes) for item in values):
-            yield field.full_name
+            yield f"the string {field.full_name} is not UTF-8"
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
             for item in values:
-                yield from _broken_strings(cast(Message, item))
+                yield from _broken_parts(cast(Message, item), depth + 1)

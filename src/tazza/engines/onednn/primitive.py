@@ -39,6 +39,8 @@ FLOPS_PER_US = 50_000
 """What one thread computes in a microsecond, for the estimate only."""
 BYTES_PER_US = 40_000
 """What one thread reads and writes in a microsecond, for the estimate only."""
+NUMBER_MAX = 2**31 - 1
+"""Strides, dilations and pads beyond overflow in its own arithmetic."""
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -337,6 +339,8 @@ def _cached(key: tuple[Any, ...]) -> PrimitiveDescriptor:
 
 def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     operation, arguments, attributes, threads, skip = key
+    if any(abs(number) > NUMBER_MAX for one in arguments for number in _numbers(one)):
+        raise Unimplemented(f"oneDNN takes strides, dilations and pads up to {NUMBER_MAX}")
     create = getattr(lib, f"dnnl_{operation}_primitive_desc_create")
     given = [_convert(one) for one in arguments]
     wanted = ffi.typeof(create).args[1:-1]
@@ -353,6 +357,10 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
             if lib.dnnl_primitive_desc_next_impl(found.handle) != 0:
                 raise LookupError(skip)
     return found
+
+
+def _numbers(value: Any) -> list[int]:
+    return [one for one in cast("tuple[Any, ...]", value) if isinstance(one, int)] if isinstance(value, tuple) else []
 
 
 def _convert(value: Any) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tazza.device import Context
-from tazza.errors import SchemaError, TazzaError
+from tazza.errors import BlobTypeError, SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_places
@@ -27,7 +27,7 @@ from tazza.operator.binding import check_overwritten
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import Inferred, logical
 from tazza.proto import OperatorDef
-from tazza.tensor import ROW_MAJOR, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Tensor, TensorSpec
 
 MOST_CHANGES = 3
 """How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""
@@ -244,6 +244,9 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         _note_shape(state, position, state.current.get(name), spec)
         outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
     inputs = [state.current[name] for name in definition.input]
+    if any(spec.dtype is DataType.STRING for spec in (*outputs, *(value.spec for value in inputs))):
+        # References to Python's objects: raw memory that others write in turn, as an arena is, cannot hold them.
+        raise Unplannable(position, "strings lie in no arena")
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
     chosen = _chosen(state, position, op, ranking, [value.spec for value in inputs], outputs)
     taken: list[Value] = []
@@ -475,9 +478,9 @@ def input_spec(name: str, value: object) -> TensorSpec:
     """Return the spec of a blob's value.
 
     Raises:
-        TazzaError: it holds no tensor with data.
+        BlobTypeError: it holds no tensor with data.
     """
     if not isinstance(value, Tensor) or (not value.allocated and value.size > 0):
         held = "no value" if value is None else "no tensor with data"
-        raise TazzaError(f"blob {name!r} has {held}", hint="feed it, or run the operator that makes it first")
+        raise BlobTypeError(f"blob {name!r} has {held}", hint="feed it, or run the operator that makes it first")
     return value.spec

@@ -1,0 +1,70 @@
+"""Numbers that operators read from inputs (sizes, indices, places): whatever they are, the outcome is a typed one.
+
+What depends on them is checked while shapes are inferred, where the numbers are known. In a plan they are not: there
+the kernel itself meets what does not fit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.errors import KernelError, TazzaError
+from tazza.operator import SCHEMAS
+from tazza.proto import NetDef
+from tazza.workspace import Workspace
+from tests import golden
+
+RECORDINGS = 2
+TYPES = [type for type in golden.operators() if type in SCHEMAS]
+
+
+def changes(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield arrays of the same type and extents, with other numbers."""
+    yield array
+    yield array[::-1].copy() if array.ndim else array
+    for value in (0, 1, 2, -1, 7, np.iinfo(array.dtype).max, np.iinfo(array.dtype).min):
+        yield np.full_like(array, value)
+
+
+def outcome(net: NetDef, recording: golden.Recording, inputs: list[NDArray[Any]]) -> str:
+    """Run the net, first with the recorded inputs and then with others; return the class of the error, or nothing."""
+    workspace = Workspace()
+    names = recording.definition.input
+    for name, value in zip(names, recording.inputs, strict=True):
+        workspace.feed(name, value)
+    try:
+        workspace.create_net(net).run()
+        for name, value in zip(names, inputs, strict=True):
+            workspace.feed(name, value)
+        workspace.run_net(net.name)
+    except KernelError as error:
+        return f"KernelError: {error}"
+    except TazzaError as error:
+        return type(error).__name__
+    return ""
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_whatever_the_numbers_are(type: str) -> None:
+    wrong: dict[str, str] = {}
+    for recording in itertools.islice(golden.recordings(type), RECORDINGS):
+        if any(value.dtype == object for value in recording.inputs):
+            continue
+        for position, array in enumerate(recording.inputs):
+            if array.dtype.kind != "i" or array.size == 0:
+                continue
+            for made in changes(array):
+                inputs = list(recording.inputs)
+                inputs[position] = made
+                for net_type in ("simple", "plan"):
+                    net = NetDef(name="n", op=[recording.definition], type=net_type)
+                    told = outcome(net, recording, inputs)
+                    if told.startswith("KernelError"):
+                        wrong[f"input {position} {net_type}"] = f"{made.ravel()[:4]} {told[:300]}"
+    assert wrong == {}
