@@ -19,8 +19,7 @@ import numpy as np
 
 from tazza.errors import TazzaError
 from tazza.graph.backward import backward_pass
-from tazza.graph.graph import computes_only
-from tazza.operator import KERNELS, SCHEMAS, RowSlices, operator_def
+from tazza.operator import KERNELS, SCHEMAS, Effects, RowSlices, effects_of, find_schema, operator_def
 from tazza.operator.schema import OpSchema
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
@@ -105,10 +104,14 @@ def draw_chain(seed: int) -> Chain:
     raise CannotDraw(f"chain {seed}")
 
 
+def _pure(op: OperatorDef) -> bool:
+    return effects_of(find_schema(op.type).view(op)) is Effects.PURE
+
+
 @functools.cache
 def _candidates() -> tuple[tuple[OpSchema, ...], Array]:
     """Return the schemas of operators that chains are made of, and how probable each is."""
-    found = [SCHEMAS[type] for type in drawable() if computes_only(type)]
+    found = [SCHEMAS[type] for type in drawable() if SCHEMAS[type].effects is Effects.PURE]
     found = [one for one in found if one.inputs and not any(_is_gradient(spec.name) for spec in one.inputs)]
     families: dict[str, int] = {}
     for one in found:
@@ -344,7 +347,7 @@ class _Growing:
             emitted, gradients = backward_pass(chain.forward, targets)
         except TazzaError:
             return
-        if not all(computes_only(op.type) and KERNELS[op.type, "cpu", "reference"].function for op in emitted):
+        if not all(_pure(op) and KERNELS[op.type, "cpu", "reference"].function for op in emitted):
             return
         feeds, steps = self._descended(gradients) if rng.random() < 0.3 else ({}, [])
         everything = Chain(chain.seed, chain.forward, [*emitted, *steps], chain.fed | given | feeds)

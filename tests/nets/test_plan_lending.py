@@ -40,7 +40,9 @@ def batch(rows: int = 64) -> Array:
 
 def blob(predictor: Predictor, name: str) -> Array:
     """Return what a blob of the first seat has, which nobody else can see."""
-    found = predictor._seats.free[0]._blobs[name].value  # pyright: ignore[reportPrivateUsage] -- as told
+    held = predictor.net.workspace.get_blob(name)
+    assert held is not None
+    found = held.value
     assert isinstance(found, Tensor)
     return found.plain().copy()
 
