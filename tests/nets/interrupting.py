@@ -2,7 +2,8 @@
 
 CPython looks when a function begins or a generator goes on (RESUME), at jumps backwards, and behind every call of a C
 function, before its result is used; nowhere else, and only in the main thread. A profile function is told of the first
-and the last kind at that very place, and what it raises is raised there; a trace function is told of the jumps. So
+and the last kind at that very place, and what it raises is raised there, and of the end of each `__init__`, behind
+which the call of a class returns (that of a class of C is seen by nobody); a trace function is told of the jumps. So
 `Interrupt(k)` is a signal that arrives at the k-th place, in whatever file that is.
 """
 
@@ -27,8 +28,10 @@ JUMPS = frozenset(
 RESUME = dis.opmap["RESUME"]
 DROPPED = ("weakref.py", "_weakrefset.py", "_collections_abc.py")
 """Code that Python calls when an object ends; it drops errors from there, interrupts too."""
-OWN = ("interrupting.py", "test_interrupt_places.py")
+OWN = ("interrupting.py", "test_interrupt_places.py", "test_interrupted_reading.py", "test_interrupted_blocks.py")
 """Tests themselves are not interrupted."""
+FAST = 40
+"""Places that are tried of a kind of work; `--soak` takes all."""
 HANG_S = 20
 """What takes longer waits for ever."""
 
@@ -79,7 +82,7 @@ class Interrupt:
         del arg
         # What is thrown into a generator comes to life at its `yield`, where nobody looks.
         begins = event == "call" and frame.f_code.co_code[frame.f_lasti] == RESUME
-        if (begins or event == "c_return") and not frame.f_code.co_filename.endswith(OWN):
+        if (begins or event == "c_return" or (event == "return" and _made(frame))) and not frame.f_code.co_filename.endswith(OWN):
             self._reach(frame)
 
     def _reach(self, frame: FrameType) -> None:
@@ -90,6 +93,12 @@ class Interrupt:
             code = frame.f_code
             self.where = f"{code.co_filename}:{frame.f_lineno} {code.co_name}"
             raise KeyboardInterrupt
+
+
+def _made(frame: FrameType) -> bool:
+    """Whether an object is made by the end of a frame: behind the call of its class, which is C's, somebody looks."""
+    former = frame.f_back
+    return frame.f_code.co_name == "__init__" and former is not None and former.f_code.co_name != "__init__"
 
 
 def _drops(frame: FrameType | None) -> bool:
@@ -161,3 +170,21 @@ def interrupt_everywhere(
             # A run that reports its errors elsewhere (a future) need not raise it here.
             assert interrupted, f"the interrupt at place {at} was dropped: {interrupt.where}"
             at += step
+
+
+def everywhere(
+    work: Callable[[], object],
+    check: Callable[[], object],
+    tries: int,
+    soak: int,
+    prepare: Callable[[], object] = lambda: None,
+) -> None:
+    """Interrupt at `tries` places, spread evenly over all, or at all of them under soak."""
+    counted = Interrupt(0)
+    prepare()
+    with bounded("without an interrupt"):
+        counted.act(work)
+        check()
+    places = counted.places
+    step = 1 if soak > 1 else max(1, places // tries)
+    interrupt_everywhere(work, check, prepare=prepare, step=step, most=2 * places + 10)

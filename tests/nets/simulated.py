@@ -9,6 +9,7 @@ The device stands for CUDA devices: its memory is the host's, its streams are qu
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -124,12 +125,20 @@ def watching(pause: Callable[[], object] = lambda: None) -> Generator[Watch]:
         _watches.pop()
 
 
+LINGER_S = 5e-4
+
+
 class Blind(Watch):
-    """Sees nothing: for runs that are interrupted, maybe in the middle of a note."""
+    """Sees nothing: for runs that are interrupted, maybe in the middle of a note.
+
+    The device lingers, so that what it was given has not ended when a run that was interrupted has.
+    """
 
     @contextmanager
     def working(self, name: str, reads: Iterable[object], writes: Iterable[object]) -> Generator[None]:
         """Note nothing."""
+        if threading.current_thread().name.startswith("tazza-stream"):
+            time.sleep(LINGER_S)
         yield
 
 

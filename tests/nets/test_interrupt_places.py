@@ -22,8 +22,8 @@ from tazza.runtime.threads import NUM_THREADS, threads_allowed
 from tazza.tensor import CPUPlace
 from tazza.workspace import Workspace
 from tests.nets.dags import Subject, assert_same, reference, subject
-from tests.nets.interrupting import Interrupt, bounded, interrupt_everywhere
-from tests.nets.simulated import mix, unwatched
+from tests.nets.interrupting import FAST, everywhere
+from tests.nets.simulated import LINGER_S, mix, unwatched
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -35,26 +35,6 @@ OPS = [
 AWAY = [*OPS, mix("away", ["f"], ["a"], device=0), mix("back", ["a"], ["c"])]
 NET = parse_text(NetDef, 'op { type: "Relu" input: "x" output: "y" } external_input: "x"', "a test")
 X = np.float32([-1, 2])
-FAST, SLOW = 40, 400
-"""Places that are tried of a kind of run; `--soak` takes all."""
-
-
-def everywhere(
-    work: Callable[[], object],
-    check: Callable[[], object],
-    tries: int,
-    soak: int,
-    prepare: Callable[[], object] = lambda: None,
-) -> None:
-    """Interrupt at `tries` places, spread evenly over all, or at all of them under soak."""
-    counted = Interrupt(0)
-    prepare()
-    with bounded("without an interrupt"):
-        counted.act(work)
-        check()
-    places = counted.places
-    step = 1 if soak > 1 else max(1, places // tries)
-    interrupt_everywhere(work, check, prepare=prepare, step=step, most=2 * places + 10)
 
 
 def quiet() -> None:
@@ -105,9 +85,12 @@ class Runs:
                     pass
 
     def check(self) -> None:
-        """Run both once more."""
+        """Look whether somebody is still at work, and run both once more."""
         quiet()
         until(lambda: self.made.net._owner is None)  # pyright: ignore[reportPrivateUsage] -- other threads drain it
+        left = self.made.values()
+        time.sleep(2 * LINGER_S)
+        assert_same(self.made.values(), left)  # nobody writes behind the end of a run
         for one in (self.made, self.expected):
             one.feed(3)
             one.net.run()

@@ -1,11 +1,14 @@
 """An endless reader of a DB for many threads: what the operators that read data take their records from.
 
-State: the DB, its cursor and whether they are closed, changed only under `_lock`; the rest is constant.
+State: the DB, its cursor, where that stands and whether they are closed, changed only under `_lock`; the rest is
+constant. An interrupt (Ctrl-C) may come in the middle of a move, which leaves the cursor `_astray`: it is brought back
+to where it stood before its next use. A record that was read and could not be handed over waits in `_returned`.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from typing import Self
 
@@ -56,6 +59,9 @@ class DBReader(Closing):
         self._lock = Guard(f"the reader of {self.source!r}")
         self._closed = False
         self._opened: Cursor | None = None
+        self._astray = False
+        self._stands: tuple[int, bytes] = 0, b""  # how many records come before the next one; its key during a move
+        self._returned: deque[tuple[bytes, bytes]] = deque()
         if not defer:
             self._cursor()
 
@@ -93,19 +99,28 @@ class DBReader(Closing):
         """
         with self._lock:
             cursor = self._cursor()
-            return cursor.key if cursor.supports_seek else None
+            if not cursor.supports_seek:
+                return None
+            return self._returned[0][0] if self._returned else cursor.key
 
     def read(self) -> tuple[bytes, bytes]:
         """Return key and value of the next record of the shard; every record goes to one thread.
 
+        A call that an interrupt (Ctrl-C) ends has read nothing.
+
         Raises:
             DBError: this record or the one after it is corrupt, or the reader is closed.
         """
-        with self._lock:
-            cursor = self._cursor()
-            record = cursor.key, cursor.value
-            self._advance(cursor)
-        return record
+        records: list[tuple[bytes, bytes]] = []
+        handed = False
+        try:
+            with self._lock:
+                self._take(self._cursor(), records)
+            handed = True
+            return records[0]
+        finally:
+            if not handed:
+                self._returned.extend(records)
 
     def cursor(self) -> Cursor:
         """Return a new cursor at the first record of the DB, which leaves the reader where it is.
@@ -136,7 +151,11 @@ class DBReader(Closing):
         if self._closed:
             raise DBError(f"{self!r} is used after its close")
         if self._opened is None:
-            self._opened = self._open()
+            cursor = self._open()
+            self._opened, self._stands = cursor, (self.shard_id, b"")
+        if self._astray:
+            self._bring_back(self._opened)
+            self._astray = False
         return self._opened
 
     def _open(self) -> Cursor:
@@ -154,12 +173,41 @@ class DBReader(Closing):
             raise
         return cursor
 
-    def _advance(self, cursor: Cursor) -> None:
+    def _take(self, cursor: Cursor, records: list[tuple[bytes, bytes]]) -> None:
+        """Put the next record into an empty list, and go on to the one behind it; both or nothing."""
+        if self._returned:
+            records[:] = map(deque.popleft, [self._returned])
+            return
+        record = cursor.key, cursor.value
+        self._astray, self._stands = True, (self._stands[0], record[0])
+        try:
+            before = self._advance(cursor)
+        except Exception:
+            self._astray = False
+            raise
+        records += (record,)  # from here on nothing is called
+        self._astray, self._stands = False, (before, b"")
+
+    def _bring_back(self, cursor: Cursor) -> None:
+        """Go to where the cursor stood before a move that was interrupted."""
+        before, key = self._stands
+        if cursor.supports_seek:
+            cursor.seek(key)
+        else:
+            cursor.seek_to_first()
+            for _ in range(before):
+                cursor.next()
+
+    def _advance(self, cursor: Cursor) -> int:
+        """Go to the next record of the shard; return how many come before it."""
+        before = self._stands[0]
         for _ in range(self.num_shards):
             cursor.next()
             if not cursor.valid:
                 self._skip_to_shard(cursor)
-                return
+                return self.shard_id
+            before += 1
+        return before
 
     def _skip_to_shard(self, cursor: Cursor) -> None:
         cursor.seek_to_first()

@@ -29,7 +29,7 @@ class SimpleNet(NetBase):
     def _create(self, strict: bool) -> None:
         super()._create(strict)
         self._strands = [
-            (place, self._strand(list(stretch)))
+            (None if place.is_host else place, self._strand(list(stretch)))
             for place, stretch in groupby(range(len(self.operators)), lambda position: self.operators[position].place)
         ]
 
@@ -47,7 +47,7 @@ class SimpleNet(NetBase):
                         strand.run(current_context(CPUPlace()), check=check, piecewise=run is not None)
                     finally:
                         done += strand.done
-                        if not place.is_host:
+                        if place is not None:
                             try:
                                 current_context(place).wait()
                             except Exception:

@@ -70,8 +70,12 @@ class Conditional(threading.Condition):
             self._mine.release()
             (told,) = map(gate.acquire, (True,), (-1 if timeout is None else max(timeout, 0.0),))
         finally:
-            if not self._mine._is_owned():
-                self._mine.acquire()
+            try:
+                if not self._mine._is_owned():
+                    self._mine.acquire()
+            finally:  # an interrupt may come between asking and taking
+                if not self._mine._is_owned():
+                    self._mine.acquire()
             if not told and gate in self._waits:
                 self._waits.remove(gate)
         return told
