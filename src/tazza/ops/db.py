@@ -6,21 +6,25 @@ size.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from tazza.db import DBReader
+from tazza.device import Event
 from tazza.errors import ShapeError
 from tazza.operator import Array, BlobOwner, Effects, Operator, OpView, arg, blob, ends, host_kernel, schema
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
+from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Blob, DataType, TensorSpec
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 READER = "DBReader"
+Batches = deque[list[Array] | BaseException]
+"""Batches, or why one could not be read."""
 
 CREATE_DB = schema(
     "CreateDB",
@@ -67,30 +71,52 @@ def tensor_protos_db_input_infer(op: OpView, reader: object) -> tuple[TensorSpec
 
 @host_kernel(TENSOR_PROTOS_DB_INPUT)
 class TensorProtosDBInput:
-    """Holds one batch that a thread of its own reads ahead."""
+    """Holds one batch that a thread of its own reads ahead; it stays in `_read` until all outputs have it.
+
+    So that an interrupt (Ctrl-C) loses none, the thread is asked to see that there is one, not for one more.
+    """
 
     def __init__(self, operator: Operator) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tazza-db-input")
+        self._thread = WorkerPool(1, "tazza-db-input")
         self._reader: DBReader | None = None
-        self._next: Future[list[Array]] | None = None
+        self._read: Batches = deque()
 
     def run(self, op: OpView, reader: Blob, data: tuple[Blob, ...]) -> None:
         source = reader.get(DBReader)
-        if self._next is None or source is not self._reader:
-            self._reader = source
-            self._next = self._thread.submit(read_batch, source, op.batch_size, len(data))
-        try:
-            batch = self._next.result()
-        finally:
-            self._next = None
-        self._next = self._thread.submit(read_batch, source, op.batch_size, len(data))
+        if source is not self._reader:
+            self._reader, self._read = source, deque()
+        read = self._read
+        if not read:
+            self._ask(source, op.batch_size, len(data)).wait()
+        batch = read[0]
+        if isinstance(batch, BaseException):
+            read.popleft()
+            raise batch
         for output, array in zip(data, batch, strict=True):
             if not output.is_tensor:
                 output.reset()
             output.tensor().assign(array)
+        read.popleft()
+        self._ask(source, op.batch_size, len(data))
+
+    def _ask(self, source: DBReader, batch_size: int, count: int) -> Event:
+        """Let the thread read a batch if there is none; return an event that ends when there is one."""
+        read, done = self._read, Event()
+
+        def see() -> None:
+            try:
+                if not read:
+                    read.append(read_batch(source, batch_size, count))
+            except BaseException as error:
+                read.append(error)
+            finally:
+                done.finish()
+
+        self._thread.submit(see)
+        return done
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.close()
 
 
 def read_batch(reader: DBReader, batch_size: int, count: int) -> list[Array]:
