@@ -107,8 +107,9 @@ class DNNState:
             self.stream.record(event)
             event.on_done(lambda _, kept=old: None)
 
-    def enter(self, user: Stream | None) -> None:
-        """Take the state for this thread, and let its stream start after what `user` has got.
+    @contextmanager
+    def _used(self) -> Generator[None]:
+        """Take the state for this thread.
 
         Raises:
             TazzaError: this thread is using it already.
@@ -117,33 +118,47 @@ class DNNState:
             raise TazzaError(
                 f"this thread uses {self!r} already, and would wait for itself", hint="leave the first block before"
             )
-        self._mutex.acquire()
-        self._user = threading.get_ident()
-        try:
-            if user is not None:
-                self.stream.wait_for(_recorded(user))
-        except BaseException:
-            self._release()
-            raise
+        with self._mutex:
+            try:
+                self._user = threading.get_ident()
+                yield
+            finally:
+                self._user = None
 
-    def leave(self, user: Stream | None, *, raising: bool = True) -> None:
-        """Let `user` continue after what the state's stream has got, and give the state to the next thread.
+    @contextmanager
+    def lent(self, user: Stream | None) -> Generator[DNNState]:
+        """Lend the state to this thread, in order with `user`; see `dnn_state`.
+
+        Raises:
+            TazzaError: this thread is using it already.
+        """
+        with self._used():
+            ended = False
+            try:
+                if user is not None:
+                    self.stream.wait_for(_recorded(user))
+                yield self
+                ended = True
+            finally:
+                try:
+                    self._follow(user, raising=ended)
+                except Exception:
+                    raise
+                except BaseException:  # an interrupt
+                    self._follow(user, raising=False)
+                    raise
+
+    def _follow(self, user: Stream | None, *, raising: bool) -> None:
+        """Let `user` continue after what the state's stream has got.
 
         Without a stream to tell, this waits, and raises what the work failed with where `raising`.
         """
-        try:
-            done = _recorded(self.stream)
-            self.stream.recover()
-            if user is not None:
-                user.wait_for(done)
-            else:
-                _wait(done, raising=raising)
-        finally:
-            self._release()
-
-    def _release(self) -> None:
-        self._user = None
-        self._mutex.release()
+        done = _recorded(self.stream)
+        self.stream.recover()
+        if user is not None:
+            user.wait_for(done)
+        else:
+            _wait(done, raising=raising)
 
     def close(self) -> None:
         """End the handle and give the workspace back, when the work has ended; both are made anew when asked for.
@@ -151,16 +166,13 @@ class DNNState:
         Raises:
             TazzaError: this thread is using it.
         """
-        self.enter(None)
-        try:
+        with self._used():
             _wait(_recorded(self.stream), raising=False)
             held, self._held = self._held, None
             self._workspace = None
             if held is not None:
                 library, handle = held
                 library.close(handle)
-        finally:
-            self._release()
 
 
 def _recorded(stream: Stream) -> Event:
@@ -211,13 +223,8 @@ def dnn_state(place: Place, index: int = 0, user_stream: Stream | None = None) -
     """
     state = _state(place, index)
     user = current_stream(place) if user_stream is None else user_stream
-    state.enter(user)
-    ended = False
-    try:
+    with state.lent(user):
         yield state
-        ended = True
-    finally:
-        state.leave(user, raising=ended)
 
 
 def _state(place: Place, index: int) -> DNNState:

@@ -33,6 +33,7 @@ from tazza.device.initializer import known_kinds, load_kind
 from tazza.errors import TazzaError, UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.holding import InForce
 from tazza.runtime.threads import allowed_cpus
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Place
@@ -347,7 +348,7 @@ def stream_pool(place: Place) -> StreamPool:
 
 class _Current(threading.local):
     def __init__(self) -> None:
-        self.streams: dict[Place, Stream] = {}
+        self.streams: dict[Place, streaming] = {}
 
 
 _current = _Current()
@@ -358,13 +359,14 @@ def current_stream(place: Place) -> Stream | None:
 
     None on the CPU outside of `streaming`: work then runs at once, in the calling thread.
     """
-    found = _current.streams.get(place)
-    if found is None and not place.is_host and place.kind in STREAMS:
-        return stream_pool(place).default
-    return found
+    innermost = _current.streams.get(place)
+    found = None if innermost is None else innermost.living()
+    if found is not None:
+        return found.stream
+    return stream_pool(place).default if not place.is_host and place.kind in STREAMS else None
 
 
-class streaming:
+class streaming(InForce):
     """Make `stream` the thread's current one at its place, and put the former back on exit, on errors too.
 
     >>> from tazza.tensor import CPUPlace
@@ -373,22 +375,14 @@ class streaming:
     True
     """
 
-    __slots__ = ("_former", "_stream")
-
     def __init__(self, stream: Stream) -> None:
         """Nothing changes before the block is entered."""
-        self._stream = stream
-        self._former: Stream | None = None
+        self.stream = stream
 
     def __enter__(self) -> Stream:
         """Switch."""
-        self._former = _current.streams.get(self._stream.place)
-        _current.streams[self._stream.place] = self._stream
-        return self._stream
-
-    def __exit__(self, *error: object) -> None:
-        """Switch back."""
-        if self._former is None:
-            _current.streams.pop(self._stream.place, None)
-        else:
-            _current.streams[self._stream.place] = self._former
+        streams, place = _current.streams, self.stream.place
+        innermost = streams.get(place)
+        self.begin(None if innermost is None else innermost.living())
+        streams[place] = self
+        return self.stream

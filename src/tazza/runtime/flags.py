@@ -134,20 +134,20 @@ class Flag(Generic[Value]):
             InitError: a value of the wrong type or out of range.
         """
         layer = _Layer(self._checked(value), "override")
-        with _LOCK:
-            self._top()
-            self._layers.append(layer)
-            self._note_change()
+        kernels = self in _KERNEL_FLAGS
         try:
+            with _LOCK:
+                self._top()
+                self._layers.append(layer)
+                _KERNEL_CHANGES[0] += kernels
             yield
         finally:
             with _LOCK:
-                self._layers.remove(layer)
-                self._note_change()
-
-    def _note_change(self) -> None:
-        if any(one is self for one in _KERNEL_FLAGS):
-            _KERNEL_CHANGES[0] += 1
+                try:
+                    if layer in self._layers:  # else an interrupt (Ctrl-C) came first
+                        self._layers.remove(layer)
+                finally:
+                    _KERNEL_CHANGES[0] += kernels
 
     def setter(self, text: str, source: str) -> Callable[[], None]:
         """Read `text` and return what puts it in force; so many texts can be checked before one value changes.
@@ -172,9 +172,9 @@ class Flag(Generic[Value]):
 
     def _assign(self, value: Value, source: str) -> None:
         with _LOCK:
-            top = self._top()
+            top, kernels = self._top(), self in _KERNEL_FLAGS
             top.value, top.source = value, source
-            self._note_change()
+            _KERNEL_CHANGES[0] += kernels
 
     def _read(self, text: str, what: str) -> Value:
         try:

@@ -6,7 +6,7 @@ the next step, may be interrupted in between; and what a function written in Pyt
 that function never began. There are three forms in which nothing is lost:
 
 - `with lock:` on a lock of C (`threading.Lock`, `threading.RLock`): nobody looks between taking it and the block.
-- An object of Python that has C's methods for `with`: `Held`, `Conditional`.
+- An object of Python that has C's methods for `with`: `Held`, `Conditional`; `InForce` has one to leave by.
 - Taking and noting in one step, inside of a `try` whose `finally` looks at the note and begins with what gives back:
   an assignment, `(seat,) = map(deque.pop, [free])` (what C yields is stored before anybody looks), or an owner that
   was made before and is compared by identity.
@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from _thread import RLock
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from tazza.runtime.fork import renewed
 
@@ -45,6 +46,28 @@ class Held:
     def held(self) -> bool:
         """Whether somebody is inside at this moment."""
         return self._lock.locked()
+
+
+class InForce(RLock):
+    """Base of what is in force in this thread while a block lasts: its lock is held, and C releases it.
+
+    Whoever asks for the innermost one looks at the lock (`living`), so that nothing has to be put back. One object is
+    in one block at a time.
+    """
+
+    outer: Self | None = None
+
+    def begin(self, top: Self | None) -> None:
+        """Hold the lock, beneath the innermost one that is in force; the caller stores it in one step, as the last."""
+        self.acquire()
+        self.outer = top if top is not self else top.outer
+
+    def living(self) -> Self | None:
+        """Return this one, or the first around it that is in force."""
+        found: Self | None = self
+        while found is not None and not found._is_owned():
+            found = found.outer
+        return found
 
 
 class Conditional(threading.Condition):

@@ -16,6 +16,7 @@ from pathlib import Path
 from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import PROCESS
+from tazza.runtime.holding import InForce
 from tazza.runtime.log import warn_once
 
 NUM_THREADS = flag(
@@ -38,12 +39,11 @@ def thread_count() -> int:
         return 1
     chosen = NUM_THREADS.value
     count = chosen if chosen > 0 else _environment_count()
-    return min(count, most) if (most := _current.most) else count
+    return min(count, most) if (most := threads_allowed()) else count
 
 
 class _Current(threading.local):
-    def __init__(self) -> None:
-        self.most = 0
+    bound: at_most_threads | None = None
 
 
 _current = _Current()
@@ -51,10 +51,14 @@ _current = _Current()
 
 def threads_allowed() -> int:
     """Return the bound that `at_most_threads` sets in this thread, 0 outside of it."""
-    return _current.most
+    bound = _current.bound
+    if bound is None:
+        return 0
+    _current.bound = bound = bound.living()
+    return 0 if bound is None else bound.count
 
 
-class at_most_threads:
+class at_most_threads(InForce):
     """Let `thread_count` be at most `count` (1 or more; 0 sets no bound) in this thread until the block ends.
 
     >>> with at_most_threads(1):
@@ -62,20 +66,15 @@ class at_most_threads:
     1
     """
 
-    __slots__ = ("_count", "_former")
-
     def __init__(self, count: int) -> None:
         """Nothing changes before the block is entered."""
-        self._count = count
-        self._former = 0
+        self.count = count
 
     def __enter__(self) -> None:
         """Set the bound."""
-        self._former, _current.most = _current.most, self._count
-
-    def __exit__(self, *error: object) -> None:
-        """Put the former bound back."""
-        _current.most = self._former
+        threads_allowed()
+        self.begin(_current.bound)
+        _current.bound = self
 
 
 @cache
