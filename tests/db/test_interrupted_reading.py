@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tazza.db import Cursor, DBReader, Mode, open_db
-from tazza.errors import DBError, UnavailableError
+from tazza.errors import UnavailableError
 from tazza.operator import operator_def
 from tazza.proto import NetDef, TensorProto, TensorProtos
 from tazza.proto.message import serialize
@@ -168,7 +168,7 @@ def test_interrupts_of_a_net_that_reads(type: str, tmp_path: Path, soak: int) ->
     def run() -> list[int]:
         net.run()
         found = [int(label) for label in ws.fetch("wide").ravel()]
-        np.testing.assert_array_equal(ws.fetch("twice"), np.float32([[2 * label] * 3 for label in found]))
+        np.testing.assert_array_equal(ws.fetch("twice"), np.array([[2 * label] * 3 for label in found], np.float32))
         return found
 
     def work() -> None:

@@ -10,6 +10,14 @@ PACKAGE = Path(__file__).parent.parent.parent / "src" / "tazza"
 STDLIB = {"Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier"}
 """What the standard library writes in Python: a `with` may be interrupted when its lock is taken and not noted."""
 
+FORMS = ("runtime/holding.py", "runtime/fork.py")
+GIVEN = {
+    ("workspace.py", "ThreadPoolExecutor"),  # handed to the user, who waits
+    ("nets/run.py", "Future"),  # with a condition of ours
+    ("runtime/workers.py", "SimpleQueue"),  # C's
+    ("runtime/workers.py", "Empty"),
+}
+
 
 def calls(path: Path) -> Iterator[ast.Call]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -28,6 +36,38 @@ def test_no_lock_of_python_is_used() -> None:
         and call.func.value.id == "threading"
     ]
     assert found == [], "take a lock of C, or tazza.runtime.holding"
+
+
+def test_only_gates_are_acquired_by_a_call() -> None:
+    """What is held for a while is taken by `with`; a gate is another thread's to open, made by whoever waits there."""
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        name = str(path.relative_to(PACKAGE))
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef) and function.name != "__init__" and name not in FORMS:
+                found += [f"{name}:{node.lineno}" for node in ast.walk(function) if _takes_own(node)]
+    assert found == [], "with self._lock: ..., or a form of tazza.runtime.holding"
+
+
+def _takes_own(node: ast.AST) -> bool:
+    """Whether a node is `self.something.acquire(...)`, or a global one."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "acquire"):
+        return False
+    taken = node.func.value
+    while isinstance(taken, ast.Attribute):
+        taken = taken.value
+    return isinstance(taken, ast.Name) and (taken.id == "self" or taken.id.startswith("_") or taken.id.isupper())
+
+
+def test_no_executor_of_python_waits() -> None:
+    """Executors, queues and futures of the standard library have conditions and semaphores inside."""
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in ("concurrent.futures", "queue"):
+                name = str(path.relative_to(PACKAGE))
+                found += [f"{name} {one.name}" for one in node.names if (name, one.name) not in GIVEN]
+    assert found == [], "tazza.runtime.workers has threads that an interrupt cannot lose"
 
 
 def test_locks_of_modules_are_renewed_in_a_child() -> None:

@@ -18,7 +18,7 @@ from tazza.proto import NetDef
 from tazza.proto.message import parse_text
 
 NET = parse_text(NetDef, 'op { type: "Relu" input: "x" output: "y" } external_input: "x"', "a test")
-X = np.float32([-1, 2])
+X = np.array([-1, 2], np.float32)
 THREADS = 64
 
 

@@ -82,7 +82,9 @@ class Interrupt:
         del arg
         # What is thrown into a generator comes to life at its `yield`, where nobody looks.
         begins = event == "call" and frame.f_code.co_code[frame.f_lasti] == RESUME
-        if (begins or event == "c_return" or (event == "return" and _made(frame))) and not frame.f_code.co_filename.endswith(OWN):
+        if (
+            begins or event == "c_return" or (event == "return" and _made(frame))
+        ) and not frame.f_code.co_filename.endswith(OWN):
             self._reach(frame)
 
     def _reach(self, frame: FrameType) -> None:

@@ -16,7 +16,8 @@ from tazza.interop.predictor import SEATS, Predictor
 from tazza.nets import NETS
 from tazza.observers import Recorder
 from tazza.operator import operator_def
-from tazza.proto import NetDef
+from tazza.operator.definition import make_argument
+from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import parse_text
 from tazza.runtime.threads import NUM_THREADS, threads_allowed
 from tazza.tensor import CPUPlace
@@ -34,7 +35,7 @@ OPS = [
 ]
 AWAY = [*OPS, mix("away", ["f"], ["a"], device=0), mix("back", ["a"], ["c"])]
 NET = parse_text(NetDef, 'op { type: "Relu" input: "x" output: "y" } external_input: "x"', "a test")
-X = np.float32([-1, 2])
+X = np.array([-1, 2], np.float32)
 
 
 def quiet() -> None:
@@ -63,8 +64,8 @@ class Runs:
             self.made.net.run()
 
     @staticmethod
-    def _subject(ops: list[object], type: str) -> Subject:
-        return subject(ops, type, 2)  # pyright: ignore[reportArgumentType] -- operators
+    def _subject(ops: list[OperatorDef], type: str) -> Subject:
+        return subject(ops, type, 2)
 
     def work(self, how: str) -> None:
         """Run once."""
@@ -228,7 +229,7 @@ def test_interrupts_of_a_cuda_like_context(soak: int) -> None:
                 type="dag",
                 num_workers=3,
                 op=[operator_def("Softmax", ["a"], [name]) for name in "bcd"],
-                arg=[_one("threads_per_operator", 1)],
+                arg=[make_argument("threads_per_operator", 1)],
             )
         )
         for _ in range(8):
@@ -241,9 +242,3 @@ def test_interrupts_of_a_cuda_like_context(soak: int) -> None:
 
         everywhere(net.run, check, FAST, soak)
         net.close()
-
-
-def _one(name: str, value: int) -> object:
-    from tazza.operator import make_argument
-
-    return make_argument(name, value)

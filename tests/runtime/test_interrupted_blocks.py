@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-import numpy as np
 import pytest
 
-from tazza.device import CPUContext, current_place, current_stream, stream_pool, streaming
+from tazza.device import current_place, current_stream, stream_pool, streaming
 from tazza.device.dnn_state import dnn_state
-from tazza.runtime.flags import flag, kernel_changes
+from tazza.runtime.flags import kernel_changes
 from tazza.runtime.threads import NUM_THREADS, at_most_threads, thread_count, threads_allowed
 from tazza.tensor import CPUPlace
 from tests.nets.interrupting import FAST, everywhere

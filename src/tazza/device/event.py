@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tazza.errors import TazzaError
+from tazza.runtime.fork import PROCESS, left_in_parent
 from tazza.runtime.log import logger
 
 
@@ -76,7 +77,8 @@ class Event:
     """
 
     __slots__ = (
-        "_callbacks", "_clock", "_device", "_error", "_lock", "_state", "_waiting", "finished_s", "scheduled_s"
+        "_callbacks", "_clock", "_device", "_error", "_forks", "_lock", "_state", "_waiting", "finished_s",
+        "scheduled_s"
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -84,6 +86,7 @@ class Event:
         self._lock = threading.Lock()
         self._state = EventState.INITIALIZED
         self._error: BaseException | None = None
+        self._forks = PROCESS.forks  # of the process in which it was made or scheduled
         self._device: DeviceEvent | None = None
         self._clock: DeviceEvent | None = None  # what the device kept of work that has ended
         self._callbacks: list[Callable[[Event], object]] = []
@@ -124,7 +127,7 @@ class Event:
                 raise TazzaError(
                     f"event is {self._state.value}, it can only be scheduled when initialized", hint="reset it"
                 )
-            self._state = EventState.SCHEDULED
+            self._state, self._forks = EventState.SCHEDULED, PROCESS.forks
             self._device = device
             self.scheduled_s = time.perf_counter()
             asked = device is not None and bool(self._callbacks or self._waiting)
@@ -209,6 +212,7 @@ class Event:
         the event, which may be one of a device's library: a callback is short, and hands to others what calls such a
         library.
         """
+        self._come_here()
         with self._lock:
             final = self._state in _FINAL
             device = self._device if not (self._callbacks or self._waiting) else None
@@ -220,7 +224,12 @@ class Event:
             self._watch(device)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until the work has ended; False when `timeout_s` passed first. Re-raises what the work raised."""
+        """Block until the work has ended; False when `timeout_s` passed first. Re-raises what the work raised.
+
+        Raises:
+            UnavailableError: the work was under way when this process was forked.
+        """
+        self._come_here()
         device = self._device
         if device is not None and timeout_s is None:
             error = self._wait_on(device)
@@ -231,6 +240,13 @@ class Event:
         if error is not None:
             raise error
         return True
+
+    def _come_here(self) -> None:
+        """In a forked child, take over an event whose work has ended or not begun; its lock may have been held."""
+        if self._forks != PROCESS.forks:
+            if self._state is EventState.SCHEDULED:
+                raise left_in_parent("the work of an event")
+            self._lock, self._forks = threading.Lock(), PROCESS.forks
 
     def _wait_on(self, device: DeviceEvent) -> BaseException | None:
         error: BaseException | None = None

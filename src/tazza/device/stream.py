@@ -32,7 +32,7 @@ from tazza.device.event import Event
 from tazza.device.initializer import known_kinds, load_kind
 from tazza.errors import TazzaError, UnavailableError
 from tazza.registry import Registry
-from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.fork import PROCESS, in_forked_child, left_in_parent, renewed
 from tazza.runtime.holding import InForce
 from tazza.runtime.threads import allowed_cpus
 from tazza.runtime.workers import WorkerPool
@@ -132,6 +132,7 @@ class CPUStream(Stream):
         self._error: BaseException | None = None
         self._awaited: Event | None = None  # what the rest of the queue follows
         self._worker: int | None = None  # the thread that works for it now
+        self._forks = 0  # of the process in which it became busy
 
     def enqueue(self, work: Work) -> None:
         """Let `work(context)` run on another thread after what was queued before."""
@@ -167,8 +168,17 @@ class CPUStream(Stream):
             self._put(lambda: event)
 
     def query(self) -> bool:
-        """Whether the queue is empty and nobody works for it."""
+        """Whether the queue is empty and nobody works for it.
+
+        Raises:
+            UnavailableError: it was busy when this process was forked, as from all that waits for what is queued.
+        """
+        self._check_here()
         return not self._busy
+
+    def _check_here(self) -> None:
+        if self._busy and self._forks != PROCESS.forks:
+            raise left_in_parent(f"work on stream {self.name}")
 
     def synchronize(self) -> None:
         """Block until all work that was queued has ended; raises what failed, which the stream then forgets.
@@ -199,11 +209,12 @@ class CPUStream(Stream):
         self._put(forget)
 
     def _put(self, item: Callable[[], Event | None]) -> None:
+        self._check_here()
         with self._lock:
             self._queue.append(item)
             if self._busy:
                 return
-            self._busy = self._summoned = True
+            self._busy, self._summoned, self._forks = True, True, PROCESS.forks
             try:
                 self._pool.submit(self._drain)
             except (TazzaError, RuntimeError):

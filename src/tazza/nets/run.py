@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
+from tazza.runtime.fork import PROCESS, left_in_parent, renewed
 from tazza.runtime.holding import Conditional
 from tazza.runtime.log import logger
 from tazza.runtime.workers import start_thread, waiting_for_others
@@ -44,10 +45,23 @@ class Run(Future[None]):
         self._cancelled = False
         self._stoppers: list[Callable[[], object]] = []
         self._clock: threading.Lock | None = None
-        self._guard = threading.Lock()
+        self._guard = renewed(threading.Lock())
+        self._forks = PROCESS.forks
+
+    def _check_here(self) -> None:
+        """Refuse to wait for a run of the process that this one was forked from."""
+        if self._forks != PROCESS.forks and not self.done():
+            raise left_in_parent(f"a run of net {self.net!r}")
+
+    def add_done_callback(self, fn: Callable[[Future[None]], object]) -> None:
+        """Call `fn(run)` when the run has ended; at once when it has."""
+        self._check_here()
+        super().add_done_callback(fn)
 
     def cancel(self) -> bool:
-        """Ask the run to end at the next operator; False when it has ended already."""
+        """Ask the run to end at the next operator; False when it has ended already, or is that of a parent process."""
+        if self._forks != PROCESS.forks:
+            return False
         with self._guard:
             if self.done():
                 return False
@@ -127,14 +141,24 @@ class Run(Future[None]):
             raise reason
 
     def result(self, timeout: float | None = None) -> None:
-        """Block until the run has ended; raises what it raised, or TimeoutError after `timeout` seconds."""
+        """Block until the run has ended; raises what it raised, or TimeoutError after `timeout` seconds.
+
+        Raises:
+            UnavailableError: it was under way when this process was forked.
+        """
         self._asked = True
+        self._check_here()
         with waiting_for_others():
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Block until the run has ended; return what it raised."""
+        """Block until the run has ended; return what it raised.
+
+        Raises:
+            UnavailableError: it was under way when this process was forked.
+        """
         self._asked = True
+        self._check_here()
         with waiting_for_others():
             return super().exception(timeout)
 

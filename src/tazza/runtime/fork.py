@@ -31,10 +31,14 @@ FORK_REMEDY = (
 
 @dataclass(slots=True)
 class Process:
-    """Whether this process has `started` OpenMP threads, or `lost` those of the process that it was forked from."""
+    """Whether this process has `started` OpenMP threads, or `lost` those of the process that it was forked from.
+
+    `forks` counts those that lead from the first process to this one: what notes it sees whether it is a parent's.
+    """
 
     started: bool = False
     lost: bool = False
+    forks: int = 0
 
 
 PROCESS = Process()
@@ -60,6 +64,14 @@ def check_threads() -> None:
     if PROCESS.lost:
         raise UnavailableError(FORKED, hint=FORK_REMEDY)
     PROCESS.started = True
+
+
+def left_in_parent(what: str) -> UnavailableError:
+    """Return the error of something that threads of the parent would have ended."""
+    return UnavailableError(
+        f"this process was forked while {what} was under way in its parent, whose threads are not here",
+        hint="start processes with the method 'spawn', or fork when nobody works; begin it again in the child",
+    )
 
 
 def in_forked_child(action: Callable[[], None]) -> None:
@@ -134,6 +146,7 @@ in_forked_child(_renew)
 
 
 def _lose() -> None:
+    PROCESS.forks += 1
     PROCESS.lost = PROCESS.lost or PROCESS.started
 
 

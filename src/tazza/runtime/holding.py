@@ -15,8 +15,8 @@ that function never began. There are three forms in which nothing is lost:
 from __future__ import annotations
 
 import threading
-from collections import deque
 from _thread import RLock
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -48,23 +48,23 @@ class Held:
         return self._lock.locked()
 
 
-class InForce(RLock):
+class InForce(RLock):  # pyright: ignore[reportGeneralTypeIssues] -- C allows it
     """Base of what is in force in this thread while a block lasts: its lock is held, and C releases it.
 
     Whoever asks for the innermost one looks at the lock (`living`), so that nothing has to be put back. One object is
     in one block at a time.
     """
 
-    outer: Self | None = None
+    outer: Any = None
 
-    def begin(self, top: Self | None) -> None:
+    def begin(self, top: Any) -> None:
         """Hold the lock, beneath the innermost one that is in force; the caller stores it in one step, as the last."""
         self.acquire()
         self.outer = top if top is not self else top.outer
 
     def living(self) -> Self | None:
         """Return this one, or the first around it that is in force."""
-        found: Self | None = self
+        found: Any = self
         while found is not None and not found._is_owned():
             found = found.outer
         return found
@@ -81,7 +81,7 @@ class Conditional(threading.Condition):
         base: Any = self
         self._mine: Any = base._lock
         self._waits: deque[threading.Lock] = base._waiters
-        lock: Any = self._mine
+        lock: Any = renewed(self._mine)
         self.__enter__, self.__exit__ = lock.__enter__, lock.__exit__
 
     def wait(self, timeout: float | None = None) -> bool:
