@@ -45,13 +45,14 @@ def test_only_gates_are_acquired_by_a_call() -> None:
         name = str(path.relative_to(PACKAGE))
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef) and function.name != "__init__" and name not in FORMS:
-                found += [f"{name}:{node.lineno}" for node in ast.walk(function) if _takes_own(node)]
+                taken = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _takes_own(node)]
+                found += [f"{name}:{node.lineno}" for node in taken]
     assert found == [], "with self._lock: ..., or a form of tazza.runtime.holding"
 
 
-def _takes_own(node: ast.AST) -> bool:
+def _takes_own(node: ast.Call) -> bool:
     """Whether a node is `self.something.acquire(...)`, or a global one."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "acquire"):
+    if not (isinstance(node.func, ast.Attribute) and node.func.attr == "acquire"):
         return False
     taken = node.func.value
     while isinstance(taken, ast.Attribute):
