@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent.parent / "src" / "tazza"
@@ -19,8 +20,13 @@ GIVEN = {
 }
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def calls(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call):
             yield node
 
@@ -43,7 +49,7 @@ def test_only_gates_are_acquired_by_a_call() -> None:
     found: list[str] = []
     for path in PACKAGE.rglob("*.py"):
         name = str(path.relative_to(PACKAGE))
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for function in ast.walk(parsed(path)):
             if isinstance(function, ast.FunctionDef) and function.name != "__init__" and name not in FORMS:
                 taken = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _takes_own(node)]
                 found += [f"{name}:{node.lineno}" for node in taken]
@@ -64,7 +70,7 @@ def test_no_executor_of_python_waits() -> None:
     """Executors, queues and futures of the standard library have conditions and semaphores inside."""
     found: list[str] = []
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.module in ("concurrent.futures", "queue"):
                 name = str(path.relative_to(PACKAGE))
                 found += [f"{name} {one.name}" for one in node.names if (name, one.name) not in GIVEN]
@@ -74,7 +80,7 @@ def test_no_executor_of_python_waits() -> None:
 def test_locks_of_modules_are_renewed_in_a_child() -> None:
     found: list[str] = []
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             value = getattr(node, "value", None)
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.Call):
                 if isinstance(value.func, ast.Attribute) and value.func.attr in ("Lock", "RLock"):

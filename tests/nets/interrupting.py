@@ -30,8 +30,8 @@ DROPPED = ("weakref.py", "_weakrefset.py", "_collections_abc.py")
 """Code that Python calls when an object ends; it drops errors from there, interrupts too."""
 OWN = ("interrupting.py", "test_interrupt_places.py", "test_interrupted_reading.py", "test_interrupted_blocks.py")
 """Tests themselves are not interrupted."""
-FAST = 40
-"""Places that are tried of a kind of work; `--soak` takes all."""
+FAST, SLOW = 12, 24
+"""Places that are tried of a kind of work in fast and in slow tests; `--soak` takes all."""
 HANG_S = 20
 """What takes longer waits for ever."""
 

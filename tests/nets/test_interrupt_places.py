@@ -23,7 +23,7 @@ from tazza.runtime.threads import NUM_THREADS, threads_allowed
 from tazza.tensor import CPUPlace
 from tazza.workspace import Workspace
 from tests.nets.dags import Subject, assert_same, reference, subject
-from tests.nets.interrupting import FAST, everywhere
+from tests.nets.interrupting import FAST, SLOW, everywhere
 from tests.nets.simulated import LINGER_S, mix, unwatched
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -115,7 +115,7 @@ def test_interrupts_of_a_run(type: str, soak: int) -> None:
 def test_interrupts_of_every_kind_of_run(type: str, soak: int) -> None:
     for how in HOWS:
         runs = Runs(type)
-        everywhere(lambda how=how, runs=runs: runs.work(how), runs.check, FAST, soak)
+        everywhere(lambda how=how, runs=runs: runs.work(how), runs.check, SLOW, soak)
         runs.made.net.close()
 
 

@@ -99,7 +99,7 @@ def test_a_clock_ends_with_its_run() -> None:
     run.start_clock(stopped)
 
     def clocks() -> list[threading.Thread]:
-        return [one for one in threading.enumerate() if one.name == "tazza-clock-n a clock"]
+        return [one for one in threading.enumerate() if one.name == "tazza-clock-n a clock" and one.is_alive()]
 
     while not clocks():
         os.sched_yield()

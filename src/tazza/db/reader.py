@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 from tazza.db.base import Cursor, Mode, open_db
 from tazza.errors import ArgumentError, DBError
@@ -176,8 +176,8 @@ class DBReader(Closing):
     def _take(self, cursor: Cursor, records: list[tuple[bytes, bytes]]) -> None:
         """Put the next record into an empty list, and go on to the one behind it; both or nothing."""
         if self._returned:
-            take: Callable[[deque[tuple[bytes, bytes]]], tuple[bytes, bytes]] = deque.popleft
-            records[:] = map(take, [self._returned])
+            kind: Any = deque
+            records[:] = map(kind.popleft, [self._returned])
             return
         record = cursor.key, cursor.value
         self._astray, self._stands = True, (self._stands[0], record[0])
