@@ -136,7 +136,7 @@ def test_interrupts_of_writing(db_type: str, tmp_path: Path, soak: int) -> None:
 
     added: list[tuple[bytes, bytes]] = []
     before = held()
-    everywhere(work, check, FAST // 2, 1)
+    everywhere(work, check, FAST // 2, soak)
 
 
 def batches(tmp_path: Path, batch: int) -> tuple[str, Iterator[list[int]]]:
