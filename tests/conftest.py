@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,4 +57,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_finish() -> None:
     """Take what was collected out of Python's search for garbage: each one would go through all tests and modules."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heap() -> Iterator[None]:
+    """Take what a file of tests leaves out of Python's search for garbage too, which many tests begin on purpose."""
+    yield
+    gc.collect()
     gc.freeze()

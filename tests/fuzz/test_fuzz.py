@@ -11,7 +11,7 @@ from tests.fuzz.watch import Job, Tally, watch
 
 FOUND = Path(__file__).parents[1] / "data" / "fuzz" / "found"
 BYTES_MAX = 300_000
-FAST = 150
+FAST = 60
 SLOW = {"nets": 800, "bytes": 1000, "files": 500, "commands": 60}
 
 
@@ -26,6 +26,7 @@ def test_draws_are_pure(kind: str) -> None:
         assert KINDS[kind].draw(seed) == KINDS[kind].draw(seed)
 
 
+@pytest.mark.slow
 def test_what_once_found_something_finds_nothing() -> None:
     tally = Tally()
     count = len(stored_cases(FOUND))

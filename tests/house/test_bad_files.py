@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import os
 import resource
@@ -20,6 +19,7 @@ from tazza.cli.pictures import Pixels, read_images
 from tazza.errors import TazzaError, UnavailableError
 from tests.house.bad_files import BAD, CONTENTS
 from tests.house.readers import READERS, Reader
+from tests.house.trees import nodes
 
 PACKAGE = Path(__file__).parent.parent.parent / "src" / "tazza"
 
@@ -67,15 +67,10 @@ ALLOWED = {
 }
 
 
-@functools.cache
-def _nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-
-
 def _calls(path: Path) -> list[str]:
     """Return the calls in a module by which files are opened or looked at, as far as their names tell."""
     found: list[str] = []
-    for node in _nodes(path):
+    for node in nodes(path):
         if not isinstance(node, ast.Call):
             continue
         function = node.func
@@ -102,7 +97,7 @@ def test_every_module_that_reads_files_has_a_reader_in_the_table() -> None:
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
-        for node in _nodes(path)
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.module == "tazza.runtime.files"
         if names & {alias.name for alias in node.names}
     }

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.trees import tree
+
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "tazza"
 FOLDERS = ["src", "tests", "benchmarks", "examples", "tools"]
@@ -96,7 +98,7 @@ def _code_lines(source: str, statements: Iterable[ast.AST]) -> set[int]:
 def _sizes(path: Path) -> Iterator[tuple[str, int, int]]:
     """Give name, size in code lines and limit of a file and of each function in it."""
     source = path.read_text(encoding="utf-8")
-    statements = list(_statements(ast.parse(source)))
+    statements = list(_statements(tree(path)))
     code = _code_lines(source, statements)
     name = path.relative_to(ROOT).as_posix()
     yield name, len(code), FILE_LINES_MAX

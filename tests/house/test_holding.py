@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+
+from tests.house.trees import nodes, tree
 
 PACKAGE = Path(__file__).parent.parent.parent / "src" / "tazza"
 STDLIB = {"Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier"}
@@ -20,13 +21,8 @@ GIVEN = {
 }
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def calls(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             yield node
 
@@ -49,7 +45,7 @@ def test_only_gates_are_acquired_by_a_call() -> None:
     found: list[str] = []
     for path in PACKAGE.rglob("*.py"):
         name = str(path.relative_to(PACKAGE))
-        for function in ast.walk(parsed(path)):
+        for function in nodes(path):
             if isinstance(function, ast.FunctionDef) and function.name != "__init__" and name not in FORMS:
                 taken = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _takes_own(node)]
                 found += [f"{name}:{node.lineno}" for node in taken]
@@ -70,7 +66,7 @@ def test_no_executor_of_python_waits() -> None:
     """Executors, queues and futures of the standard library have conditions and semaphores inside."""
     found: list[str] = []
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module in ("concurrent.futures", "queue"):
                 name = str(path.relative_to(PACKAGE))
                 found += [f"{name} {one.name}" for one in node.names if (name, one.name) not in GIVEN]
@@ -80,7 +76,7 @@ def test_no_executor_of_python_waits() -> None:
 def test_locks_of_modules_are_renewed_in_a_child() -> None:
     found: list[str] = []
     for path in PACKAGE.rglob("*.py"):
-        for node in parsed(path).body:
+        for node in tree(path).body:
             value = getattr(node, "value", None)
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.Call):
                 if isinstance(value.func, ast.Attribute) and value.func.attr in ("Lock", "RLock"):

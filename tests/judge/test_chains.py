@@ -88,6 +88,7 @@ def unary() -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @needs_narrow
 def test_gradients_are_cut_where_results_are() -> None:
     """What follows a convolution in bfloat16, whatever its bounds are."""

@@ -155,4 +155,4 @@ def test_memory_is_given_back_in_the_course_of_a_run(kind: str) -> None:
         for operator, watcher in zip(net.operators, watchers, strict=True):
             operator.detach(watcher)
         assert sum(one() is not None for one in seen) == alive
-        assert (max(in_use) - in_use[0]) // (4 * size) == expected
+        assert round((max(in_use) - in_use[0]) / (4 * size)) == expected  # what others give back meanwhile is small

@@ -45,6 +45,7 @@ print("ran")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("home", "kind"), [(None, "simple"), (None, "plan"), ("/proc", "plan")])
 def test_nets_run_without_a_home(tmp_path: Path, home: str | None, kind: str) -> None:
     """As cron and containers with any user start processes: no HOME, no entry of the user, or nowhere to write."""
