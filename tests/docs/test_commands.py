@@ -36,6 +36,9 @@ NOT_RUN = {
     "pip install '.[peers]'": "gigabytes",
 }
 LONG = {
+    "make judge": "make judge LAYERS=40 CHAINS=10",
+    "make fuzz": 'make fuzz ONLY="--nets 300 --files 100 --commands 10"',
+    "make soak": "make soak",
     "make bench": "make bench QUICK=1 NETS=lenet-1 CONTENDERS=tazza",
     "make bench-tensor": "make bench-tensor QUICK=1 ONLY=lazy",
     "make bench-nets": "make bench-nets QUICK=1 ONLY=overhead",
