@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,37 @@ def test_seeking_finds_what_the_library_finds(tmp_path: Path) -> None:
         for key, found in zip(wanted, expected, strict=True):
             ours.seek(key)
             assert (ours.key if ours.valid else None) == found
+
+
+CUT = """
+import os, sys
+from tazza.db import Mode, open_db
+from tazza.errors import DBError
+
+folder, nbytes, mode = sys.argv[1], int(sys.argv[2]), Mode[sys.argv[3]]
+db = open_db("lmdb", folder, mode)
+with db.cursor() as cursor:
+    list(cursor)
+os.truncate(os.path.join(folder, "data.mdb"), nbytes)
+try:
+    if mode is Mode.READ:
+        with db.cursor() as cursor:
+            list(cursor)
+    else:
+        with db.transaction() as transaction:
+            transaction.put("k", b"v")
+except DBError as error:
+    print("refused" if "corrupt" in str(error) else error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["READ", "WRITE"])
+def test_a_file_that_is_cut_while_it_is_open_ends_in_an_error(tmp_path: Path, mode: str) -> None:
+    """The library has the file in its memory, and would end the process behind the file's end."""
+    for nbytes in (0, 1, 4096, 8191, 8192, 3 * 4096, 5 * 4096 + 7):
+        folder = tmp_path / f"{nbytes}"
+        make(folder, commits=3)
+        words = [sys.executable, "-c", CUT, str(folder), str(nbytes), mode]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stdout.strip()) == (0, "refused"), (nbytes, ended.stderr)

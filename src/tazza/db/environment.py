@@ -132,6 +132,7 @@ class Environment:
     def begin(self) -> tuple[lmdb.Transaction[bytes], Snapshot]:
         """Start a read transaction, which keeps the pages of a snapshot as they are; the caller holds the lock."""
         for _ in range(RETRIES):
+            self._data.check_length()  # the library would read behind the end of a file that was cut since
             transaction = self._adapting(lambda: self._environment.begin(buffers=False))
             snapshot = _snapshot(self._data, transaction)
             if snapshot is not None:
@@ -148,6 +149,7 @@ class Environment:
         import lmdb
 
         def put_all() -> None:
+            self._data.check_length()
             with self._environment.begin(write=True) as transaction:
                 for key, value in puts:
                     transaction.put(key, value)

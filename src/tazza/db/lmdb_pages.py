@@ -181,6 +181,16 @@ class DataFile:
             self.corrupt(f"both metas are of transaction {first.transaction}")
         return first, second
 
+    def check_length(self) -> None:
+        """Check that all pages in use are still there, as far as the file's length tells.
+
+        Raises:
+            DBError: the file was cut, or replaced by another one in its place.
+        """
+        used = max((meta.last_page + 1) * meta.page_bytes for meta in self.metas())
+        if self.nbytes() < used:
+            self.corrupt(f"{used} bytes are in use, it has {self.nbytes()}")
+
     def meta_of(self, transaction: int) -> Meta | None:
         """Return the meta of a transaction, or None when later ones have taken its place."""
         found = [meta for meta in self.metas() if meta.transaction == transaction]
