@@ -79,10 +79,9 @@ def judge_problem(problem: Problem, dtype: str, again: str = "") -> Iterator[Out
 def _one(problem: Problem, wanted: Standard, engine: str, net: str, told: str) -> Outcome:
     try:
         got, ran = run_in_net(problem, engine, net)
-    except TazzaError as error:
-        return Outcome(
-            told, problem.type, engine, net, Verdict.MISMATCH, f"{error.__class__.__name__}: {error.message}"
-        )
+    except Exception as error:  # whatever it raises is a mismatch: the reference took the problem
+        text = error.message if isinstance(error, TazzaError) else str(error)
+        return Outcome(told, problem.type, engine, net, Verdict.MISMATCH, f"{type(error).__name__}: {text}")
     if engine not in ran:
         return Outcome(told, problem.type, engine, net, Verdict.REFUSED)
     lines = list(wrong(got, problem, wanted, allowance(problem, engine)))

@@ -177,7 +177,7 @@ class Window:
         heads = tuple(head for head, _, _ in sizes)
         tails = tuple(tail for _, tail, _ in sizes)
         strides = tuple(
-            min(step, max(extent + head + tail, 1)) if out == 1 and extent is not None else step
+            min(step, max(extent + head + max(tail, 0), 1)) if out == 1 and extent is not None else step
             for step, extent, (head, tail, out) in zip(self.stride, image, sizes, strict=True)
         )
         final = Window(self.kernel, strides, self.dilation, heads, tails, self.legacy_pad)
@@ -226,7 +226,9 @@ class Window:
             f"a kernel of {k} with stride {s} and pad {head} gives {rounded_up} windows over {extent} elements"
             f" of dimension {axis}",
         )
-        return head + s * (rounded_up - rounded_down), rounded_up
+        # Division rounds to zero, so a kernel larger than the padded image has its one window without a step more.
+        behind = head + s * (rounded_up - rounded_down), (rounded_up - 1) * s + k - extent - head
+        return max(behind), rounded_up
 
     def overlap(self, image: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Return which part of an image (in...) lies in the padded one, and where; all unless a pad is negative."""

@@ -13,7 +13,9 @@ and backward, with dZ = prologue(dy, y = (X - mean) * slope + bias):
 
     S1[chunk], S2[chunk] = sum of dZ, sum of dZ * (X - mean)
     dbias, dscale        = S1, S2 * inv_std
-    dX                   = slope * dZ - slope * dbias / n - slope * inv_std * dscale / n * (X - mean)
+    dX                   = slope * ((dZ - dbias / n) - inv_std * dscale / n * (X - mean))
+
+in this order, so that of a single pixel, or of equal ones, nothing but 0 is left.
 
 Of a blob that is larger than the caches its end is still there after it was read, so the second reading begins at the
 end. A value that is far from the others costs digits of the variance if it is the first of a chunk, but those of one
@@ -358,7 +360,7 @@ class Backward:
                 for start in starts:
                     at = passes.add(start, i)
                     away, dz = self._pair(passes, at, mask, (mean, slope, bias))
-                    found = v.fma(away, factor, v.fma(dz, slope, constant))
+                    found = v.mul(slope, v.fma(away, factor, v.sub(dz, constant)))
                     store(v, FLOAT, found, w["dX"], at, mask)
                 return ()
 
@@ -376,9 +378,8 @@ def _gradients(passes: _Passes, c: str, mask: str) -> None:
         return [v.add(one, other) for one, other in zip(values, sums, strict=True)]
 
     dbias, products = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
-    inv_std, slope = load(v, FLOAT, w["inv_std"], c, mask), load(v, FLOAT, passes.vectors["slope"], c, mask)
+    inv_std, n = load(v, FLOAT, w["inv_std"], c, mask), passes.number("n")
     dscale = v.mul(products, inv_std)
     store(v, FLOAT, dbias, w["dbias"], c, mask)
     store(v, FLOAT, dscale, w["dscale"], c, mask)
-    part = v.neg(v.div(slope, passes.number("n")))
-    passes.keep(c, mask, constant=v.mul(part, dbias), factor=v.mul(part, v.mul(inv_std, dscale)))
+    passes.keep(c, mask, constant=v.div(dbias, n), factor=v.neg(v.div(v.mul(inv_std, dscale), n)))

@@ -16,8 +16,6 @@ from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
 from tazza.ops.pool import POOLINGS, clipped_pool_window, pool_window
 from tazza.tensor import Layout, TensorSpec
 
-MOST_SPATIAL = 3
-
 Numbers = tuple[tuple[int, ...], ...]
 
 
@@ -27,8 +25,6 @@ def _numbers(op: OpView, X: TensorSpec) -> Numbers | Unsupported:
     window = clipped_pool_window(op, X.shape)  # its time grows with the kernel, of which the image may have little
     if op.type.startswith("Average") and op.count_include_pad and window.kernel != given.kernel:
         return Unsupported(f"kernels {given.kernel} of which {window.kernel} may lie in the image count whole")
-    if not 0 < window.rank <= MOST_SPATIAL:
-        return Unsupported(f"X has {window.rank} spatial dimensions, oneDNN pools 1 to {MOST_SPATIAL}")
     if min(window.head) < 0:
         return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
     order = Order.of(op, X)

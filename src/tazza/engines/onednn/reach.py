@@ -1,4 +1,4 @@
-"""Windows that reach far beyond the image, which oneDNN counts out place by place."""
+"""Windows that oneDNN does not take, or takes long for: over many dimensions, or far beyond the image."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from dataclasses import replace
 from tazza.operator import Unsupported
 from tazza.ops.window import Window
 
+MOST_SPATIAL = 3
+"""Dimensions that oneDNN's windows may have."""
 MOST_STEP = 1 << 14
 """Strides, dilations and pads beyond the kernel up to here are oneDNN's."""
 MOST_TAPS = 1 << 12
 """Elements that a pooling kernel may have if the image has fewer."""
 
 
+def spatial_dimensions(window: Window) -> Unsupported | None:
+    """Refuse windows over no dimension, or more than oneDNN has."""
+    if 0 < window.rank <= MOST_SPATIAL:
+        return None
+    return Unsupported(f"X has {window.rank} spatial dimensions, oneDNN takes 1 to {MOST_SPATIAL}")
+
+
 def far_steps(window: Window, tail: tuple[int, ...]) -> Unsupported | None:
-    """Refuse steps and pads over which oneDNN's loops run, although the image has nothing there."""
+    """Refuse steps and pads over which oneDNN's loops run, although the image has nothing there; and many dimensions."""
+    refused = spatial_dimensions(window)
+    if refused is not None:
+        return refused
     whole = replace(window, tail=tail)
     if whole.far <= MOST_STEP:
         return None
