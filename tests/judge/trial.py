@@ -194,13 +194,17 @@ def _has(op: OperatorDef, engine: str) -> bool:
 
 def judge_chain(seed: int, fpmath: str = "") -> list[Outcome]:
     """Return what came of the chain of a seed, for each way."""
-    chain = draw_chain(seed)
+    told = f"draw_chain({seed})"
+    try:
+        chain = draw_chain(seed)
+    except Exception as error:  # a gradient that the schemas refuse, for one
+        return [Outcome(told, "", "", "", Verdict.MISMATCH, f"{type(error).__name__}: {error}")]
     ways = ways_of(chain, fpmath)
     wrong = {one.way: one.what for one in judge(chain, ways)}
     types = " ".join(op.type for op in chain.forward)
     return [
         Outcome(
-            f"draw_chain({seed})",
+            told,
             types,
             way.engine,
             way.type,

@@ -158,7 +158,8 @@ SPATIAL_BN_GRADIENT = schema(
     ],
     outputs=[blob("dX", like="X"), blob("dscale", like="scale"), blob("dbias", like="scale")],
     args=[arg("is_test", int, 0, doc="the forward operator took the running pair"), *ARGS],
-    in_place={"dscale": "dscale_sum", "dbias": "dbias_sum"},
+    # The gradient of SpatialBN in place, in test mode, needs the first: both gradients have the name of its blob.
+    in_place={"dX": "dY", "dscale": "dscale_sum", "dbias": "dbias_sum"},
     effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs in (5, 7) and outputs == 3,
     no_gradient=ends("second derivatives are not built"),

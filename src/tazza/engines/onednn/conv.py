@@ -21,7 +21,7 @@ from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, at_least, describe, first_fast
-from tazza.engines.onednn.reach import far_steps
+from tazza.engines.onednn.reach import far_steps, spatial_dimensions
 from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv import CONVS, conv_window
@@ -48,6 +48,9 @@ class Geometry:
     def obstacle(self) -> Unsupported | None:
         """Why oneDNN does not take it."""
         window = self.window
+        refused = spatial_dimensions(window)
+        if refused is not None:
+            return refused
         if min(window.head) < 0:
             return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
         if any(tail + stride <= 0 for tail, stride in zip(window.tail, window.stride, strict=True)):

@@ -21,7 +21,7 @@ from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe, first_fast
-from tazza.engines.onednn.reach import far_steps
+from tazza.engines.onednn.reach import far_steps, spatial_dimensions
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
 from tazza.ops.fused import FUSED_CONV_TRANSPOSE, epilogue_of
@@ -52,6 +52,9 @@ class Geometry:
     @property
     def obstacle(self) -> Unsupported | None:
         """Why oneDNN does not take it."""
+        refused = spatial_dimensions(self.window)
+        if refused is not None:
+            return refused
         pairs = zip(self.tail, self.window.stride, strict=True)
         if any(tail + stride <= 0 for tail, stride in pairs):
             return Unsupported(f"adj leaves pads {self.tail} behind the image, oneDNN adds less than a stride")

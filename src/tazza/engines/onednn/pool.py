@@ -11,7 +11,7 @@ from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe
-from tazza.engines.onednn.reach import far_steps, many_taps
+from tazza.engines.onednn.reach import far_steps, many_taps, spatial_dimensions
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
 from tazza.ops.pool import POOLINGS, clipped_pool_window, pool_window
 from tazza.tensor import Layout, TensorSpec
@@ -25,6 +25,9 @@ def _numbers(op: OpView, X: TensorSpec) -> Numbers | Unsupported:
     window = clipped_pool_window(op, X.shape)  # its time grows with the kernel, of which the image may have little
     if op.type.startswith("Average") and op.count_include_pad and window.kernel != given.kernel:
         return Unsupported(f"kernels {given.kernel} of which {window.kernel} may lie in the image count whole")
+    refused = spatial_dimensions(window)
+    if refused is not None:
+        return refused
     if min(window.head) < 0:
         return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
     order = Order.of(op, X)
