@@ -19,6 +19,7 @@ from rich.table import Table
 import tests.judge
 from tazza.runtime.log import logger
 from tests.judge.outcome import PARTS, Outcome, Request, Verdict
+from tests.judge.peer import why_no_torch
 
 
 def load_parts() -> None:
@@ -43,6 +44,7 @@ def judge(
     counts = {"layers": layers, "chains": chains}
     deadline = time.monotonic() + 60 * minutes if minutes > 0 else float("inf")
     tally: Counter[tuple[str, str]] = Counter()
+    engines: Counter[tuple[str, str]] = Counter()
     wrong: list[Outcome] = []
     with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as progress:
         for name in sorted(PARTS, reverse=True):
@@ -50,12 +52,17 @@ def judge(
             task = progress.add_task(name, total=request.count)
             for outcome in _until(deadline, PARTS[name](request)):
                 tally[name, outcome.verdict.value] += 1
+                engines[outcome.engine, outcome.verdict.value] += name == "layers"
                 if outcome.verdict is Verdict.MISMATCH:
                     wrong.append(outcome)
                     console.print(f"{outcome.again} {outcome.engine} {outcome.net}: {outcome.text}", markup=False)
                 progress.update(task, description=_told(name, tally), completed=_number(outcome, request))
     for name in sorted(PARTS, reverse=True):
         console.print(_told(name, tally))
+    console.print(_engines(engines))
+    reason = why_no_torch()
+    if reason is not None:
+        console.print(f"The reference kernels had no second judge: {reason}")
     if wrong:
         console.print(_table(wrong))
         raise typer.Exit(1)
@@ -74,6 +81,14 @@ def _number(outcome: Outcome, request: Request) -> int:
 
 def _told(name: str, tally: Counter[tuple[str, str]]) -> str:
     return f"{name}: " + ", ".join(f"{tally[name, verdict.value]} {verdict.value}" for verdict in Verdict)
+
+
+def _engines(tally: Counter[tuple[str, str]]) -> Table:
+    """Return how often each engine ran, refused or was wrong; `torch` judged the reference kernels."""
+    table = Table("engine of layers", *(verdict.value for verdict in Verdict))
+    for engine in sorted({engine for engine, _ in tally}):
+        table.add_row(engine, *(str(tally[engine, verdict.value]) for verdict in Verdict))
+    return table
 
 
 def _table(wrong: list[Outcome]) -> Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,25 @@ UNROUNDED = frozenset(
 """Functions whose value is one of their operands', or an integer."""
 
 
+Spelled: TypeAlias = Callable[[OpView, list[Array]], "tuple[OpView, list[Array]] | None"]
+SPELLED: dict[str, Spelled] = {}
+"""Operator type -> the same problem with numbers as inputs that it would compute first, None where it has them."""
+
+
+def spells_out(type: str) -> Callable[[Spelled], Spelled]:
+    """Register what spells out what an operator computes first: that is rounded too, and its moves may be all there is.
+
+    Of what normalizes a channel with one huge number, for one, nothing changes when that number does, but much when the
+    mean is a little off.
+    """
+
+    def decorate(function: Spelled) -> Spelled:
+        SPELLED[type] = function
+        return function
+
+    return decorate
+
+
 @dataclass(frozen=True)
 class Condition:
     """Of one output: `change` for steps of relative size `step`, where it jumps, and between which values it lies."""
@@ -48,7 +68,9 @@ def conditions(
     """
     found = [Condition(np.zeros(y.shape), np.zeros(y.shape, bool), _real(y), _real(y)) for y in plain]
     with np.errstate(all="ignore"):
-        for move in _moves(op, inputs, plain, rng):
+        spelled = SPELLED[op.type](op, inputs) if op.type in SPELLED else None
+        moves = [_moves(op, inputs, plain, rng), *([] if spelled is None else [_moves(*spelled, plain, rng)])]
+        for move in chain.from_iterable(moves):
             around = [move(step) for _ in range(DRAWS)]
             near = [move(step * FINE) for _ in range(2)]
             found = [

@@ -18,6 +18,7 @@ from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradi
 from tests.judge.exceptions import allowance
 from tests.judge.hand import GENERATORS, Array
 from tests.judge.outcome import Outcome, Request, Verdict, part
+from tests.judge.peer import judge_reference
 from tests.judge.verdict import Standard, is_random, rewritten, standard, wrong
 
 NETS = ("simple", "plan")
@@ -58,7 +59,10 @@ def judge_layers(request: Request) -> Iterator[Outcome]:
 
 
 def judge_layer(problem: Problem, dtype: str) -> Iterator[Outcome]:
-    """Yield outcomes of a problem and of the operators of its gradient."""
+    """Yield outcomes of a problem and of the operators of its gradient; the reference itself is judged by PyTorch."""
+    second = judge_reference(problem)
+    if second is not None:
+        yield second
     yield from judge_problem(problem, dtype)
     for i, backward in enumerate(gradients(problem, compute(problem))):
         yield from judge_problem(backward, dtype, f"gradients({problem})[{i}]")

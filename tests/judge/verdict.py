@@ -36,6 +36,8 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bflo
 NARROW = 2.0**-16
 """Unit roundoffs above are those of narrow types."""
 HUGE = 1e18
+PLACES = 6
+"""So many that hardly a branch is missed."""
 SLACK = 6.0
 LEAST = 2.0**-126
 """The least normal float32: what is smaller may be flushed to zero."""
@@ -133,16 +135,23 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
     pointwise = op.schema.formulas is not None  # these say by which steps they compute, squares or not
     if pointwise or not any(one.any() for one in huge):
         return [np.zeros(y.shape, bool) for y in plain]
-    # Seen at another place, where nothing is multiplied by an accidental 0.
+    # Seen at other places, where nothing is multiplied by an accidental 0, and where one or another branch is taken.
     rng = np.random.default_rng(0)
-    there = [rng.uniform(0.01, 0.1, x.shape).astype(x.dtype) if x.dtype.kind == "f" else x for x in inputs]
-    with np.errstate(over="ignore"):
+    found = [np.zeros(y.shape, bool) for y in plain]
+    for _ in range(PLACES):
+        there = [_placed(x, rng) for x in inputs]
         moved = [
             np.where(one, x * rng.uniform(2, 3, x.shape), x).astype(x.dtype) if one.any() else x
             for one, x in zip(huge, there, strict=True)
         ]
-    pairs = zip(in_float64(op, there), in_float64(op, moved), strict=True)
-    return [a != b for a, b in pairs]
+        pairs = zip(in_float64(op, there), in_float64(op, moved), strict=True)
+        found = [one | (a != b) for one, (a, b) in zip(found, pairs, strict=True)]
+    return found
+
+
+def _placed(x: Array, rng: np.random.Generator) -> Array:
+    """Return floats above 0 of some size, anything else as it is."""
+    return (rng.uniform(0.01, 0.1, x.shape) * rng.choice((1, 10))).astype(x.dtype) if x.dtype.kind == "f" else x
 
 
 def _flops(op: OpView, inputs: list[Array], outputs: list[Array]) -> float:

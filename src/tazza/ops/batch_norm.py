@@ -136,8 +136,9 @@ def spatial_bn(
         saved_mean[...] = mu
         saved_inv_std[...] = 1 / np.sqrt(variance + op.epsilon)
     slope = scale.reshape(-1) / np.sqrt(variance + op.epsilon)
-    np.multiply(x, _along(slope.astype(Y.dtype), x), out=y)
-    y += _along(bias.reshape(-1) - mu * slope, x)
+    np.subtract(x, _along(mu, x), out=y)
+    y *= _along(slope, x)
+    y += _along(bias, x)
 
 
 SPATIAL_BN_GRADIENT = schema(

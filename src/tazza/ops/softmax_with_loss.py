@@ -168,7 +168,7 @@ def check_probabilities(op: OpView, t: Array) -> Array:
 
 def row_factors(op: OpView, weights: Array | None, N: int) -> Array:
     """Return the part of each row in the loss, (N): its weight over the sum of weights, 0 where that is 0."""
-    w = np.ones(N, np.float32) if weights is None else weights.reshape(N)
+    w = np.ones(N) if weights is None else weights.reshape(N).astype(np.float64)
     total = N if weights is None or op.average_by_batch_size else w.sum()
     return w / total if total != 0 else np.zeros_like(w)
 

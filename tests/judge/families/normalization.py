@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema
+from tazza.operator import SCHEMAS, OpSchema, OpView, operator_def
+from tazza.proto import OperatorDef
+from tests.check import evaluate
+from tests.judge.condition import spells_out
 from tests.judge.hand import Array, Hand, Sketch, channels_of, divisors, draws
 from tests.judge.values import reals
 
@@ -63,6 +66,20 @@ def by_channel(hand: Hand, schema: OpSchema) -> Sketch:
         found["is_learnable"] = hand.integer(0, 1)
     width = 1 if schema.type == "PRelu" and hand.chance(0.25) else C
     return Sketch(found, {"X": X} | {spec.name: (width,) for spec in schema.inputs[1:]}, outputs=outputs)
+
+
+@spells_out("InstanceNormGradient")
+def instance_norm_statistics(op: OpView, inputs: list[Array]) -> tuple[OpView, list[Array]] | None:
+    """Give mean and inv_std, which are computed again where they are missing."""
+    if "mean" in op.input_slots:
+        return None
+    definition = op.definition
+    forward = operator_def("InstanceNorm", definition.input[:3], ["Y", "mean", "inv_std"])
+    forward.arg.extend(definition.arg)
+    _, *statistics = evaluate(SCHEMAS["InstanceNorm"].view(forward), inputs[:3])
+    longer = OperatorDef.FromString(definition.SerializeToString())
+    longer.input.extend(("mean", "inv_std"))
+    return op.schema.view(longer), [*inputs, *(one.astype(np.float32) for one in statistics)]
 
 
 @draws("LayerNorm")
