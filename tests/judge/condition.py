@@ -32,7 +32,8 @@ UNROUNDED = frozenset(
 
 Spelled: TypeAlias = Callable[[OpView, list[Array]], "tuple[OpView, list[Array]] | None"]
 SPELLED: dict[str, Spelled] = {}
-"""Operator type -> the same problem with numbers as inputs that it would compute first, None where it has them."""
+"""Operator type -> the same problem with numbers as inputs, unrounded, that it would compute first; None where it has
+them."""
 
 
 def spells_out(type: str) -> Callable[[Spelled], Spelled]:
@@ -126,7 +127,7 @@ def _moves(
     def factor(step: float, shape: tuple[int, ...] = ()) -> Any:
         return 1.0 + step * rng.uniform(0.5, 1.5, shape) * rng.choice((-1.0, 1.0), shape)
 
-    still = _read(op, inputs)
+    still = letters_read(op, inputs)
     letters = [letter for letter, x in zip(op.input_slots, inputs, strict=True) if x.dtype.name in MOVED]
     for letter in dict.fromkeys(letters):
         if letter not in still:
@@ -158,9 +159,9 @@ def _moves(
         yield lambda step: _by_formula(op, inputs, plain, formulas, lambda shape: factor(step, shape))
 
 
-def _read(op: OpView, inputs: list[Array]) -> frozenset[str]:
+def letters_read(op: OpView, inputs: list[Array]) -> frozenset[str]:
     """Return the letters of which inference reads the values."""
-    specs = [TensorSpec(x.shape, DataType.of(x)) for x in inputs]
+    specs = [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in inputs]
     return op.schema.infer_specs(op, specs, lambda letter: inputs[op.input_slots.index(letter)]).reads
 
 

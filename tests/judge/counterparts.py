@@ -148,6 +148,8 @@ def spatial_bn(
 @counterpart("GroupNorm")
 def group_norm(op: OpView, X: Tensor, gamma: Tensor, beta: Tensor) -> Sequence[Tensor | None]:
     x = first(op, X)
+    if x.numel() < 2 * x.shape[0] * op.group or x.shape[0] == 0:
+        raise NoCounterpart("one number to normalize, or none")
     y = functional().group_norm(x, op.group, gamma, beta, op.epsilon)
     groups = x.reshape(x.shape[0], op.group, -1)
     deviation = (groups.var(2, correction=0) + op.epsilon).rsqrt()
@@ -159,8 +161,10 @@ def instance_norm(op: OpView, X: Tensor, scale: Tensor, bias: Tensor) -> Sequenc
     x = first(op, X)
     if math.prod(x.shape[2:]) < 2 or x.numel() == 0:
         raise NoCounterpart("one number to normalize, or none")
-    y = functional().instance_norm(x, weight=scale, bias=bias, eps=op.epsilon)
-    rows = x.flatten(2)
+    # torch.nn.functional.instance_norm of 2.13 gives wrong gradients of a single image whose dY is not contiguous.
+    rows, along = x.flatten(2), (-1, *[1] * (x.dim() - 2))
+    z = functional().layer_norm(rows, rows.shape[2:], eps=op.epsilon).reshape(x.shape)
+    y = z * scale.reshape(along) + bias.reshape(along)
     deviation = (rows.var(2, correction=0) + op.epsilon).rsqrt()
     return [back(op, y), rows.mean(2).detach(), deviation.detach()]
 
@@ -170,6 +174,8 @@ def layer_norm(
     op: OpView, X: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
 ) -> Sequence[Tensor | None]:
     axis = op.axis % X.dim()
+    if X.numel() == 0:
+        raise NoCounterpart("nothing to normalize")
     y = functional().layer_norm(X, X.shape[axis:], gamma, beta, op.epsilon)
     rows = X.reshape(*X.shape[:axis], -1)
     deviation = (rows.var(-1, correction=0) + op.epsilon).sqrt()

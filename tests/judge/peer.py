@@ -31,6 +31,8 @@ ENGINE, NET = "torch", "float64"
 STEP, FINE, DRAWS = 2.0**-24, 2.0**-32, 4
 CLOSE = 1e-10
 """What is allowed of a number, and of what it moves for a step of its own size."""
+FLOOR = 1e-13
+"""What roundings leave of what cancels, as 1 - tanh(x)^2, beside the largest number, or 1."""
 JUMP = 0.25
 APART = 2.0**-20
 """How far numbers are moved before all else, so that none are equal; probabilities still sum up to 1."""
@@ -212,7 +214,8 @@ def _compared(name: str, here: Result, there: Result, around: Sequence[Result], 
             change = np.max([_far(one.values[name], got) for one in around], axis=0) if around else np.zeros(got.shape)
             jumps = _far(near.values[name], got) > JUMP * change
             jumps &= change > 0
-            bound = CLOSE * (np.abs(wanted) + change / STEP)
+            largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0))
+            bound = CLOSE * (np.abs(wanted) + change / STEP) + FLOOR * largest
             same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
             bad = ~(same | (np.abs(got - wanted) <= bound) | jumps)
     if not bad.any():

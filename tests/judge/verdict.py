@@ -28,7 +28,7 @@ import numpy as np
 from tazza.operator import KERNELS, OpView
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
-from tests.judge.condition import Condition, conditions, in_float64
+from tests.judge.condition import Condition, conditions, in_float64, letters_read
 from tests.judge.draw import Problem, compute
 from tests.judge.hand import Array
 
@@ -36,7 +36,7 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bflo
 NARROW = 2.0**-16
 """Unit roundoffs above are those of narrow types."""
 HUGE = 1e18
-PLACES = 6
+PLACES = 12
 """So many that hardly a branch is missed."""
 SLACK = 6.0
 LEAST = 2.0**-126
@@ -138,8 +138,10 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
     # Seen at other places, where nothing is multiplied by an accidental 0, and where one or another branch is taken.
     rng = np.random.default_rng(0)
     found = [np.zeros(y.shape, bool) for y in plain]
+    still = letters_read(op, inputs)  # shapes follow from them
+    huge = [one & (letter not in still) for letter, one in zip(op.input_slots, huge, strict=True)]
     for _ in range(PLACES):
-        there = [_placed(x, rng) for x in inputs]
+        there = [x if letter in still else _placed(x, rng) for letter, x in zip(op.input_slots, inputs, strict=True)]
         moved = [
             np.where(one, x * rng.uniform(2, 3, x.shape), x).astype(x.dtype) if one.any() else x
             for one, x in zip(huge, there, strict=True)
@@ -150,8 +152,9 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
 
 
 def _placed(x: Array, rng: np.random.Generator) -> Array:
-    """Return floats above 0 of some size, anything else as it is."""
-    return (rng.uniform(0.01, 0.1, x.shape) * rng.choice((1, 10))).astype(x.dtype) if x.dtype.kind == "f" else x
+    """Return floats above 0 of several sizes, anything else as it is."""
+    found = rng.uniform(0.01, 0.1, x.shape) * rng.choice((1, 10), x.shape)
+    return found.astype(x.dtype) if x.dtype.kind == "f" else x
 
 
 def _flops(op: OpView, inputs: list[Array], outputs: list[Array]) -> float:

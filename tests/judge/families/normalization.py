@@ -9,7 +9,7 @@ import numpy as np
 from tazza.operator import SCHEMAS, OpSchema, OpView, operator_def
 from tazza.proto import OperatorDef
 from tests.check import evaluate
-from tests.judge.condition import spells_out
+from tests.judge.condition import spells_out, wide
 from tests.judge.hand import Array, Hand, Sketch, channels_of, divisors, draws
 from tests.judge.values import reals
 
@@ -76,10 +76,10 @@ def instance_norm_statistics(op: OpView, inputs: list[Array]) -> tuple[OpView, l
     definition = op.definition
     forward = operator_def("InstanceNorm", definition.input[:3], ["Y", "mean", "inv_std"])
     forward.arg.extend(definition.arg)
-    _, *statistics = evaluate(SCHEMAS["InstanceNorm"].view(forward), inputs[:3])
+    _, *statistics = evaluate(SCHEMAS["InstanceNorm"].view(forward), [wide(x) for x in inputs[:3]])
     longer = OperatorDef.FromString(definition.SerializeToString())
     longer.input.extend(("mean", "inv_std"))
-    return op.schema.view(longer), [*inputs, *(one.astype(np.float32) for one in statistics)]
+    return op.schema.view(longer), [*inputs, *statistics]
 
 
 @draws("LayerNorm")

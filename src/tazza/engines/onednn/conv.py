@@ -147,7 +147,8 @@ def conv_ways(
     and W are multiplied in.
     """
     X, W, Y = specs["X"], specs["W"], specs["Y"]
-    dtype = narrowed(X.dtype)
+    fpmath = "" if shape.group > 1 and _pairs_groups(shape.filter_dims(W)) else FPMATH.value
+    dtype = narrowed(X.dtype) if fpmath else X.dtype
     weights = Descriptor.any(shape.filter_dims(W), dtype)
     bias = Descriptor.of(specs["b"]) if "b" in specs else None
 
@@ -158,7 +159,7 @@ def conv_ways(
             "convolution_direct",
             *(source, weights, bias, target),
             *shape.numbers,
-            attributes=Attributes(follow(target), FPMATH.value),
+            attributes=Attributes(follow(target), fpmath),
             flops=conv_flops(W, Y),
         )
 
@@ -168,6 +169,16 @@ def conv_ways(
         return ways
     fixed = {f"{name}, Y as wished": partial(ask, source, shape.image(Y)) for name, source in sources.items()}
     return fixed if in_place else fixed | ways
+
+
+def _pairs_groups(filters: tuple[int, ...]) -> bool:
+    """Whether channels of two groups make a pair, for filters (G, M/G, C/G, k...): bfloat16 is multiplied by pairs.
+
+    The last channel of a group stands with the first one of the next then, whose weight is 0: an infinite pixel there
+    gives NaN here. Depthwise code multiplies channels one by one.
+    """
+    _, M, C = filters[:3]
+    return C % 2 == 1 and M * C > 1
 
 
 FASTER = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
-from tazza.engines.onednn.launch import Constant, Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
@@ -79,16 +79,14 @@ def _laid_out(op: OpView, order: Order, X: TensorSpec, wish: Layout | None) -> t
 
 
 def _scale(op: OpView, x: Descriptor, forward: PrimitiveDescriptor) -> tuple[PrimitiveLaunch, ...]:
-    """Return the launches for scale: with Z = max(|X|, TINY), which has the same, it is (Z / LRN(Z)) ^ (1 / beta)."""
+    """Return the launches for scale: with Z = |X| + TINY, which has the same, it is (Z / LRN(Z)) ^ (1 / beta)."""
     size, normalized = Part("size"), Part("normalized")
-    absolute = describe("eltwise_forward", "forward_inference", "eltwise_abs", x, x, 0.0, 0.0)
-    number = Descriptor.of((1,) * len(x.dims), x.dtype)
-    bounded = describe("binary", "binary_max", x, number, x)
+    above = Attributes((Eltwise("eltwise_linear", 1.0, TINY),))
+    absolute = describe("eltwise_forward", "forward_inference", "eltwise_abs", x, x, 0.0, 0.0, attributes=above)
     root = (Eltwise("eltwise_pow", 1.0, 1.0 / op.beta),)  # exp(log() / beta) would lose five bits
     ratio = describe("binary", "binary_div", x, x, x, attributes=Attributes(root))
     return (
         PrimitiveLaunch(absolute, {"src": "X", "dst": size}),
-        PrimitiveLaunch(bounded, {"src_0": size, "src_1": Constant(TINY), "dst": size}),
         PrimitiveLaunch(forward, {"src": size, "dst": normalized}),
         PrimitiveLaunch(ratio, {"src_0": size, "src_1": normalized, "dst": "scale"}),
     )
