@@ -75,7 +75,8 @@ def judge_reference(problem: Problem) -> Outcome | None:
         return None
     told = (str(problem), problem.type, ENGINE, NET)
     try:
-        lines = wrong(problem)
+        with np.errstate(all="ignore"):
+            lines = wrong(problem)
     except NoCounterpart as reason:
         return Outcome(*told, Verdict.REFUSED, str(reason))
     except Exception as error:  # whatever is raised: the reference took the problem
@@ -172,11 +173,10 @@ def _by_letter(op: OpView, given: Sequence[Tensor]) -> dict[str, Any]:
 
 def by_reference(op: OpView, inputs: Sequence[Array], directions: Sequence[Array | None]) -> Result:
     """Return the same by the reference kernels of the operator and of those that its gradient consists of."""
-    with np.errstate(all="ignore"):
-        try:
-            outputs = evaluate(op, inputs)
-        except TazzaError as error:  # a moved number that does not fit: probabilities that no longer sum up to 1
-            raise NoCounterpart(str(error)) from error
+    try:
+        outputs = evaluate(op, inputs)
+    except TazzaError as error:  # a moved number that does not fit: probabilities that no longer sum up to 1
+        raise NoCounterpart(str(error)) from error
     values: dict[str, Array | None] = {f"output {i}": y for i, y in enumerate(outputs)}
     definition = op.definition
     if not _has_gradient(op):
@@ -192,8 +192,7 @@ def by_reference(op: OpView, inputs: Sequence[Array], directions: Sequence[Array
     blobs |= {name: d for name, d in zip(named, directions, strict=True) if name is not None and d is not None}
     for step in emitted:
         view = SCHEMAS[step.type].view(step)
-        with np.errstate(all="ignore"):
-            made = evaluate(view, [blobs[name] for name in step.input])
+        made = evaluate(view, [blobs[name] for name in step.input])
         blobs.update(zip(step.output, made, strict=True))
     values |= {f"gradient {i}": blobs[name] for i, name in enumerate(gradients) if isinstance(name, str)}
     return Result(values)
@@ -210,14 +209,12 @@ def _compared(name: str, here: Result, there: Result, around: Sequence[Result], 
     if got.dtype.kind != "f":
         bad = np.asarray(got != wanted)
     else:
-        with np.errstate(all="ignore"):
-            change = np.max([_far(one.values[name], got) for one in around], axis=0) if around else np.zeros(got.shape)
-            jumps = _far(near.values[name], got) > JUMP * change
-            jumps &= change > 0
-            largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0))
-            bound = CLOSE * (np.abs(wanted) + change / STEP) + FLOOR * largest
-            same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
-            bad = ~(same | (np.abs(got - wanted) <= bound) | jumps)
+        change = np.max([_far(one.values[name], got) for one in around], axis=0)
+        jumps = (_far(near.values[name], got) > JUMP * change) & (change > 0)
+        largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0))
+        bound = CLOSE * (np.abs(wanted) + change / STEP) + FLOOR * largest
+        same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+        bad = ~(same | (np.abs(got - wanted) <= bound) | jumps)
     if not bad.any():
         return []
     place = tuple(int(n[0]) for n in np.nonzero(bad)) if got.ndim else ()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tazza.engines.onednn import conv_gradient
 from tazza.operator import ENGINES
 from tests.judge.draw import Problem, compute, draw, gradients
 from tests.judge.exceptions import DECLARED
@@ -50,6 +52,37 @@ def test_pads_around_a_single_slice_make_several_windows() -> None:
     """The gradient of a maximum over (1, H, W) with pads along the first dimension."""
     for seed in (48, 96):
         assert mismatches(list(judge_layer(draw("MaxPool", seed), "float32"))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("type", "engine", "least"),
+    [("Conv", "winograd", 5), ("Conv", "stem", 4), ("FC", "gemv", 10), ("SpatialBN", "channels", 5)],
+)
+def test_engines_that_choose_are_reached(type: str, engine: str, least: int) -> None:
+    """Of 40 problems of a type so many at least are taken by an engine that takes few."""
+    if engine not in engines_of(type):
+        pytest.skip(f"{engine} has no {type} here")
+    assert sum(engine in run_in_net(draw(type, seed), engine, "simple")[1] for seed in range(40)) >= least
+
+
+@pytest.mark.slow
+def test_products_of_tall_matrices_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+    plain = conv_gradient.tall_product
+
+    def counted(*arguments: Any) -> Any:
+        found = plain(*arguments)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(conv_gradient, "tall_product", counted)
+    for seed in range(60):
+        problem = draw("Conv", seed)
+        if "b" not in problem.inputs and "order" in {argument.name for argument in problem.definition.arg}:
+            for backward in gradients(problem, compute(problem)):
+                run_in_net(backward, "onednn", "simple")
+    assert sum(taken) >= 2
 
 
 def judged(problem: Problem, got: dict[str, np.ndarray]) -> list[str]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tazza.errors import ShapeError
-from tazza.operator import run_op
+from tazza.operator import SCHEMAS, operator_def, run_op
+from tazza.ops.conv import conv_window
 
 # in, kernel, stride, pad -> out, as the genuine Caffe2 gave for MaxPool with legacy_pad=3
 CAFFE = [
@@ -52,3 +53,25 @@ def test_negative_pads_cut_off() -> None:
     X = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
     Y = run_op("Conv", X, np.ones((1, 1, 2), np.float32), kernels=[2], pads=[-2, -1])
     np.testing.assert_array_equal(Y.ravel(), [5, 7])
+
+
+def test_every_window_lies_in_the_padded_image() -> None:
+    """Whatever the arguments: what kernels pad and cut is what all windows reach, and a library finds as many."""
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        extent, k, s, d = (int(rng.integers(1, n)) for n in (9, 7, 5, 4))
+        legacy = int(rng.integers(0, 4))
+        pads = [] if legacy in (1, 2) else [int(rng.integers(0, k))] * 2
+        dilation = d if legacy < 2 else 1
+        definition = operator_def(
+            "Conv", ["X", "W"], ["Y"], kernels=[k], strides=[s], dilations=[dilation], pads=pads, legacy_pad=legacy
+        )
+        op = SCHEMAS["Conv"].view(definition)
+        try:
+            window, (out,) = conv_window(op, (1, 1, extent), (1, 1, k))
+        except ShapeError:
+            continue
+        assert out is not None
+        (stride,), (cover,), (head,), (tail,) = window.stride, window.cover, window.head, window.tail
+        assert (out - 1) * stride + cover <= head + extent + tail
+        assert (head + extent + tail - cover) // stride + 1 == out

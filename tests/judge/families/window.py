@@ -7,6 +7,8 @@ from typing import Any
 from tazza.operator import OpSchema
 from tests.judge.hand import Hand, Shape, Sketch, channels_of, divisors, draws, spatial_of
 
+FEW, PLAIN, TALL, MOST_OF_A_STEM = 0.2, 0.3, 0.1, 8
+"""How many convolutions have few channels, and how many are like those of most nets; which engines are made for."""
 KERNELS = (1, 1, 2, 3, 3, 3, 4, 5, 5, 7, 9)
 
 
@@ -56,12 +58,49 @@ def rank_of(schema: OpSchema) -> tuple[int, int]:
     return (1, 3) if digit is None else (digit, digit)
 
 
+def with_channels(hand: Hand, order: str, X: Shape, most: int) -> Shape:
+    """Return an image with few channels, unless its shape is given."""
+    if "X" in hand.given:
+        return X
+    C = hand.integer(1, most)
+    return (*X[:3], C) if order == "NHWC" else (X[0], C, *X[2:])
+
+
+def plain(hand: Hand, dense: bool) -> tuple[dict[str, Any], tuple[int, ...], int]:
+    """Return the arguments, kernel and groups of convolutions as most nets have them, which engines have code for."""
+    k = hand.pick((3, 3, 5) if dense else (3, 5, 7))
+    found: dict[str, Any] = {"kernel": k, "pad": k // 2}
+    return found | ({} if dense or hand.chance(0.5) else {"stride": 2}), (k, k), 1
+
+
+def tall(hand: Hand) -> Sketch:
+    """Return a convolution without bias of an image with many pixels: dW is a product of tall matrices."""
+    order, k = hand.pick(("NCHW", "NHWC")), hand.pick((1, 1, 3))
+    C, M = hand.pick((30, 32)), hand.pick((24, 32))
+    inner = (hand.integer(20, 24), hand.integer(20, 24))
+    X, kernel = (2, C, *inner), (k, k)
+    found: dict[str, Any] = {"order": order, "kernel": k}
+    if k > 1:
+        found |= {"stride": 2, "pad": 1}
+        X = (hand.integer(2, 3), C, *inner)
+    if order == "NHWC":
+        return Sketch(found, {"X": (X[0], *inner, C), "W": (M, *kernel, C)})
+    return Sketch(found, {"X": X, "W": (M, C, *kernel)})
+
+
 @draws("Conv", "Conv1D", "Conv2D", "Conv3D")
 def conv(hand: Hand, schema: OpSchema) -> Sketch:
+    if "X" not in hand.given and rank_of(schema)[0] <= 2 <= rank_of(schema)[1] and hand.chance(TALL):
+        return tall(hand)
     order, X = hand.image(spatial=rank_of(schema), most=12)
+    images = X
+    if len(X) == 4 and hand.chance(FEW):
+        X = with_channels(hand, order, X, MOST_OF_A_STEM)
     C = channels_of(order, X)
     found, kernel = windowed(hand, spatial_of(order, X))
     group = hand.pick((1, 1, C, hand.pick(divisors(C))))
+    if X is not images or (len(X) == 4 and hand.chance(PLAIN)):
+        found, kernel, group = plain(hand, X is images)
     M = group * hand.integer(1, max(1, 70 // group)) if group > 0 else hand.channels()
     W = (M, C // group, *kernel) if order == "NCHW" else (M, *kernel, C // group)
     found |= {"order": order} | ({"group": group} if group != 1 else {})
