@@ -85,13 +85,14 @@ def _largest(problem: Problem, result: Array, wanted: Wanted) -> Array:
 
 
 def _scale_overflows(problem: Problem, result: Array, wanted: Wanted) -> Array:
-    """Where the cube of scale is beyond float32: scale^-0.75 is the fourth root of scale^-3 there."""
+    """Where the cube of scale, or X * X, is beyond float32: scale^-0.75 is the fourth root of scale^-3 there."""
     del wanted
     numbers = {argument.name: argument for argument in problem.definition.arg}
     alpha = numbers["alpha"].f if "alpha" in numbers else 0.0
     X = problem.inputs["X"]
     axis = X.ndim - 1 if numbers["order"].s.upper() == b"NHWC" else 1
-    reach, large = numbers["size"].i, alpha / numbers["size"].i * np.square(X, dtype=np.float64) > 1e12
+    reach, squares = numbers["size"].i, np.square(X, dtype=np.float64)
+    large = (alpha / reach * squares > 1e12) | (squares > np.finfo(np.float32).max)
     near = large.copy()
     for shift in range(1, reach):
         front = np.roll(large, shift, axis), np.roll(large, -shift, axis)
