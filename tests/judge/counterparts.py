@@ -282,7 +282,12 @@ def batch_matmul(op: OpView, A: Tensor, B: Tensor) -> Tensor:
 
 def elementwise(type: str, function: Callable[[OpView, Tensor], Tensor]) -> None:
     """Register a function of X."""
-    counterpart(type)(lambda op, X: function(op, X))
+
+    @counterpart(type)
+    def of_one(op: OpView, X: Tensor) -> Tensor:
+        return function(op, X)
+
+    del of_one
 
 
 def positive(alpha: float) -> float:
@@ -328,14 +333,17 @@ PAIRS = {
 def pair(op: OpView, A: Tensor, B: Tensor | None = None) -> Tensor:
     if B is None:
         return A**op.exponent
-    if op.broadcast:
-        if op.axis_str:
-            raise NoCounterpart("an axis named by a letter")
-        axis = A.dim() - B.dim() if op.axis == -1 else op.axis
-        B = B.reshape((*B.shape, *[1] * (A.dim() - B.dim() - axis)))
+    b = _under(op, A, B) if op.broadcast else B
     if op.type == "Div" and not A.is_floating_point():
-        return torch().div(A, B, rounding_mode="trunc")
-    return getattr(torch(), PAIRS[op.type])(A, B)
+        return torch().div(A, b, rounding_mode="trunc")
+    return getattr(torch(), PAIRS[op.type])(A, b)
+
+
+def _under(op: OpView, A: Tensor, B: Tensor) -> Tensor:
+    if op.axis_str:
+        raise NoCounterpart("an axis named by a letter")
+    axis = A.dim() - B.dim() if op.axis == -1 else op.axis
+    return B.reshape((*B.shape, *[1] * (A.dim() - B.dim() - axis)))
 
 
 @counterpart("Sum")

@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -145,18 +145,18 @@ def by_torch(op: OpView, inputs: Sequence[Array], directions: Sequence[Array | N
     for x in given:
         x.requires_grad_(x.is_floating_point())
     found = COUNTERPARTS[op.type](op, **_by_letter(op, given))
-    outputs = list(found) if isinstance(found, tuple | list) else [found]
+    outputs: list[Tensor] = list(cast("Sequence[Tensor]", found)) if isinstance(found, tuple | list) else [found]
     outputs += [None] * (len(directions) - len(outputs))
     values: dict[str, Array | None] = {
         f"output {i}": None if y is None else y.detach().numpy() for i, y in enumerate(outputs[: len(directions)])
     }
-    terms = [
+    terms: list[Tensor] = [
         (y * torch().tensor(d)).sum()
         for y, d in zip(outputs, directions, strict=False)
         if y is not None and d is not None and y.requires_grad and tuple(y.shape) == d.shape
     ]
     if terms:
-        sum(terms[1:], terms[0]).backward()
+        torch().stack(terms).sum().backward()
         values |= {f"gradient {i}": x.grad.numpy() for i, x in enumerate(given) if x.grad is not None}
     return Result(values)
 

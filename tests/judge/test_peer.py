@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.operator import SCHEMAS
+from tazza.operator import SCHEMAS, OpView
 from tests.judge import peer
 from tests.judge.draw import draw
+from tests.judge.hand import Array
 from tests.judge.outcome import Outcome, Verdict
 from tests.judge.peer import judge_reference, why_no_torch
 
@@ -42,7 +43,11 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of a few millionths, as rounding to float32 somewhere within would make."""
     assert judged("Conv2D", 1).verdict is Verdict.RIGHT
     plain = peer.evaluate
-    monkeypatch.setattr(peer, "evaluate", lambda op, inputs: [y * (1 + 1e-6) for y in plain(op, inputs)])
+
+    def wrong(op: OpView, inputs: list[Array]) -> list[Array]:
+        return [y * (1 + 1e-6) for y in plain(op, inputs)]
+
+    monkeypatch.setattr(peer, "evaluate", wrong)
     assert "output 0" in judged("Conv2D", 1).text
 
 
@@ -50,8 +55,8 @@ def test_a_wrong_gradient_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = peer.gradient_for_op
     swapped = {"SinGradient": "CosGradient"}
 
-    def wrong(op: object, named: list[str | None]) -> object:
-        emitted, gradients = plain(op, named)  # pyright: ignore[reportArgumentType]
+    def wrong(op: OpView, named: list[str | None]) -> object:
+        emitted, gradients = plain(op, named)
         for step in emitted:
             step.type = swapped.get(step.type, step.type)
         return emitted, gradients

@@ -78,29 +78,25 @@ def tall(hand: Hand) -> Sketch:
     order, k = hand.pick(("NCHW", "NHWC")), hand.pick((1, 1, 3))
     C, M = hand.pick((30, 32)), hand.pick((24, 32))
     inner = (hand.integer(20, 24), hand.integer(20, 24))
-    X, kernel = (2, C, *inner), (k, k)
-    found: dict[str, Any] = {"order": order, "kernel": k}
-    if k > 1:
-        found |= {"stride": 2, "pad": 1}
-        X = (hand.integer(2, 3), C, *inner)
+    N, kernel = 2 if k == 1 else hand.integer(2, 3), (k, k)
+    found: dict[str, Any] = {"order": order, "kernel": k} | ({"stride": 2, "pad": 1} if k > 1 else {})
     if order == "NHWC":
-        return Sketch(found, {"X": (X[0], *inner, C), "W": (M, *kernel, C)})
-    return Sketch(found, {"X": X, "W": (M, C, *kernel)})
+        return Sketch(found, {"X": (N, *inner, C), "W": (M, *kernel, C)})
+    return Sketch(found, {"X": (N, C, *inner), "W": (M, C, *kernel)})
 
 
 @draws("Conv", "Conv1D", "Conv2D", "Conv3D")
 def conv(hand: Hand, schema: OpSchema) -> Sketch:
     if "X" not in hand.given and rank_of(schema)[0] <= 2 <= rank_of(schema)[1] and hand.chance(TALL):
         return tall(hand)
-    order, X = hand.image(spatial=rank_of(schema), most=12)
-    images = X
-    if len(X) == 4 and hand.chance(FEW):
-        X = with_channels(hand, order, X, MOST_OF_A_STEM)
+    order, images = hand.image(spatial=rank_of(schema), most=12)
+    few = len(images) == 4 and hand.chance(FEW)
+    X = with_channels(hand, order, images, MOST_OF_A_STEM) if few else images
     C = channels_of(order, X)
     found, kernel = windowed(hand, spatial_of(order, X))
     group = hand.pick((1, 1, C, hand.pick(divisors(C))))
-    if X is not images or (len(X) == 4 and hand.chance(PLAIN)):
-        found, kernel, group = plain(hand, X is images)
+    if few or (len(X) == 4 and hand.chance(PLAIN)):
+        found, kernel, group = plain(hand, not few)
     M = group * hand.integer(1, max(1, 70 // group)) if group > 0 else hand.channels()
     W = (M, C // group, *kernel) if order == "NCHW" else (M, *kernel, C // group)
     found |= {"order": order} | ({"group": group} if group != 1 else {})
