@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.errors import InitError, NetError
+from tazza.errors import InitError, KernelError, NetError, OutOfMemoryError
 from tazza.interop import PredictorFile, load
 from tazza.interop.predictor_file import ROLES
 from tazza.models import Model, sgd
@@ -324,3 +324,23 @@ def test_a_replacement_has_to_exist() -> None:
         made("simple", "simple,dagg")
     assert "did you mean dag?" in str(caught.value)
     assert made("dag", "simple,dagg") is NETS["dag"]
+
+
+@pytest.mark.parametrize("kind", sorted(NETS))
+def test_what_a_kernel_raises_becomes_a_typed_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that is not there is told as that, whatever Python error a kernel raises, in nets of every type."""
+    for raised, expected in ((MemoryError("1 GiB"), OutOfMemoryError), (KeyError("x"), KernelError)):
+
+        def fails(*_: object, raised: Exception = raised, **__: object) -> None:
+            raise raised
+
+        workspace = Workspace()
+        workspace.feed("X", np.ones(3, np.float32))
+        ops = [operator_def("Softsign", ["X"], ["Y"], engine="reference")]
+        made = NetDef(name="n", type=kind, op=ops, external_input=["X"], external_output=["Y"], num_workers=1)
+        net = workspace.create_net(made)
+        net.run()
+        monkeypatch.setattr(np, "divide", fails)
+        with pytest.raises(expected):
+            net.run()
+        monkeypatch.undo()

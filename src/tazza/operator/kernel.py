@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
-from tazza.errors import KernelError, SchemaError
+from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
 from tazza.operator.index import load_kernel
 from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.view import OpView
@@ -79,6 +79,16 @@ class NativeCall:
         """Return the error for a status other than 0."""
         words = f"status {status}" if self.describe is None else self.describe(status)
         return KernelError(f"native kernel at {self.address:#x} failed: {words}")
+
+
+def kernel_failure(error: Exception) -> TazzaError:
+    """Return the typed error for what a kernel raised: memory that is not there, or else a failure of the kernel.
+
+    >>> type(kernel_failure(MemoryError("1 GiB"))).__name__, str(kernel_failure(KeyError("x")))
+    ('OutOfMemoryError', "KeyError: 'x'")
+    """
+    kind = OutOfMemoryError if isinstance(error, MemoryError) else KernelError
+    return kind(f"{type(error).__name__}: {error}")
 
 
 @runtime_checkable

@@ -23,7 +23,6 @@ from typing import Any, Protocol
 from tazza.device import Context, Event, Generator, current_context, place_of
 from tazza.errors import (
     BlobTypeError,
-    KernelError,
     NotFoundError,
     SchemaError,
     TazzaError,
@@ -32,7 +31,7 @@ from tazza.errors import (
 from tazza.operator.binding import Binding, Watched, check_overwritten, same_memory
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
-from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, value_key
+from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.registry import find_schema
@@ -523,9 +522,9 @@ class Operator(Observable):
         return watched
 
     def located(self, error: Exception) -> TazzaError:
-        """Return an error of a run with the operator in its text; one that is none of tazza's becomes a KernelError."""
+        """Return an error of a run with the operator in its text; one that is none of tazza's becomes one."""
         if not isinstance(error, TazzaError):
-            error = KernelError(f"{type(error).__name__}: {error}")
+            error = kernel_failure(error)
         if not any(text.startswith("in operator") for text in error.where):
             error.add_context(f"in operator {self!r}{self.label}")
             if self.definition.debug_info:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from tazza.errors import FileError, KernelError, UnavailableError
+from tazza.errors import FileError, KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.files import kind_of, one_line
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import check_threads, renewed, threads_lost
@@ -213,12 +213,13 @@ def check(status: int, call: str) -> None:
 
     Raises:
         Unimplemented: there is no implementation for these descriptors.
+        OutOfMemoryError: the library got no memory.
         KernelError: any other failure.
     """
     if status == 0:
         return
-    kind = Unimplemented if status == constant("dnnl_unimplemented") else KernelError
-    raise kind(f"{call}: {status_name(status)}")
+    kinds = {constant("dnnl_unimplemented"): Unimplemented, constant("dnnl_out_of_memory"): OutOfMemoryError}
+    raise kinds.get(status, KernelError)(f"{call}: {status_name(status)}")
 
 
 def engine() -> Any:

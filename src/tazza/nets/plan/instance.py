@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
-from tazza.errors import KernelError, TazzaError
+from tazza.errors import TazzaError
 from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.lending import Loan, loan_of
 from tazza.nets.plan.program import Program, Step, Value
 from tazza.operator import BlobOwner, Call, Kernel, Operands
+from tazza.operator.kernel import kernel_failure
 from tazza.operator.native_calls import NativeCalls, grouped
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
@@ -314,7 +315,7 @@ class Instance:
             self._locate(error, done)
             raise
         except Exception as error:
-            wrapped = KernelError(f"{type(error).__name__}: {error}")
+            wrapped = kernel_failure(error)
             self._locate(wrapped, done)
             raise wrapped from error
         finally:
