@@ -55,6 +55,7 @@ def test_a_training_writes_all_that_it_says(run: Run, bars: Path, tmp_path: Path
         "checkpoint.minidb",
         "curves.png",
         "data",
+        "digit.png",
         "history.csv",
         "init_net.pb",
         "least_sure.png",

@@ -109,6 +109,16 @@ def test_a_number_in_place_of_nan_is_seen() -> None:
     assert judged(problem, got) != []
 
 
+def test_a_number_or_the_other_sign_in_place_of_infinity_is_seen() -> None:
+    problem = draw("Negative", 1)
+    problem.inputs["X"].reshape(-1)[0] = np.inf
+    got = compute(problem)
+    assert judged(problem, got) == []
+    for value in (5.0, np.inf, np.nan):
+        got["Y"].reshape(-1)[0] = value
+        assert judged(problem, got) != [], value
+
+
 def test_a_tie_has_one_answer() -> None:
     """An operator that rounds nothing is judged to the last bit, at its kinks too."""
     problem = draw("Relu", 3)

@@ -46,7 +46,11 @@ MOST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Wanted:
-    """One output: its values in float64, the other values that count too, and the bounds of each element."""
+    """One output: its values in float64, the other values that count too, and the bounds of each element.
+
+    Where it `overflows` a float32 of that size, or none, will do; what lies behind numbers whose squares overflow is
+    `excused`, since steps on the way may be infinite or not.
+    """
 
     value: Array
     others: tuple[Array, ...]
@@ -54,6 +58,7 @@ class Wanted:
     low: Array
     high: Array
     overflows: Array
+    excused: Array
 
 
 Allowance: TypeAlias = Callable[[Array, Wanted], Array]
@@ -111,15 +116,15 @@ class Scale:
 def _wanted(y: Array, others: tuple[Array, ...], state: Condition, scale: Scale, excused: Array) -> Wanted:
     if y.dtype.kind != "f":
         nothing = np.zeros(y.shape)
-        return Wanted(y, others, nothing, nothing, nothing, np.zeros(y.shape, bool))
+        return Wanted(y, others, nothing, nothing, nothing, *[np.zeros(y.shape, bool)] * 2)
     narrow = scale.u > NARROW
     # In bfloat16 what is rounded is inputs and results, sums are those of float32.
     growth = SLACK * (1 + np.sqrt(scale.steps) * NARROW) if narrow else SLACK * np.sqrt(scale.steps)
     with np.errstate(all="ignore"):
         bound = scale.roundoff * SLACK * np.abs(y) + growth * state.change + 4 * LEAST
-        overflows = excused | (np.abs(y) + growth * state.change / scale.u >= MOST / 16)
+        overflows = np.isfinite(y) & (np.abs(y) + growth * state.change / scale.u >= MOST / 16)
     stays = scale.exact and not narrow
-    return Wanted(y, others, bound, y if stays else state.low, y if stays else state.high, overflows)
+    return Wanted(y, others, bound, y if stays else state.low, y if stays else state.high, overflows, excused)
 
 
 def _fits(wide: Array, single: Array) -> bool:
@@ -202,11 +207,12 @@ def _bad(result: Array, one: Wanted, *, finite: bool) -> Array:
     right = _near(y, one.value, one.bound)
     if not finite or not right.all():
         with np.errstate(all="ignore"):
-            right |= (y >= one.low - one.bound) & (y <= one.high + one.bound)
+            right |= np.isfinite(one.value) & (y >= one.low - one.bound) & (y <= one.high + one.bound)
         if not finite:
             for other in one.others:
                 right |= _near(y, other, one.bound)
-        right |= one.overflows if not finite else one.overflows & ~np.isfinite(y)
+        right |= one.overflows & ~(np.abs(y) < MOST / 64)
+        right |= one.excused & ~(finite & np.isfinite(y))
     return ~right
 
 
@@ -214,7 +220,7 @@ def _near(y: Array, wanted: Array, bound: Array) -> Array:
     with np.errstate(all="ignore"):
         single = np.asarray(np.asarray(wanted, np.float32), np.float64)
         same = (y == single) | (np.isnan(y) & np.isnan(wanted))
-        return same | (np.abs(y - wanted) <= bound)
+        return same | (np.isfinite(y) & np.isfinite(wanted) & (np.abs(y - wanted) <= bound))
 
 
 def _told(name: str, result: Array, one: Wanted, bad: Array) -> str:

@@ -64,7 +64,7 @@ def values(spec: ArgSpec) -> Iterator[Any]:
     if several:
         yield []
         if "int" in label:
-            yield from ([0, 1, 2, 3, 4], [-1, 0], [2**62, 2**62, 2**62, 2**62], [1] * 40)
+            yield from ([0, 1, 2, 3, 4], [-1, 0], [2**62] * 4, [2**62] * 400, [1] * 40)
 
 
 def follow(op: OperatorDef, inputs: list[Spec | None]) -> None:

@@ -116,8 +116,9 @@ def backward_pass(
 
 def _check_stops(ssa: VersionedOps) -> None:
     for versions in ssa.ops:
-        if versions.op.type == "StopGradient" and not ssa.is_read(versions.op.output[0]):
-            name = versions.op.output[0]
+        unread = [name for name in versions.op.output if not ssa.is_read(name)]
+        if versions.op.type == "StopGradient" and unread:
+            name = unread[0]
             raise GradientError(
                 f"nothing reads {name!r}, the output of StopGradient",
                 hint="it stops nothing: write it in place, or read its output",

@@ -167,7 +167,7 @@ class Predictor(Closing):
                 raise ArgumentError(f"{self!r} is closed", hint="load it again")
             return held[0].run(given)
         finally:
-            seats.free.extend(held)
+            seats.free.extend(held)  # as `give_back` does, whose own first step could be interrupted
             if seats.line:
                 seats.serve()
 

@@ -2,10 +2,10 @@
 
 Constant state: how seats are made, and how many there may be. Changing state: `free` seats, the `line` of callers that
 wait, and all seats that were made. A seat is taken from `free` by one step of the interpreter, without a lock, while
-nobody waits. Where somebody does, who gives a seat back hands it to the first in line, under `_lock`; a seat that went
-to `free` all the same goes there too, by whoever notices. The list that a caller brought for its seat tells what it
-holds, whatever interrupts it (Ctrl-C); a caller that was kept from serving the line does no harm, since who waits looks
-again after `RECHECK_S`.
+nobody waits. Where somebody does, seats go from `free` to the first in line, under `_lock`, by whoever notices: who
+gives a seat back, or who waits; newcomers look at the line first, and go to its end. The list that a caller brought for
+its seat tells what it holds, whatever interrupts it (Ctrl-C); a caller that was kept from serving the line does no
+harm, since who waits looks again after `RECHECK_S`.
 
 In a forked child the seats that were in use are gone, and so is the line: other threads did not come along.
 """
@@ -17,7 +17,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from tazza.runtime.fork import in_forked_child
 
@@ -104,24 +104,17 @@ class Seats(Generic[T]):
     def serve(self) -> None:
         """Give free seats to those who wait, in turn."""
         with self._lock:
-            self._hand_over(self.free)
-
-    def _hand_over(self, seats: deque[T] | list[T]) -> None:
-        take = cast("Callable[[deque[T] | list[T]], T]", type(seats).pop)
-        while self.line and seats and not self._closed:
-            turn = self.line[0]
-            # Nobody looks for signals, and no other thread runs, between taking the seat and noting whose it is.
-            turn.held += map(take, (seats,))
-            self.line.popleft()
-            turn.gate.release()
+            while self.line and self.free and not self._closed:
+                turn = self.line[0]
+                # Nobody looks for signals, and no other thread runs, between taking the seat and noting whose it is.
+                turn.held += map(deque[T].pop, (self.free,))
+                self.line.popleft()
+                turn.gate.release()
 
     def give_back(self, held: list[T]) -> None:
-        """Give seats back: to those in line, past whoever comes just now, or to those who come later."""
-        if self.line:
-            with self._lock:
-                self._hand_over(held)
+        """Give seats back, to the first in line if there is one: whoever comes now goes to its end."""
         self.free.extend(held)
-        if self.line:  # somebody came in between
+        if self.line:
             self.serve()
 
     def close(self) -> list[T]:

@@ -27,7 +27,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.axis import agree, product, unknown_dims
+from tazza.ops.axis import RANK_MAX, agree, product, unknown_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -93,6 +93,7 @@ def reshaped(op: OpView, dims: Sequence[int | None] | None, sizes: Sequence[int]
     Raises:
         ShapeError: it has another number of elements, or leaves more than one size open.
     """
+    op.require(len(sizes) <= RANK_MAX, f"the shape has {len(sizes)} sizes, a tensor has at most {RANK_MAX} dimensions")
     relation = f"the shape {list(sizes)}"
     op.require(all(size >= -1 for size in sizes), f"{relation} has a size below -1")
     op.require(list(sizes).count(-1) <= 1, f"{relation} leaves more than one size open", "give all but one")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from tazza.errors import DTypeError, ShapeError, UnsupportedError
+from tazza.errors import DTypeError, OutOfMemoryError, ShapeError, UnsupportedError
 from tazza.tensor.allocation import Allocation
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
@@ -363,11 +363,18 @@ class Tensor(ArrayOperators):
         return True
 
     def copied(self) -> npt.NDArray[Any]:
-        """Return the elements as a fresh row-major array."""
-        mine = self._array
-        if mine is not None and self._room_generation == self.storage.generation:
-            return mine.copy()
-        return np.array(self.plain())
+        """Return the elements as a fresh row-major array.
+
+        Raises:
+            OutOfMemoryError: there is no memory for it.
+        """
+        try:
+            mine = self._array
+            if mine is not None and self._room_generation == self.storage.generation:
+                return mine.copy()
+            return np.array(self.plain())
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{self.spec} cannot be copied: {error}", hint="fetch smaller blobs") from error
 
     @staticmethod
     def from_numpy(array: npt.NDArray[Any], *, copy: bool | None = True) -> Tensor:
