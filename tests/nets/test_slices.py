@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
+from tazza.errors import OutOfMemoryError
 from tazza.interop import predictor as predictors
 from tazza.interop.predictor import Predictor
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets.explanation import Explanation
 from tazza.nets.plan import PlanNet, compiler, slicing
 from tazza.nets.plan.slices import Building, Unsliceable, add_slices
-from tazza.nets.plan.slicing import CACHE_KB, Slicing, find_slicings
+from tazza.nets.plan.slicing import CACHE_KB, Slicing, divisors, find_slicings
 from tazza.operator import Expression, operator_def
 from tazza.operator.choice import takes_epilogue
 from tazza.operator.engine import why_unavailable
@@ -440,3 +441,23 @@ def test_what_is_wide_between_two_convolutions(keep: list[str]) -> None:
             types = {row.operator for row in explained(ws).rows}
             if takes_epilogue("FusedConvDepthwise", Expression.parse("relu(y)")):
                 assert ("FusedConvDepthwise" in types) == (keep == ["y"])
+
+
+def test_divisors_of_any_batch_are_found_at_once() -> None:
+    for batch in range(1, 500):
+        every = [images for images in range(1, batch + 1) if batch % images == 0]
+        longest = {images.bit_length(): images for images in every[:-1]}
+        assert divisors(batch) == sorted(longest.values())
+    assert divisors(None) == divisors(0) == []
+    assert {1, 1 << 16, 1 << 61} <= set(divisors(1 << 62))
+    assert divisors(2**61 - 1) == [1]
+
+
+def test_a_batch_beyond_any_memory_is_refused_before_anything_runs() -> None:
+    """Ten Concats of sixteen times the same make 2^40 images of one, out of a file of a few hundred bytes."""
+    ops = [operator_def("Concat", [f"x{i}"] * 16, [f"x{i + 1}", f"dims{i}"], axis=0) for i in range(10)]
+    net = NetDef(name="n", type="plan", op=ops, external_input=["x0"], external_output=["x10"])
+    workspace = Workspace()
+    workspace.feed("x0", np.zeros((1, 1, 4, 4), np.float32))
+    with pytest.raises(OutOfMemoryError):
+        workspace.create_net(net).run()

@@ -33,6 +33,8 @@ _TYPES = {
     DataType.DOUBLE: "f64",
 }
 MOST_AXES = 12
+BEYOND = 1 << 31
+"""Extents from here on are no 32-bit integers."""
 
 
 @cache
@@ -283,6 +285,8 @@ def _canonical(shape: Dim, steps: tuple[int, ...]) -> Strided:
 def _strided(dims: tuple[int, ...], dtype: DataType, steps: tuple[int, ...]) -> Descriptor:
     if len(dims) > MOST_AXES:
         raise Unimplemented(f"oneDNN takes at most {MOST_AXES} axes, {Dim(dims)} has {len(dims)}")
+    if max(dims, default=0) >= BEYOND:
+        raise Unimplemented(f"oneDNN's kernels count in 32 bits, {Dim(dims)} has an extent of {max(dims)}")
     made = ffi.new("dnnl_memory_desc_t *")
     status = lib.dnnl_memory_desc_create_with_strides(made, len(dims), dims, type_number(dtype), steps)
     check(status, f"dnnl_memory_desc_create_with_strides of {Dim(dims)}, strides {steps}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 from tazza.errors import TazzaError
@@ -42,6 +43,8 @@ SLOWER = 1.15
 """How much longer kernels take over a few images at a time, at the most: they like large batches better."""
 WORTH_NS = 200_000.0
 """What must be won at the least."""
+TRIED = 1 << 16
+"""Numbers of images that are tried as divisors of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,7 @@ def _cheapest(ops: Sequence[_Op], cache: int) -> list[_Cut]:
         plain += whole
         if before + whole < best[first + 1][0]:
             best[first + 1] = before + whole, (first, first + 1, 0)
-        for images in _divisors(op.batch):
+        for images in divisors(op.batch):
             for last, cost in _ranges(ops, first, images, cache):
                 if before + cost < best[last][0]:
                     best[last] = before + cost, (first, last, images)
@@ -214,14 +217,20 @@ def _cheapest(ops: Sequence[_Op], cache: int) -> list[_Cut]:
     return cuts[::-1]
 
 
-def _divisors(batch: int | None) -> list[int]:
-    """Return divisors of a batch, the largest up to each power of two."""
+@lru_cache(maxsize=64)
+def divisors(batch: int | None) -> list[int]:
+    """Return divisors of a batch below itself, the largest up to each power of two.
+
+    Of batches over the square of `TRIED` some are left out: nobody slices those.
+
+    >>> divisors(24)
+    [1, 3, 6, 12]
+    """
     if batch is None:
         return []
-    found = [images for images in range(1, batch) if batch % images == 0]
-    return [
-        one for one, larger in pairwise([*found, batch]) if one.bit_length() != larger.bit_length() or larger == batch
-    ]
+    small = [images for images in range(1, min(math.isqrt(batch), TRIED) + 1) if batch % images == 0]
+    found = sorted({*small, *(batch // images for images in small)})
+    return [one for one, larger in pairwise(found) if one.bit_length() != larger.bit_length() or larger == batch]
 
 
 def _ranges(ops: Sequence[_Op], first: int, images: int, cache: int) -> Iterator[tuple[int, float]]:
