@@ -119,7 +119,7 @@ def test_a_processor_without_bfloat16_stays_with_float32(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("type", "x", "W", "arguments"),
     [
-        ("Conv", (2, 6, 9, 7), (10, 3, 3, 3), {"kernel": 3, "group": 2, "stride": 2}),
+        ("Conv", (2, 8, 9, 7), (10, 4, 3, 3), {"kernel": 3, "group": 2, "stride": 2}),
         ("Conv", (2, 32, 9, 7), (32, 1, 3, 3), {"kernel": 3, "group": 32, "pad": 1}),
         ("Conv", (2, 9, 7, 6), (10, 3, 3, 6), {"kernel": 3, "order": "NHWC"}),
         ("Conv1D", (2, 5, 9), (7, 5, 3), {"kernels": [3]}),
@@ -140,6 +140,15 @@ def test_layers(type: str, x: tuple[int, ...], W: tuple[int, ...], arguments: di
         assert np.abs(got - wanted).max() > 1e-4 * np.abs(wanted).max()
     else:
         np.testing.assert_array_equal(got, rounded(got))
+
+
+def test_groups_of_odd_channels_are_multiplied_in_float32() -> None:
+    """The library reads the channels of a group in pairs, and the one beside an odd one belongs to another group."""
+    given = [draw(2, 6, 9, 7), draw(10, 3, 3, 3, seed=1), draw(10, seed=2)]
+    definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3, group=2, stride=2)
+    (got,), _ = run(definition, given, "onednn")
+    (wanted,), _ = run(definition, given, "reference")
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_between_layers() -> None:
