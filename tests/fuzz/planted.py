@@ -92,7 +92,7 @@ FAULTS: dict[str, tuple[Callable[[], None], str | None]] = {
     "exit": (_exit, "exit 3"),
     "file": (_write, "touched what is outside"),
     "warning": (_warn, "KernelError of RuntimeWarning"),
-    "memory": (_allocate, "KernelError of MemoryError"),
+    "memory": (_allocate, None),
     "thread": (_leave_thread, "threads stay behind"),
     "finalizer": (_late, "LookupError that nobody catches"),
 }

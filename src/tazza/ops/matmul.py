@@ -94,26 +94,15 @@ _GRADIENTS = {
 
 # Of the arguments of the forward operator only the axis of the other factor counts, at the side where that one stands.
 def matmul_gradient(g: GradientRequest) -> list[OperatorDef]:
-    definitions, dY = _as_matrix(g) if g.op.has_input("like") else ([], g.dY)
+    definitions: list[OperatorDef] = []
     for letter, (first, second, transposed) in zip("AB", _gradient_rule(g.op), strict=True):
-        blobs = {"A": g.A, "B": g.B, "Y": dY}
+        blobs = {"A": g.A, "B": g.B, "Y": g.dY}
         other, side = (second, "b") if first == "Y" else (first, "a")
         flags = {f"trans_{side}": 1 for side in transposed}
         axis = {f"axis_{side}": g.op.axis_a if other == "A" else g.op.axis_b}
         output = g.dA if letter == "A" else g.dB
         definitions += g.emit("MatMul", [blobs[first], blobs[second], blobs[letter]], [output], **flags, **axis)
     return definitions
-
-
-def _as_matrix(g: GradientRequest) -> tuple[list[OperatorDef], str]:
-    """Return what gives dY, which has the shape of `like`, the shape (M, N), and its name.
-
-    No blob has that shape, and nobody knows it before the net runs, so the product is computed once more. Caffe2 cuts
-    dY at its first axis, which fails for other shapes.
-    """
-    product, dY = f"{g.dA}_autogen_matrix", f"{g.dA}_autogen_dy"
-    sides = {name: g.op.arguments[name] for name in ("axis_a", "axis_b", "trans_a", "trans_b")}
-    return [*g.emit("MatMul", [g.A, g.B], [product], **sides), *g.emit("ResizeLike", [g.dY, product], [dY])], dY
 
 
 MATMUL.gradient(matmul_gradient, copy_arguments=False)
