@@ -351,14 +351,14 @@ CLASSES = {
     ),
     "classes-gemm": ClassPicture(
         "A convolution on gemm",
-        (*_GEMM, "tazza.operator.kernel", "tazza.ops.window"),
+        (*_GEMM, "tazza.operator.kernel", "tazza.ops.nn.window"),
         ("ConvLaunch", "ConvGradientLaunch", "SharedBuffer"),
     ),
     "classes-onednn": ClassPicture(
         "A convolution on oneDNN",
         (
-            *_modules("engines.onednn", "conv", "primitive", "descriptor", "launch"),
-            *("tazza.operator.kernel", "tazza.tensor.layout", "tazza.ops.window"),
+            *_modules("engines.onednn", "nn.conv", "primitive", "descriptor", "launch"),
+            *("tazza.operator.kernel", "tazza.tensor.layout", "tazza.ops.nn.window"),
         ),
         ("LaidOut", "SequenceLaunch", "Attributes", "Geometry", "Opaque", "NativeCall"),
     ),
@@ -373,14 +373,14 @@ CLASSES = {
 }
 RUNS = {
     "run-gemm": RunPicture(
-        "A convolution on gemm, made and run", (*_OPERATOR, *_GEMM, "tazza.ops.conv"), lambda: _operator("gemm")
+        "A convolution on gemm, made and run", (*_OPERATOR, *_GEMM, "tazza.ops.nn.conv"), lambda: _operator("gemm")
     ),
     "run-onednn": RunPicture(
         "A convolution on oneDNN, made and run",
         (
             *_modules("operator", "operator", "choice", "kernel", "reorder", "native_calls"),
             "tazza.runtime.segment",
-            *_modules("engines.onednn", "prepare", "conv", "copy", "primitive", "launch"),
+            *_modules("engines.onednn", "prepare", "nn.conv", "shape.copy", "primitive", "launch"),
         ),
         lambda: _operator("onednn"),
         "onednn",

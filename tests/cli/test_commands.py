@@ -184,7 +184,15 @@ def test_show_reads_a_train_net_of_caffe2(run: Run) -> None:
 
 def test_show_an_operator(run: Run) -> None:
     result = run("show", "--operator", "Conv")
-    for part in ("Cross-correlation", "kernel_h", "  W  ", "gradient  yes", "engines", "reference", "tazza.ops.conv"):
+    for part in (
+        "Cross-correlation",
+        "kernel_h",
+        "  W  ",
+        "gradient  yes",
+        "engines",
+        "reference",
+        "tazza.ops.nn.conv",
+    ):
         assert part in result.output
     assert "did you mean Conv" in run("show", "--operator", "Convv").stderr
     assert "show takes a net or --operator" in run("show").stderr

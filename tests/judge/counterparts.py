@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tazza.operator import OpView
-from tazza.ops.conv import conv_window
-from tazza.ops.conv_transpose import conv_transpose_window
-from tazza.ops.im2col import im2col_window
-from tazza.ops.pad_image import pads_of
-from tazza.ops.pool import pool_window
-from tazza.ops.window import Window
+from tazza.ops.nn.conv import conv_window
+from tazza.ops.nn.conv_transpose import conv_transpose_window
+from tazza.ops.nn.im2col import im2col_window
+from tazza.ops.nn.pool import pool_window
+from tazza.ops.nn.window import Window
+from tazza.ops.vision.pad_image import pads_of
 from tests.judge.peer import NoCounterpart, Tensor, counterpart, torch
 
 

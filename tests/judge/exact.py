@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tazza.operator import SCHEMAS, why_unavailable
-from tazza.ops.fused import fused_type
+from tazza.ops.nn.fused import fused_type
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
 from tests.check import evaluate

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.engines.onednn import fused, narrow
+from tazza.engines.onednn import narrow
 from tazza.engines.onednn.library import unavailable
+from tazza.engines.onednn.nn import fused
 from tazza.graph.backward import backward_pass
 from tazza.operator import SCHEMAS, formulas_of, operator_def
 from tazza.operator.gradient import GradientRule

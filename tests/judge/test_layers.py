@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.engines.onednn import conv_gradient
+from tazza.engines.onednn.nn import conv_gradient
 from tazza.operator import ENGINES
 from tests.judge.draw import Problem, compute, draw, gradients
 from tests.judge.exceptions import DECLARED

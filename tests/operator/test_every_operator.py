@@ -103,12 +103,13 @@ def _without_gradient(case: ast.Call) -> bool:
 
 
 @functools.cache
-def named_in(family: str) -> tuple[set[str | None], set[str | None]]:
+def named_in(module: str) -> tuple[set[str | None], set[str | None]]:
     """Return the strings of a family's test file, and those of which `check_op` runs the gradient operator too.
 
     The latter are all strings of a file that calls `check_op`, but for the types of which every case goes without.
     """
-    nodes = list(ast.walk(ast.parse((TESTS / "ops" / f"test_{family}.py").read_text())))
+    *field, family = module.removeprefix("tazza.ops.").split(".")
+    nodes = list(ast.walk(ast.parse((TESTS / "ops" / "/".join(field) / f"test_{family}.py").read_text())))
     strings = {_text(node) for node in nodes}
     cases = [case for case in _called(nodes, "Case") if case.args]
     checked = {_text(case.args[0]) for case in cases if not _without_gradient(case)}
@@ -120,7 +121,7 @@ def test_a_case_or_a_test_names_it() -> None:
     """A whole string of its family's test file is its type, or the type of the operator whose gradient it is."""
 
     def named(schema: OpSchema) -> bool:
-        strings, with_gradient = named_in(schema.module.rsplit(".", 1)[1])
+        strings, with_gradient = named_in(schema.module)
         forward = schema.type.removesuffix("Gradient")
         other = forward in SCHEMAS and forward != schema.type
         emitted = other and isinstance(SCHEMAS[forward].gradient_rule, GradientRule)

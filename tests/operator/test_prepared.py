@@ -20,7 +20,7 @@ from tazza.operator.engine import ENGINES
 from tazza.operator.function import forget_function, register_function
 from tazza.operator.kernel import KERNELS
 from tazza.operator.prepared import COPIED_BYTES, KEPT
-from tazza.ops.relu import RELU
+from tazza.ops.nn.relu import RELU
 from tazza.tensor import Tensor, channels_last
 from tazza.tensor.running import run_op
 

@@ -125,7 +125,7 @@ from tazza.device import Event, stream_pool
 from tazza.errors import TazzaError
 from tazza.interop.predictor import SEATS, Predictor
 from tazza.operator import operator_def
-from tazza.ops.mutex import Mutex
+from tazza.ops.control.mutex import Mutex
 from tazza.proto import NetDef
 from tazza.runtime import log
 from tazza.tensor import CPUPlace, Tensor

@@ -44,7 +44,7 @@ def paired(first: OperatorDef, second: OperatorDef) -> OperatorDef | None:
     if not may_pair(first, second):
         return None
     # Families are loaded only now: few nets have such pairs of names.
-    from tazza.ops.fused import FUSED, fused_type
+    from tazza.ops.nn.fused import FUSED, fused_type
 
     if first.type not in FUSED:
         return None

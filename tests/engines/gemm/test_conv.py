@@ -15,12 +15,12 @@ from tazza.engines.gemm.conv import describe
 from tazza.engines.gemm.memory import BUFFER, MUTEX
 from tazza.errors import BlobTypeError
 from tazza.operator import LocalBlobs, Operator, find_schema, operator_def, run_op
-from tazza.ops.conv import FORCE_SHARED_BUFFER
-from tazza.ops.mutex import Mutex
+from tazza.ops.control.mutex import Mutex
+from tazza.ops.nn.conv import FORCE_SHARED_BUFFER
 from tazza.tensor import CPUPlace, DataType, Tensor, TensorSpec
 from tazza.workspace import Workspace
 from tests.check import Case, check_op
-from tests.ops.test_conv import channels_last, convolve, values
+from tests.ops.nn.test_conv import channels_last, convolve, values
 
 Array = NDArray[Any]
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.engines.onednn import copy, narrow
+from tazza.engines.onednn import narrow
 from tazza.engines.onednn.descriptor import Descriptor, resized
 from tazza.engines.onednn.library import unavailable
+from tazza.engines.onednn.shape import copy
 from tazza.nets.explanation import Explanation
 from tazza.nets.plan import PlanNet, slicing
 from tazza.operator import operator_def

@@ -18,7 +18,7 @@ from tazza.operator import operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
-from tazza.ops.window import Window
+from tazza.ops.nn.window import Window
 from tazza.registry import Registry
 from tazza.runtime import fpmath
 from tazza.runtime.fpmath import FPMATH

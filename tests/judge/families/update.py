@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema
-from tazza.ops.learning_rate import POLICIES
+from tazza.ops.optimizer.learning_rate import POLICIES
 from tazza.tensor import DataType
 from tests.judge.generic import arguments
 from tests.judge.hand import Hand, Sketch, draws

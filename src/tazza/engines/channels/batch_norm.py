@@ -19,9 +19,9 @@ from tazza.engines.jit.loop import compiled, lane_count, threads_for
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.engine import asked_engines
-from tazza.ops.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
-from tazza.ops.fused import FUSED_SPATIAL_BN, epilogue_of
-from tazza.ops.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
+from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
+from tazza.ops.nn.fused import FUSED_SPATIAL_BN, epilogue_of
+from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
 from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec

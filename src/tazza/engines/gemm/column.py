@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tazza.operator import Array
-from tazza.ops.window import Window, channels_first
+from tazza.ops.nn.window import Window, channels_first
 
 Step: TypeAlias = Callable[[], Any]
 Shape: TypeAlias = tuple[int, ...]

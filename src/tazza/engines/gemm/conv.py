@@ -26,7 +26,7 @@ from tazza.device import Context
 from tazza.engines.gemm.column import Columns, Shape, Step
 from tazza.engines.gemm.memory import SharedBuffer, carve, chain, scratch_bytes
 from tazza.operator import Array, Call, Launch, Operands, Operator, OpView, Spec, Unsupported, contiguous, launcher
-from tazza.ops.conv import CONV_GRADIENTS, CONVS, conv_window, shares_buffer
+from tazza.ops.nn.conv import CONV_GRADIENTS, CONVS, conv_window, shares_buffer
 from tazza.runtime.blas import WithBlasThreads, threads_for
 from tazza.tensor import TensorSpec
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tazza.engines.gemm.column import Shape, Step
 from tazza.operator import Array, BlobOwner, Call
-from tazza.ops.mutex import Mutex
+from tazza.ops.control.mutex import Mutex
 from tazza.runtime.fork import renewed
 from tazza.tensor import Allocation, Blob, DataType
 from tazza.tensor.allocation import ALIGNMENT

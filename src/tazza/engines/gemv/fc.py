@@ -30,8 +30,8 @@ from tazza.engines.jit.rows import element
 from tazza.engines.jit.vector import Emission
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.engine import asked_engines
-from tazza.ops.fc import FC
-from tazza.ops.fused import FUSED_FC, epilogue_of
+from tazza.ops.nn.fc import FC
+from tazza.ops.nn.fused import FUSED_FC, epilogue_of
 from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count

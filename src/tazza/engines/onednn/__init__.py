@@ -43,7 +43,7 @@ ONEDNN = engine(
 
 
 def _plain(tensor: Tensor) -> NDArray[Any]:
-    from tazza.engines.onednn.copy import plain_copy
+    from tazza.engines.onednn.shape.copy import plain_copy
 
     return plain_copy(tensor)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tazza.operator import Unsupported
-from tazza.ops.window import Window
+from tazza.ops.nn.window import Window
 
 MOST_SPATIAL = 3
 """Dimensions that oneDNN's windows may have."""

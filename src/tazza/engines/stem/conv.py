@@ -17,9 +17,9 @@ from tazza.engines.stem.packing import Packing
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
-from tazza.ops.conv import CONV, CONV2D, conv_window
-from tazza.ops.fused import FUSED_CONV, epilogue_of
-from tazza.ops.window import Window
+from tazza.ops.nn.conv import CONV, CONV2D, conv_window
+from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
+from tazza.ops.nn.window import Window
 from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec

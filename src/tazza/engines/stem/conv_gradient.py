@@ -17,7 +17,7 @@ from tazza.engines.stem.packing import Packing
 from tazza.engines.stem.weights_code import WORDS, WeightsCode
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.engine import asked_engines
-from tazza.ops.conv import CONV2D_GRADIENT, CONV_GRADIENT
+from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Strided, TensorSpec
 

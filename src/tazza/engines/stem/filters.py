@@ -14,7 +14,7 @@ from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below
 from tazza.engines.jit.rows import element
 from tazza.engines.jit.writer import Writer, gather
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.copy import COPY
+from tazza.ops.shape.copy import COPY
 from tazza.runtime.native_code import source_digest
 from tazza.tensor import Opaque
 

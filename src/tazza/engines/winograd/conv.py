@@ -16,8 +16,8 @@ from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
-from tazza.ops.conv import CONV, CONV2D, conv_window
-from tazza.ops.fused import FUSED_CONV, epilogue_of
+from tazza.ops.nn.conv import CONV, CONV2D, conv_window
+from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
 from tazza.runtime.flags import flag
 from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count

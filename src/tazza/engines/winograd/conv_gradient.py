@@ -28,7 +28,7 @@ from tazza.engines.winograd.weights import best_weights_tiling, weights_launch
 from tazza.errors import UnsupportedError
 from tazza.operator import LaidOut, Launch, LaunchChain, OpView, Spec, Unsupported, launcher, rank_engines
 from tazza.operator.choice import choose_kernel
-from tazza.ops.conv import CONV2D_GRADIENT, CONV_GRADIENT
+from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.proto import OperatorDef
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec

@@ -18,7 +18,7 @@ from tazza.engines.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.winograd.transform import apply_twice
 from tazza.engines.winograd.writer import GAP
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.copy import COPY
+from tazza.ops.shape.copy import COPY
 from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, Opaque

@@ -16,9 +16,9 @@ from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import Expression
 from tazza.operator.choice import keeps_engines
-from tazza.ops.batch_norm import SPATIAL_BN_GRADIENT
-from tazza.ops.fused import FUSED_SPATIAL_BN, epilogue_of
-from tazza.ops.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT
+from tazza.ops.nn.batch_norm import SPATIAL_BN_GRADIENT
+from tazza.ops.nn.fused import FUSED_SPATIAL_BN, epilogue_of
+from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT
 
 
 @transform(

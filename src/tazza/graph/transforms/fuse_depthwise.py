@@ -16,10 +16,10 @@ from typing import Any
 from tazza.graph.graph import Graph, Node, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import make_argument
-from tazza.ops.conv import CONVS
-from tazza.ops.fused import FUSED_CONV
-from tazza.ops.fused_depthwise import FUSED_CONV_DEPTHWISE
-from tazza.ops.window import Window, channels_first_dims
+from tazza.ops.nn.conv import CONVS
+from tazza.ops.nn.fused import FUSED_CONV
+from tazza.ops.nn.fused_depthwise import FUSED_CONV_DEPTHWISE
+from tazza.ops.nn.window import Window, channels_first_dims
 from tazza.proto import OperatorDef
 
 LAYERS = frozenset(one.type for one in (*CONVS, FUSED_CONV))

@@ -18,7 +18,7 @@ from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import Expression
 from tazza.operator.choice import keeps_engines
-from tazza.ops.fused import FUSED, fused_type
+from tazza.ops.nn.fused import FUSED, fused_type
 
 FUSED_TYPES = frozenset(fused.type for fused in FUSED.values())
 

@@ -1,0 +1,1 @@
+"""Compiled kernels: blobs made from numbers, given or drawn."""

@@ -1,0 +1,1 @@
+"""Compiled kernels: losses and what measures a prediction."""

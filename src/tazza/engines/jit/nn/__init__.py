@@ -1,0 +1,1 @@
+"""Compiled kernels: layers, normalizations and activations."""

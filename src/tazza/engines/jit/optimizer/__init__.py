@@ -1,0 +1,1 @@
+"""Compiled kernels: updates of parameters and their rates."""

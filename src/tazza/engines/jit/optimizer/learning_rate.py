@@ -1,0 +1,64 @@
+"""LearningRate: policies that are one formula of the iteration, computed in float64; the others are left to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tazza.device import Context
+from tazza.engines.jit.block import BlockLaunch, Slot, accepts_rows
+from tazza.engines.jit.emit import Lanes, Lines
+from tazza.engines.jit.loop import compiled
+from tazza.engines.jit.rows import when
+from tazza.engines.jit.vector import Emission
+from tazza.errors import NumericError
+from tazza.operator import Expression, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.optimizer.learning_rate import LEARNING_RATE
+
+FORMULAS = {
+    "fixed": "1",
+    "step": "pow(gamma, floor(t / stepsize))",
+    "exp": "pow(gamma, t)",
+    "inv": "pow(1 + gamma * t, -power)",
+    "poly": "pow(1 - t / max_iter, power)",
+    "gate": "where(t < num_iter, multiplier_1, multiplier_2)",
+    "linearWarmup": "where(t < num_iter, start_multiplier + (1 - start_multiplier) * (t / num_iter), 1)",
+    "constantWarmup": "where(t < num_iter, multiplier, 1)",
+    "pieceWarmup": "where(t < n1, m1, where(t < n2, m2, m3))",
+}
+"""Policy -> multiplier of base_lr over t and the arguments; an argument that is missing counts 1."""
+
+
+@launcher(LEARNING_RATE, engine="jit", accepts=accepts_rows)
+def prepare_learning_rate(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile LearningRate."""
+    del context, inputs, outputs
+    text = FORMULAS.get(op.policy)
+    if text is None:
+        return Unsupported(f"policy {op.policy!r} is not compiled")
+    parsed = Expression.parse(f"base_lr * ({text})")
+    given = {name: op.arguments[name] for name in parsed.names if name != "t"}
+    rate = parsed.substitute({name: 1.0 if value is None else float(value) for name, value in given.items()})
+
+    def check(operands: Operands) -> None:
+        iteration = int(operands["t"].array.reshape(()))
+        raise op.error(NumericError, f"the iteration is {iteration}, it cannot be negative")
+
+    address = compiled(f"learning rate {rate.text()}", lambda lines: None, lambda lines: _rate(lines, rate))
+    return BlockLaunch(address, (1, Slot("t"), Slot("lr")), check=check)
+
+
+def _rate(lines: Lines, rate: Expression) -> None:
+    t, lr = lines.load_pointer("%block", 1), lines.load_pointer("%block", 2)
+    iteration = lines.let(f"load i64, ptr {t}")
+    valid = lines.let(f"icmp sge i64 {iteration}, 0")
+
+    def compute() -> None:
+        v = Lanes(lines, 1, 64)
+        value = Emission(v, {"t": v.splat(lines.let(f"sitofp i64 {iteration} to double"))}).write(rate)
+        one = lines.let(f"extractelement {v.type} {value}, i32 0")
+        lines.do(f"store float {lines.let(f'fptrunc double {one} to float')}, ptr {lr}")
+
+    when(lines, valid, compute)
+    lines.do(f"ret i64 {lines.let(f'select i1 {valid}, i64 0, i64 1')}")

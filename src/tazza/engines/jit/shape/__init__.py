@@ -1,0 +1,1 @@
+"""Compiled kernels: how elements are arranged: copies, casts, joins, cuts and permutations."""

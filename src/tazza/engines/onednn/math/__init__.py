@@ -1,0 +1,1 @@
+"""Kernels on oneDNN: arithmetic, comparison and products."""

@@ -1,0 +1,27 @@
+"""Powers: Sqrt, Sqr, Cube; any layout that all operands share."""
+
+from __future__ import annotations
+
+from tazza.engines.onednn.eltwise import eltwise
+from tazza.engines.onednn.prepare import Answer, onednn
+from tazza.operator import OpView
+from tazza.ops.math.exponential import CUBE, SQR, SQRT
+from tazza.tensor import TensorSpec
+
+
+@onednn(SQRT, empty="zero")
+def sqrt(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """The square root."""
+    return eltwise(op, specs, "eltwise_sqrt")
+
+
+@onednn(SQR, empty="zero")
+def sqr(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = X * X."""
+    return eltwise(op, specs, "eltwise_square")
+
+
+@onednn(CUBE, empty="zero")
+def cube(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = X * X * X."""
+    return eltwise(op, specs, "eltwise_pow", 1.0, 3.0)

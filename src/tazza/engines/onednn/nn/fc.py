@@ -1,0 +1,193 @@
+"""Fully connected layers: FC, its gradient, and FusedFC.
+
+Letters as in `ops.fc`. oneDNN multiplies (N, K) by (M, K); where X is cut at its axis 1, K may be the extents C, S...
+of an image, in whatever order they lie: W's columns are then brought into that order, and the image is not reordered.
+
+W has the layout that oneDNN likes best. The gradient reads it as it lies, and writes dW as it is wished for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
+from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.narrow import narrowed
+from tazza.engines.onednn.prepare import Answer, onednn, wished
+from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
+from tazza.operator import LaidOut, OpView
+from tazza.ops.nn.fc import FC, FC_GRADIENT
+from tazza.ops.nn.fused import FUSED_FC, epilogue_of
+from tazza.ops.shape.axis import axes_from
+from tazza.runtime.fpmath import FPMATH
+from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, TensorSpec, channels_last
+
+MOST_RANK = 5
+"""Of an image that oneDNN multiplies as it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """X (N, inner...), W (M, inner...) and Y (N, M) as oneDNN sees them; `layout` is that of the blob X."""
+
+    N: int
+    M: int
+    inner: tuple[int, ...]
+    layout: Layout
+
+    @classmethod
+    def of(cls, op: OpView, X: TensorSpec, W: TensorSpec) -> Product:
+        """Return the product of X and W, which takes X as it is shown if it can."""
+        columns = axes_from(op.axis, len(X.shape))
+        K = math.prod(X.shape[axis] for axis in columns)
+        M = W.size // K
+        if len(columns) == len(X.shape) - 1 and _is_image(X):
+            return cls(X.shape[0], M, tuple(X.shape[1:]), X.layout)
+        return cls(X.size // K, M, (K,), ROW_MAJOR)
+
+    def narrowed(self, X: TensorSpec) -> Product:
+        """Return the same product with X in the element type in which kernels shall keep it."""
+        dtype = narrowed(X.dtype)
+        if dtype is X.dtype or lies_here(replace(X, layout=self.layout)):
+            return self
+        rows = Descriptor.of(X.shape, dtype, self.layout)
+        return replace(self, layout=rows.layout(dtype=X.dtype))
+
+    @property
+    def flops(self) -> int:
+        """2 N M K."""
+        return 2 * self.N * self.M * math.prod(self.inner)
+
+    def source(self, X: TensorSpec) -> Descriptor:
+        """Return the descriptor of X or dX."""
+        return Descriptor.of(X.shape, X.dtype, self.layout).reshape((self.N, *self.inner))
+
+    def target(self, Y: TensorSpec) -> Descriptor:
+        """Return the descriptor of Y or dY."""
+        return Descriptor.of((self.N, self.M), Y.dtype)
+
+    def any_weights(self, dtype: DataType) -> Descriptor:
+        """Return the descriptor by which W or dW is asked for in the best layout."""
+        return Descriptor.any((self.M, *self.inner), dtype)
+
+    def weights(self, W: TensorSpec) -> Iterator[Descriptor]:
+        """Yield the descriptor of W or dW as it lies, if it can be seen so."""
+        try:
+            yield Descriptor.of(W).reshape((self.M, *self.inner))
+        except Unimplemented:
+            return
+
+
+def _is_image(X: TensorSpec) -> bool:
+    if not 2 < len(X.shape) <= MOST_RANK:
+        return False
+    if isinstance(X.layout, Opaque):
+        return Descriptor.of(X).dims == tuple(X.shape)
+    # A row-major image is as good as a row, and for rows oneDNN has better code.
+    return X.layout != ROW_MAJOR and X.layout == channels_last(X.shape)
+
+
+def _forward(view: Product, specs: dict[str, TensorSpec], follow: tuple[PostOp, ...] = ()) -> PrimitiveDescriptor:
+    X, b, Y = (specs[letter] for letter in ("X", "b", "Y"))
+    return describe(
+        "inner_product_forward",
+        "forward_inference",
+        view.source(X),
+        view.any_weights(view.source(X).dtype),
+        Descriptor.of((view.M,), b.dtype),
+        view.target(Y),
+        attributes=Attributes(follow, FPMATH.value),
+        flops=view.flops,
+    )
+
+
+ARGUMENTS: dict[str | int, Operand] = {"src": "X", "weights": "W", "bias": "b", "dst": "Y"}
+
+
+def _layouts(view: Product, found: PrimitiveDescriptor, W: TensorSpec) -> dict[str, Layout]:
+    return {
+        "X": view.layout,
+        "W": found.argument("weights").layout(W.shape, dtype=W.dtype),
+        "b": ROW_MAJOR,
+        "Y": ROW_MAJOR,
+    }
+
+
+@onednn(FC, empty="zero", accepts=accepts_narrow)
+def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = X W^T + b."""
+    view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
+    found = _forward(view, specs)
+    return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
+
+
+@onednn(FUSED_FC, empty="zero", accepts=accepts_narrow)
+def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = epilogue(X W^T + b, S ...)."""
+    view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
+    steps = translate_epilogue(epilogue_of(op))
+    overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
+    follow, operands = post_ops(steps, view.target(specs["Y"]), overwritten)
+    found = _forward(view, specs, follow)
+    layouts = _layouts(view, found, specs["W"]) | ({"S": ROW_MAJOR} if op.operands else {})
+    return LaidOut(PrimitiveLaunch(found, ARGUMENTS | operands), layouts)
+
+
+@onednn(FC_GRADIENT, empty="zero")
+def fc_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Compute dW and db by one primitive, dX by another; dX lies like X."""
+    X, W, dW = specs["X"], specs["W"], specs["dW"]
+    view = Product.of(op, X, W)
+    found = _describe_weights(view, specs)
+    steps = [PrimitiveLaunch(found, {"src": "X", "diff_dst": "dY", "diff_weights": "dW", "diff_bias": "db"})]
+    layouts = {
+        "X": view.layout,
+        "dY": ROW_MAJOR,
+        "dW": found.argument("diff_weights").layout(dW.shape),
+        "db": ROW_MAJOR,
+    }
+    if "dX" in specs:
+        data = _describe_data(view, specs)
+        steps.append(PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"}))
+        layouts |= {"W": data.argument("weights").layout(W.shape), "dX": view.layout}
+    return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+
+
+def _describe_weights(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
+    X, dY, dW, db = (specs[letter] for letter in ("X", "dY", "dW", "db"))
+    plain = TensorSpec(dW.shape, dW.dtype)
+    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(plain), view.any_weights(dW.dtype)]
+
+    def ask(weights: Descriptor) -> PrimitiveDescriptor:
+        bias = Descriptor.of((view.M,), db.dtype)
+        arguments = view.source(X), weights, bias, view.target(dY), None
+        return describe("inner_product_backward_weights", *arguments, flops=view.flops)
+
+    return _first(ask, wishes)
+
+
+def _describe_data(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
+    W, dY, dX = specs["W"], specs["dY"], specs["dX"]
+
+    def ask(weights: Descriptor) -> PrimitiveDescriptor:
+        arguments = view.source(dX), weights, view.target(dY), None
+        return describe("inner_product_backward_data", *arguments, flops=view.flops)
+
+    return _first(ask, [*view.weights(W), view.any_weights(W.dtype)])
+
+
+def _first(ask: Callable[[Descriptor], PrimitiveDescriptor], wishes: list[Descriptor]) -> PrimitiveDescriptor:
+    """Return what the first layout of weights gets that has code; for row-major ones the matrix product is as fast."""
+    *others, last = wishes
+    for one in others:
+        try:
+            found = ask(one)
+        except Unimplemented:
+            continue
+        if not found.is_slow:
+            return found
+    return ask(last)

@@ -1,0 +1,87 @@
+"""PRelu and its gradient, in any layout that the images share; blocked ones are read with dense channels.
+
+oneDNN has code for one slope a channel. A single slope is handed on to every channel first, and its gradient is the sum
+of theirs.
+"""
+
+from __future__ import annotations
+
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.image import Order
+from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.prepare import Answer, onednn
+from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
+from tazza.operator import LaidOut, OpView
+from tazza.ops.nn.prelu import PRELU, PRELU_GRADIENT
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+
+SPREAD = Part("slopes")
+"""The slopes of all channels, where there is one for all."""
+
+
+def _layout(op: OpView, X: TensorSpec) -> Layout:
+    """Return the layout to read X in: oneDNN has code for blocks only where no channel is left over.
+
+    In other orders of axes than these two, as where channels are the last axis of an image whose second one is dense,
+    oneDNN 3.2 takes the slopes of other channels.
+    """
+    dense = Order.of(op, X).dense_channels(X.shape)
+    return X.layout if X.layout == ROW_MAJOR else dense
+
+
+def _slopes(image: Descriptor) -> Descriptor:
+    """Return (1, C, 1...)."""
+    return Descriptor.of((1, image.dims[1], *(1 for _ in image.dims[2:])), image.dtype)
+
+
+def _single(slopes: Descriptor) -> Descriptor:
+    return Descriptor.of((1,) * len(slopes.dims), slopes.dtype)
+
+
+def _spread(slopes: Descriptor) -> PrimitiveLaunch:
+    """Return what hands the single slope on to every channel."""
+    found = describe("binary", "binary_add", slopes, _single(slopes), slopes, attributes=Attributes())
+    return PrimitiveLaunch(found, {"src_0": Constant(0.0), "src_1": "W", "dst": SPREAD})
+
+
+def _fast(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
+    if found.is_slow:
+        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+    return found
+
+
+@onednn(PRELU, empty="zero")
+def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = X where X > 0, else W * X."""
+    X, W = specs["X"], specs["W"]
+    layout = _layout(op, X)
+    image = Order.of(op, X).see(X, layout)
+    slopes = _slopes(image)
+    found = _fast(describe("prelu_forward", "forward_inference", image, slopes, image))
+    single = slopes.dims[1] != W.size
+    launch = PrimitiveLaunch(found, {"src": "X", "weights": SPREAD if single else "W", "dst": "Y"})
+    steps = (_spread(slopes), launch) if single else (launch,)
+    return LaidOut(SequenceLaunch(steps), {"X": layout, "W": ROW_MAJOR, "Y": layout})
+
+
+@onednn(PRELU_GRADIENT, empty="zero")
+def prelu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """DX and dW, in the layout of X."""
+    X, W = specs["X"], specs["W"]
+    layout = _layout(op, X)
+    image = Order.of(op, X).see(X, layout)
+    slopes = _slopes(image)
+    forward = describe("prelu_forward", "forward_training", image, slopes, image)
+    found = _fast(describe("prelu_backward", image, slopes, image, slopes, image, forward))
+    arguments: dict[str | int, Operand] = {"src": "X", "weights": "W", "diff_dst": "dY", "diff_src": "dX"}
+    steps = (PrimitiveLaunch(found, {**arguments, "diff_weights": "dW"}),)
+    if slopes.dims[1] != W.size:
+        apart = Part("gradients of the slopes")
+        total = describe("reduction", "reduction_sum", slopes, _single(slopes), 0.0, 0.0, attributes=Attributes())
+        steps = (
+            _spread(slopes),
+            PrimitiveLaunch(found, {**arguments, "weights": SPREAD, "diff_weights": apart}),
+            PrimitiveLaunch(total, {"src": apart, "dst": "dW"}),
+        )
+    return LaidOut(SequenceLaunch(steps), {"W": ROW_MAJOR} | dict.fromkeys(("X", "dY", "dX"), layout))

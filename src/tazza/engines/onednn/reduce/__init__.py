@@ -1,0 +1,1 @@
+"""Kernels on oneDNN: sums, means and norms along axes."""

@@ -1,0 +1,1 @@
+"""Kernels on oneDNN: how elements are arranged: copies, casts, joins, cuts and permutations."""

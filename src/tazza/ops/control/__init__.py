@@ -1,0 +1,1 @@
+"""Operators: counters, locks and what is shown while a net runs."""

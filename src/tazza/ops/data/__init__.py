@@ -1,0 +1,1 @@
+"""Operators: databases and checkpoints."""

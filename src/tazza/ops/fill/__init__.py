@@ -1,0 +1,1 @@
+"""Operators: blobs made from numbers, given or drawn."""

@@ -1,0 +1,266 @@
+"""Random fills: UniformFill, UniformIntFill, GaussianFill, XavierFill, MSRAFill. For shapes see `ops.fill`.
+
+Each operator draws from a generator of its own, seeded by `random_seed` of its device option, and goes on from run to
+run. With a seed the numbers are those of Caffe2 to the last bit; without one every operator differs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.device import Generator
+from tazza.errors import ArgumentError, ShapeError
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
+from tazza.tensor import DataType, TensorSpec
+
+RANGE = "in place of the argument, of one element"
+
+
+def random_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
+    return TensorSpec(fill_dims(op, X), DataType.FLOAT)
+
+
+def random_fill_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
+    del X
+    return fill_cost(op, Y)
+
+
+# -- uniform -----------------------------------------------------------------------------------------------------------
+
+
+def _range_validate(op: OpView) -> None:
+    check_shape_args(op)
+    given = [name for name in ("min", "max") if op.given(name)]
+    if given and op.has_input("low"):
+        raise op.error(
+            ArgumentError, f"{' and '.join(given)} are given as arguments and as inputs", hint="drop one of them"
+        )
+    if not op.has_input("low"):
+        _check_range(op, op.min, op.max)
+
+
+def _check_range(op: OpView, low: float, high: float) -> None:
+    if not low < high:
+        raise op.error(ArgumentError, f"min = {low} is not below max = {high}", hint="give both")
+
+
+def _range_of(op: OpView, low: Array | None, high: Array | None) -> tuple[float, float]:
+    """Return the range from the inputs if they are there, else from the arguments."""
+    if low is None or high is None:
+        return op.min, op.max
+    found = low.reshape(()).item(), high.reshape(()).item()
+    _check_range(op, *found)
+    return found
+
+
+def _range_infer(
+    op: OpView, X: TensorSpec | None, low: TensorSpec | None, high: TensorSpec | None
+) -> tuple[int | None, ...] | None:
+    for name, spec in (("low", low), ("high", high)):
+        if spec is not None and spec.known:
+            op.require(spec.size == 1, f"{name} has {spec.size} elements, it must have 1")
+    return fill_dims(op, X)
+
+
+def _range_cost(
+    op: OpView, X: TensorSpec | None, low: TensorSpec | None, high: TensorSpec | None, Y: TensorSpec
+) -> Cost:
+    del X, low, high
+    return fill_cost(op, Y)
+
+
+UNIFORM_FILL = schema(
+    "UniformFill",
+    "Y = float32 numbers, uniform in [min, max).",
+    inputs=[
+        blob("X", optional=True, doc=SHAPE_DOC),
+        blob("low", FLOAT, optional=True, doc=f"min {RANGE}"),
+        blob("high", FLOAT, optional=True, doc=f"max {RANGE}"),
+    ],
+    outputs=[blob("Y", FLOAT)],
+    args=[
+        *SHAPE_ARGS,
+        arg("min", float, 0.0, doc="least number"),
+        arg("max", float, 1.0, doc="end, which is not drawn"),
+    ],
+    in_place={"Y": "X"},
+    effects=Effects.RANDOM,
+    arity=lambda inputs, outputs: inputs != 2,
+    no_gradient=NO_GRADIENT,
+    onnx="RandomUniform",
+    source="Matsumoto, Nishimura 1998 (MT19937)",
+    example="""
+    >>> Y = run("UniformFill", shape=[100], min=-1.0, max=2.0)
+    >>> bool((Y >= -1).all() and (Y < 2).all())
+    True
+    """,
+)
+UNIFORM_FILL.validate(_range_validate)
+UNIFORM_FILL.cost(_range_cost)
+
+
+@UNIFORM_FILL.infer
+def uniform_fill_infer(op: OpView, X: TensorSpec | None, low: TensorSpec | None, high: TensorSpec | None) -> TensorSpec:
+    return TensorSpec(_range_infer(op, X, low, high), DataType.FLOAT)
+
+
+@kernel(UNIFORM_FILL)
+def uniform_fill(op: OpView, random: Generator, low: Array | None, high: Array | None, Y: Array) -> None:
+    Y[...] = random.uniform(Y.size, *_range_of(op, low, high)).reshape(Y.shape)
+
+
+INTEGER = frozenset({DataType.INT32})
+
+UNIFORM_INT_FILL = schema(
+    "UniformIntFill",
+    "Y = int32 numbers, uniform in [min, max], both included.",
+    inputs=[
+        blob("X", optional=True, doc=SHAPE_DOC),
+        blob("low", INTEGER, optional=True, doc=f"min {RANGE}"),
+        blob("high", INTEGER, optional=True, doc=f"max {RANGE}"),
+    ],
+    outputs=[blob("Y", INTEGER)],
+    args=[
+        *SHAPE_ARGS,
+        arg("min", int, 0, minimum=-(2**31), maximum=2**31 - 1, doc="least number"),
+        arg("max", int, 1, minimum=-(2**31), maximum=2**31 - 1, doc="greatest number"),
+    ],
+    in_place={"Y": "X"},
+    effects=Effects.RANDOM,
+    arity=lambda inputs, outputs: inputs != 2,
+    no_gradient=NO_GRADIENT,
+    source="Matsumoto, Nishimura 1998 (MT19937)",
+    example="""
+    >>> sorted(set(run("UniformIntFill", shape=[100], min=0, max=3).tolist()))
+    [0, 1, 2, 3]
+    """,
+)
+UNIFORM_INT_FILL.validate(_range_validate)
+UNIFORM_INT_FILL.cost(_range_cost)
+
+
+@UNIFORM_INT_FILL.infer
+def uniform_int_fill_infer(
+    op: OpView, X: TensorSpec | None, low: TensorSpec | None, high: TensorSpec | None
+) -> TensorSpec:
+    return TensorSpec(_range_infer(op, X, low, high), DataType.INT32)
+
+
+@kernel(UNIFORM_INT_FILL)
+def uniform_int_fill(op: OpView, random: Generator, low: Array | None, high: Array | None, Y: Array) -> None:
+    first, last = _range_of(op, low, high)
+    Y[...] = random.integers(Y.size, int(first), int(last)).reshape(Y.shape)
+
+
+# -- Gaussian ----------------------------------------------------------------------------------------------------------
+
+GAUSSIAN_FILL = schema(
+    "GaussianFill",
+    "Y = float32 numbers from N(mean, std**2).",
+    inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+    outputs=[blob("Y", FLOAT)],
+    args=[
+        *SHAPE_ARGS,
+        arg("mean", float, 0.0, doc="expected value"),
+        arg("std", float, 1.0, minimum=0.0, doc="standard deviation"),
+    ],
+    in_place={"Y": "X"},
+    effects=Effects.RANDOM,
+    no_gradient=NO_GRADIENT,
+    onnx="RandomNormal",
+    source="Box, Muller 1958",
+    example="""
+    >>> run("GaussianFill", shape=[2], mean=3.0, std=0.0)
+    array([3., 3.], dtype=float32)
+    """,
+)
+GAUSSIAN_FILL.validate(check_shape_args)
+GAUSSIAN_FILL.infer(random_fill_infer)
+GAUSSIAN_FILL.cost(random_fill_cost)
+
+
+@kernel(GAUSSIAN_FILL)
+def gaussian_fill(op: OpView, random: Generator, Y: Array) -> None:
+    Y[...] = random.gaussian(Y.size, op.mean, op.std).reshape(Y.shape)
+
+
+# -- scaled by fan-in or fan-out ---------------------------------------------------------------------------------------
+
+
+def _fan(op: OpView, Y: TensorSpec, axis: int, name: str) -> TensorSpec:
+    if Y.dims is not None and len(Y.dims) <= axis:
+        raise op.error(ShapeError, f"Y has {len(Y.dims)} dimensions, {name} is its size over dimension {axis}")
+    return Y
+
+
+def _scale(numerator: float, Y: Array, axis: int) -> float:
+    """Return sqrt(numerator / fan), rounded to float32 as Caffe2 does."""
+    return float(np.sqrt(np.float32(numerator) / np.float32(Y.size // Y.shape[axis])))
+
+
+def _declare(type: str, doc: str, source: str, example: str) -> OpSchema:
+    made = schema(
+        type,
+        doc,
+        inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+        outputs=[blob("Y", FLOAT)],
+        args=SHAPE_ARGS,
+        in_place={"Y": "X"},
+        effects=Effects.RANDOM,
+        no_gradient=NO_GRADIENT,
+        source=source,
+        example=example,
+    )
+    made.validate(check_shape_args)
+    made.cost(random_fill_cost)
+    return made
+
+
+XAVIER_FILL = _declare(
+    "XavierFill",
+    """Y = float32 numbers, uniform in [-s, s) with s = sqrt(3 / fan-in).
+
+    Fan-in is the number of elements over the first dimension.""",
+    "Glorot, Bengio 2010, formula 16 with fan-in alone; Caffe",
+    """
+    >>> bool((abs(run("XavierFill", shape=[5, 3])) <= 1).all())
+    True
+    """,
+)
+
+
+@XAVIER_FILL.infer
+def xavier_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
+    return _fan(op, random_fill_infer(op, X), 0, "fan-in")
+
+
+@kernel(XAVIER_FILL)
+def xavier_fill(random: Generator, Y: Array) -> None:
+    if Y.size > 0:
+        s = _scale(3, Y, 0)
+        Y[...] = random.uniform(Y.size, -s, s).reshape(Y.shape)
+
+
+MSRA_FILL = _declare(
+    "MSRAFill",
+    """Y = float32 numbers from N(0, 2 / fan-out).
+
+    Fan-out is the number of elements over the second dimension.""",
+    "He, Zhang, Ren, Sun 2015, formula 14",
+    """
+    >>> run("MSRAFill", shape=[5, 3, 2]).shape
+    (5, 3, 2)
+    """,
+)
+
+
+@MSRA_FILL.infer
+def msra_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
+    return _fan(op, random_fill_infer(op, X), 1, "fan-out")
+
+
+@kernel(MSRA_FILL)
+def msra_fill(random: Generator, Y: Array) -> None:
+    if Y.size > 0:
+        Y[...] = random.gaussian(Y.size, 0.0, _scale(2, Y, 1)).reshape(Y.shape)

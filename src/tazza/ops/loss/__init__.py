@@ -1,0 +1,1 @@
+"""Operators: losses and what measures a prediction."""

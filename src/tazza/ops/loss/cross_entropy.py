@@ -1,0 +1,118 @@
+"""Cross entropy of probabilities with labels: LabelCrossEntropy.
+
+Letters: N rows, D classes. X (N, D...) is taken as a matrix (N, D); X of rank 1 is a single row. Labels count from 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.errors import NumericError
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, blob, ends, kernel, schema, show_dims
+from tazza.ops.shape.axis import agree
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+PROBABILITY_MIN = 1e-20
+"""Probabilities below count as this much, so that the logarithm stays finite."""
+
+LABEL_CROSS_ENTROPY = schema(
+    "LabelCrossEntropy",
+    "Y[n] = -log(max(X[n, label[n]], 1e-20)).",
+    inputs=[
+        blob("X", FLOAT, doc="(N, D...): probabilities"),
+        blob("label", DataType.INT32, doc="(N) or (N, 1), each in [0, D)"),
+    ],
+    outputs=[blob("Y", "X", doc="(N)")],
+    effects=Effects.PURE,
+    source="Goodfellow, Bengio, Courville 2016, section 6.2.2.3; Caffe2",
+    example="""
+    >>> run("LabelCrossEntropy", [[0.5, 0.5], [1.0, 0.0]], [1, 0])
+    array([ 0.6931472, -0.       ], dtype=float32)
+    """,
+)
+
+
+def row_count(op: OpView, X: TensorSpec, label: TensorSpec) -> int | None:
+    """Return N, as far as known; checks X and label against each other."""
+    if X.dims is not None:
+        op.require(len(X.dims) > 0, "X has rank 0, it must have at least 1 dimension")
+    rows = None if X.dims is None else X.dims[0] if len(X.dims) > 1 else 1
+    if label.dims is None:
+        return rows
+    flat = len(label.dims) == 1 or (len(label.dims) == 2 and agree(label.dims[1], 1))
+    op.require(flat, f"label has the shape {show_dims(label.dims)}, it must be (N) or (N, 1)")
+    op.require(agree(label.dims[0], rows), f"{label.dims[0]} labels for {rows} rows of X", "one label for each row")
+    return label.dims[0] if rows is None else rows
+
+
+def check_labels(op: OpView, label: Array, classes: int) -> Array:
+    """Return labels as a vector.
+
+    Raises:
+        NumericError: one of them is not in [0, classes).
+    """
+    flat = label.reshape(-1)
+    wrong = (flat < 0) | (flat >= classes)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise op.error(
+            NumericError,
+            f"label {flat[row]} of row {row} is not in [0, {classes})",
+            "labels count from 0; there are as many as classes",
+        )
+    return flat
+
+
+@LABEL_CROSS_ENTROPY.infer
+def label_cross_entropy_infer(op: OpView, X: TensorSpec, label: TensorSpec) -> TensorSpec:
+    return TensorSpec((row_count(op, X, label),), X.dtype)
+
+
+@LABEL_CROSS_ENTROPY.gradient
+def label_cross_entropy_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("LabelCrossEntropyGradient", [g.X, g.label, g.dY], [g.dX])
+
+
+@kernel(LABEL_CROSS_ENTROPY)
+def label_cross_entropy(op: OpView, X: Array, label: Array, Y: Array) -> None:
+    rows = np.arange(Y.size)
+    x = X.reshape(Y.size, X.size // max(Y.size, 1))
+    np.maximum(x[rows, check_labels(op, label, x.shape[1])], PROBABILITY_MIN, out=Y)
+    np.negative(np.log(Y, out=Y), out=Y)
+
+
+LABEL_CROSS_ENTROPY_GRADIENT = schema(
+    "LabelCrossEntropyGradient",
+    """dX[n, label[n]] = -dY[n] / max(X[n, label[n]], 1e-20), all else 0.
+
+    Below 1e-20 the forward operator is constant; the gradient there is that at 1e-20, as in Caffe2: it leads out.""",
+    inputs=[blob("X", FLOAT), blob("label", DataType.INT32), blob("dY", "X", "N")],
+    outputs=[blob("dX", "X")],
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="derivative of the forward operator",
+    example="""
+    >>> run("LabelCrossEntropyGradient", [[0.5, 0.5], [0.25, 0.75]], [1, 0], [1.0, 1.0])
+    array([[ 0., -2.],
+           [-4.,  0.]], dtype=float32)
+    """,
+)
+
+
+@LABEL_CROSS_ENTROPY_GRADIENT.infer
+def label_cross_entropy_gradient_infer(op: OpView, X: TensorSpec, label: TensorSpec, dY: TensorSpec) -> TensorSpec:
+    rows = row_count(op, X, label)
+    if dY.dims is not None:
+        op.require(agree(dY.dims[0], rows), f"dY has {dY.dims[0]} elements, X has {rows} rows")
+    return TensorSpec(X.dims, X.dtype)
+
+
+@kernel(LABEL_CROSS_ENTROPY_GRADIENT)
+def label_cross_entropy_gradient_kernel(op: OpView, X: Array, label: Array, dY: Array, dX: Array) -> None:
+    rows = np.arange(dY.size)
+    shape = dY.size, X.size // max(dY.size, 1)
+    x, dx = X.reshape(shape), dX.reshape(shape)
+    columns = check_labels(op, label, shape[1])
+    dx[...] = 0
+    dx[rows, columns] = -dY / np.maximum(x[rows, columns], PROBABILITY_MIN)

@@ -1,0 +1,60 @@
+"""Losses from values: AveragedLoss. X and dX have one shape S; a loss has rank 0."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, blob, ends, kernel, schema
+from tazza.ops.shape.axis import require_one_element
+from tazza.proto import OperatorDef
+from tazza.tensor import TensorSpec
+
+AVERAGED_LOSS = schema(
+    "AveragedLoss",
+    "loss = the mean of all elements of X; 0 where X is empty.",
+    inputs=[blob("X", FLOAT, "*S")],
+    outputs=[blob("loss", "X", "")],
+    effects=Effects.PURE,
+    onnx="ReduceMean",
+    source="Caffe2",
+    example="""
+    >>> run("AveragedLoss", [[1.0, 2.0], [3.0, 6.0]])
+    array(3., dtype=float32)
+    """,
+)
+
+
+@AVERAGED_LOSS.gradient
+def averaged_loss_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("AveragedLossGradient", [g.X, g.dloss], [g.dX])
+
+
+@kernel(AVERAGED_LOSS)
+def averaged_loss(X: Array, loss: Array) -> None:
+    loss[...] = X.mean() if X.size > 0 else 0
+
+
+AVERAGED_LOSS_GRADIENT = schema(
+    "AveragedLossGradient",
+    "dX = dloss / the number of elements of X, everywhere.",
+    inputs=[blob("X", FLOAT, "*S"), blob("dloss", "X", doc="one element, of any rank")],
+    outputs=[blob("dX", "X", "*S")],
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="derivative of the forward operator",
+    example="""
+    >>> run("AveragedLossGradient", [1.0, 2.0], np.float32(1))
+    array([0.5, 0.5], dtype=float32)
+    """,
+)
+
+
+@AVERAGED_LOSS_GRADIENT.infer
+def averaged_loss_gradient_infer(op: OpView, X: TensorSpec, dloss: TensorSpec) -> TensorSpec:
+    require_one_element(op, "dloss", dloss.dims)
+    return TensorSpec(X.dims, X.dtype)
+
+
+@kernel(AVERAGED_LOSS_GRADIENT)
+def averaged_loss_gradient_kernel(dloss: Array, dX: Array) -> None:
+    np.copyto(dX, dloss.reshape(()) / max(dX.size, 1))

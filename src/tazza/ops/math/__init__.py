@@ -1,0 +1,1 @@
+"""Operators: arithmetic, comparison and products."""

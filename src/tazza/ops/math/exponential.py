@@ -1,0 +1,299 @@
+"""Exponentials, logarithms and powers: Exp, Log, Sqrt, Rsqrt, Sqr, Cube, Pow. X and Y have one shape S.
+
+C = A^B of Pow has the shape of A; with `broadcast` B lies under A, see `ops.broadcast`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tazza.errors import ArgumentError
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+    show_dims,
+)
+from tazza.ops.math.broadcast import BROADCAST_ARGS, align_b, check_axis, lying, under
+from tazza.ops.math.elementwise import formula_cost
+from tazza.ops.math.sum import SUMMABLE
+from tazza.ops.shape.axis import shapes_agree
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+Compute: TypeAlias = "Callable[[Array], Array]"
+DTypes: TypeAlias = "frozenset[DataType]"
+
+
+def _declare(
+    type: str,
+    doc: str,
+    text: str,
+    compute: Compute,
+    example: str,
+    *,
+    dtypes: DTypes = FLOAT,
+    in_place: bool = True,
+    onnx: str | None = None,
+) -> OpSchema:
+    """Declare an operator of one tensor; `text` is its formula."""
+    declared = schema(
+        type,
+        doc,
+        inputs=[blob("X", dtypes, "*S")],
+        outputs=[blob("Y", like="X")],
+        in_place={"Y": "X"} if in_place else None,
+        effects=Effects.PURE,
+        onnx=onnx,
+        source="Caffe2",
+        example=example,
+    )
+    formula(declared, Y=text)
+    declared.cost(formula_cost)
+
+    def compute_y(X: Array, Y: Array) -> None:
+        np.copyto(Y, compute(X))
+
+    kernel(declared)(compute_y)
+    return declared
+
+
+EXP = _declare(
+    "Exp",
+    "Y = e^X.",
+    "exp(X)",
+    np.exp,
+    """
+    >>> run("Exp", [0.0, -1000.0])
+    array([1., 0.], dtype=float32)
+    """,
+    onnx="Exp",
+)
+
+
+@EXP.gradient
+def exp_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("Mul", [g.Y, g.dY], [g.dX])
+
+
+LOG = _declare(
+    "Log",
+    "Y = the natural logarithm of X; minus infinity at 0, NaN below.",
+    "log(X)",
+    np.log,
+    """
+    >>> run("Log", [1.0, 0.0])
+    array([  0., -inf], dtype=float32)
+    """,
+    onnx="Log",
+)
+
+
+@LOG.gradient
+def log_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("Div", [g.dY, g.X], [g.dX])
+
+
+SQRT = _declare(
+    "Sqrt",
+    "Y = the square root of X; NaN below 0.",
+    "sqrt(X)",
+    np.sqrt,
+    """
+    >>> run("Sqrt", [4.0, 0.25])
+    array([2. , 0.5], dtype=float32)
+    """,
+    dtypes=frozenset({DataType.FLOAT, DataType.DOUBLE}),
+    onnx="Sqrt",
+)
+
+
+@SQRT.gradient
+def sqrt_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("Scale", [g.dY], [g.dX], scale=0.5) + g.emit("Div", [g.dX, g.Y], [g.dX])
+
+
+RSQRT = _declare(
+    "Rsqrt",
+    "Y = 1 / the square root of X; infinity at 0, NaN below.",
+    "rsqrt(X)",
+    lambda X: 1 / np.sqrt(X),
+    """
+    >>> run("Rsqrt", [4.0, 0.25])
+    array([0.5, 2. ], dtype=float32)
+    """,
+)
+
+
+@RSQRT.gradient
+def rsqrt_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("RsqrtGradient", [g.dY, g.Y], [g.dX])
+
+
+RSQRT_GRADIENT = schema(
+    "RsqrtGradient",
+    """dX = -dY * Y^3 / 2.
+
+    From Y = X^(-1/2).""",
+    inputs=[blob("dY", FLOAT, "*S"), blob("Y", "dY", "*S")],
+    outputs=[blob("dX", like="dY")],
+    in_place={"dX": "dY"},
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    example="""
+    >>> run("RsqrtGradient", [1.0], [2.0])
+    array([-4.], dtype=float32)
+    """,
+)
+formula(RSQRT_GRADIENT, dX="-0.5 * dY * cube(Y)")
+RSQRT_GRADIENT.cost(formula_cost)
+
+
+@kernel(RSQRT_GRADIENT)
+def rsqrt_gradient_kernel(dY: Array, Y: Array, dX: Array) -> None:
+    np.multiply(dY, Y * Y * Y / -2, out=dX)
+
+
+SQR = _declare(
+    "Sqr",
+    "Y = X^2.",
+    "square(X)",
+    np.square,
+    """
+    >>> run("Sqr", [-3.0, 0.5])
+    array([9.  , 0.25], dtype=float32)
+    """,
+)
+
+
+@SQR.gradient
+def sqr_gradient(g: GradientRequest) -> list[OperatorDef]:
+    # Caffe2 doubles dY in place, which is wrong for whoever reads dY after that.
+    return g.emit("Scale", [g.dY], [g.dX], scale=2.0) + g.emit("Mul", [g.dX, g.X], [g.dX])
+
+
+CUBE = _declare(
+    "Cube",
+    "Y = X^3.",
+    "cube(X)",
+    lambda X: X * X * X,
+    """
+    >>> run("Cube", [-3, 2])
+    array([-27,   8], dtype=int32)
+    """,
+    dtypes=SUMMABLE,
+    in_place=False,
+)
+
+
+@CUBE.gradient
+def cube_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CubeGradient", [g.dY, g.X], [g.dX])
+
+
+CUBE_GRADIENT = schema(
+    "CubeGradient",
+    "dX = 3 * dY * X^2.",
+    inputs=[blob("dY", SUMMABLE, "*S"), blob("X", "dY", "*S")],
+    outputs=[blob("dX", like="X")],
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    example="""
+    >>> run("CubeGradient", [5, 5], [-3, 2])
+    array([135,  60], dtype=int32)
+    """,
+)
+formula(CUBE_GRADIENT, dX="3 * dY * square(X)")
+CUBE_GRADIENT.cost(formula_cost)
+
+
+@kernel(CUBE_GRADIENT)
+def cube_gradient_kernel(dY: Array, X: Array, dX: Array) -> None:
+    np.multiply(dY, X * X * 3, out=dX)
+
+
+POW = schema(
+    "Pow",
+    """C = A^B, or A^exponent where there is no B.
+
+    NaN for a negative A with a fraction as exponent; 0^0 is 1. Gradients: dA = dC * B * A^(B - 1), for which 1 is
+    taken from B; dB = dC * C * log(A), NaN where A is 0.""",
+    inputs=[blob("A", FLOAT), blob("B", "A", optional=True, doc="the shape of A; with `broadcast` it lies under A")],
+    outputs=[blob("C", like="A")],
+    args=[arg("exponent", float, None, doc="one exponent for all; no effect where there is B"), *BROADCAST_ARGS],
+    in_place={"C": ("A", "B")},
+    effects=Effects.PURE,
+    onnx="Pow",
+    source="Caffe2",
+    example="""
+    >>> run("Pow", [1.0, 2.0, 3.0], exponent=2.0)
+    array([1., 4., 9.], dtype=float32)
+    >>> run("Pow", [[2.0, 3.0], [4.0, 5.0]], [1.0, 2.0], broadcast=1, axis=0)
+    array([[ 2.,  3.],
+           [16., 25.]], dtype=float32)
+    """,
+)
+formula(POW, lambda op: {"C": "pow(A, B)" if op.has_input("B") else "pow(A, exponent)"}, align=align_b)
+POW.cost(formula_cost)
+
+
+@POW.validate
+def pow_validate(op: OpView) -> None:
+    check_axis(op)
+    if not op.has_input("B"):
+        if op.exponent is None:
+            raise op.error(ArgumentError, "it has neither an input B nor the argument 'exponent'", "give one of them")
+    elif not op.broadcast and (op.axis != -1 or op.axis_str):
+        raise op.error(ArgumentError, f"axis = {op.axis}, axis_str = {op.axis_str!r} without broadcast", "broadcast=1")
+
+
+@POW.infer
+def pow_infer(op: OpView, A: TensorSpec, B: TensorSpec | None) -> TensorSpec:
+    if A.dims is not None and B is not None and B.dims is not None:
+        relation = f"A has the shape {show_dims(A.dims)}, B has {show_dims(B.dims)}"
+        op.require(op.broadcast or shapes_agree(A.dims, B.dims), relation, "for a B that lies under A: broadcast=1")
+        if op.broadcast:
+            under(op, A.dims, B.dims)
+    return TensorSpec(A.dims, A.dtype)
+
+
+def pow_gradient(g: GradientRequest) -> list[OperatorDef]:
+    if not g.op.has_input("B"):
+        exponent = float(g.op.exponent)
+        steps = g.emit("Pow", [g.A], [g.dA], exponent=exponent - 1) + g.emit("Mul", [g.dA, g.dC], [g.dA])
+        return steps + g.emit("Scale", [g.dA], [g.dA], scale=exponent)
+    axis: dict[str, Any] = {name: g.op.arguments[name] for name in ("axis", "axis_str", "order")}
+    spread: dict[str, Any] = {"broadcast": g.op.broadcast, **axis} if g.op.broadcast else {}
+    unsummed = f"{g.dB}_autogen_pre_red"
+    return [
+        *g.emit("ConstantFill", [g.B], [g.dB], value=1.0),  # dB holds B - 1 for a while
+        *g.emit("Sub", [g.B, g.dB], [g.dB]),
+        *g.emit("Pow", [g.A, g.dB], [g.dA], **spread),
+        *g.emit("Mul", [g.dA, g.dC], [g.dA]),
+        *g.emit("Mul", [g.dA, g.B], [g.dA], **spread),
+        *g.emit("Log", [g.A], [unsummed]),
+        *g.emit("Mul", [unsummed, g.C], [unsummed]),
+        *g.emit("Mul", [unsummed, g.dC], [unsummed if g.op.broadcast else g.dB]),
+        *(g.emit("SumReduceLike", [unsummed, g.B], [g.dB], **axis) if g.op.broadcast else ()),
+    ]
+
+
+POW.gradient(pow_gradient, copy_arguments=False)
+
+
+@kernel(POW)
+def pow_(op: OpView, A: Array, B: Array | None, C: Array) -> None:
+    exponents = np.asarray(op.exponent, A.dtype) if B is None else lying(op, A, B)
+    np.power(A, exponents, out=C)

@@ -1,0 +1,139 @@
+"""The largest and the smallest of several tensors: Max, Min. All tensors of one operator have one shape S."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+    show_dims,
+)
+from tazza.ops.math.sum import same_tensors
+from tazza.ops.shape.axis import shapes_agree
+from tazza.proto import OperatorDef
+from tazza.tensor import TensorSpec
+
+
+def minimum_infer(op: OpView, X: tuple[TensorSpec, ...]) -> TensorSpec:
+    return same_tensors(op, "X", X)
+
+
+def minimum_cost(op: OpView, X: tuple[TensorSpec, ...], Y: TensorSpec) -> Cost:
+    del op
+    return Cost((len(X) - 1) * Y.size, len(X) * Y.nbytes, Y.nbytes)
+
+
+def minimum_gradient(g: GradientRequest) -> list[OperatorDef]:
+    inputs = [g.I(i) for i in range(len(g.definition.input))]
+    return g.emit(f"{g.op.type}Gradient", [g.Y, g.dY, *inputs], [g.GI(i) for i in range(len(inputs))])
+
+
+def minimum_gradient_infer(
+    op: OpView, Y: TensorSpec, dY: TensorSpec, X: tuple[TensorSpec, ...]
+) -> tuple[TensorSpec, ...]:
+    one = same_tensors(op, "X", X)
+    for letter, spec in (("Y", Y), ("dY", dY)):
+        if spec.dims is not None and one.dims is not None:
+            relation = f"{letter} has the shape {show_dims(spec.dims)}, X0 has {show_dims(one.dims)}"
+            op.require(shapes_agree(spec.dims, one.dims), relation)
+    return (one,) * len(X)
+
+
+def minimum_gradient_cost(
+    op: OpView, Y: TensorSpec, dY: TensorSpec, X: tuple[TensorSpec, ...], dX: tuple[TensorSpec, ...]
+) -> Cost:
+    del op, dY
+    return Cost(2 * len(dX) * Y.size, (2 + len(X)) * Y.nbytes, len(dX) * Y.nbytes)
+
+
+def minimum_gradient_kernel(Y: Array, dY: Array, X: tuple[Array, ...], dX: tuple[Array, ...]) -> None:
+    for x, dx in zip(X, dX, strict=True):
+        np.multiply(dY, x == Y, out=dx)
+
+
+def _gradient_texts(op: OpView) -> dict[str, str]:
+    return {f"dX{i}": f"where(X{i} == Y, dY, 0)" for i in range(len(op.definition.output))}
+
+
+def _nested(function: str, names: Sequence[str]) -> str:
+    """Return `function` of all names as calls of two operands, nested as little as can be."""
+    half = len(names) // 2
+    return f"{function}({_nested(function, names[:half])}, {_nested(function, names[half:])})" if half else names[0]
+
+
+def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchema, OpSchema]:
+    """Declare an operator and its gradient operator; `pick` picks one of two."""
+    forward = schema(
+        type,
+        f"{doc}; NaN where one of them is NaN.",
+        inputs=[blob("X", FLOAT, variadic=True)],
+        outputs=[blob("Y", "X")],
+        in_place={"Y": "X"},
+        effects=Effects.PURE,
+        onnx=type,
+        source="Caffe2",
+        example=example,
+    )
+    forward.infer(minimum_infer)
+    forward.cost(minimum_cost)
+    name = type.lower()
+    formula(forward, lambda op: {"Y": _nested(name, [f"X{i}" for i in range(len(op.definition.input))])})
+
+    def compute(X: tuple[Array, ...], Y: Array) -> None:
+        np.copyto(Y, X[0])
+        for x in X[1:]:
+            pick(Y, x, out=Y)
+
+    kernel(forward)(compute)
+    backward = schema(
+        f"{type}Gradient",
+        "dX0 = dY where X0 = Y, else 0; dX1 ... Where several are equal, each gets all of dY.",
+        inputs=[blob("Y", FLOAT), blob("dY", "Y"), blob("X", "Y", variadic=True)],
+        outputs=[blob("dX", "X", variadic=True)],
+        effects=Effects.PURE,
+        arity=lambda inputs, outputs: inputs == outputs + 2,
+        no_gradient=ends("second derivatives are not built"),
+        example=f"""
+        >>> run("{type}Gradient", [1.0, 2.0], [5.0, 7.0], [1.0, 0.0], [0.0, 2.0], outputs=2)
+        (array([5., 0.], dtype=float32), array([0., 7.], dtype=float32))
+        """,
+    )
+    backward.infer(minimum_gradient_infer)
+    backward.cost(minimum_gradient_cost)
+    formula(backward, _gradient_texts)
+    kernel(backward)(minimum_gradient_kernel)
+    forward.gradient(minimum_gradient)
+    return forward, backward
+
+
+MAX, MAX_GRADIENT = _declare(
+    "Max",
+    "Y = the largest of X0, X1 ... at each place",
+    np.maximum,
+    """
+    >>> run("Max", [1.0, 5.0], [3.0, 4.0], [2.0, 2.0])
+    array([3., 5.], dtype=float32)
+    """,
+)
+MIN, MIN_GRADIENT = _declare(
+    "Min",
+    "Y = the smallest of X0, X1 ... at each place",
+    np.minimum,
+    """
+    >>> run("Min", [1.0, 5.0], [3.0, 4.0], [2.0, 2.0])
+    array([1., 2.], dtype=float32)
+    """,
+)

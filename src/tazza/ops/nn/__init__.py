@@ -1,0 +1,1 @@
+"""Operators: layers, normalizations and activations."""

@@ -1,0 +1,160 @@
+"""Fully connected layers: FC.
+
+Letters: N rows, K inner size, M output features. X is cut into (N, K) at `axis`, W into (M, K) at `axis_w`; either may
+have any rank. With lead... the extents of X before `axis`, N their product:
+
+    X (lead..., K)    W (M, K)    b (M)    Y (lead..., M)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Dims,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
+from tazza.ops.shape.axis import agree, cut, matrix, product
+from tazza.proto import OperatorDef
+from tazza.tensor import TensorSpec
+
+FC_ARGS = (
+    arg("axis", int, 1, doc="X is cut here: rows before it, K from it on"),
+    arg("axis_w", int, 1, doc="W is cut here: M before it, K from it on"),
+    arg("float16_compute", int, 0, doc="for float16 blobs: accumulate in float16; no effect on float32"),
+)
+
+FC = schema(
+    "FC",
+    """Y = X W^T + b, with X as a matrix (N, K) and W as a matrix (M, K).
+
+    Y keeps the dimensions of X before `axis`. X of rank 1 needs `axis` 0.""",
+    inputs=[
+        blob("X", FLOAT, doc="(lead..., K), K possibly spread over several dimensions"),
+        blob("W", "X", doc="(M, K), both possibly spread over several dimensions"),
+        blob("b", "X", "M"),
+    ],
+    outputs=[blob("Y", "X", doc="(lead..., M)")],
+    args=FC_ARGS,
+    effects=Effects.PURE,
+    onnx="Gemm",
+    source="Caffe2",
+    example="""
+    >>> run("FC", [[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [10.0, 20.0, 30.0])
+    array([[11., 22., 33.]], dtype=float32)
+    """,
+)
+
+
+def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
+    """Return lead... and M, None where a rank is unknown; checks that both sides have the same K."""
+    if X.dims is None or W.dims is None:
+        return None
+    lead, inner = cut(op, "axis", "X", X.dims)
+    features, trailing = cut(op, "axis_w", "W", W.dims)
+    K, taken = product(inner), product(trailing)
+    relation = f"X {show_dims(X.dims)} has K = {K} from axis {op.axis} on, W {show_dims(W.dims)} takes {taken}"
+    op.require(agree(K, taken), relation, "W must be (M, K), cut at axis_w")
+    return lead, product(features)
+
+
+@FC.infer
+def fc_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
+    found = fc_dims(op, X, W)
+    if found is None:
+        return TensorSpec(None, X.dtype)
+    lead, M = found
+    if b.dims is None:
+        return TensorSpec((*lead, M), X.dtype)
+    op.require(agree(b.dims[0], M), f"b has {b.dims[0]} elements, W has M = {M} output features", "b must be (M)")
+    return TensorSpec((*lead, b.dims[0] if M is None else M), X.dtype)
+
+
+@FC.cost
+def fc_cost(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec) -> Cost:
+    del op
+    K = W.size // max(b.size, 1)
+    parameters = W.nbytes + b.nbytes
+    return Cost(Y.size * (2 * K + 1), X.nbytes + parameters, Y.nbytes, parameters)
+
+
+@FC.gradient
+def fc_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("FCGradient", [g.X, g.W, g.dY], [g.dW, g.db, g.dX])
+
+
+@kernel(FC)
+def fc(op: OpView, X: Array, W: Array, b: Array, Y: Array) -> None:
+    x, w = matrix(op, "axis", X), matrix(op, "axis_w", W)
+    y = Y.reshape(len(x), len(w))
+    np.matmul(x, w.T, out=y)
+    y += b
+
+
+FC_GRADIENT = schema(
+    "FCGradient",
+    """dW = dY^T X, db = the sum of dY over its rows, dX = dY W; with dY as a matrix (N, M).
+
+    dX may be left out.""",
+    inputs=[
+        blob("X", FLOAT),
+        blob("W", "X"),
+        blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
+    ],
+    outputs=[blob("dW", like="W"), blob("db", "X"), blob("dX", like="X", optional=True)],
+    args=FC_ARGS,
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="the transposed relations of the forward operator",
+    example="""
+    >>> dW, db, dX = run("FCGradient", [[1.0, 2.0]], [[3.0, 4.0]], [[10.0]], outputs=3)
+    >>> dW, db, dX
+    (array([[10., 20.]], dtype=float32), array([10.], dtype=float32), array([[30., 40.]], dtype=float32))
+    """,
+)
+
+
+@FC_GRADIENT.infer
+def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
+    found = fc_dims(op, X, W)
+    M = None if found is None else found[1]
+    if found is not None and dY.dims is not None:
+        lead = found[0]
+        same = len(dY.dims) > 0 and agree(dY.dims[-1], M) and agree(product(dY.dims[:-1]), product(lead))
+        op.require(
+            same, f"dY has the shape {show_dims(dY.dims)}, Y has {show_dims((*lead, M))}", "dY must have the rows of Y"
+        )
+    specs = (TensorSpec(W.dims, X.dtype), TensorSpec((M,), X.dtype), TensorSpec(X.dims, X.dtype))
+    return specs[: len(op.output_slots)]
+
+
+@FC_GRADIENT.cost
+def fc_gradient_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec, dW: TensorSpec, db: TensorSpec, dX: TensorSpec | None
+) -> Cost:
+    del op
+    product_flops = 2 * dY.size * (W.size // max(db.size, 1))
+    flops = product_flops * (1 if dX is None else 2) + dY.size
+    written = dW.nbytes + db.nbytes + (0 if dX is None else dX.nbytes)
+    return Cost(flops, X.nbytes + W.nbytes + dY.nbytes, written, W.nbytes)
+
+
+@kernel(FC_GRADIENT)
+def fc_gradient_kernel(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array, dX: Array | None) -> None:
+    x, w = matrix(op, "axis", X), matrix(op, "axis_w", W)
+    dy = dY.reshape(len(x), len(w))
+    np.matmul(dy.T, x, out=dW.reshape(w.shape))
+    dy.sum(axis=0, out=db)
+    if dX is not None:
+        np.matmul(dy, w, out=dX.reshape(x.shape))

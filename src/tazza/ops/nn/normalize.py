@@ -1,0 +1,141 @@
+"""Vectors of length 1 along one axis: Normalize (Euclidean length), NormalizeL1 (sum of absolute values).
+
+X, Y, dY and dX have one shape S; x is the vector along `axis` at one place, |x| its length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    not_written,
+    schema,
+)
+from tazza.ops.shape.axis import cut
+from tazza.proto import OperatorDef
+from tazza.tensor import TensorSpec
+
+AXIS = arg("axis", int, -1, doc="along which axis the vectors lie")
+
+SHORTEST = 1e-12
+"""A shorter vector is divided by this much, so that a zero vector stays one."""
+
+NORMALIZE = schema(
+    "Normalize",
+    "Y = X / max(|x|, 1e-12) with |x| = sqrt(sum of X * X along `axis`).",
+    inputs=[blob("X", FLOAT, "*S")],
+    outputs=[blob("Y", "X", "*S")],
+    args=[AXIS],
+    effects=Effects.PURE,
+    onnx="LpNormalization",
+    source="Caffe2",
+    example="""
+    >>> run("Normalize", [[3.0, 4.0], [0.0, 0.0]])
+    array([[0.6, 0.8],
+           [0. , 0. ]], dtype=float32)
+    """,
+)
+
+
+def normalize_infer(op: OpView, X: TensorSpec) -> TensorSpec:
+    if X.dims is not None:
+        cut(op, "axis", "X", X.dims)
+    return TensorSpec(X.dims, X.dtype)
+
+
+def normalize_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
+    del op
+    return Cost(3 * X.size, X.nbytes, Y.nbytes)
+
+
+NORMALIZE.infer(normalize_infer)
+NORMALIZE.cost(normalize_cost)
+
+
+@NORMALIZE.gradient
+def normalize_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("NormalizeGradient", [g.X, g.dY], [g.dX])
+
+
+@kernel(NORMALIZE)
+def normalize(op: OpView, X: Array, Y: Array) -> None:
+    Y[...] = X / np.maximum(_length(X, op.axis), SHORTEST)
+
+
+NORMALIZE_GRADIENT = schema(
+    "NormalizeGradient",
+    """dX = (dY - Y * (sum of Y * dY along `axis`)) / |x|; where |x| is below 1e-12, dX = dY / 1e-12.
+
+    Below, the forward operator divides by a constant.""",
+    inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", "*S")],
+    outputs=[blob("dX", like="X")],
+    args=[AXIS],
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="derivative of the forward operator",
+    example="""
+    >>> run("NormalizeGradient", [[3.0, 4.0]], [[5.0, 0.0]])
+    array([[ 0.64, -0.48]], dtype=float32)
+    """,
+)
+
+
+@NORMALIZE_GRADIENT.infer
+def normalize_gradient_infer(op: OpView, X: TensorSpec, dY: TensorSpec) -> TensorSpec:
+    del dY
+    return normalize_infer(op, X)
+
+
+@NORMALIZE_GRADIENT.cost
+def normalize_gradient_cost(op: OpView, X: TensorSpec, dY: TensorSpec, dX: TensorSpec) -> Cost:
+    del op
+    return Cost(8 * X.size, X.nbytes + dY.nbytes, dX.nbytes)
+
+
+@kernel(NORMALIZE_GRADIENT)
+def normalize_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> None:
+    length = _length(X, op.axis)
+    divisor = np.maximum(length, SHORTEST)
+    y = np.where(length < SHORTEST, 0, X / divisor)
+    dX[...] = (dY - y * (y * dY).sum(axis=op.axis, keepdims=True)) / divisor
+
+
+NORMALIZE_L1 = schema(
+    "NormalizeL1",
+    "Y = X / |x| with |x| = sum of absolute values along `axis`; 0 where that is 0.",
+    inputs=[blob("X", FLOAT, "*S")],
+    outputs=[blob("Y", "X", "*S")],
+    args=[AXIS],
+    effects=Effects.PURE,
+    no_gradient=not_written("Caffe2 has none either"),
+    onnx="LpNormalization",
+    source="Caffe2",
+    example="""
+    >>> run("NormalizeL1", [[3.0, -1.0], [0.0, 0.0]])
+    array([[ 0.75, -0.25],
+           [ 0.  ,  0.  ]], dtype=float32)
+    """,
+)
+NORMALIZE_L1.infer(normalize_infer)
+NORMALIZE_L1.cost(normalize_cost)
+
+
+@kernel(NORMALIZE_L1)
+def normalize_l1(op: OpView, X: Array, Y: Array) -> None:
+    length = np.abs(X).sum(axis=op.axis, keepdims=True, dtype=np.float64)
+    Y[...] = X / np.where(length == 0, 1, length)
+
+
+def _length(X: Array, axis: int) -> Array:
+    """Return the Euclidean length of each vector in float64, with the axis kept."""
+    return np.sqrt(np.square(X, dtype=np.float64).sum(axis=axis, keepdims=True))

@@ -1,0 +1,1 @@
+"""Operators: updates of parameters and their rates."""

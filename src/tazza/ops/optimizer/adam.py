@@ -1,0 +1,103 @@
+"""Adam: updates by estimates of the first two moments of the gradient.
+
+W are the parameters, dW their gradient, M and V the estimates, each with as many elements; lr is the learning rate, t
+the number of the step, from 1: iter + 1:
+
+    M'   = beta1 M + (1 - beta1) dW
+    V'   = beta2 V + (1 - beta2) dW^2
+    step = sqrt(1 - beta2^t) / (1 - beta1^t) * M' / (sqrt(V') + epsilon)
+    W'   = W + lr step
+
+It adds, so lr is negative. epsilon stands outside of the correction, which is the paper's epsilon-hat.
+Source: Kingma, Ba 2014, arXiv 1412.6980, section 2, with the order of computation at its end; Caffe2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.ops.shape.axis import agree, product, require_one_element
+from tazza.tensor import DataType, TensorSpec
+
+ADAM = schema(
+    "Adam",
+    "W_next = W + lr * step, with step = sqrt(1 - beta2^t) / (1 - beta1^t) * M_next / (sqrt(V_next) + epsilon).",
+    inputs=[
+        blob("W", FLOAT),
+        blob("M", FLOAT, doc="estimate of the mean of dW"),
+        blob("V", FLOAT, doc="estimate of the mean of dW * dW"),
+        blob("dW", FLOAT),
+        blob("lr", FLOAT, doc="of one element, negative to descend"),
+        blob("iter", DataType.INT64, host=True, doc="of one element: steps before this one"),
+    ],
+    outputs=[
+        blob("W_next", like="W"),
+        blob("M_next", like="M"),
+        blob("V_next", like="V"),
+        blob("step", like="dW", optional=True),
+    ],
+    args=[
+        arg("beta1", float, 0.9, doc="decay of M"),
+        arg("beta2", float, 0.999, doc="decay of V"),
+        arg("epsilon", float, 1e-5, doc="added to the root of V"),
+    ],
+    in_place={"W_next": "W", "M_next": "M", "V_next": "V"},
+    effects=Effects.PURE,
+    no_gradient=forbidden("an update of parameters is no function of the net"),
+    source="Kingma, Ba 2014, arXiv 1412.6980",
+    example="""
+    >>> zero = np.zeros(2, "f")
+    >>> W, M, V = run("Adam", zero, zero, zero, [1.0, -4.0], [-0.5], np.array([0]), beta1=0.5, epsilon=0.0)
+    >>> W.round(3), M
+    (array([-0.5,  0.5], dtype=float32), array([ 0.5, -2. ], dtype=float32))
+    """,
+)
+
+
+@ADAM.infer
+def adam_infer(
+    op: OpView, dW: TensorSpec, lr: TensorSpec, iter: TensorSpec, **state: TensorSpec
+) -> tuple[TensorSpec, ...]:
+    require_one_element(op, "lr", lr.dims)
+    require_one_element(op, "iter", iter.dims)
+    count = None if dW.dims is None else product(dW.dims)
+    for letter, spec in state.items():
+        if spec.dims is not None:
+            relation = f"{letter} has the shape {show_dims(spec.dims)}, dW has {count} elements"
+            op.require(agree(product(spec.dims), count), relation, "all must have as many elements")
+    specs = (state["W"], state["M"], state["V"], dW)
+    return tuple(TensorSpec(spec.dims, spec.dtype) for spec in specs[: len(op.output_slots)])
+
+
+@ADAM.cost
+def adam_cost(op: OpView, W: TensorSpec, step: TensorSpec | None, **others: TensorSpec) -> Cost:
+    del op, others
+    return Cost(13 * W.size, 4 * W.nbytes, 3 * W.nbytes + (0 if step is None else step.nbytes), W.nbytes)
+
+
+@kernel(ADAM)
+def adam(
+    op: OpView,
+    W: Array,
+    M: Array,
+    V: Array,
+    dW: Array,
+    lr: Array,
+    iter: Array,
+    W_next: Array,
+    M_next: Array,
+    V_next: Array,
+    step: Array | None,
+) -> None:
+    t = iter.reshape(()).item() + 1
+    with np.errstate(all="ignore"):  # decays of 1 and more give infinity or NaN
+        correction = np.sqrt(1 - np.float64(op.beta2) ** t) / (1 - np.float64(op.beta1) ** t)
+    mean = op.beta1 * M + (1 - op.beta1) * dW.reshape(M.shape)
+    square = op.beta2 * V + (1 - op.beta2) * np.square(dW.reshape(V.shape))
+    move = correction * mean.reshape(dW.shape) / (np.sqrt(square.reshape(dW.shape)) + op.epsilon)
+    W_next[...] = W + lr.reshape(()) * move.reshape(W.shape)
+    M_next[...] = mean
+    V_next[...] = square
+    if step is not None:
+        step[...] = move

@@ -1,0 +1,1 @@
+"""Operators: sums, means and norms along axes."""

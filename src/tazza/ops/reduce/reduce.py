@@ -1,0 +1,272 @@
+"""Reductions over axes: ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceL1, ReduceL2.
+
+X has the shape S. The axes in `axes` are reduced, all of them when the list is empty; Y has 1 in their place, or
+without `keepdims` lacks them. Gradients get dY, X and Y; dX has the shape of X.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+    streamed,
+)
+from tazza.ops.math.sum import SUMMABLE
+from tazza.ops.shape.axis import shapes_agree
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+REDUCE_ARGS = (
+    arg("axes", list[int], [], doc="what to reduce; negative ones count from the end; empty for all"),
+    arg("keepdims", bool, True, doc="reduced axes stay, with 1 element"),
+)
+
+
+def reduced_axes(op: OpView, dims: Sequence[int | None]) -> tuple[int, ...]:
+    """Return the axes of a blob X that are reduced, from 0 on.
+
+    Raises:
+        ShapeError: X has no such axis.
+    """
+    rank = len(dims)
+    axes = cast("list[int]", op.axes)
+    relation = f"axes = {axes} are not all axes of X, which has {rank} dimensions {show_dims(dims)}"
+    op.require(all(-rank <= axis < rank for axis in axes), relation, "axes count from 0, or from the end with -1")
+    return tuple(sorted({axis % rank for axis in axes})) if axes else tuple(range(rank))
+
+
+def reduce_infer(op: OpView, X: TensorSpec) -> TensorSpec:
+    if X.dims is None:
+        return TensorSpec(None, X.dtype)
+    axes = reduced_axes(op, X.dims)
+    kept = [1 if i in axes else extent for i, extent in enumerate(X.dims) if op.keepdims or i not in axes]
+    return TensorSpec(tuple(kept), X.dtype)
+
+
+def reduce_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
+    del op
+    return streamed((X,), (Y,), flops=X.size)
+
+
+def reduce_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit(f"{g.op.type}Gradient", [g.dY, g.X, g.Y], [g.dX])
+
+
+def reduce_gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, Y: TensorSpec) -> TensorSpec:
+    expected = reduce_infer(op, X)
+    for letter, spec in (("dY", dY), ("Y", Y)):
+        if spec.dims is not None and expected.dims is not None:
+            relation = f"{letter} has the shape {show_dims(spec.dims)}, reducing X gives {show_dims(expected.dims)}"
+            op.require(shapes_agree(spec.dims, expected.dims), relation)
+    return X
+
+
+def reduce_gradient_cost(op: OpView, dY: TensorSpec, X: TensorSpec, Y: TensorSpec, dX: TensorSpec) -> Cost:
+    del op
+    return streamed((dY, X, Y), (dX,), flops=2 * dX.size)
+
+
+def _count(X: Array, axes: tuple[int, ...]) -> int:
+    """Return how many elements of X go into one of Y."""
+    return math.prod(X.shape[axis] for axis in axes)
+
+
+def _total(X: Array, axes: tuple[int, ...]) -> Array:
+    return np.sum(X, axis=axes, keepdims=True, dtype=X.dtype)
+
+
+def _mean(X: Array, axes: tuple[int, ...]) -> Array:
+    return _total(X, axes) / max(_count(X, axes), 1)  # the mean of nothing is 0, as in Caffe2
+
+
+def _limits(X: Array) -> tuple[Any, Any]:
+    """Return the lowest and the highest finite number of the element type of X."""
+    limits = np.finfo(X.dtype) if X.dtype.kind == "f" else np.iinfo(X.dtype)
+    return limits.min, limits.max
+
+
+def _largest(X: Array, axes: tuple[int, ...]) -> Array:
+    if _count(X, axes) == 0:
+        return np.broadcast_to(np.array(_limits(X)[0], X.dtype), _total(X, axes).shape)
+    return X.max(axis=axes, keepdims=True)
+
+
+def _smallest(X: Array, axes: tuple[int, ...]) -> Array:
+    if _count(X, axes) == 0:
+        return np.broadcast_to(np.array(_limits(X)[1], X.dtype), _total(X, axes).shape)
+    return X.min(axis=axes, keepdims=True)
+
+
+def _share(dY: Array, X: Array, Y: Array, axes: tuple[int, ...]) -> Array:
+    del Y
+    return dY / max(_count(X, axes), 1)
+
+
+def _where_reached(dY: Array, X: Array, Y: Array, axes: tuple[int, ...]) -> Array:
+    del axes
+    return dY * (X == Y)
+
+
+def _along(dY: Array, X: Array, Y: Array, axes: tuple[int, ...]) -> Array:
+    """Return dY * X / Y, and 0 where Y is 0: there the norm has no derivative, and 0 is a subgradient."""
+    del axes
+    return np.where(Y == 0, 0, dY * X / np.where(Y == 0, 1, Y))
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What tells one reduction from another.
+
+    `forward(X, axes)` keeps all axes; `backward(dY, X, Y, axes)` gets dY and Y with all axes and may broadcast.
+    """
+
+    name: str
+    doc: str
+    gradient_doc: str
+    dtypes: frozenset[DataType]
+    forward: Callable[[Array, tuple[int, ...]], Array]
+    backward: Callable[[Array, Array, Array, tuple[int, ...]], Array]
+    reduced: str
+    """Text of `Y` for X = [[3, -4]] in the example."""
+    spread: str
+    """Text of `dX` for the same X and dY = [[10]]."""
+
+
+REDUCTIONS = (
+    Reduction(
+        "Sum",
+        "Y = sum of X over `axes`.",
+        "dX = dY, everywhere.",
+        SUMMABLE,
+        _total,
+        lambda dY, X, Y, axes: dY,
+        "[[-1.]]",
+        "[[10., 10.]]",
+    ),
+    Reduction(
+        "Mean",
+        "Y = mean of X over `axes`, 0 where there are no elements.",
+        "dX = dY / (number of elements of X for each of Y).",
+        FLOAT,
+        _mean,
+        _share,
+        "[[-0.5]]",
+        "[[5., 5.]]",
+    ),
+    Reduction(
+        "Max",
+        "Y = largest of X over `axes`, the lowest finite number where there are no elements.",
+        "dX = dY where X = Y, else 0; several that are the largest get dY each.",
+        SUMMABLE,
+        _largest,
+        _where_reached,
+        "[[3.]]",
+        "[[10.,  0.]]",
+    ),
+    Reduction(
+        "Min",
+        "Y = smallest of X over `axes`, the highest finite number where there are no elements.",
+        "dX = dY where X = Y, else 0; several that are the smallest get dY each.",
+        SUMMABLE,
+        _smallest,
+        _where_reached,
+        "[[-4.]]",
+        "[[ 0., 10.]]",
+    ),
+    Reduction(
+        "L1",
+        "Y = sum of abs(X) over `axes`.",
+        "dX = dY * sign(X), 0 where X is 0.",
+        FLOAT,
+        lambda X, axes: _total(np.abs(X), axes),
+        lambda dY, X, Y, axes: dY * np.sign(X),
+        "[[7.]]",
+        "[[ 10., -10.]]",
+    ),
+    Reduction(
+        "L2",
+        "Y = square root of the sum of X * X over `axes`.",
+        "dX = dY * X / Y, 0 where Y is 0.",
+        FLOAT,
+        lambda X, axes: np.sqrt(_total(np.square(X), axes)),
+        _along,
+        "[[5.]]",
+        "[[ 6., -8.]]",
+    ),
+)
+
+
+def _kernels(reduction: Reduction) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return the reference kernels of a reduction and its gradient."""
+
+    def forward(op: OpView, X: Array, Y: Array) -> None:
+        Y[...] = reduction.forward(X, reduced_axes(op, X.shape)).reshape(Y.shape)
+
+    def backward(op: OpView, dY: Array, X: Array, Y: Array, dX: Array) -> None:
+        axes = reduced_axes(op, X.shape)
+        kept = tuple(1 if i in axes else extent for i, extent in enumerate(X.shape))
+        dX[...] = reduction.backward(dY.reshape(kept), X, Y.reshape(kept), axes)
+
+    return forward, backward
+
+
+def _declare(reduction: Reduction) -> tuple[OpSchema, OpSchema]:
+    """Declare a reduction and its gradient operator."""
+    type = f"Reduce{reduction.name}"
+    forward_kernel, backward_kernel = _kernels(reduction)
+    forward = schema(
+        type,
+        reduction.doc,
+        inputs=[blob("X", reduction.dtypes, "*S")],
+        outputs=[blob("Y", "X")],
+        args=REDUCE_ARGS,
+        effects=Effects.PURE,
+        onnx=type,
+        source="Caffe2",
+        example=f'>>> run("{type}", [[3.0, -4.0]], axes=[1])\narray({reduction.reduced}, dtype=float32)',
+    )
+    forward.infer(reduce_infer)
+    forward.cost(reduce_cost)
+    forward.gradient(reduce_gradient)
+    kernel(forward)(forward_kernel)
+    backward = schema(
+        f"{type}Gradient",
+        reduction.gradient_doc,
+        inputs=[blob("dY", reduction.dtypes), blob("X", "dY", "*S"), blob("Y", "dY")],
+        outputs=[blob("dX", like="X")],
+        args=REDUCE_ARGS,
+        effects=Effects.PURE,
+        no_gradient=ends("second derivatives are not built"),
+        source="derivative of the forward operator",
+        example=f"""
+        >>> X = [[3.0, -4.0]]
+        >>> run("{type}Gradient", [[10.0]], X, run("{type}", X, axes=[1]), axes=[1])
+        array({reduction.spread}, dtype=float32)
+        """,
+    )
+    backward.infer(reduce_gradient_infer)
+    backward.cost(reduce_gradient_cost)
+    kernel(backward)(backward_kernel)
+    return forward, backward
+
+
+REDUCES = {f"Reduce{reduction.name}": _declare(reduction) for reduction in REDUCTIONS}
+"""Operator type -> its schema and that of its gradient."""

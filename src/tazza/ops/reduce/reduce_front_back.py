@@ -1,0 +1,197 @@
+"""Reductions over leading or trailing axes: ReduceFrontSum, ReduceFrontMean, ReduceBackSum, ReduceBackMean.
+
+X is looked at as a matrix: its first (Front) or last (Back) `num_reduce_dim` axes are the R elements that are reduced,
+the others the K columns that stay. Y has the shape of the latter. With an input lengths (K), of each column j only the
+first lengths[j] elements count; `num_reduce_dim` is 1 then. A mean over no elements is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tazza.errors import NumericError
+from tazza.operator import (
+    Array,
+    Cost,
+    Dims,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+    streamed,
+)
+from tazza.ops.math.sum import SUMMABLE
+from tazza.ops.shape.axis import agree, product, shapes_agree, unknown_dims
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+ARGS = (arg("num_reduce_dim", int, 1, minimum=0, doc="how many axes are reduced"),)
+
+
+def is_front(op: OpView) -> bool:
+    """Whether the first axes are reduced rather than the last."""
+    return op.type.startswith("ReduceFront")
+
+
+def is_mean(op: OpView) -> bool:
+    """Whether the sum is divided by the number of elements."""
+    return op.type.removesuffix("Gradient").endswith("Mean")
+
+
+def kept_dims(op: OpView, dims: Dims, lengths: TensorSpec | None) -> Dims:
+    """Return the extents of X that stay; checks lengths.
+
+    Raises:
+        ShapeError: X has too few axes, or lengths does not fit.
+    """
+    count: int = op.num_reduce_dim
+    relation = f"num_reduce_dim = {count}, X has only {len(dims)} dimensions {show_dims(dims)}"
+    op.require(count <= len(dims), relation)
+    kept = dims[count:] if is_front(op) else dims[: len(dims) - count]
+    if lengths is not None:
+        op.require(count == 1, f"num_reduce_dim = {count} with an input lengths, it must be 1 then")
+        if lengths.dims is not None:
+            columns = product(kept)
+            relation = f"lengths has the shape {show_dims(lengths.dims)}, X {show_dims(dims)} has {columns} columns"
+            op.require(agree(product(lengths.dims), columns), relation, "one for each element of Y")
+    return kept
+
+
+def infer(op: OpView, X: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
+    return TensorSpec(None if X.dims is None else kept_dims(op, tuple(X.dims), lengths), X.dtype)
+
+
+def cost(op: OpView, X: TensorSpec, lengths: TensorSpec | None, Y: TensorSpec) -> Cost:
+    del op
+    return streamed((X, lengths), (Y,), flops=X.size)
+
+
+def gradient(g: GradientRequest) -> list[OperatorDef]:
+    lengths = [g.lengths] if g.op.has_input("lengths") else []
+    return g.emit(f"{g.op.type}Gradient", [g.dY, g.X, *lengths], [g.dX])
+
+
+def columns_of(op: OpView, X: Array) -> Array:
+    """Return a view (R, K) of X, where that is possible."""
+    count = op.num_reduce_dim if is_front(op) else X.ndim - op.num_reduce_dim
+    rows = int(np.prod(X.shape[:count], dtype=np.int64))
+    matrix = X.reshape(rows, int(np.prod(X.shape[count:], dtype=np.int64)))
+    return matrix if is_front(op) else matrix.T
+
+
+def weights_of(op: OpView, R: int, lengths: Array | None) -> tuple[Array | bool, Array | int]:
+    """Return which elements (R, K) count, and how many they are in each column, at least 1.
+
+    Raises:
+        NumericError: a length is below 0 or above R.
+    """
+    if lengths is None:
+        return True, max(R, 1)
+    bad = (lengths < 0) | (lengths > R)
+    if bad.any():
+        raise op.error(NumericError, f"lengths holds {lengths[bad][0]}, each must be from 0 to {R}")
+    return np.arange(R)[:, None] < lengths.reshape(-1), np.maximum(lengths.reshape(-1), 1)
+
+
+def divide(total: Array, count: Array | int) -> Array:
+    """Return total / count, for integers rounded to zero."""
+    if total.dtype.kind == "f":
+        return total / np.asarray(count, total.dtype)
+    return np.sign(total) * (np.abs(total) // count)
+
+
+def reduce_columns(op: OpView, X: Array, lengths: Array | None, Y: Array) -> None:
+    columns = columns_of(op, X)
+    counts, number = weights_of(op, columns.shape[0], lengths)
+    total = np.sum(np.where(counts, columns, 0), axis=0, dtype=X.dtype)
+    Y[...] = (divide(total, number) if is_mean(op) else total).reshape(Y.shape)
+
+
+def gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
+    dims = X.dims
+    if X.dtype is DataType.INT64 and dims is not None and len(dims) == 1:
+        shape = op.known("X")
+        dims = unknown_dims(op, "X", dims[0]) if shape is None else tuple(shape.tolist())
+    if dims is None:
+        return TensorSpec(None, dY.dtype)
+    kept = kept_dims(op, tuple(dims), lengths)
+    if dY.dims is not None:
+        op.require(
+            shapes_agree(dY.dims, kept), f"dY has the shape {show_dims(dY.dims)}, reducing X gives {show_dims(kept)}"
+        )
+    return TensorSpec(dims, dY.dtype)
+
+
+def gradient_cost(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpec | None, dX: TensorSpec) -> Cost:
+    del op, X
+    return streamed((dY, lengths), (dX,), flops=dX.size)
+
+
+def spread_columns(op: OpView, dY: Array, lengths: Array | None, dX: Array) -> None:
+    spread = np.empty(dX.shape, dX.dtype)
+    columns = columns_of(op, spread)
+    counts, number = weights_of(op, columns.shape[0], lengths)
+    row = dY.reshape(-1)
+    columns[...] = np.where(counts, divide(row, number) if is_mean(op) else row, 0)
+    dX[...] = spread
+
+
+def _declare(end: str, what: str, formula: str, examples: tuple[str, str]) -> tuple[OpSchema, OpSchema]:
+    """Declare a reduction and its gradient operator."""
+    type = f"Reduce{end}{what}"
+    lengths = blob("lengths", DataType.INT32, optional=True, doc="(K) elements that count")
+    forward = schema(
+        type,
+        f"Y = {formula} over the {'first' if end == 'Front' else 'last'} `num_reduce_dim` axes.",
+        inputs=[blob("X", SUMMABLE), lengths],
+        outputs=[blob("Y", "X")],
+        args=ARGS,
+        effects=Effects.PURE,
+        source="Caffe2",
+        example=f'>>> run("{type}", [[2.0, 6.0], [4.0, 8.0]])\narray({examples[0]}, dtype=float32)',
+    )
+    backward = schema(
+        f"{type}Gradient",
+        f"dX = dY{' / (elements that count)' if what == 'Mean' else ''} for each element that counts, else 0.",
+        inputs=[blob("dY", SUMMABLE), blob("X", doc="or, if a list of int64, its shape"), lengths],
+        outputs=[blob("dX", "dY")],
+        args=ARGS,
+        effects=Effects.PURE,
+        no_gradient=ends("second derivatives are not built"),
+        source="derivative of the forward operator",
+        example=f'>>> run("{type}Gradient", [2.0, 6.0], np.zeros((2, 2)))\narray({examples[1]}, dtype=float32)',
+    )
+    _complete(forward, infer, cost, reduce_columns)
+    _complete(backward, gradient_infer, gradient_cost, spread_columns)
+    forward.gradient(gradient)
+    return forward, backward
+
+
+def _complete(
+    declared: OpSchema, infers: Callable[..., TensorSpec], costs: Callable[..., Cost], runs: Callable[..., None]
+) -> None:
+    declared.infer(infers)
+    declared.cost(costs)
+    kernel(declared)(runs)
+
+
+REDUCE_FRONT_SUM, REDUCE_FRONT_SUM_GRADIENT = _declare(
+    "Front", "Sum", "sum of X", ("[ 6., 14.]", "[[2., 6.],\n       [2., 6.]]")
+)
+REDUCE_BACK_SUM, REDUCE_BACK_SUM_GRADIENT = _declare(
+    "Back", "Sum", "sum of X", ("[ 8., 12.]", "[[2., 2.],\n       [6., 6.]]")
+)
+REDUCE_FRONT_MEAN, REDUCE_FRONT_MEAN_GRADIENT = _declare(
+    "Front", "Mean", "mean of X", ("[3., 7.]", "[[1., 3.],\n       [1., 3.]]")
+)
+REDUCE_BACK_MEAN, REDUCE_BACK_MEAN_GRADIENT = _declare(
+    "Back", "Mean", "mean of X", ("[4., 6.]", "[[1., 1.],\n       [3., 3.]]")
+)

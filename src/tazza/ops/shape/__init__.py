@@ -1,0 +1,1 @@
+"""Operators: how elements are arranged: copies, casts, joins, cuts and permutations."""

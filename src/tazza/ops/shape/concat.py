@@ -1,0 +1,152 @@
+"""Concatenation: Concat and DepthConcat, which differ by name only. The gradient is Split.
+
+Letters: P the extents before the joined axis, Q those behind it, A0, A1 ... extents along it. The blobs are
+
+    X0 (P..., A0, Q...)    X1 (P..., A1, Q...)    Y (P..., A0 + A1 + ..., Q...)    split_info (number of inputs)
+
+and with `add_axis` X0 (P..., Q...), X1 (P..., Q...), Y (P..., number of inputs, Q...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tazza.errors import ArgumentError, DTypeError
+from tazza.operator import (
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    kernel,
+    schema,
+    show_dims,
+    streamed,
+)
+from tazza.ops.shape.axis import agree
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+CHANNELS = {"NCHW": 1, "NHWC": 3}
+"""Order -> the axis of the channels of an image."""
+
+JOIN_ARGS = (
+    arg("axis", int, None, doc="the joined axis; negative ones count from the end; by default that of the channels"),
+    arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand: 1 or 3"),
+    arg("add_axis", bool, False, doc="the axis is a new one, along which each part has 1 element"),
+)
+
+
+def join_validate(op: OpView) -> None:
+    """Refuse both ways to name the axis at once."""
+    if op.given("axis") and op.given("order"):
+        raise op.error(ArgumentError, f"axis = {op.axis} and order = {op.order!r} both name an axis", hint="drop one")
+
+
+def join_axis(op: OpView, letter: str, rank: int) -> int:
+    """Return the joined axis, from 0 on, of a joined blob with `rank` dimensions.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    axis: int = CHANNELS[op.order.upper()] if op.axis is None else op.axis
+    source = f"order = {op.order!r} means axis = {axis}, which" if op.axis is None else f"axis = {axis}"
+    op.require(
+        -rank <= axis < rank,
+        f"{source} is not an axis of {letter}, which has {rank} dimensions",
+        "axes count from 0, or from the end with -1",
+    )
+    return axis % rank
+
+
+def concat_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:
+    split_info = TensorSpec((len(X),), DataType.INT32)
+    for i, spec in enumerate(X):
+        if spec.dtype is not X[0].dtype:
+            message = f"X{i} is {spec.dtype.label}, X0 is {X[0].dtype.label}"
+            raise op.error(DTypeError, message, "all must have one type: insert a Cast")
+    k = next((i for i, spec in enumerate(X) if spec.dims is not None), None)
+    if k is None:
+        return TensorSpec(None, X[0].dtype), split_info
+    shape = [*(X[k].dims or ())]
+    axis = join_axis(op, "Y", len(shape) + op.add_axis)
+    free = None if op.add_axis else axis
+    for i, spec in enumerate(X):
+        _fit(op, free, shape, (k, i), spec)
+    if op.add_axis:
+        return TensorSpec((*shape[:axis], len(X), *shape[axis:]), X[0].dtype), split_info
+    extents = [None if spec.dims is None else spec.dims[axis] for spec in X]
+    known = [extent for extent in extents if extent is not None]
+    shape[axis] = sum(known) if len(known) == len(extents) else None
+    return TensorSpec(tuple(shape), X[0].dtype), split_info
+
+
+def _fit(op: OpView, free: int | None, shape: list[int | None], which: tuple[int, int], spec: TensorSpec) -> None:
+    """Check that a blob agrees with `shape` but for the axis `free`, and put into that what only the blob knows."""
+    if spec.dims is None:
+        return
+    first, here = which
+    relation = f"X{here} has the shape {show_dims(spec.dims)}, X{first} has {show_dims(shape)}"
+    fits = len(spec.dims) == len(shape) and all(
+        i == free or agree(a, b) for i, (a, b) in enumerate(zip(spec.dims, shape, strict=True))
+    )
+    where = "all must have one shape" if free is None else f"only the extents of axis {free} may differ"
+    op.require(fits, relation, where)
+    for i, extent in enumerate(spec.dims):
+        shape[i] = extent if shape[i] is None else shape[i]
+
+
+def concat_cost(op: OpView, X: tuple[TensorSpec, ...], Y: TensorSpec, split_info: TensorSpec) -> Cost:
+    del op
+    return streamed(X, (Y, split_info))
+
+
+def concat_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("Split", [g.dY, g.split_info], [g.GI(i) for i in range(len(g.definition.input))])
+
+
+def concat(op: OpView, X: Sequence[Array], Y: Array, split_info: Array) -> None:
+    axis = join_axis(op, "Y", Y.ndim)
+    if op.add_axis:
+        np.stack(X, axis=axis, out=Y)
+        split_info[...] = 1
+    else:
+        np.concatenate(X, axis=axis, out=Y)
+        split_info[...] = [x.shape[axis] for x in X]
+
+
+def _declare(type: str) -> OpSchema:
+    """Declare the operator under one of its names."""
+    declared = schema(
+        type,
+        """Y = X0, X1 ... one behind the other along `axis`; split_info = their extents along it.
+
+        The extents of all other axes are equal. With `add_axis` all have one shape and are stacked along a new one.""",
+        inputs=[blob("X", variadic=True, doc="any element type, one for all")],
+        outputs=[blob("Y", "X"), blob("split_info", DataType.INT32, host=True, doc="A0, A1 ...; 1s with add_axis")],
+        args=[*JOIN_ARGS, arg("split", list[int], [], doc="no effect; the gradient of Split brings it")],
+        effects=Effects.PURE,
+        onnx="Concat",
+        source="Caffe2",
+        example=f"""
+        >>> run("{type}", [[1, 2], [3, 4]], [[5], [6]], axis=1)
+        (array([[1, 2, 5],
+               [3, 4, 6]], dtype=int32), array([2, 1], dtype=int32))
+        """,
+    )
+    declared.validate(join_validate)
+    declared.infer(concat_infer)
+    declared.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0))
+    declared.cost(concat_cost)
+    declared.gradient(concat_gradient)
+    kernel(declared)(concat)
+    return declared
+
+
+CONCAT = _declare("Concat")
+DEPTH_CONCAT = _declare("DepthConcat")

@@ -1,0 +1,1 @@
+"""Operators: rows of tables by index."""
