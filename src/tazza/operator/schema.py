@@ -423,7 +423,7 @@ class OpSchema:
 
     def _check_in_place(self, op: OpView) -> None:
         outputs = op.definition.output
-        for out_letter, out_name in zip(op.output_slots, outputs, strict=True):
+        for output, (out_letter, out_name) in enumerate(zip(op.output_slots, outputs, strict=True)):
             must = self.must_in_place.get(out_letter)
             if must is not None and op.has_input(must) and op.input_name(must) != out_name:
                 raise SchemaError(
@@ -431,18 +431,24 @@ class OpSchema:
                     f"{must} = {op.input_name(must)!r}",
                     hint=f"name the output {op.input_name(must)!r}",
                 )
-            self._check_aliases(op, out_letter, out_name)
+            self._check_aliases(op, output)
         if len(set(outputs)) != len(outputs):
             raise SchemaError(f"{self.type} writes a blob twice: {', '.join(outputs)}")
 
-    def _check_aliases(self, op: OpView, out_letter: str, out_name: str) -> None:
+    def may_overwrite(self, op: OpView, output: int, position: int) -> bool:
+        """Whether the output of this number may be written over the input at `position`."""
+        letter, out_letter = op.input_slots[position], op.output_slots[output]
         allowed = {*self.in_place.get(out_letter, ()), self.must_in_place.get(out_letter)}
-        for position, (letter, name) in enumerate(zip(op.input_slots, op.definition.input, strict=True)):
-            # Of a variadic input only the first blob may be overwritten.
-            if name == out_name and (letter not in allowed or position != op.input_slots.index(letter)):
+        # Of a variadic input only the first blob may be overwritten.
+        return letter in allowed and position == op.input_slots.index(letter)
+
+    def _check_aliases(self, op: OpView, output: int) -> None:
+        out_name = op.definition.output[output]
+        for position, name in enumerate(op.definition.input):
+            if name == out_name and not self.may_overwrite(op, output, position):
+                letters = f"{op.output_slots[output]} in place of {op.input_slots[position]}"
                 raise SchemaError(
-                    f"{self.type} cannot write {out_letter} in place of {letter}: both are {name!r}",
-                    hint="give the output a name of its own",
+                    f"{self.type} cannot write {letters}: both are {name!r}", hint="give the output a name of its own"
                 )
 
     def _check_input(self, op: OpView, letter: str, spec: Spec | None, inputs: Sequence[Spec | None]) -> None:
