@@ -23,7 +23,7 @@ KIB = 1024
 STEPS_KIB = (*range(0, 800, 40), *range(800, 3200, 200), 1 << 14, 1 << 16, 1 << 19)
 """From nothing over what a kernel's code takes (256 KiB) to more than any compiler wants."""
 PIECES = (1 << 16, 4096, 512)
-"""What the heap is filled with. Smaller ones stay free: protobuf and CPython's own C do not bear to get none of them."""
+"""What the heap is filled with; smaller ones stay free, which protobuf and the C of CPython do not bear to lack."""
 
 
 def main(engine: str, types: list[str]) -> None:
