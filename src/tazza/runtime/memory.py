@@ -6,9 +6,11 @@ gives up when memory is wanted; the machine says so itself (`MemAvailable`).
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
+from tazza.errors import OutOfMemoryError
 from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
 
 MEMINFO = Path("/proc/meminfo")
@@ -27,6 +29,25 @@ def available_bytes(*, meminfo: Path | None = None, own: Path | None = None, roo
     machine = _machine_bytes(MEMINFO if meminfo is None else meminfo)
     groups = _group_bytes(OWN_CGROUPS if own is None else own, CGROUPS if root is None else root)
     return min([*machine, *groups], default=None)
+
+
+def require_room(room_bytes: int, purpose: str) -> None:
+    """Check that so much memory can be mapped at this moment, before a library is called that ends the process if not.
+
+    Code generators do not bear a failed allocation: oneDNN writes code to where none was given (a signal), or throws
+    through C; LLVM aborts. A mapping that nothing is written to costs some microseconds. Another thread may take the
+    room meanwhile, so ask for a good deal more than is wanted.
+
+    Raises:
+        OutOfMemoryError: there is less.
+    """
+    try:
+        mmap.mmap(-1, room_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        raise OutOfMemoryError(
+            f"{purpose} wants {room_bytes} bytes of room, and the system gives less",
+            hint="raise the limit on this process's memory (ulimit -v), or run fewer beside it",
+        ) from None
 
 
 def _machine_bytes(meminfo: Path) -> list[int]:

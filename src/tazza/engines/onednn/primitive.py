@@ -27,6 +27,7 @@ from tazza.engines.onednn.library import Unimplemented, check, constant, engine,
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
 from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.memory import require_room
 from tazza.runtime.openmp import openmp_threads, set_openmp_threads
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
@@ -41,6 +42,8 @@ BYTES_PER_US = 40_000
 """What one thread reads and writes in a microsecond, for the estimate only."""
 NUMBER_MAX = 2**31 - 1
 """Strides, dilations and pads beyond overflow in its own arithmetic."""
+ROOM_BYTES = 32 << 20
+"""What must be free before it generates code: many times what a primitive takes."""
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -239,6 +242,7 @@ class PrimitiveDescriptor:
         """The owned handle of the primitive, made on first use."""
         with _lock, with_openmp_threads(self.threads):
             made = ffi.new("dnnl_primitive_t *")
+            require_room(ROOM_BYTES, "oneDNN's code generator")
             check(lib.dnnl_primitive_create(made, self.handle), f"dnnl_primitive_create of {self.key[0]}")
             return ffi.gc(made[0], lib.dnnl_primitive_destroy)
 
@@ -349,6 +353,7 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     values = [engine() if kind is handle_of_engine else given.pop(0) for kind in wanted]
     assert not given, f"{operation} takes {len(wanted)} arguments with the engine, {len(given)} are left over"
     made = ffi.new("dnnl_primitive_desc_t *")
+    require_room(ROOM_BYTES, "a primitive descriptor of oneDNN")
     with with_openmp_threads(threads):
         status = create(made, *values, attributes.create())
         check(status, f"{operation} of {', '.join(str(one) for one in arguments if isinstance(one, Descriptor))}")
