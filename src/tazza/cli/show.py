@@ -155,7 +155,7 @@ def _blobs(title: str, blobs: Sequence[BlobSpec]) -> list[str]:
 
 
 def _blob(spec: BlobSpec) -> str:
-    kind = spec.type_name if spec.type_name is not None else _dtypes(spec)
+    kind = " or ".join((_dtypes(spec) if spec.type_name is None else spec.type_name, *spec.also))
     marks = [mark for mark, on in (("optional", spec.optional), ("any number", spec.variadic)) if on]
     dims = "" if spec.dims is None else f"({spec.dims})"
     return "  ".join(part for part in (f"  {spec.name}", kind, dims, *marks, spec.doc) if part)

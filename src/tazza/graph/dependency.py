@@ -47,7 +47,8 @@ def access_of(operator: Operator) -> Access:
     reads = list(operator.inputs)
     writes = list(operator.outputs)
     for letter, blob in zip(operator.op.input_slots, operator.inputs, strict=True):
-        if declared[letter].type_name not in (None, "*"):
+        kind = declared[letter]
+        if not kind.only_tensors and kind.type_name != "*" and not blob.is_tensor:
             writes.append(blob)
     for name in operator.definition.control_input:
         blob = operator.workspace.get_blob(name)

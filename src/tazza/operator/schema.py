@@ -30,7 +30,7 @@ from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, PerChannel, PerRow, PerTensor, Place, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
     from tazza.operator.touches import Touched
@@ -43,6 +43,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 FLOAT = frozenset({DataType.FLOAT})
 INDEX = frozenset({DataType.INT32, DataType.INT64})
 NUMBERS = frozenset(DataType) - {DataType.STRING, DataType.BOOL}
+
+PLAIN: frozenset[type] = frozenset({type(None)})
+"""Of a letter: tensors that are not quantized. Quantizations are joined by `|`, as in `PLAIN | PER_ROW`."""
+PER_TENSOR: frozenset[type] = frozenset({PerTensor})
+PER_CHANNEL: frozenset[type] = frozenset({PerChannel})
+PER_ROW: frozenset[type] = frozenset({PerRow})
+
+
+TENSOR = "Tensor"
+"""What unions of types call a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,17 @@ class BlobSpec:
     dynamic: bool
     host: bool
     doc: str
+    quantization: frozenset[type] = PLAIN
+    also: tuple[str, ...] = ()
+
+    @property
+    def only_tensors(self) -> bool:
+        """Whether it holds a tensor, and cannot hold anything else."""
+        return self.type_name is None and not self.also
+
+    def takes_type(self, name: str) -> bool:
+        """Whether a blob of that type may stand here."""
+        return self.type_name == "*" or name == (self.type_name or TENSOR) or name in self.also
 
 
 def blob(
@@ -69,7 +90,8 @@ def blob(
     like: str | None = None,
     optional: bool = False,
     variadic: bool = False,
-    type_name: str | None = None,
+    type_name: str | tuple[str, ...] | None = None,
+    quantization: frozenset[type] = PLAIN,
     dynamic: bool = False,
     host: bool = False,
     doc: str = "",
@@ -85,12 +107,15 @@ def blob(
         optional: may be left out (trailing ones only, unless the schema names its slots).
         variadic: stands for any number of blobs, at least one unless optional.
         type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means
-            anything.
+            anything, several names one of these, `"Tensor"` among them a tensor.
+        quantization: what a tensor here may be: `PLAIN`, `PER_TENSOR`, `PER_CHANNEL`, `PER_ROW`, or some of them.
         dynamic: the size of this output depends on data, so the kernel allocates it.
         host: the blob lives on the CPU, whatever the operator's device.
         doc: what it is, where the letter does not say it.
     """
-    return BlobSpec(name, dtypes, dims, like, optional, variadic, type_name, dynamic, host, doc)
+    names = (type_name,) if isinstance(type_name, str) else () if type_name is None else type_name
+    first = None if not names or names[0] == TENSOR else names[0]
+    return BlobSpec(name, dtypes, dims, like, optional, variadic, first, dynamic, host, doc, quantization, names[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,16 +480,27 @@ class OpSchema:
         declared = self.inputs_by_letter[letter]
         if spec is None or declared.type_name == "*":
             return
-        if isinstance(spec, TypeSpec) or declared.type_name is not None:
-            wanted = "Tensor" if declared.type_name is None else declared.type_name
-            found = spec.type_name if isinstance(spec, TypeSpec) else "Tensor"
-            if found != wanted:
-                raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+        found = spec.type_name if isinstance(spec, TypeSpec) else TENSOR
+        if not declared.takes_type(found):
+            wanted = " or a ".join((declared.type_name or TENSOR, *declared.also))
+            raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+        if isinstance(spec, TypeSpec):
             return
+        self._check_quantization(letter, spec, declared)
         allowed = self._dtypes(op, declared, inputs)
         if allowed is not None and spec.dtype not in allowed:
             names = " or ".join(sorted(dtype.label for dtype in allowed))
             raise DTypeError(f"{self.type}: {letter} is {spec.dtype.label}, it must be {names}", hint="insert a Cast")
+
+    def _check_quantization(self, letter: str, spec: TensorSpec, declared: BlobSpec) -> None:
+        if type(spec.quantization) in declared.quantization:
+            return
+        wanted = " or ".join(sorted("plain" if one is type(None) else one.__name__ for one in declared.quantization))
+        found = "plain" if spec.quantization is None else type(spec.quantization).__name__
+        raise DTypeError(
+            f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
+            hint="insert an Int8Quantize" if spec.quantization is None else "insert an Int8Dequantize",
+        )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
         bindings = Bindings()
@@ -509,7 +545,7 @@ def logical(spec: Spec | None) -> Spec | None:
     """Return the spec without layout and place, which are no matter of meaning."""
     if not isinstance(spec, TensorSpec) or (spec.layout == ROW_MAJOR and spec.place == CPUPlace()):
         return spec
-    return TensorSpec(spec.dims, spec.dtype)
+    return TensorSpec(spec.dims, spec.dtype, quantization=spec.quantization)
 
 
 def _slots(specs: tuple[BlobSpec, ...], count: int) -> tuple[str, ...]:
