@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,8 @@ RAGGED = [*state(5, 3), LENGTHS, STEP]
 
 CASES = [
     Case("LSTMUnit", RAGGED, by_unit, outputs=2),
-    Case("LSTMUnit", RAGGED, lambda *x: by_unit(*x, drop=True), {"drop_states": 1}, outputs=2, id="states dropped"),
-    Case("LSTMUnit", RAGGED, lambda *x: by_unit(*x, bias=1.5), {"forget_bias": 1.5}, outputs=2, id="bias"),
+    Case("LSTMUnit", RAGGED, partial(by_unit, drop=True), {"drop_states": 1}, outputs=2, id="states dropped"),
+    Case("LSTMUnit", RAGGED, partial(by_unit, bias=1.5), {"forget_bias": 1.5}, outputs=2, id="bias"),
     Case("LSTMUnit", [*state(2, 19), STEP], by_unit, {"sequence_lengths": 0}, outputs=2, id="no lengths"),
     Case("LSTMUnit", [*state(3, 64), whole(9, 9, 9), STEP], by_unit, outputs=2, id="whole vectors"),
     Case("LSTMUnit", [*state(40, 100), np.full(40, 9, "i"), STEP], by_unit, outputs=2, slack=2, id="several threads"),

@@ -2,10 +2,10 @@
 
 Letters: N sequences, D units. The products of a step are done before it, by FC and Sum:
 
-    H_prev, C_prev, H, C (1, N, D)    gates (1, N, 4 D): those of input, forget, output and of the cell, one after another
+    H_prev, C_prev, H, C (1, N, D)    gates (1, N, 4 D): of the input, of forgetting, of the output, of the cell
 
-`seq_lengths` (N) says how many steps each sequence has; `timestep` holds the number of this one, from 0. A sequence that
-has ended keeps its state, or drops it to 0.
+`seq_lengths` (N) says how many steps each sequence has; `timestep` holds the number of this one, from 0. A sequence
+that has ended keeps its state, or drops it to 0.
 """
 
 from __future__ import annotations

@@ -178,10 +178,10 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
 
 def _bell(v: Lanes, x: str) -> str:
-    """x * (1 - x)."""
+    """Return x * (1 - x), the slope of a sigmoid of value x."""
     return v.mul(x, v.sub(v.constant(1.0), x))
 
 
 def _less_square(v: Lanes, x: str) -> str:
-    """1 - x * x."""
+    """Return 1 - x * x, the slope of a tanh of value x."""
     return v.sub(v.constant(1.0), v.mul(x, x))
