@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import find_schema, gradient_name
+from tazza.operator import find_schema, gradient_name, may_overwrite
 from tazza.proto import OperatorDef
 
 _MARK = re.compile("\0\\d+\0")
@@ -55,10 +55,9 @@ class Made:
             (op.output if is_output else op.input)[index] = name
 
 
-def _may_overwrite(op: OperatorDef, output: int) -> bool:
-    view = find_schema(op.type).typed_view(op)
-    over = [position for position, name in enumerate(op.input) if name == op.output[output]]
-    return all(view.schema.may_overwrite(view, output, position) for position in over)
+def _may_lie_there(op: OperatorDef, output: int) -> bool:
+    allowed = may_overwrite(find_schema(op.type).typed_view(op), output)
+    return all(position in allowed for position, name in enumerate(op.input) if name == op.output[output])
 
 
 class Names:
@@ -111,7 +110,7 @@ class Names:
         owner = {(id(op), index): one for one in made for op, is_output, index in one.places if is_output}
         for op in emitted:
             for index, name in enumerate(op.output):
-                if name in op.input and not _may_overwrite(op, index):
+                if name in op.input and not _may_lie_there(op, index):
                     one = owner[id(op), index]
                     one.rename(self._anew(one.name))
 

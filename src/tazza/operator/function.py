@@ -37,8 +37,9 @@ from tazza.operator.function_kernel import function_infer, function_prepare
 from tazza.operator.function_signature import FunctionSignature, Output, read_signature
 from tazza.operator.gradient import GradientRequest, NoGradient, not_written
 from tazza.operator.kernel import KERNELS, Kernel
+from tazza.operator.letter import BlobSpec, blob
 from tazza.operator.registry import SCHEMAS, schema
-from tazza.operator.schema import BlobSpec, OpSchema, blob
+from tazza.operator.schema import OpSchema
 from tazza.proto import OperatorDef
 
 F = TypeVar("F", bound=Callable[..., Any])
