@@ -19,6 +19,7 @@ from tazza.operator.gradient import (
     gradient_name,
     not_written,
 )
+from tazza.operator.index import ANY
 from tazza.operator.kernel import (
     KERNELS,
     Array,
@@ -36,6 +37,8 @@ from tazza.operator.kernel import (
     contiguous,
     host_kernel,
     kernel,
+    kernel_for,
+    kernel_key,
     launcher,
 )
 from tazza.operator.local import LocalBlobs
@@ -55,6 +58,7 @@ for _registry in (SCHEMAS, KERNELS, ENGINES):
     watch(_registry)
 
 __all__ = [
+    "ANY",
     "ENGINES",
     "FLOAT",
     "INDEX",
@@ -117,6 +121,8 @@ __all__ = [
     "host_kernel",
     "ignored_text",
     "kernel",
+    "kernel_for",
+    "kernel_key",
     "launcher",
     "make_argument",
     "not_written",
