@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
-    KERNELS,
     LocalBlobs,
     Operator,
     OpView,
@@ -26,6 +25,7 @@ from tazza.operator import (
     operator_def,
     why_unavailable,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
@@ -242,7 +242,7 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
-    function = KERNELS[op.type, "cpu", "reference"].function
+    function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
         gather(op.schema.inputs, op.input_slots, inputs)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tazza.device import merge
+from tazza.device import merge, place_of
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
 from tazza.operator import (
@@ -38,7 +38,7 @@ from tazza.operator import (
 )
 from tazza.operator.nested import nested_nets
 from tazza.proto import DeviceOption, NetDef, OperatorDef
-from tazza.tensor import TensorSpec
+from tazza.tensor import Place, TensorSpec
 
 Order = tuple[int, ...]
 """Place of a node: what replaces the node at (3,) stands at (3, 0), (3, 1) ..., before (4,)."""
@@ -55,17 +55,17 @@ class PassContext:
         keep: blobs whose last value must survive, beside external outputs and external inputs that the net writes.
             When there is neither an output nor one of these, what nobody reads survives.
         specs: specs of external inputs.
-        takes_epilogue: whether some engine computes a fused operator type with this epilogue well; without it all
-            epilogues are thought to be.
+        takes_epilogue: whether some engine computes a fused operator type with this epilogue well on a kind of device;
+            without it all epilogues are thought to be.
         takes_operator: whether some engine gains by an operator that would stand for several; its inputs' specs are
-            given where they are known. Without it all are thought to.
+            given where they are known, and its kind of device. Without it all are thought to.
     """
 
     constants: Collection[str] = frozenset()
     keep: Collection[str] = frozenset()
     specs: Mapping[str, Spec] = field(default_factory=dict[str, Spec])
-    takes_epilogue: Callable[[str, Expression], bool] | None = None
-    takes_operator: Callable[[OpView, Sequence[Spec | None]], bool] | None = None
+    takes_epilogue: Callable[[str, Expression, str], bool] | None = None
+    takes_operator: Callable[[OpView, Sequence[Spec | None], str], bool] | None = None
 
 
 class Value:
@@ -140,6 +140,16 @@ class Node:
     def type(self) -> str:
         """The operator type."""
         return self.definition.type
+
+    @property
+    def place(self) -> Place:
+        """Where it runs.
+
+        Raises:
+            UnavailableError: a device type that tazza cannot run on.
+        """
+        kind, index, _ = self.device
+        return place_of(DeviceOption(device_type=kind, device_id=index))
 
     def input(self, letter: str) -> Value | None:
         """Return the (first) value that stands for an input letter, None where it is absent."""

@@ -21,6 +21,7 @@ from tazza.operator.gradient import (
     not_written,
 )
 from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
+from tazza.operator.index import ANY
 from tazza.operator.kernel import (
     KERNELS,
     Array,
@@ -38,6 +39,8 @@ from tazza.operator.kernel import (
     contiguous,
     host_kernel,
     kernel,
+    kernel_for,
+    kernel_key,
     launcher,
 )
 from tazza.operator.letter import FLOAT, INDEX, NUMBERS, BlobSpec, blob
@@ -61,6 +64,7 @@ for _registry in (SCHEMAS, KERNELS, ENGINES):
     watch(_registry)
 
 __all__ = [
+    "ANY",
     "ENGINES",
     "FLOAT",
     "INDEX",
@@ -129,6 +133,8 @@ __all__ = [
     "host_kernel",
     "ignored_text",
     "kernel",
+    "kernel_for",
+    "kernel_key",
     "launcher",
     "make_argument",
     "may_overwrite",

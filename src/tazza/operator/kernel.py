@@ -34,12 +34,13 @@ from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
-from tazza.operator.index import load_kernel
+from tazza.operator.index import ANY, load_kernel
 from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor.place import CPU_KIND
 from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
@@ -239,7 +240,25 @@ class Kernel:
             raise SchemaError(f"kernel of {self.type} for {self.engine}: give prepare or host, and one of them only")
 
 
-KERNELS: Registry[tuple[str, str, str], Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+KernelKey: TypeAlias = tuple[str, str, str]
+"""Operator type, kind of device, engine."""
+
+KERNELS: Registry[KernelKey, Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+
+
+def kernel_key(type: str, engine: str, device: str = CPU_KIND) -> KernelKey:
+    """Return the key of a kernel in `KERNELS`, and of what engines say of it in other registries.
+
+    >>> kernel_key("Relu", "onednn")
+    ('Relu', 'cpu', 'onednn')
+    """
+    return type, device, engine
+
+
+def kernel_for(type: str, device: str, engine: str) -> Kernel | None:
+    """Return the kernel of an engine for a kind of device, one that it has for any device included; None without."""
+    found = KERNELS.get((type, device, engine))
+    return KERNELS.get((type, ANY, engine)) if found is None else found
 
 
 class DynamicOutput:
@@ -321,7 +340,9 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
     return names
 
 
-def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0) -> Callable[[F], F]:
+def kernel(
+    schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
+) -> Callable[[F], F]:
     """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device."""
 
     def decorate(function: F) -> F:
@@ -375,7 +396,7 @@ def launcher(
     schema: OpSchema,
     *,
     engine: str,
-    device: str = "cpu",
+    device: str = CPU_KIND,
     open: Callable[[Operator], Any] | None = None,
     accepts: Callable[[str, Spec], bool] = accepts_strided,
     priority: int = 0,
@@ -401,10 +422,11 @@ def launcher(
 
 
 def host_kernel(
-    schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0
+    schema: OpSchema, *, engine: str = "reference", device: str = ANY, priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a function, or a class made with the operator, on blobs.
+    """Register a function, or a class made with the operator, on blobs; for any device unless `device` names a kind.
 
+    It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
     calls that when the net is to end.
     """

@@ -65,7 +65,7 @@ LSTM_UNIT = schema(
     example="""
     >>> H, C = run("LSTMUnit", [[[0.0]]], [[[2.0]]], [[[0.0, 0.0, 0.0, 0.0]]], [1], [0], outputs=2)
     >>> H, C
-    (array([[[0.38079706]]], dtype=float32), array([[[1.]]], dtype=float32))
+    (array([[[0.3807971]]], dtype=float32), array([[[1.]]], dtype=float32))
     """,
 )
 
