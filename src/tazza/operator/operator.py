@@ -129,7 +129,7 @@ class Operator(Observable):
         self.schema = find_schema(self.definition.type)
         self.op = self.schema.view(self.definition, strict=strict)
         self.ignored = tuple(self.schema.reported_arguments(self.definition))
-        if self.ignored and self._report is _log_report:
+        if self.ignored and self.report is _log_report:
             logger.warning("%r: %s", self, ignored_text([self]))
         self.place = place_of(self.definition.device_option)
         self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
