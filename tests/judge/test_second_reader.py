@@ -241,7 +241,7 @@ def test_gradients_where_two_inputs_are_one_blob(type: str) -> None:
 
 @pytest.mark.parametrize("type", [type for type in DIFFERENTIABLE if SCHEMAS[type].in_place])
 def test_gradients_in_place(type: str) -> None:
-    """Problems are drawn until some are not refused, since a gradient may need what it overwrites in some forms only."""
+    """Problems are drawn until some are not refused: a gradient may need what it overwrites in some forms only."""
     checked = refused = 0
     for one in problems(type, range(2 * MOST)):
         done = check_in_place(one)

@@ -23,6 +23,7 @@ from tazza.operator import (
     OpSchema,
     Spec,
     find_schema,
+    touched_by,
     why_unavailable,
 )
 from tazza.tensor import DataType, TensorSpec
@@ -104,7 +105,7 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
 def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
     if all(row.cost is not None for row in rows):
         return
-    made = {name for op in described.net.op for name in op.output}
+    made = touched_by(described.net).writes
     open_inputs = dict.fromkeys(
         name
         for row in rows
