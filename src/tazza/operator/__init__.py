@@ -44,7 +44,19 @@ from tazza.operator.operator import BlobOwner, Operator, definition_hooks, ignor
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
-from tazza.operator.schema import FLOAT, INDEX, NUMBERS, BlobSpec, OpSchema, Spec, blob
+from tazza.operator.schema import (
+    FLOAT,
+    INDEX,
+    NUMBERS,
+    PER_CHANNEL,
+    PER_ROW,
+    PER_TENSOR,
+    PLAIN,
+    BlobSpec,
+    OpSchema,
+    Spec,
+    blob,
+)
 from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
 from tazza.runtime.modules import watch
@@ -60,6 +72,10 @@ __all__ = [
     "INDEX",
     "KERNELS",
     "NUMBERS",
+    "PER_CHANNEL",
+    "PER_ROW",
+    "PER_TENSOR",
+    "PLAIN",
     "REQUIRED",
     "SCHEMAS",
     "ArgSpec",
