@@ -20,7 +20,7 @@ from tazza.models.layers import Start, fc
 from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
-from tazza.operator import Gradient, RowSlices, operator_def
+from tazza.operator import RowSlices, operator_def
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -178,7 +178,9 @@ class _Backward:
         gradient = self.gradients.get(blob)
         if gradient is None or isinstance(gradient, RowSlices):
             kind = "has no gradient" if gradient is None else "has a sparse gradient"
-            raise ArgumentError(f"blob {blob!r} of a step {kind}", hint="build it with forward_only, or read it densely")
+            raise ArgumentError(
+                f"blob {blob!r} of a step {kind}", hint="build it with forward_only, or read it densely"
+            )
         return gradient
 
     def arguments(self, inputs: Sequence[str], shared: Sequence[str], given: Sequence[int]) -> dict[str, Any]:
@@ -253,9 +255,7 @@ def lstm(
     inner = Model(outside, strict=model.net.strict)
     inner.net, inner.init_net, inner.parameters = step, model.init_net, model.parameters
     with name_scope(name):
-        gates_t = fc(
-            inner, h_prev, "gates_t", dim_out, gates, weight=recurrent_weight, bias=recurrent_bias, axis=2
-        )
+        gates_t = fc(inner, h_prev, "gates_t", dim_out, gates, weight=recurrent_weight, bias=recurrent_bias, axis=2)
         step.add("Sum", [gates_t, row], gates_t)
         h, c = step.add(
             "LSTMUnit",

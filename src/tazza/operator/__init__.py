@@ -43,7 +43,7 @@ from tazza.operator.kernel import (
     kernel_key,
     launcher,
 )
-from tazza.operator.letter import FLOAT, INDEX, NUMBERS, BlobSpec, blob
+from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
@@ -70,6 +70,10 @@ __all__ = [
     "INDEX",
     "KERNELS",
     "NUMBERS",
+    "PER_CHANNEL",
+    "PER_ROW",
+    "PER_TENSOR",
+    "PLAIN",
     "REQUIRED",
     "SCHEMAS",
     "ArgSpec",

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
 from tazza.operator.index import ANY, load_kernel
-from tazza.operator.schema import OpSchema, Spec
+from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
@@ -277,13 +277,17 @@ class DynamicOutput:
 
 @dataclass(frozen=True, slots=True)
 class ArrayLaunch:
-    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data."""
+    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data.
+
+    `quantization` says by letter what the integers of inputs and outputs stand for.
+    """
 
     function: Callable[..., None]
     parameters: tuple[str, ...]
     op: OpView
     dynamic: Mapping[str, tuple[DataType, ...]]
     scratch_bytes: int = 0
+    quantization: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def bind(self, operands: Operands) -> Call:
         """Find the function's arguments by name."""
@@ -293,6 +297,8 @@ class ArrayLaunch:
                 values.append(self.op)
             elif name == "random":
                 values.append(operands.random())
+            elif name == "quantization":
+                values.append(self.quantization)
             elif name in self.dynamic:
                 values.append(_dynamic(operands.tensors[name], self.dynamic[name]))
             else:
@@ -343,10 +349,13 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
 def kernel(
     schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device."""
+    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device.
+
+    Beside letters it may ask for `op`, `random` (the operator's generator) and `quantization` (by letter).
+    """
 
     def decorate(function: F) -> F:
-        parameters = _parameters(schema, function, ("op", "random"))
+        parameters = _parameters(schema, function, ("op", "random", "quantization"))
         dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
 
         def prepare(
@@ -360,7 +369,8 @@ def kernel(
                 for name in dynamic
             }
             computing = _reshaping(function, parameters, shapes) if shapes else function
-            return ArrayLaunch(computing, parameters, op, dtypes)
+            meaning = _quantizations(op, inputs, outputs) if "quantization" in parameters else {}
+            return ArrayLaunch(computing, parameters, op, dtypes, quantization=meaning)
 
         found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
         KERNELS.register(
@@ -372,6 +382,15 @@ def kernel(
         return function
 
     return decorate
+
+
+def _quantizations(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, Any]:
+    """Return what the integers of each letter stand for, a tuple where it is variadic."""
+    found = [spec.quantization if isinstance(spec, TensorSpec) else None for spec in (*inputs, *outputs)]
+    return {
+        **gather(op.schema.inputs, op.input_slots, found[: len(inputs)]),
+        **gather(op.schema.outputs, op.output_slots, found[len(inputs) :]),
+    }
 
 
 def _reshaping(
