@@ -20,6 +20,8 @@ from tazza.operator import (
     RowSlices,
     find_schema,
     gradient_for_op,
+    may_overwrite,
+    must_overwrite,
     operator_def,
     why_unavailable,
 )
@@ -290,11 +292,8 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Each allowed in-place pair must give what the operator gives out of place."""
     schema, definition = find_schema(case.type), case.definition(engine)
     op = schema.view(definition)
-    for out, letters in schema.in_place.items():
-        for letter in letters:
-            if out not in op.output_slots or letter not in op.input_slots:
-                continue
-            source, target = op.input_slots.index(letter), op.output_slots.index(out)
+    for target in range(len(op.output_slots)):
+        for source in () if must_overwrite(op, target) else may_overwrite(op, target):
             if (
                 case.arrays()[source].shape != results[target].shape
                 or case.arrays()[source].dtype != results[target].dtype

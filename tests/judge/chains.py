@@ -19,7 +19,7 @@ import numpy as np
 
 from tazza.errors import TazzaError
 from tazza.graph.backward import backward_pass
-from tazza.operator import SCHEMAS, Effects, RowSlices, effects_of, find_schema, operator_def
+from tazza.operator import SCHEMAS, Effects, RowSlices, effects_of, find_schema, may_overwrite, operator_def
 from tazza.operator.choice import find_kernel
 from tazza.operator.schema import OpSchema
 from tazza.proto import OperatorDef
@@ -294,10 +294,10 @@ class _Growing:
         if self.rng.random() > 0.25:
             return {}
         view = schema.view(op)
-        for position, letter in enumerate(view.output_slots):
-            for other in schema.in_place.get(letter, ()):
-                if other in view.input_slots and op.output[position] not in names:
-                    blob = names[op.input[view.input_slots.index(other)]]
+        for position in range(len(view.output_slots)):
+            for place in may_overwrite(view, position):
+                if op.output[position] not in names:
+                    blob = names[op.input[place]]
                     if blob in self.made and list(names.values()).count(blob) == 1:
                         return {position: blob}
         return {}

@@ -15,6 +15,7 @@ import pytest
 from tazza.operator import ENGINES, SCHEMAS, OpSchema, kernel_for, run_op, why_unavailable
 from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule, NoGradient
+from tazza.operator.in_place import Each
 from tazza.operator.index import PATH, dump, generate
 
 ALL = sorted(SCHEMAS.keys())
@@ -53,8 +54,9 @@ def test_arguments_are_explained() -> None:
 def test_in_place_letters_exist() -> None:
     def exist(schema: OpSchema) -> bool:
         outputs, inputs = set(schema.outputs_by_letter), set(schema.inputs_by_letter)
-        pairs = all(out in outputs and set(letters) <= inputs for out, letters in schema.in_place.items())
-        return pairs and set(schema.must_in_place) <= outputs
+        rules = [*schema.in_place.items(), *schema.must_in_place.items()]
+        named = [place.letter if isinstance(place, Each) else place for _, places in rules for place in places]
+        return {out for out, _ in rules} <= outputs and {name for name in named if isinstance(name, str)} <= inputs
 
     assert lacking(exist) == []
 

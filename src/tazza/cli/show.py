@@ -190,8 +190,8 @@ def _facts(schema: OpSchema) -> list[tuple[str, str]]:
         gradient = f"none ({rule.kind.value}): {rule.reason}"
     else:
         gradient = "not declared" if rule is None else "yes"
-    in_place = ", ".join(f"{out} on {' or '.join(letters)}" for out, letters in schema.in_place.items())
-    must = ", ".join(f"{out} on {letter}" for out, letter in schema.must_in_place.items())
+    in_place = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.in_place.items())
+    must = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.must_in_place.items())
     engines = [name for name in ENGINES if why_unavailable(schema.type, DEVICE, name) is None]
     facts = [
         ("gradient", gradient),

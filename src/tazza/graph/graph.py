@@ -25,7 +25,17 @@ from typing import Any
 from tazza.device import merge, place_of
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
-from tazza.operator import Effects, Expression, OpView, Spec, effects_of, find_schema, make_argument
+from tazza.operator import (
+    Effects,
+    Expression,
+    OpView,
+    Spec,
+    effects_of,
+    find_schema,
+    make_argument,
+    may_overwrite,
+    must_overwrite,
+)
 from tazza.operator.nested import nested_nets
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.tensor import Place, TensorSpec
@@ -153,12 +163,8 @@ class Node:
 
     def may_overwrite(self, source: Value, target: Value) -> bool:
         """Whether the schema lets this node write its output `target` over all that it reads of `source`."""
-        schema, slots = self.view.schema, self.view.input_slots
-        letter = self.view.output_slots[self.outputs.index(target)]
-        allowed = (*schema.in_place.get(letter, ()), schema.must_in_place.get(letter))
-        places = [place for place, value in enumerate(self.inputs) if value is source]
-        # Of a variadic input only the first blob may be overwritten.
-        return all(slots[place] in allowed and slots.index(slots[place]) == place for place in places)
+        allowed = may_overwrite(self.view, self.outputs.index(target))
+        return all(place in allowed for place, value in enumerate(self.inputs) if value is source)
 
 
 class Graph:
@@ -420,10 +426,9 @@ class Graph:
         if effects_of(node.view) >= Effects.STATE:
             for value in node.outputs:
                 value.pinned = True
-        for out, letter in node.view.schema.must_in_place.items():
-            source, target = node.input(letter), node.output(out)
-            if source is not None and target is not None:
-                source.pinned = target.pinned = True
+        for position, target in enumerate(node.outputs):
+            for place in must_overwrite(node.view, position):
+                node.inputs[place].pinned = target.pinned = True
 
     def _mark_constant(self, node: Node) -> None:
         constant = (

@@ -38,8 +38,9 @@ from tazza.operator.function_signature import FunctionSignature, Output, read_si
 from tazza.operator.gradient import GradientRequest, NoGradient, not_written
 from tazza.operator.index import ANY
 from tazza.operator.kernel import KERNELS, Kernel, kernel_key
+from tazza.operator.letter import BlobSpec, blob
 from tazza.operator.registry import SCHEMAS, schema
-from tazza.operator.schema import BlobSpec, OpSchema, blob
+from tazza.operator.schema import OpSchema
 from tazza.proto import OperatorDef
 
 F = TypeVar("F", bound=Callable[..., Any])
