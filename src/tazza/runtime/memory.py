@@ -1,11 +1,12 @@
 """How much memory this process can still get: of the machine, and of its control groups (Linux, versions 1 and 2).
 
 A group is bound by the groups above it as well. What it has used counts without the cache of files, which the kernel
-gives up when memory is wanted; the machine says so itself (`MemAvailable`).
+gives up when memory is wanted; the machine says so itself (`MemAvailable`). What lies in memory can go to free swap.
 """
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 from pathlib import Path
@@ -52,10 +53,11 @@ def require_room(room_bytes: int, purpose: str) -> None:
 
 def _machine_bytes(meminfo: Path) -> list[int]:
     fields = words(meminfo)
-    if "MemAvailable:" in fields[:-1]:
-        kib = fields[fields.index("MemAvailable:") + 1]
-        if kib.isdecimal():
-            return [int(kib) * 1024]
+    told = dict(itertools.pairwise(fields))
+    free = _number([told.get("MemAvailable:", "")])
+    if free is not None:
+        swap = _number([told.get("SwapFree:", "")])
+        return [1024 * (free + (0 if swap is None else swap))]
     try:
         return [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):
