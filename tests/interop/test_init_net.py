@@ -13,8 +13,8 @@ from tazza.operator import Effects, effects_of, operator_def
 from tazza.proto import NetDef
 from tazza.tensor import DataType, Tensor
 from tazza.workspace import Workspace
-from tests.judge.draw import drawable
 from tests.judge.draw import draw as draw_problem
+from tests.judge.draw import drawable
 
 DOUBLINGS = 24
 
