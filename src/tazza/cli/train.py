@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -13,7 +13,7 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
-from tazza.cli.progress import Display, Pace
+from tazza.cli.progress import SHOWN_STEPS, Display, Pace
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import TrainAndTest, prepare
@@ -58,7 +58,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
         _remove_results(out)
-    settings.write(out / SETTINGS)
+        settings.write(out / SETTINGS)
     print_text(
         console,
         f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
@@ -68,6 +68,8 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
         if goes_on:
             trainer.load(out / CHECKPOINT)
+            _check_end(trainer.iteration, iterations, out)
+            settings.write(out / SETTINGS)
             run.history = History.read(out / HISTORY, trainer.iteration)
             run.say(f"going on after iteration {trainer.iteration} of {iterations}")
         with Interruption() as interruption:
@@ -101,6 +103,15 @@ def _check_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
         )
 
 
+def _check_end(done: int, wanted: int, out: Path) -> None:
+    """Refuse to go on to an end that was passed: the training of then cannot be had back."""
+    if done > wanted:
+        raise ArgumentError(
+            f"the training in '{out}' has done {done} iterations, and {wanted} are wanted",
+            hint="pass --epochs or --iterations beyond that, leave both out, or name another folder with --out",
+        )
+
+
 def _remove_results(out: Path) -> None:
     """Remove what a former training left, so that nothing of it is taken for this one's."""
     try:
@@ -108,6 +119,23 @@ def _remove_results(out: Path) -> None:
             (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise FileError(f"cannot replace what is in '{out}': {error}", hint="name another folder with --out") from error
+
+
+def diverged(losses: Sequence[float]) -> str | None:
+    """Return what to say of a training whose loss is no lower at its end than at its beginning; None: it is lower.
+
+    >>> print(diverged([2.0] * 20 + [1.0] * 20))
+    None
+    >>> diverged([2.0] * 20 + [3.0] * 20)
+    'the loss did not fall: 2 in the first 20 iterations, 3 in the last 20'
+    """
+    count = SHOWN_STEPS
+    if len(losses) < 2 * count:
+        return None
+    first, last = sum(losses[:count]) / count, sum(losses[-count:]) / count
+    if last < first:
+        return None
+    return f"the loss did not fall: {first:.4g} in the first {count} iterations, {last:.4g} in the last {count}"
 
 
 class _Run:
@@ -126,8 +154,9 @@ class _Run:
         self._console = console
         self._data, self._nets, self._out = data, nets, out
         self._iterations = iterations
-        self._epoch = max(1, data.train.count // settings.batch_size)
-        self._every = self._epoch if settings.checkpoint_every is None else settings.checkpoint_every
+        self._batch = settings.batch_size
+        epoch = max(1, data.train.count // settings.batch_size)
+        self._every = epoch if settings.checkpoint_every is None else settings.checkpoint_every
         self._pace = Pace(settings.batch_size, iterations)
 
     def say(self, text: str) -> None:
@@ -159,13 +188,19 @@ class _Run:
 
     def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
         done = trainer.iteration
-        if 0 < done < self._iterations and done % self._epoch == 0 and done not in self.history.tests:
+        if done == self._iterations or done in self.history.tests:  # `finish` tests at the end
+            return
+        if self._epochs_of(done) > self._epochs_of(done - 1):
             display.note(self._test_now(trainer))
+
+    def _epochs_of(self, iterations: int) -> int:
+        """Return how many rounds through the data these are; what `TrainSettings.iterations_of` is the inverse of."""
+        return max(iterations, 0) * self._batch // self._data.train.count
 
     def _test_now(self, trainer: Trainer) -> str:
         tested = self._evaluate(trainer, 0)
         self.history.tests[trainer.iteration] = tested.accuracy
-        return f"epoch {trainer.iteration // self._epoch}  {self._pace}  test accuracy {tested.accuracy:.2%}"
+        return f"epoch {self._epochs_of(trainer.iteration)}  {self._pace}  test accuracy {tested.accuracy:.2%}"
 
     def _evaluate(self, trainer: Trainer, keep: int) -> Evaluation:
         nets = self._nets
@@ -192,6 +227,9 @@ class _Run:
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
             f" {self._pace.images_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
+        remark = diverged([step.loss for step in self.history.steps])
+        if remark is not None:
+            self.say(f"warning: {remark}; a smaller --learning-rate may help")
 
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters

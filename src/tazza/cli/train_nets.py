@@ -98,7 +98,7 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
         dims = first_image_dims(db)
         if dims != IMAGE_DIMS:
             raise ShapeError(
-                f"{db.db_type} '{db.path}' holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
+                f"{db} holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
                 hint="scale the images, put the channel first, and write them anew",
             )
     model = Model("lenet")

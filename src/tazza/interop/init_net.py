@@ -50,7 +50,7 @@ def _check_size(net: NetDef, source: str) -> None:
     wanted = 0
     for op in net.op:
         try:
-            made = infer_operator(op, specs, declared_only=True)
+            made = infer_operator(op, specs, only_known=True)
         except TazzaError:
             return  # the run tells what is wrong, and gets no further
         for name, spec in zip(op.output, made.outputs, strict=True):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, NetError
-from tazza.interop.chosen_inputs import choose_inputs, needed_blobs
+from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blobs
 from tazza.interop.init_net import run_init_net
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
@@ -324,6 +324,7 @@ def load(
 
     Raises:
         FileError, DBError, FormatError: a file is missing or broken.
+        ArgumentError: the net reads none of that name that `inputs` says.
         TrustError: a net would do more than compute, and `trust` is not set; nothing has run then.
         NetError: the two nets do not fit each other.
         UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
@@ -370,6 +371,7 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
         wanted.placed(read_message(net, NetDef) if not isinstance(net, NetDef) else net)
         for net in (init_net, predict_net)
     )
+    check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
@@ -386,6 +388,7 @@ def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Pr
     given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if wanted.outputs is None else tuple(wanted.outputs)
     source = f"'{file.source}'"
     predict = wanted.placed(file.net(ROLES.PREDICT_NET_TYPE))
+    check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, source)
     reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
     with DBReader(file.db_type, str(Path(file.source).absolute())) as records:

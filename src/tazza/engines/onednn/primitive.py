@@ -234,8 +234,8 @@ class PrimitiveDescriptor:
 
     @property
     def is_slow(self) -> bool:
-        """Whether oneDNN fell back on an implementation that is there to be right, not fast."""
-        return self.implementation.startswith(("ref", "simple:any"))
+        """Whether oneDNN fell back on an implementation that is there to be right, not fast: an element at a time."""
+        return self.implementation.startswith(("ref", "simple:any", "simple_nchw"))
 
     @property
     def is_best(self) -> bool:
