@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tazza.graph.roles import is_data_alone, roles_of
 from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.log import logger
@@ -51,7 +52,8 @@ def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = 
     read = read_first(predict)
     listed = [name for name in dict.fromkeys(predict.external_input) if name in read]
     held = _held_places(init)
-    front = list(itertools.takewhile(lambda n: n in filled and (n in held or _is_data(predict, n)), listed))
+    roles = roles_of(predict)
+    front = list(itertools.takewhile(lambda n: n in filled and (n in held or is_data_alone(roles[n])), listed))
     single = list(itertools.takewhile(lambda name: _is_single(filled[name]), front))
     names = tuple(name for name in read if name not in made or name in single)
     if names or not front:
@@ -97,17 +99,3 @@ def _specs(op: OperatorDef) -> tuple[Spec | None, ...]:
 
 def _is_single(spec: Spec | None) -> bool:
     return isinstance(spec, TensorSpec) and spec.known and spec.size == 1
-
-
-def _is_data(net: NetDef, name: str) -> bool:
-    """Whether all that read a blob read it as data: as images that go their own ways, or as their first operand."""
-    for op in net.op:
-        view = find_schema(op.type).typed_view(op)
-        images = view.schema.batched_inputs(view)
-        first = view.input_slots[:1]
-        read = {letter for letter, each in zip(view.input_slots, op.input, strict=True) if each == name}
-        if not read <= (images if images else set(first)):
-            return False
-        if name in op.output:
-            break
-    return True

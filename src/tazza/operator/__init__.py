@@ -19,6 +19,7 @@ from tazza.operator.gradient import (
     gradient_for_op,
     gradient_name,
     not_written,
+    stops,
 )
 from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
 from tazza.operator.kernel import (
@@ -139,6 +140,7 @@ __all__ = [
     "run_op",
     "schema",
     "show_dims",
+    "stops",
     "stored_fields",
     "streamed",
     "together",

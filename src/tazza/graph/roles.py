@@ -1,0 +1,40 @@
+"""What the operators of a net take its inputs for, by the roles that their schemas declare."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tazza.operator import Role, find_schema
+from tazza.proto import NetDef
+
+
+def roles_of(net: NetDef) -> dict[str, frozenset[Role]]:
+    """Return for each blob that a net reads before it writes it the roles that it has, until somebody writes it.
+
+    >>> from tazza.operator import operator_def
+    >>> net = NetDef(op=[operator_def("FC", ["x", "W", "b"], ["y"]), operator_def("Relu", ["y"], ["y"])])
+    >>> {name: sorted(role.value for role in roles) for name, roles in roles_of(net).items()}
+    {'x': ['data'], 'W': ['parameter'], 'b': ['parameter']}
+
+    Raises:
+        UnknownOperatorError, SchemaError, ArgumentError: an operator is not legal.
+    """
+    found: defaultdict[str, set[Role]] = defaultdict(set)
+    written: set[str] = set()
+    for op in net.op:
+        view = find_schema(op.type).typed_view(op)
+        for letter, name in zip(view.input_slots, op.input, strict=True):
+            if name not in written:
+                found[name].add(view.schema.inputs_by_letter[letter].role)
+        written.update(op.output)
+    return {name: frozenset(roles) for name, roles in found.items()}
+
+
+def comes_with_data(roles: frozenset[Role]) -> bool:
+    """Whether a blob of these roles is thought to be another one in each run: somebody takes it for data."""
+    return any(role.comes_with_data for role in roles)
+
+
+def is_data_alone(roles: frozenset[Role]) -> bool:
+    """Whether a blob of these roles is data, and never what is learned or kept; its shape may matter as well."""
+    return comes_with_data(roles) and not roles & {Role.PARAMETER, Role.STATE}
