@@ -22,6 +22,7 @@ from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blob
 from tazza.interop.init_net import run_init_net
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
+from tazza.nets.base import PLAN
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
 from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument, touched_by, touches
@@ -119,8 +120,8 @@ class Predictor(Closing):
         made = NetDef()
         made.CopyFrom(net)
         if not made.type or NETS.get(made.type) is SimpleNet:
-            made.type = "plan"
-        if made.type == "plan":
+            made.type = PLAN
+        if made.type == PLAN:
             del made.external_output[:]
             made.external_output.extend(self.outputs)
             if find_argument(made, "inputs") is None:

@@ -22,18 +22,28 @@ from tazza.registry import Registry
 from tazza.tensor import DataType
 
 OPTIMIZERS: Registry[str, Callable[..., Any]] = Registry("optimizer")
+OPTIONS: Registry[str, frozenset[str]] = Registry("optimizer with options")
+"""What each takes beside the learning rate and the arguments of its policy."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def optimizer(function: F) -> F:
-    """Register a function that takes a model with gradients and a learning rate, and appends the updates."""
-    doc = function.__doc__ if function.__doc__ is not None else ""
-    OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
-    return function
+def optimizer(*options: str) -> Callable[[F], F]:
+    """Register a function that takes a model with gradients and a learning rate, and appends the updates.
+
+    `options` are the keyword arguments of its own that somebody may set from outside.
+    """
+
+    def declare(function: F) -> F:
+        doc = function.__doc__ if function.__doc__ is not None else ""
+        OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
+        OPTIONS.register(function.__name__, frozenset(options))
+        return function
+
+    return declare
 
 
-@optimizer
+@optimizer("momentum", "nesterov", "weight_decay")
 def sgd(
     model: Model,
     base_learning_rate: float,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tazza.device import CPUContext, Generator
 from tazza.errors import NotFoundError, TazzaError
-from tazza.nets.base import NetBase, net_type
+from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
@@ -107,7 +107,7 @@ class _Shared:
         return bool(varying)
 
 
-@net_type("plan", help="compiled: fused, laid out, memory-planned for the signature of what it reads")
+@net_type(PLAN, help="compiled: fused, laid out, memory-planned for the signature of what it reads")
 class PlanNet(NetBase, StepHost):
     """Runs compiled programs, and between them the operators that cannot be compiled."""
 

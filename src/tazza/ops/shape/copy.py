@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, blob, ends, kernel, not_written, schema
+from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, Role, blob, kernel, not_written, schema, stops
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -20,6 +20,9 @@ COPY = schema(
     array([1, 2], dtype=int32)
     """,
 )
+
+
+COPY.hands_on("X")
 
 
 @COPY.cost
@@ -41,7 +44,7 @@ def copy(X: Array, Y: Array) -> None:
 COPY_ON_DEVICE_LIKE = schema(
     "CopyOnDeviceLike",
     "Y = X, on the device of `place`, whose value does not matter.",
-    inputs=[blob("X", dims="*S"), blob("place")],
+    inputs=[blob("X", dims="*S"), blob("place", role=Role.SHAPE)],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     no_gradient=not_written("it is itself what the gradient of Copy emits"),
@@ -71,13 +74,16 @@ STOP_GRADIENT = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    no_gradient=ends("that is what the operator is for"),
+    no_gradient=stops("that is what the operator is for"),
     source="Caffe2",
     example="""
     >>> run("StopGradient", [1.0, 2.0])
     array([1., 2.], dtype=float32)
     """,
 )
+
+
+STOP_GRADIENT.hands_on("X")
 
 
 @STOP_GRADIENT.cost
