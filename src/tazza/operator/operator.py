@@ -34,6 +34,7 @@ from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kerne
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner
+from tazza.operator.placement import check_places, misplaced
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -277,6 +278,8 @@ class Operator(Observable):
         """
         if self._host is not None:
             self._check_host_inputs()
+            if not self.place.is_host:
+                self._place_host_outputs()
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
@@ -323,10 +326,28 @@ class Operator(Observable):
         self.schema.check_inputs(self.op, specs)
         self._checked = found
 
+    def _place_host_outputs(self) -> None:
+        """Let tensors that host work makes lie where its operator stands, unless the schema says that it is the host.
+
+        Raises:
+            PlaceError: one that it reads has to lie on the host, and does not.
+        """
+        wanted, places = self.schema.infer_places(self.op, self.place)
+        for letter, blob, where in zip(self.op.input_slots, self.inputs, wanted, strict=True):
+            value = blob.value
+            if where.is_host and isinstance(value, Tensor) and not value.place.is_host:
+                raise misplaced(f"{self.op.type} reads {letter} = {blob.name!r}", value.place, where)
+        for letter, blob, place in zip(self.op.output_slots, self.outputs, places, strict=True):
+            if self.schema.outputs_by_letter[letter].type_name is None and id(blob) not in self._read:
+                value = blob.value
+                if not isinstance(value, Tensor) or value.place != place:
+                    blob.set(Tensor((0,), place=place, holder=blob.name))
+
     def _prepare(self, context: Context) -> Binding:
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
         inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        check_places(self.op, inputs, self.place)
         inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
         outputs = tuple(
             self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)
