@@ -34,7 +34,7 @@ from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kerne
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner
-from tazza.operator.placement import check_places, misplaced
+from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -279,7 +279,7 @@ class Operator(Observable):
         if self._host is not None:
             self._check_host_inputs()
             if not self.place.is_host:
-                self._place_host_outputs()
+                place_host_work(self.op, self.inputs, self.outputs, self.place)
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
@@ -325,23 +325,6 @@ class Operator(Observable):
         ]
         self.schema.check_inputs(self.op, specs)
         self._checked = found
-
-    def _place_host_outputs(self) -> None:
-        """Let tensors that host work makes lie where its operator stands, unless the schema says that it is the host.
-
-        Raises:
-            PlaceError: one that it reads has to lie on the host, and does not.
-        """
-        wanted, places = self.schema.infer_places(self.op, self.place)
-        for letter, blob, where in zip(self.op.input_slots, self.inputs, wanted, strict=True):
-            value = blob.value
-            if where.is_host and isinstance(value, Tensor) and not value.place.is_host:
-                raise misplaced(f"{self.op.type} reads {letter} = {blob.name!r}", value.place, where)
-        for letter, blob, place in zip(self.op.output_slots, self.outputs, places, strict=True):
-            if self.schema.outputs_by_letter[letter].type_name is None and id(blob) not in self._read:
-                value = blob.value
-                if not isinstance(value, Tensor) or value.place != place:
-                    blob.set(Tensor((0,), place=place, holder=blob.name))
 
     def _prepare(self, context: Context) -> Binding:
         """Infer, choose the engine, size the outputs and bind."""
