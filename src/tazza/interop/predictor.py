@@ -34,6 +34,7 @@ from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor.place import CPU_KIND
 from tazza.workspace import Workspace, feedable, put, take
 
 if TYPE_CHECKING:
@@ -330,7 +331,7 @@ def load(
         NetError: the two nets do not fit each other.
         UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
     """
-    if device not in (None, "cpu"):
+    if device not in (None, CPU_KIND):
         raise ArgumentError(
             f"device = {device!r} is not 'cpu'", hint="leave it out to run a net where it was saved for"
         )

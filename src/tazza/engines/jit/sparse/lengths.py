@@ -25,7 +25,7 @@ from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
 ROWS, TABLE, LENGTHS, FROM, TO, PICKS = range(FIRST, FIRST + 6)
-"""Words behind N = M segments, D elements of a row and the status: rows of all segments, rows of the table, pointers."""
+"""Words behind N = M segments, D elements of a row and the status: rows of segments, rows of the table, pointers."""
 
 
 @dataclass(frozen=True, slots=True)
