@@ -20,7 +20,7 @@ from tazza.models.layers import Start, fc
 from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
-from tazza.operator import Gradient, RowSlices, operator_def
+from tazza.operator import RowSlices, operator_def
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -44,6 +44,7 @@ def recurrent_net(
     outputs_with_grads: Sequence[int] = (0,),
     recompute: Collection[str] = (),
     forward_only: bool = False,
+    num_workspaces: int | None = None,
 ) -> tuple[BlobReference, ...]:
     """Add what runs `step` for each row of a sequence.
 
@@ -57,6 +58,7 @@ def recurrent_net(
         outputs_with_grads: the outputs that get gradients from outside.
         recompute: blobs of a step that are made again in the backward pass, and so need not be kept for each step.
         forward_only: there is no backward pass.
+        num_workspaces: how many serve all steps in turn, where there is none; by default 2.
 
     Returns:
         For each state all its values, (T, N, D), and the last one, (1, N, D).
@@ -89,6 +91,8 @@ def recurrent_net(
     if not forward_only:
         back = _Backward(step.proto, sequence, states, all_states, recompute)
         arguments |= back.arguments(inputs, shared, outputs_with_grads)
+    elif num_workspaces is not None:
+        arguments["num_workspaces"] = num_workspaces
     made = net.add(
         "RecurrentNetwork",
         [BlobReference(name) for name in inputs],
@@ -178,7 +182,9 @@ class _Backward:
         gradient = self.gradients.get(blob)
         if gradient is None or isinstance(gradient, RowSlices):
             kind = "has no gradient" if gradient is None else "has a sparse gradient"
-            raise ArgumentError(f"blob {blob!r} of a step {kind}", hint="build it with forward_only, or read it densely")
+            raise ArgumentError(
+                f"blob {blob!r} of a step {kind}", hint="build it with forward_only, or read it densely"
+            )
         return gradient
 
     def arguments(self, inputs: Sequence[str], shared: Sequence[str], given: Sequence[int]) -> dict[str, Any]:
@@ -211,6 +217,7 @@ def lstm(
     outputs_with_grads: Sequence[int] = (0,),
     memory_optimization: bool = False,
     forward_only: bool = False,
+    num_workspaces: int | None = None,
     weight: Start = None,
     bias: Start = None,
     recurrent_weight: Start = None,
@@ -231,6 +238,7 @@ def lstm(
         outputs_with_grads: which of the four outputs get gradients from outside.
         memory_optimization: make gates again in the backward pass rather than keep them for all steps.
         forward_only: there is no backward pass.
+        num_workspaces: see `recurrent_net`.
         weight: of the input, (4 dim_out, dim_in).
         bias: of the input.
         recurrent_weight: of h, (4 dim_out, dim_out).
@@ -253,9 +261,7 @@ def lstm(
     inner = Model(outside, strict=model.net.strict)
     inner.net, inner.init_net, inner.parameters = step, model.init_net, model.parameters
     with name_scope(name):
-        gates_t = fc(
-            inner, h_prev, "gates_t", dim_out, gates, weight=recurrent_weight, bias=recurrent_bias, axis=2
-        )
+        gates_t = fc(inner, h_prev, "gates_t", dim_out, gates, weight=recurrent_weight, bias=recurrent_bias, axis=2)
         step.add("Sum", [gates_t, row], gates_t)
         h, c = step.add(
             "LSTMUnit",
@@ -276,4 +282,5 @@ def lstm(
         outputs_with_grads=outputs_with_grads,
         recompute=[gates_t] if memory_optimization else [],
         forward_only=forward_only,
+        num_workspaces=num_workspaces,
     )

@@ -1,8 +1,8 @@
 """What the arguments of RecurrentNetwork say: its nets, and how blobs inside of a step belong to blobs outside.
 
-    link    in step t, the blob `internal` lies on rows [t + offset, t + offset + window) of `external`
-    state   `states` holds all values that a blob has over time, the initial ones first: (T + L, N, D)
-    alias   the blob `target` lies on the rows of `source` from `offset` on; below 0 it counts from the end
+link    in step t, the blob `internal` lies on rows [t + offset, t + offset + window) of `external`
+state   `states` holds all values that a blob has over time, the initial ones first: (T + L, N, D)
+alias   the blob `target` lies on the rows of `source` from `offset` on; below 0 it counts from the end
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ def states_of(op: OpView, inputs: Sequence[str]) -> list[State]:
         ArgumentError: the arguments do not fit each other, or name an input that is not there.
     """
     states, positions = _equal(op, "recurrent_states", "initial_recurrent_state_ids")
-    return [State(name, _input(op, inputs, "initial_recurrent_state_ids", i), i) for name, i in zip(states, positions)]
+    return [
+        State(name, _input(op, inputs, "initial_recurrent_state_ids", i), i)
+        for name, i in zip(states, positions, strict=True)
+    ]
 
 
 def parameters_of(op: OpView, inputs: Sequence[str], gradients: Sequence[str]) -> list[Parameter]:
