@@ -78,18 +78,23 @@ def touches(op: OpView | OperatorDef) -> Touched:
         SchemaError, ArgumentError, FormatError: the operator, or one within that has a rule of its own, is not legal.
     """
     definition = op.definition if isinstance(op, OpView) else op
+    inner = touched_within(op)
+    reads, writes = _once(definition.input, inner.reads), _once(definition.output, inner.writes)
+    return Touched(reads, writes, inner.certain, _once(definition.control_input, inner.after))
+
+
+def touched_within(op: OpView | OperatorDef) -> Touched:
+    """Return what nets within an operator touch in its workspace, and as `certain` what it surely writes by itself too.
+
+    Raises:
+        SchemaError, ArgumentError, FormatError: as `touches`.
+    """
+    definition = op.definition if isinstance(op, OpView) else op
     schema = op.schema if isinstance(op, OpView) else SCHEMAS.get(definition.type)
-    outputs = frozenset(definition.output)
     if schema is not None and schema.touches_rule is not None:
-        inner = schema.touches_rule(op if isinstance(op, OpView) else schema.typed_view(definition))
-        certain = inner.certain
-    else:
-        inner = in_turn(touched_by(net).perhaps() for net in nested_nets(definition))
-        certain = outputs
-    if not (inner.reads or inner.writes or inner.after or definition.control_input):
-        return Touched(_once(definition.input), _once(definition.output), certain)
-    reads = _once(definition.input, inner.reads)
-    return Touched(reads, _once(definition.output, inner.writes), certain, _once(definition.control_input, inner.after))
+        return schema.touches_rule(op if isinstance(op, OpView) else schema.typed_view(definition))
+    inner = in_turn(touched_by(net).perhaps() for net in nested_nets(definition))
+    return Touched(inner.reads, inner.writes, frozenset(definition.output), inner.after)
 
 
 def touched_by(net: NetDef) -> Touched:

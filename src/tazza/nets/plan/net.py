@@ -29,10 +29,10 @@ from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
-from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
+from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_net
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
+from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
 from tazza.operator.kernel import value_key
 from tazza.operator.owner import OwnsNets
 from tazza.operator.reorder import LAYOUTS
@@ -169,7 +169,7 @@ class PlanNet(NetBase, StepHost):
         if ignored:
             told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
             self._report_once(told, told)
-        for name in read_first(self.definition):
+        for name in read_first(self.definition.op, perhaps_made=True):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
                     f"input blob {name!r} of net {self.name!r} does not exist",
@@ -496,7 +496,7 @@ class PlanNet(NetBase, StepHost):
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""
         rewrite = self._adopted
-        if rewrite is None or not any(name in op.output for op in self.definition.op):
+        if rewrite is None or name not in touched_by(self.definition).writes:
             return None
         reason = rewrite.result.gone.get(name, "it lives in the plan's memory, which other blobs use after it")
         return (
