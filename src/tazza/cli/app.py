@@ -147,7 +147,7 @@ def train_char_lstm(
     data: Annotated[
         str | None, typer.Option(help="text file (UTF-8). [default: ../shared/data/text/shakespeare.txt]")
     ] = None,
-    epochs: Annotated[float | None, typer.Option(help="rounds through the text. [default: 36]", min=0)] = None,
+    epochs: Annotated[float | None, typer.Option(help="rounds through the text. [default: 30]", min=0)] = None,
     iterations: Annotated[int | None, typer.Option(help="windows to learn from", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="parts of the text side by side. [default: 32]", min=1)] = None,
     steps: Annotated[int | None, typer.Option(help="characters of a window. [default: 32]", min=1)] = None,
@@ -155,6 +155,9 @@ def train_char_lstm(
     layers: Annotated[int | None, typer.Option(help="layers of LSTM. [default: 2]", min=1)] = None,
     dropout: Annotated[
         float | None, typer.Option(help="share of a layer's output that is dropped. [default: 0.5]")
+    ] = None,
+    input_dropout: Annotated[
+        float | None, typer.Option(help="share of the characters that it does not see. [default: 0.05]")
     ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="what Adam's rate falls from, in a straight line to 0. [default: 0.006]")

@@ -56,13 +56,14 @@ class TextSettings(StoredSettings):
     """Options of `tazza train char-lstm`, see its help. None stands for what follows from others."""
 
     data: str = "../shared/data/text/shakespeare.txt"
-    epochs: float = 36.0
+    epochs: float = 30.0
     iterations: int | None = None
     batch_size: int = 32
     steps: int = 32
     hidden: int = 192
     layers: int = 2
     dropout: float = 0.5
+    input_dropout: float = 0.05
     learning_rate: float = 6e-3
     characters: int = 600
     seed: int = 1
@@ -91,8 +92,10 @@ class TextSettings(StoredSettings):
         """
         if not 0 < self.learning_rate < math.inf:
             raise ArgumentError(f"--learning-rate {self.learning_rate} is not above 0")
-        if not 0 <= self.dropout < 1:
-            raise ArgumentError(f"--dropout {self.dropout} is not in 0 ... 1, without 1")
+        for name in ("dropout", "input_dropout"):
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                raise ArgumentError(f"--{name.replace('_', '-')} {share} is not in 0 ... 1, without 1")
 
     def iterations_of(self, windows: Windows) -> int:
         """Return how many iterations are wanted."""
@@ -115,7 +118,7 @@ def build(settings: TextSettings, text: CharacterText, iterations: int) -> TextN
     Raises:
         TazzaError: an unknown type of nets.
     """
-    sizes = CharLstm(len(text.alphabet), settings.hidden, settings.layers, settings.dropout)
+    sizes = CharLstm(len(text.alphabet), settings.hidden, settings.layers, settings.dropout, settings.input_dropout)
     model = Model("char_lstm")
     window = [settings.steps, settings.batch_size]
     model.init_net.add("ConstantFill", (), CHARACTERS, shape=[*window, sizes.symbols], value=0.0)  # fed for each step

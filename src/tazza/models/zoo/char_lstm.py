@@ -23,12 +23,13 @@ FORGET_BIAS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CharLstm:
-    """Sizes of a net, and how much of each layer's output is dropped while it trains."""
+    """Sizes of a net, and what is dropped while it trains: shares of each layer's output, and of the characters."""
 
     symbols: int
     hidden: int
     layers: int = 2
     dropout: float = 0.5
+    input_dropout: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ def char_lstm_scores(
         steps: T at the most, where it is known: in a test it costs less time to keep a workspace for each.
     """
     x, width = BlobReference(characters), sizes.symbols
+    if not is_test and sizes.input_dropout:
+        x = layers.dropout(model, x, "characters_seen", ratio=sizes.input_dropout, is_test=False)
     before: list[BlobReference] = []
     after: list[BlobReference] = []
     for number in range(sizes.layers):
