@@ -30,9 +30,10 @@ from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import Gradient, RowSlices, find_schema, gradient_name, operator_def
-from tazza.operator.gradient import GradientRule, answered_request
-from tazza.proto import DeviceOption, OperatorDef
+from tazza.operator import Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
+from tazza.operator.gradient import DERIVATIVE, Derivative, GradientRule, answered_request
+from tazza.operator.touches import all_named
+from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.log import logger
 
 AUTO_SUM_MARK = "is_auto_gen_sum_ops:1"
@@ -105,13 +106,34 @@ def backward_pass(
     """
     if isinstance(targets, str):
         raise ArgumentError(f"targets is the text {targets!r}, not a list", hint=f"pass [{targets!r}]")
+    state = _passed(all_named(ops), targets if isinstance(targets, Mapping) else dict.fromkeys(targets), scope)
+    return state.emitted, {name: gradient for name, gradient in state.gradients.items() if gradient is not None}
+
+
+def derivative(net: NetDef, targets: Mapping[str, Gradient]) -> Derivative:
+    """Return the gradient operators of a net, and the gradients of what it takes over from before it ran.
+
+    Raises:
+        GradientError: as `backward_pass`.
+    """
+    state = _passed(all_named(net.op, targets), targets, "")
+    taken_over = {name for name in read_first(net.op) if state.version_of_gradient.get(name) == 0}
+    given = taken_over | (targets.keys() - state.ssa.writers_of)
+    return Derivative(tuple(state.emitted), {name: state.gradients[name] for name in state.gradients if name in given})
+
+
+DERIVATIVE.fill(derivative)
+
+
+def _passed(ops: Iterable[OperatorDef], targets: Mapping[str, Gradient], scope: str) -> _Pass:
+    """Return the state after a backward pass; operators with nets within name all that these touch."""
     state = _Pass(VersionedOps(ops))
     _check_stops(state.ssa)
-    _start(state, targets if isinstance(targets, Mapping) else dict.fromkeys(targets), scope)
+    _start(state, targets, scope)
     for position in reversed(range(len(state.ssa.ops))):
         _visit(state, position)
         _accumulate(state, position)
-    return state.emitted, {name: gradient for name, gradient in state.gradients.items() if gradient is not None}
+    return state
 
 
 def _check_stops(ssa: VersionedOps) -> None:
@@ -169,6 +191,8 @@ def _visit(state: _Pass, position: int) -> None:
         if gradient is not None or name not in state.gradients or name in op.output:
             state.gradients[name] = gradient
     state.emitted.extend(emitted)
+    for one in made.values():
+        one.home = state.emitted
 
 
 def _gradient_of(state: _Pass, name: str, version: int) -> Gradient:

@@ -8,8 +8,8 @@ identity than itself, a rewrite cannot be led astray by a name that is written a
 
 Some names are fixed (`pinned`): external inputs, what must survive, both ends of a forced in-place pair, outputs of
 operators that keep state in blobs, and what nets within operators, or control inputs, mention. Where two pinned values
-share a name, the older one is gone as soon as the younger is written; `available` is the question that a rewrite must ask
-before it lets a node read a value later than it did.
+share a name, the older one is gone as soon as the younger is written; `available` is the question that a rewrite must
+ask before it lets a node read a value later than it did.
 
 Changing state: everything; a graph belongs to one thread. Invariants: `value.producer` is active, None (from outside)
 or the value is neither read nor kept; `value.readers` are active nodes, each once; inputs stand before their readers

@@ -41,6 +41,7 @@ from tazza.operator.kernel import (
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
+from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
@@ -96,6 +97,7 @@ __all__ = [
     "OpView",
     "Operands",
     "Operator",
+    "OwnedNets",
     "RowSlices",
     "RunnableNet",
     "Spec",

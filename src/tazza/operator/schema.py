@@ -120,6 +120,8 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
+    binds_nets = False
+    """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
 
     def __init__(
@@ -204,6 +206,12 @@ class OpSchema:
         """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
         return maker
+
+    @property
+    def lists_anything(self) -> bool:
+        """Whether it has a rule of what nets within touch, and any of that may be named among inputs and outputs."""
+        ends = [blobs[-1] for blobs in (self.inputs, self.outputs) if blobs]
+        return self.touches_rule is not None and len(ends) == 2 and all(e.variadic and e.type_name == "*" for e in ends)
 
     def touches(self, function: F) -> F:
         """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.
@@ -439,7 +447,11 @@ class OpSchema:
         allowed = {*self.in_place.get(out_letter, ()), self.must_in_place.get(out_letter)}
         for position, (letter, name) in enumerate(zip(op.input_slots, op.definition.input, strict=True)):
             # Of a variadic input only the first blob may be overwritten.
-            if name == out_name and (letter not in allowed or position != op.input_slots.index(letter)):
+            if (
+                name == out_name
+                and "*" not in allowed
+                and (letter not in allowed or position != op.input_slots.index(letter))
+            ):
                 raise SchemaError(
                     f"{self.type} cannot write {out_letter} in place of {letter}: both are {name!r}",
                     hint="give the output a name of its own",

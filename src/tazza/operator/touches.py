@@ -11,7 +11,7 @@ the operator, and the outputs that it names to be written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tazza.errors import TazzaError
@@ -128,6 +128,27 @@ def read_first(ops: Iterable[OperatorDef], *, perhaps_made: bool = False) -> tup
         SchemaError, ArgumentError, FormatError: as `touches`.
     """
     return _read_first([touches(op) for op in ops], perhaps_made=perhaps_made)
+
+
+def all_named(ops: Iterable[OperatorDef], before: Collection[str] = ()) -> Iterator[OperatorDef]:
+    """Yield operators, those that list anything (`OpSchema.lists_anything`) with all that nets within them touch.
+
+    What such a net may leave as it was counts as an input, where it is there (`before`, or since an operator named it):
+    its gradient goes on.
+    """
+    there = set(before)
+    for op in ops:
+        touched = touches(op)
+        schema = SCHEMAS.get(op.type)
+        if schema is not None and schema.lists_anything:
+            made = OperatorDef()
+            made.CopyFrom(op)
+            kept = (name for name in touched.writes if name not in touched.certain and name in there)
+            made.input.extend(name for name in _once(touched.reads, kept) if name not in op.input)
+            made.output.extend(name for name in touched.writes if name not in op.output)
+            op = made
+        there.update(touched.named)
+        yield op
 
 
 def _read_first(touched: Iterable[Touched], *, perhaps_made: bool) -> tuple[str, ...]:
