@@ -180,7 +180,7 @@ def _visit(state: _Pass, position: int) -> None:
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
     _check_reads(state, versions, emitted, given)
-    made = state.names.settle(emitted, position, op)
+    made = state.names.settle(emitted, position, _owners(op, request.input_gradients))
     for _, index in sorted((_last_write(gradient, made), i) for i, gradient in enumerate(request.input_gradients)):
         name, gradient = op.input[index], _settled(request.input_gradients[index], made)
         if gradient is not None:
@@ -193,6 +193,12 @@ def _visit(state: _Pass, position: int) -> None:
     state.emitted.extend(emitted)
     for one in made.values():
         one.home = state.emitted
+
+
+def _owners(op: OperatorDef, gradients: Sequence[Gradient]) -> dict[str, str]:
+    """Return the input that each gradient is of, under the name that a maker was told or has chosen itself."""
+    told = {marked(blob, index): blob for index, blob in enumerate(op.input)}
+    return {name: blob for name, blob in zip(gradients, op.input, strict=True) if isinstance(name, str)} | told
 
 
 def _gradient_of(state: _Pass, name: str, version: int) -> Gradient:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
@@ -87,8 +87,11 @@ class Names:
         for name in names:
             self._blobs[name].discard(blob)
 
-    def settle(self, emitted: list[OperatorDef], position: int, forward: OperatorDef) -> dict[str, Made]:
-        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave."""
+    def settle(self, emitted: list[OperatorDef], position: int, owners: Mapping[str, str]) -> dict[str, Made]:
+        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave.
+
+        `owners` are the blobs whose gradients these are, by the names that the maker gave.
+        """
         made: dict[str, Made] = {}
         late: set[str] = set()
         count = 0
@@ -103,7 +106,6 @@ class Names:
                 one.op, one.order = op, count
                 one.places.append((op, True, index))
                 count += 1
-        owners = {marked(blob, index): blob for index, blob in enumerate(forward.input)}
         taken: set[str] = set()
         for name, one in made.items():
             plain, owner = unmarked(name), owners.get(name)

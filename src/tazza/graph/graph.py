@@ -156,12 +156,14 @@ class Node:
 
     def may_overwrite(self, source: Value, target: Value) -> bool:
         """Whether the schema lets this node write its output `target` over all that it reads of `source`."""
+        if target in self.unnamed[1]:  # a net within says what it does itself
+            return True
         schema, slots = self.view.schema, self.view.input_slots
         letter = self.view.output_slots[self.outputs.index(target)]
         allowed = (*schema.in_place.get(letter, ()), schema.must_in_place.get(letter))
         places = [place for place, value in enumerate(self.inputs) if value is source]
         # Of a variadic input only the first blob may be overwritten.
-        return all(slots[place] in allowed and slots.index(slots[place]) == place for place in places)
+        return "*" in allowed or all(slots[place] in allowed and slots.index(slots[place]) == place for place in places)
 
 
 class Graph:

@@ -43,7 +43,10 @@ IF = schema(
         blob("X", type_name="*", optional=True, variadic=True),
     ],
     outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
-    args=[arg("then_net", NetDef), arg("else_net", NetDef, None)],
+    args=[
+        arg("then_net", NetDef, doc="runs where the condition holds"),
+        arg("else_net", NetDef, None, doc="runs where it does not"),
+    ],
     in_place={"Y": "*"},
     effects=Effects.WORKSPACE,
     source="Caffe2",

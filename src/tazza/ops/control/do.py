@@ -55,7 +55,7 @@ DO = schema(
         blob("scope_next", type_name=SCOPES),
     ],
     args=[
-        arg("net", NetDef),
+        arg("net", NetDef, doc="what to run"),
         arg("inner_blobs", list[str], [], doc="names in the net"),
         arg("outer_blobs_idx", list[int], [], minimum=0, doc="which input or output each stands for"),
         arg("saved_fwd_blobs", list[str], [], doc="of a gradient: what it reads of the scope; nobody asks"),

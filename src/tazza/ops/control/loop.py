@@ -41,7 +41,10 @@ WHILE = schema(
         blob("X", type_name="*", optional=True, variadic=True),
     ],
     outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
-    args=[arg("loop_net", NetDef), arg("cond_net", NetDef, None)],
+    args=[
+        arg("loop_net", NetDef, doc="the body"),
+        arg("cond_net", NetDef, None, doc="writes the condition; without it the body has to"),
+    ],
     in_place={"Y": "*"},
     effects=Effects.WORKSPACE,
     source="Caffe2",
