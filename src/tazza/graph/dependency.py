@@ -48,8 +48,8 @@ def access_of(operator: Operator) -> Access:
     touched = touches(operator.op)
     changed = [
         name
-        for letter, name in zip(operator.op.input_slots, operator.definition.input, strict=True)
-        if declared[letter].type_name not in (None, "*")
+        for letter, name, blob in zip(operator.op.input_slots, operator.definition.input, operator.inputs, strict=True)
+        if not declared[letter].only_tensors and declared[letter].type_name != "*" and not blob.is_tensor
     ]
     reads = (_key(operator, name) for name in (*touched.reads, *touched.after))
     writes = (_key(operator, name) for name in (*touched.writes, *changed))

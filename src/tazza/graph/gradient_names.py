@@ -6,18 +6,20 @@ be its own: a blob that one maker makes is a `Made`, with all places where its o
 
 Then each gets its name for good, which is the one that Caffe2 gives, without the mark. Another one, `_<name>_anew_<n>`,
 goes to what would overwrite a gradient that is still needed: of another blob that waits for the operator that made it,
-or for the caller, or of an output that this maker has yet to read.
+or for the caller, or of an output that this maker has yet to read. And to what an operator would write over a blob that
+it reads, where its schema does not allow that: behind an operator in place the gradients of what it writes and of what
+it overwrote have one name. Caffe2 refuses such a net.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import gradient_name, operator_def
+from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def
 from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
@@ -68,6 +70,11 @@ class Made:
             (op.output if is_output else op.input)[index] = name
 
 
+def _may_lie_there(op: OperatorDef, output: int) -> bool:
+    allowed = may_overwrite(find_schema(op.type).typed_view(op), output)
+    return all(position in allowed for position, name in enumerate(op.input) if name == op.output[output])
+
+
 class Names:
     """Which gradients stand under which name, and who still waits for them."""
 
@@ -113,7 +120,17 @@ class Names:
             one.home = emitted
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
+        self._part(emitted, made.values())
         return made
+
+    def _part(self, emitted: Sequence[OperatorDef], made: Iterable[Made]) -> None:
+        """Give another name to what an operator would write over a blob that it must not overwrite."""
+        owner = {(id(op), index): one for one in made for op, is_output, index in one.places if is_output}
+        for op in emitted:
+            for index, name in enumerate(op.output):
+                if name in op.input and not _may_lie_there(op, index):
+                    one = owner[id(op), index]
+                    one.rename(self._anew(one.name))
 
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""

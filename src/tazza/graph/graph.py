@@ -22,13 +22,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tazza.device import merge
+from tazza.device import merge, place_of
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
-from tazza.operator import Effects, Expression, OpView, Spec, effects_of, find_schema, make_argument
+from tazza.operator import (
+    Effects,
+    Expression,
+    OpView,
+    Spec,
+    effects_of,
+    find_schema,
+    make_argument,
+    may_overwrite,
+    must_overwrite,
+)
 from tazza.operator.touches import touched_within
 from tazza.proto import DeviceOption, NetDef, OperatorDef
-from tazza.tensor import TensorSpec
+from tazza.tensor import Place, TensorSpec
 
 Order = tuple[int, ...]
 """Place of a node: what replaces the node at (3,) stands at (3, 0), (3, 1) ..., before (4,)."""
@@ -45,17 +55,17 @@ class PassContext:
         keep: blobs whose last value must survive, beside external outputs and external inputs that the net writes.
             When there is neither an output nor one of these, what nobody reads survives.
         specs: specs of external inputs.
-        takes_epilogue: whether some engine computes a fused operator type with this epilogue well; without it all
-            epilogues are thought to be.
+        takes_epilogue: whether some engine computes a fused operator type with this epilogue well on a kind of device;
+            without it all epilogues are thought to be.
         takes_operator: whether some engine gains by an operator that would stand for several; its inputs' specs are
-            given where they are known. Without it all are thought to.
+            given where they are known, and its kind of device. Without it all are thought to.
     """
 
     constants: Collection[str] = frozenset()
     keep: Collection[str] = frozenset()
     specs: Mapping[str, Spec] = field(default_factory=dict[str, Spec])
-    takes_epilogue: Callable[[str, Expression], bool] | None = None
-    takes_operator: Callable[[OpView, Sequence[Spec | None]], bool] | None = None
+    takes_epilogue: Callable[[str, Expression, str], bool] | None = None
+    takes_operator: Callable[[OpView, Sequence[Spec | None], str], bool] | None = None
 
 
 class Value:
@@ -144,6 +154,16 @@ class Node:
         """The operator type."""
         return self.definition.type
 
+    @property
+    def place(self) -> Place:
+        """Where it runs.
+
+        Raises:
+            UnavailableError: a device type that tazza cannot run on.
+        """
+        kind, index, _ = self.device
+        return place_of(DeviceOption(device_type=kind, device_id=index))
+
     def input(self, letter: str) -> Value | None:
         """Return the (first) value that stands for an input letter, None where it is absent."""
         slots = self.view.input_slots
@@ -158,12 +178,8 @@ class Node:
         """Whether the schema lets this node write its output `target` over all that it reads of `source`."""
         if target in self.unnamed[1]:  # a net within says what it does itself
             return True
-        schema, slots = self.view.schema, self.view.input_slots
-        letter = self.view.output_slots[self.outputs.index(target)]
-        allowed = (*schema.in_place.get(letter, ()), schema.must_in_place.get(letter))
-        places = [place for place, value in enumerate(self.inputs) if value is source]
-        # Of a variadic input only the first blob may be overwritten.
-        return "*" in allowed or all(slots[place] in allowed and slots.index(slots[place]) == place for place in places)
+        allowed = may_overwrite(self.view, self.outputs.index(target))
+        return all(place in allowed for place, value in enumerate(self.inputs) if value is source)
 
 
 class Graph:
@@ -428,10 +444,9 @@ class Graph:
         if effects_of(node.view) >= Effects.STATE:
             for value in node.outputs:
                 value.pinned = True
-        for out, letter in node.view.schema.must_in_place.items():
-            source, target = node.input(letter), node.output(out)
-            if source is not None and target is not None:
-                source.pinned = target.pinned = True
+        for position, target in enumerate(node.outputs):
+            for place in must_overwrite(node.view, position):
+                node.inputs[place].pinned = target.pinned = True
 
     def _mark_constant(self, node: Node) -> None:
         constant = (

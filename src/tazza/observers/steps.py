@@ -89,7 +89,7 @@ class StepLog:
         names = dict.fromkeys(name for op in net.definition.op for name in touches(op).reads)
         blobs = ((name, net.workspace.get_blob(name)) for name in names)
         specs = tuple(
-            (name, TensorSpec(blob.value.spec.dims, blob.value.spec.dtype))
+            (name, TensorSpec(blob.value.spec.dims, blob.value.spec.dtype, quantization=blob.value.quantization))
             for name, blob in blobs
             if blob is not None and isinstance(blob.value, Tensor)
         )

@@ -322,11 +322,7 @@ class Operator(Observable):
         found = [value.spec if isinstance(value, Tensor) else type(value) for value in values]
         if found == self._checked:
             return
-        specs = [
-            value.spec if isinstance(value, Tensor) else None if value is None else TypeSpec(blob.type_name)
-            for blob, value in zip(self.inputs, values, strict=True)
-        ]
-        self.schema.check_inputs(self.op, specs)
+        self.schema.check_inputs(self.op, [blob.spec for blob in self.inputs])
         self._checked = found
 
     def _prepare(self, context: Context) -> Binding:
@@ -375,7 +371,7 @@ class Operator(Observable):
         )
 
     def _reshaped(self, specs: Sequence[Spec]) -> list[tuple[Blob, str]]:
-        """Return the blobs that get another shape in place, with the letters of these outputs.
+        """Return the blobs that get another shape or quantization in place, with the letters of these outputs.
 
         Raises:
             ShapeError: one would get another number of elements, or another dtype.
@@ -386,7 +382,8 @@ class Operator(Observable):
             if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
             check_overwritten(letter, blob.name, blob.tensor().spec, spec)
-            if blob.tensor().spec.dims != spec.dims:
+            now = blob.tensor().spec
+            if now.dims != spec.dims or now.quantization != spec.quantization:
                 found.append((blob, letter))
         return found
 
@@ -424,8 +421,9 @@ class Operator(Observable):
                 f"blob {blob.name!r} has no value", hint="feed it, or run the operator that makes it first"
             )
         if not isinstance(value, Tensor):
-            if self.schema.inputs_by_letter[letter].type_name is not None:
-                return TypeSpec(blob.type_name)
+            spec = blob.spec
+            if spec is not None and not self.schema.inputs_by_letter[letter].only_tensors:
+                return spec
             raise BlobTypeError(f"blob {blob.name!r} holds a {blob.type_name}, {self.op.type} needs a Tensor")
         if not value.allocated and value.size > 0:
             raise BlobTypeError(
@@ -468,9 +466,11 @@ class Operator(Observable):
                 if isinstance(layout, Opaque) and tensor.storage.escaped:
                     blob.reset()  # whoever has a view keeps what it shows
                     tensor = blob.tensor()
-                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout))
-            elif tensor.spec.dims != spec.dims:
-                tensor.resize_to(replace(tensor.spec, dims=spec.shape))
+                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout, spec.quantization))
+                continue
+            if tensor.spec.dims != spec.dims:
+                tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=None))
+            tensor.quantize_as(spec.quantization)
 
     def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> Binding:
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""

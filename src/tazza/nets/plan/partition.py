@@ -38,7 +38,7 @@ def why_loose(definition: OperatorDef) -> str | None:
     op = schema.view(definition)
     used = [schema.inputs_by_letter[letter] for letter in op.input_slots]
     made = [schema.outputs_by_letter[letter] for letter in op.output_slots]
-    if any(blob.type_name is not None for blob in (*used, *made)):
+    if not all(blob.only_tensors for blob in (*used, *made)):
         return "a blob of it holds no tensor"
     if any(blob.dynamic for blob in made):
         return "the size of its output depends on data"

@@ -237,7 +237,7 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     for name in constants:
         blob = owner.get_blob(name)
         if blob is not None and isinstance(blob.value, Tensor):
-            known[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype)
+            known[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype, quantization=blob.value.quantization)
     context = PassContext(constants, survivors, known, takes_epilogue, takes_operator)
     result = apply_all(net, context)
     computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()

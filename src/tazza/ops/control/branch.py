@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tazza.errors import DTypeError, GradientError, ShapeError
 from tazza.operator import (
+    ANY,
     Cost,
     Effects,
     Gradient,
@@ -17,6 +18,7 @@ from tazza.operator import (
     OwnedNets,
     RowSlices,
     Touched,
+    anything,
     arg,
     blob,
     host_kernel,
@@ -47,7 +49,7 @@ IF = schema(
         arg("then_net", NetDef, doc="runs where the condition holds"),
         arg("else_net", NetDef, None, doc="runs where it does not"),
     ],
-    in_place={"Y": "*"},
+    in_place=anything(),
     effects=Effects.WORKSPACE,
     source="Caffe2",
 )
@@ -151,7 +153,7 @@ def _name_of(blob: str, found: list[str | None], given: str | None) -> str | Non
     return given if None not in found else f"_{blob}_grad_before"
 
 
-@host_kernel(IF)
+@host_kernel(IF, device=ANY)
 class If:
     """Has both nets, made with the operator."""
 

@@ -13,6 +13,7 @@ import weakref
 
 from tazza.errors import GradientError, NetError, SchemaError
 from tazza.operator import (
+    ANY,
     Cost,
     Effects,
     GradientRequest,
@@ -23,6 +24,7 @@ from tazza.operator import (
     RowSlices,
     RunnableNet,
     Touched,
+    anything,
     arg,
     blob,
     host_kernel,
@@ -62,7 +64,7 @@ DO = schema(
         arg("reuse_workspace", bool, False, doc="run in the last scope, if there is one; then there is no gradient"),
         arg("copy_external_blobs", bool, False, doc="keep copies of bound tensors for the gradient"),
     ],
-    in_place={"Y": "*"},
+    in_place={"Y": anything()},
     must_in_place={"scope_next": "scope"},
     effects=Effects.WORKSPACE,
     source="Caffe2",
@@ -160,7 +162,7 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
 DO.gradient(do_gradient, copy_arguments=False)
 
 
-@host_kernel(DO)
+@host_kernel(DO, device=ANY)
 class Do:
     """Has a net in every scope of the stack that it ran in."""
 

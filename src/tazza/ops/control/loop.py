@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tazza.errors import GradientError
 from tazza.operator import (
+    ANY,
     Cost,
     Effects,
     GradientRequest,
@@ -14,6 +15,7 @@ from tazza.operator import (
     OpView,
     OwnedNets,
     Touched,
+    anything,
     arg,
     blob,
     host_kernel,
@@ -45,7 +47,7 @@ WHILE = schema(
         arg("loop_net", NetDef, doc="the body"),
         arg("cond_net", NetDef, None, doc="writes the condition; without it the body has to"),
     ],
-    in_place={"Y": "*"},
+    in_place=anything(),
     effects=Effects.WORKSPACE,
     source="Caffe2",
 )
@@ -137,7 +139,7 @@ def _has_scope(scope: str, asked: str) -> OperatorDef:
     return OperatorDef(type="HasScope", input=[scope], output=[asked])
 
 
-@host_kernel(WHILE)
+@host_kernel(WHILE, device=ANY)
 class While:
     """Has both nets, made with the operator."""
 
