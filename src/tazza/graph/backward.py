@@ -32,7 +32,7 @@ from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
 from tazza.operator import Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
 from tazza.operator.gradient import DERIVATIVE, Derivative, GradientRule, answered_request
-from tazza.operator.touches import all_named
+from tazza.operator.touches import all_named, as_named
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.log import logger
 
@@ -238,22 +238,18 @@ def _pass_loss(state: _Pass, versions: Versions) -> None:
 def _check_reads(state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]) -> None:
     """Check that every blob that the gradient operators read still holds what they need."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    local: set[str] = set()
-    for op in emitted:
-        for name in op.input:
-            if name in local:
-                continue
-            if name in outputs_of:
-                blob = outputs_of[name]
-                _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
-            elif name in versions.written:
-                _check_version(versions, name, name, versions.written[name], state.ssa.last[name])
-            elif name in versions.read:
-                _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
-            else:
-                what = f"{op.type} reads {unmarked(name)!r}"
-                raise GradientError(f"{what}, which neither {versions.op.type} nor one of its gradient operators has")
-        local.update(op.output)
+    for name in read_first(map(as_named, emitted), perhaps_made=True):
+        if name in outputs_of:
+            blob = outputs_of[name]
+            _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
+        elif name in versions.written:
+            _check_version(versions, name, name, versions.written[name], state.ssa.last[name])
+        elif name in versions.read:
+            _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
+        else:
+            reader = next(op for op in emitted if name in op.input)
+            what = f"{reader.type} reads {unmarked(name)!r}"
+            raise GradientError(f"{what}, which neither {versions.op.type} nor one of its gradient operators has")
 
 
 def _check_version(versions: Versions, name: str, blob: str, needed: int, present: int) -> None:

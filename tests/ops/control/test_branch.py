@@ -98,7 +98,7 @@ def test_the_gradient_goes_past_a_branch_that_is_not_taken(condition: bool) -> N
 
 
 def test_a_gradient_that_another_blob_waits_for_is_copied_first() -> None:
-    """For z = y + v, and y = tanh(y) before if c holds: the gradient of y is overwritten by the If, that of v is the same blob."""
+    """For z = y + v, and y = tanh(y) before if c holds: the gradient of y is overwritten, and is also that of v."""
     ops = [
         operator_def("Mul", ["x", "w"], ["y"]),
         operator_def("Mul", ["x", "u"], ["v"]),
