@@ -46,6 +46,7 @@ from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
+    from tazza.operator.owned import OwnedNets
 
 Array: TypeAlias = NDArray[Any]
 Call: TypeAlias = Callable[[], Any]
@@ -248,11 +249,13 @@ class HostCall:
     """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
 
     `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
+    `nets` are those that the kernel runs.
     """
 
     call: Call
     close: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
+    nets: OwnedNets | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +490,8 @@ def host_kernel(
 
     It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
-    calls that when the net is to end.
+    calls that when the net is to end. One that runs nets has them in `nets`, an `OwnedNets`, which is closed and
+    cancelled for it.
     """
 
     def decorate(target: F) -> F:
@@ -503,7 +507,9 @@ def host_kernel(
                 return HostCall(_returning_nothing(schema, partial(target, *arguments)))
             state = cast("Callable[[Operator], Any]", target)(operator)
             call = _returning_nothing(schema, partial(state.run, *arguments))
-            return HostCall(call, getattr(state, "close", None), getattr(state, "cancel", None))
+            nets = cast("OwnedNets | None", getattr(state, "nets", None))
+            close = getattr(state, "close", None if nets is None else nets.close)
+            return HostCall(call, close, getattr(state, "cancel", None if nets is None else nets.cancel), nets)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

@@ -33,7 +33,7 @@ from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
-from tazza.operator.owner import BlobOwner
+from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
@@ -193,6 +193,12 @@ class Operator(Observable):
     def is_host(self) -> bool:
         """Whether its kernel works on blobs and the workspace."""
         return self._host is not None
+
+    @property
+    def nets(self) -> tuple[RunnableNet, ...]:
+        """The nets that its kernel runs, those that are there now."""
+        owned = None if self._host is None else self._host.nets
+        return () if owned is None else tuple(owned)
 
     def cancel(self) -> None:
         """Ask a host kernel that waits for something to give up, where it can; called by another thread."""
