@@ -1,7 +1,7 @@
 """Int8Conv, Int8ConvRelu and Int8FusedConv: convolutions u8 x s8 -> s32 -> u8, all in one primitive.
 
-Requantization is the scale and the zero point of the destination, the rectifier and the sum are post-ops. Channels stand
-last in X and Y, which is what oneDNN's code for bytes wants; W lies as it likes (`scaled`).
+Requantization is the scale and the zero point of the destination, the rectifier and the sum are post-ops. Channels
+stand last in X and Y, which is what oneDNN's code for bytes wants; W lies as it likes (`scaled`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Int8FC: a product of matrices u8 x s8 -> s32 -> u8, with requantization as scale and zero point of the destination."""
+"""Int8FC: a product of matrices u8 x s8 -> s32 -> u8, requantized by scale and zero point of the destination."""
 
 from __future__ import annotations
 
