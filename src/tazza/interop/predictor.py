@@ -25,6 +25,7 @@ from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
 from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument
+from tazza.operator.owner import OwnsNets
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -233,7 +234,7 @@ class Predictor(Closing):
             self._closed = True
 
 
-class _Seat:
+class _Seat(OwnsNets):
     """A net that one caller at a time runs: inputs and outputs of its own, everything else from the workspace."""
 
     def __init__(self, predictor: Predictor, first: NetBase | None) -> None:

@@ -40,7 +40,8 @@ from tazza.operator.kernel import (
 )
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
-from tazza.operator.operator import BlobOwner, Operator, definition_hooks, ignored_text
+from tazza.operator.operator import Operator, definition_hooks, ignored_text
+from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.run import run_op
@@ -57,6 +58,7 @@ from tazza.operator.schema import (
     Spec,
     blob,
 )
+from tazza.operator.touches import Touched, read_first, touched_by, touches
 from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
 from tazza.runtime.modules import watch
@@ -111,7 +113,9 @@ __all__ = [
     "Operands",
     "Operator",
     "RowSlices",
+    "RunnableNet",
     "Spec",
+    "Touched",
     "Unsupported",
     "arg",
     "blob",
@@ -140,11 +144,14 @@ __all__ = [
     "operator_of",
     "prefer_engines",
     "rank_engines",
+    "read_first",
     "register_function",
     "run_op",
     "schema",
     "show_dims",
     "stored_fields",
     "streamed",
+    "touched_by",
+    "touches",
     "why_unavailable",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
@@ -31,6 +31,9 @@ from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, PerChannel, PerRow, PerTensor, Place, TensorSpec, TypeSpec
+
+if TYPE_CHECKING:
+    from tazza.operator.touches import Touched
 
 Spec: TypeAlias = TensorSpec | TypeSpec
 DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
@@ -142,6 +145,8 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
+    touches_rule: Callable[[OpView], Touched] | None = None
+
     def __init__(
         self,
         type: str,
@@ -224,6 +229,15 @@ class OpSchema:
         """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
         return maker
+
+    def touches(self, function: F) -> F:
+        """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.
+
+        That is asked of `operator.touches`, which adds the blobs that the definition names. `certain` counts as it is
+        given here, for outputs that the definition names as well.
+        """
+        self.touches_rule = function
+        return function
 
     def name_inputs(self, function: F) -> F:
         """Say which letters the inputs stand for where that depends on arguments: `function(op, count)` -> letters."""

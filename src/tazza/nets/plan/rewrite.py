@@ -215,14 +215,11 @@ class _Overlay(LocalBlobs):
     """Blobs of its own over those of a workspace."""
 
     def __init__(self, below: BlobOwner) -> None:
-        super().__init__(below.root)
-        self._below = below
-        self.blobs: dict[str, Blob] = {}
+        super().__init__(below.root, parent=below)
 
-    def get_blob(self, name: str) -> Blob | None:
-        """Return a blob, or None."""
-        found = self.blobs.get(name)
-        return self._below.get_blob(name) if found is None else found
+    def create_blob(self, name: str) -> Blob:
+        """Return a blob of its own, made empty where it is missing."""
+        return self.blobs.setdefault(name, Blob(name))
 
 
 def _differs(owner: BlobOwner, name: str, storage: Storage, version: int) -> bool:
