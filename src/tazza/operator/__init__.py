@@ -55,19 +55,7 @@ from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.role import Role
 from tazza.operator.run import run_op
-from tazza.operator.schema import (
-    FLOAT,
-    INDEX,
-    NUMBERS,
-    PER_CHANNEL,
-    PER_ROW,
-    PER_TENSOR,
-    PLAIN,
-    BlobSpec,
-    OpSchema,
-    Spec,
-    blob,
-)
+from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.touches import Touched, read_first, touched_by, touches
 from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
