@@ -15,7 +15,7 @@ import pytest
 
 from tazza.errors import GradientError, TazzaError
 from tazza.graph import backward_pass
-from tazza.operator import SCHEMAS, RowSlices, operator_def
+from tazza.operator import SCHEMAS, RowSlices, may_overwrite, must_overwrite, operator_def
 from tazza.operator.gradient import GradientRule
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
@@ -144,16 +144,11 @@ def in_place_of(problem: Problem) -> Iterator[tuple[OperatorDef, str, str]]:
     """Yield the operator with each output in place of each input that it may overwrite, with both names."""
     schema = problem.schema
     op = schema.view(problem.definition)
-    for out, letters in schema.in_place.items():
-        for letter in letters:
-            if out not in op.output_slots or letter not in op.input_slots:
-                continue
-            source, target = (
-                op.definition.input[op.input_slots.index(letter)],
-                op.definition.output[op.output_slots.index(out)],
-            )
+    for output, target in enumerate(op.definition.output):
+        for place in () if must_overwrite(op, output) else may_overwrite(op, output):
+            source = op.definition.input[place]
             aliased = seeded(problem)
-            aliased.output[op.output_slots.index(out)] = source
+            aliased.output[output] = source
             yield aliased, source, target
 
 
