@@ -13,7 +13,7 @@ from typing import Any
 
 from tazza.errors import NumericError
 from tazza.operator import OpView, arg, blob, ends, kernel, operator_def, schema
-from tazza.operator.schema import FLOAT
+from tazza.operator.letter import FLOAT
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 from tests.fuzz.case import Case

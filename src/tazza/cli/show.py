@@ -24,6 +24,7 @@ from tazza.operator import (
     OpSchema,
     Spec,
     find_schema,
+    touched_by,
     why_unavailable,
 )
 from tazza.tensor import DataType, TensorSpec
@@ -104,7 +105,7 @@ def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]
         print_text(console, f"{UNKNOWN} : nobody declares {', '.join(strange)}, so the net cannot run")
     if all(row.cost is not None for row in rows):
         return
-    made = {name for op in described.net.op for name in op.output}
+    made = touched_by(described.net).writes
     open_inputs = dict.fromkeys(
         name
         for row in rows
@@ -159,7 +160,7 @@ def _blobs(title: str, blobs: Sequence[BlobSpec]) -> list[str]:
 
 
 def _blob(spec: BlobSpec) -> str:
-    kind = spec.type_name if spec.type_name is not None else _dtypes(spec)
+    kind = " or ".join((_dtypes(spec) if spec.type_name is None else spec.type_name, *spec.also))
     marks = [mark for mark, on in (("optional", spec.optional), ("any number", spec.variadic)) if on]
     dims = "" if spec.dims is None else f"({spec.dims})"
     return "  ".join(part for part in (f"  {spec.name}", kind, dims, *marks, spec.doc) if part)
@@ -194,8 +195,8 @@ def _facts(schema: OpSchema) -> list[tuple[str, str]]:
         gradient = f"none ({rule.kind.value}): {rule.reason}"
     else:
         gradient = "not declared" if rule is None else "yes"
-    in_place = ", ".join(f"{out} on {' or '.join(letters)}" for out, letters in schema.in_place.items())
-    must = ", ".join(f"{out} on {letter}" for out, letter in schema.must_in_place.items())
+    in_place = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.in_place.items())
+    must = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.must_in_place.items())
     engines = [name for name in ENGINES if why_unavailable(schema.type, DEVICE, name) is None]
     facts = [
         ("gradient", gradient),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tazza.errors import TazzaError, UnknownOperatorError
-from tazza.operator import Cost, Spec, find_schema
+from tazza.operator import Cost, Spec, find_schema, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -48,6 +48,7 @@ def infer_net(net: NetDef, known: Mapping[str, Spec], *, only_known: bool = Fals
         except TazzaError as error:
             error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
             raise
+        specs.update(dict.fromkeys(touches(definition).writes))
         specs.update(zip(definition.output, made.outputs, strict=True))
         found.append(made)
     return found

@@ -99,7 +99,6 @@ CONSTANT_FILL = schema(
     in_place={"Y": "X"},
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
-    onnx="ConstantOfShape",
     source="Caffe2",
     example="""
     >>> run("ConstantFill", shape=[2], value=3)

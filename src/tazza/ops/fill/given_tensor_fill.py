@@ -42,7 +42,6 @@ def _declare(type: str, dtype: DataType | None, example: str) -> OpSchema:
         in_place={"Y": "X"},
         effects=Effects.PURE,
         no_gradient=NO_GRADIENT,
-        onnx="Constant",
         source="Caffe2",
         example=example,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema, together
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -86,9 +86,8 @@ UNIFORM_FILL = schema(
     ],
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
-    arity=lambda inputs, outputs: inputs != 2,
+    relations=[together("low", "high")],
     no_gradient=NO_GRADIENT,
-    onnx="RandomUniform",
     source="Matsumoto, Nishimura 1998 (MT19937)",
     example="""
     >>> Y = run("UniformFill", shape=[100], min=-1.0, max=2.0)
@@ -128,7 +127,7 @@ UNIFORM_INT_FILL = schema(
     ],
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
-    arity=lambda inputs, outputs: inputs != 2,
+    relations=[together("low", "high")],
     no_gradient=NO_GRADIENT,
     source="Matsumoto, Nishimura 1998 (MT19937)",
     example="""
@@ -168,7 +167,6 @@ GAUSSIAN_FILL = schema(
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
     no_gradient=NO_GRADIENT,
-    onnx="RandomNormal",
     source="Box, Muller 1958",
     example="""
     >>> run("GaussianFill", shape=[2], mean=3.0, std=0.0)

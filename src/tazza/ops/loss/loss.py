@@ -15,7 +15,6 @@ AVERAGED_LOSS = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("loss", "X", "")],
     effects=Effects.PURE,
-    onnx="ReduceMean",
     source="Caffe2",
     example="""
     >>> run("AveragedLoss", [[1.0, 2.0], [3.0, 6.0]])

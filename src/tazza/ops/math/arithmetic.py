@@ -57,7 +57,6 @@ def _declare(type: str, doc: str, text: str, compute: Compute, example: str, *, 
         args=BROADCAST_ARGS,
         in_place={"C": ("A", "B") if over_b else "A"},
         effects=Effects.PURE,
-        onnx=type,
         source="Caffe2",
         example=example,
     )

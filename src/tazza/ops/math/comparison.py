@@ -21,7 +21,7 @@ def comparison_infer(op: OpView, A: TensorSpec, B: TensorSpec) -> TensorSpec:
     return TensorSpec(joint_dims(op, A, B), DataType.BOOL)
 
 
-def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str, *, onnx: str | None = None) -> OpSchema:
+def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str) -> OpSchema:
     """Declare an operator; `text` is its formula. What takes bool only, logic, may work in place."""
     logic = compare in (np.logical_and, np.logical_or, np.logical_xor)
     declared = schema(
@@ -33,7 +33,6 @@ def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str, *,
         in_place={"C": "A"} if logic else None,
         effects=Effects.PURE,
         no_gradient=forbidden("it is a step function"),
-        onnx=onnx,
         source="Caffe2",
         example=example,
     )
@@ -58,7 +57,6 @@ EQ = _declare(
     >>> run("EQ", [1, 2, 3], [2])
     array([False,  True, False])
     """,
-    onnx="Equal",
 )
 NE = _declare(
     "NE",
@@ -79,7 +77,6 @@ LT = _declare(
     >>> run("LT", [1, 2, 3], [2])
     array([ True, False, False])
     """,
-    onnx="Less",
 )
 LE = _declare(
     "LE",
@@ -90,7 +87,6 @@ LE = _declare(
     >>> run("LE", [1, 2, 3], [2])
     array([ True,  True, False])
     """,
-    onnx="LessOrEqual",
 )
 GT = _declare(
     "GT",
@@ -101,7 +97,6 @@ GT = _declare(
     >>> run("GT", [1, 2, 3], [2])
     array([False, False,  True])
     """,
-    onnx="Greater",
 )
 GE = _declare(
     "GE",
@@ -112,7 +107,6 @@ GE = _declare(
     >>> run("GE", [1, 2, 3], [2])
     array([False,  True,  True])
     """,
-    onnx="GreaterOrEqual",
 )
 AND = _declare(
     "And",
@@ -123,7 +117,6 @@ AND = _declare(
     >>> run("And", np.array([True, True, False]), np.array([True, False, False]))
     array([ True, False, False])
     """,
-    onnx="And",
 )
 OR = _declare(
     "Or",
@@ -134,7 +127,6 @@ OR = _declare(
     >>> run("Or", np.array([True, True, False]), np.array([True, False, False]))
     array([ True,  True, False])
     """,
-    onnx="Or",
 )
 XOR = _declare(
     "Xor",
@@ -145,7 +137,6 @@ XOR = _declare(
     >>> run("Xor", np.array([True, True, False]), np.array([True, False, False]))
     array([False,  True, False])
     """,
-    onnx="Xor",
 )
 
 NOT = schema(
@@ -155,7 +146,6 @@ NOT = schema(
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     no_gradient=forbidden("it is a step function"),
-    onnx="Not",
     source="Caffe2",
     example="""
     >>> run("Not", np.array([True, False]))

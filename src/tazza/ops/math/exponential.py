@@ -46,7 +46,6 @@ def _declare(
     *,
     dtypes: DTypes = FLOAT,
     in_place: bool = True,
-    onnx: str | None = None,
 ) -> OpSchema:
     """Declare an operator of one tensor; `text` is its formula."""
     declared = schema(
@@ -56,7 +55,6 @@ def _declare(
         outputs=[blob("Y", like="X")],
         in_place={"Y": "X"} if in_place else None,
         effects=Effects.PURE,
-        onnx=onnx,
         source="Caffe2",
         example=example,
     )
@@ -79,7 +77,6 @@ EXP = _declare(
     >>> run("Exp", [0.0, -1000.0])
     array([1., 0.], dtype=float32)
     """,
-    onnx="Exp",
 )
 
 
@@ -97,7 +94,6 @@ LOG = _declare(
     >>> run("Log", [1.0, 0.0])
     array([  0., -inf], dtype=float32)
     """,
-    onnx="Log",
 )
 
 
@@ -116,7 +112,6 @@ SQRT = _declare(
     array([2. , 0.5], dtype=float32)
     """,
     dtypes=frozenset({DataType.FLOAT, DataType.DOUBLE}),
-    onnx="Sqrt",
 )
 
 
@@ -235,7 +230,6 @@ POW = schema(
     args=[arg("exponent", float, None, doc="one exponent for all; no effect where there is B"), *BROADCAST_ARGS],
     in_place={"C": ("A", "B")},
     effects=Effects.PURE,
-    onnx="Pow",
     source="Caffe2",
     example="""
     >>> run("Pow", [1.0, 2.0, 3.0], exponent=2.0)

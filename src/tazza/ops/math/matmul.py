@@ -50,7 +50,6 @@ MATMUL = schema(
         *TRANSPOSED,
     ],
     effects=Effects.PURE,
-    onnx="MatMul",
     source="Caffe2",
     example="""
     >>> run("MatMul", [[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]], trans_b=1)
@@ -130,7 +129,6 @@ BATCH_MATMUL = schema(
         arg("use_scratch", int, 0, doc="no effect: it chose where the GPU kernel of Caffe2 kept pointers"),
     ],
     effects=Effects.PURE,
-    onnx="MatMul",
     source="Caffe2",
     example="""
     >>> run("BatchMatMul", np.ones((2, 1, 3), "f"), np.ones((3, 2), "f"), broadcast=1).tolist()

@@ -15,10 +15,12 @@ from tazza.operator import (
     GradientRequest,
     OpView,
     arg,
+    as_many,
     blob,
     ends,
     formula,
     kernel,
+    pairs,
     schema,
     show_dims,
 )
@@ -35,7 +37,6 @@ SUM = schema(
     outputs=[blob("Y", "X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Sum",
     source="Caffe2",
     example="""
     >>> run("Sum", [1, 2], [10, 20], [100, 200])
@@ -108,19 +109,13 @@ WEIGHTED_SUM = schema(
     args=[arg("grad_on_w", int, 0, doc="the gradient operator gives gradients of the weights too")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs % 2 == 0,
+    relations=[pairs("X", "w")],
     source="Caffe2",
     example="""
     >>> run("WeightedSum", [1.0, 2.0], [10.0], [3.0, 4.0], [-1.0])
     array([ 7., 16.], dtype=float32)
     """,
 )
-
-
-@WEIGHTED_SUM.name_inputs
-def weighted_sum_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("X", "w") * (count // 2)
 
 
 def weighted_tensors(op: OpView, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -174,7 +169,7 @@ WEIGHTED_SUM_GRADIENT = schema(
     outputs=[blob("dX", like="dY", variadic=True), blob("dw", "dY", "1", variadic=True, optional=True)],
     args=[arg("grad_on_w", int, 0, doc="give gradients of the weights too")],
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs % 2 == 1,
+    relations=[pairs("X", "w"), as_many("dX", "X")],
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
@@ -184,20 +179,13 @@ WEIGHTED_SUM_GRADIENT = schema(
 )
 
 
-@WEIGHTED_SUM_GRADIENT.name_inputs
-def weighted_sum_gradient_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("dY", *("X", "w") * (count // 2))
-
-
 @WEIGHTED_SUM_GRADIENT.name_outputs
 def weighted_sum_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
-    pairs = len(op.definition.input) // 2
-    letters = ("dX",) * pairs + ("dw",) * (pairs if op.grad_on_w else 0)
+    count_of_pairs = op.input_slots.count("w")
+    letters = ("dX",) * count_of_pairs + ("dw",) * (count_of_pairs if op.grad_on_w else 0)
     if count != len(letters):
-        message = (
-            f"{count} outputs, it gives {len(letters)} for {pairs} pairs of inputs with grad_on_w = {op.grad_on_w}"
-        )
+        given = f"{count_of_pairs} pairs of inputs with grad_on_w = {op.grad_on_w}"
+        message = f"{count} outputs, it gives {len(letters)} for {given}"
         raise op.error(SchemaError, message)
     return letters
 

@@ -13,7 +13,20 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    together,
+)
 from tazza.ops.nn.window import channels_first
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -54,8 +67,10 @@ SPATIAL_BN = schema(
     in_place={"Y": "X", "saved_mean": "sums", "saved_inv_std": "sumsq"},
     must_in_place={"running_mean": "mean", "running_var": "var"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs in (5, 7) and outputs in (1, 5),
-    onnx="BatchNormalization",
+    relations=[
+        together("sums", "sumsq"),
+        together("running_mean", "running_var", "saved_mean", "saved_inv_std"),
+    ],
     source="Ioffe, Szegedy 2015, arXiv 1502.03167; Caffe2",
     example="""
     >>> X, one, zero = np.array([[1.0], [5.0]], "f"), np.ones(1, "f"), np.zeros(1, "f")
@@ -162,7 +177,7 @@ SPATIAL_BN_GRADIENT = schema(
     # The gradient of SpatialBN in place, in test mode, needs the first: both gradients have the name of its blob.
     in_place={"dX": "dY", "dscale": "dscale_sum", "dbias": "dbias_sum"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs in (5, 7) and outputs == 3,
+    relations=[together("dscale_sum", "dbias_sum")],
     no_gradient=ends("second derivatives are not built"),
     # In test mode Caffe2 takes the variance for an inverse deviation, which is wrong.
     source="Ioffe, Szegedy 2015, section 3",

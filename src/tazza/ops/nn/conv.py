@@ -213,7 +213,6 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
         effects=Effects.PURE,
         ineffective=half_pairs,
-        onnx="Conv",
         source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
         example=f"""
         >>> run("{type}", np.arange(9.0, dtype="f").reshape(1, 1, 3, 3), np.ones((1, 1, 2, 2), "f"), kernel=2)

@@ -145,7 +145,6 @@ CONV_TRANSPOSE = schema(
     args=[*CONV_TRANSPOSE_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
     effects=Effects.PURE,
     ineffective=without_effect,
-    onnx="ConvTranspose",
     source="Dumoulin, Visin 2016, arXiv 1603.07285, section 4; Caffe2",
     example="""
     >>> run("ConvTranspose", [[[[1.0, 2.0]]]], [[[[3.0, 4.0]]]], kernels=[1, 2])

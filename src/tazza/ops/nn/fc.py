@@ -48,7 +48,6 @@ FC = schema(
     outputs=[blob("Y", "X", doc="(lead..., M)")],
     args=FC_ARGS,
     effects=Effects.PURE,
-    onnx="Gemm",
     source="Caffe2",
     example="""
     >>> run("FC", [[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [10.0, 20.0, 30.0])

@@ -22,6 +22,7 @@ from tazza.operator import (
     kernel,
     schema,
     show_dims,
+    together,
 )
 from tazza.ops.nn.channel import ORDER, channel_count, require_channels
 from tazza.ops.nn.window import channels_first
@@ -55,8 +56,7 @@ GROUP_NORM = schema(
     ],
     args=ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: outputs in (1, 3),
-    onnx="GroupNormalization",
+    relations=[together("mean", "inv_std")],
     source="Wu, He 2018, arXiv 1803.08494",
     example="""
     >>> run("GroupNorm", [[1.0, 5.0, 4.0, 2.0]], [1.0] * 4, [0.0] * 4, group=2, epsilon=0.0)

@@ -49,7 +49,6 @@ INSTANCE_NORM = schema(
     args=ARGS,
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="InstanceNormalization",
     source="Ulyanov, Vedaldi, Lempitsky 2016, arXiv 1607.08022",
     example="""
     >>> run("InstanceNorm", [[[1.0, 5.0], [2.0, 2.0]]], [10.0, 10.0], [1.0, 3.0], epsilon=1e-9)

@@ -21,6 +21,7 @@ from tazza.operator import (
     kernel,
     schema,
     show_dims,
+    together,
 )
 from tazza.ops.reduce.moment import moments, normalization_gradient
 from tazza.ops.shape.axis import agree, cut, matrix, product, shapes_agree
@@ -48,8 +49,7 @@ LAYER_NORM = schema(
     outputs=[blob("Y", like="X"), blob("mean", "X", doc="(lead..., 1)"), blob("std", "X", doc="(lead..., 1)")],
     args=ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs in (1, 3),
-    onnx="LayerNormalization",
+    relations=[together("gamma", "beta")],
     source="Ba, Kiros, Hinton 2016, arXiv 1607.06450",
     example="""
     >>> Y, mean, std = run("LayerNorm", [[1.0, 5.0]], epsilon=0.0)
@@ -131,7 +131,7 @@ LAYER_NORM_GRADIENT = schema(
     outputs=[blob("dX", like="X"), blob("dgamma", "dY", optional=True), blob("dbeta", "dY", optional=True)],
     args=ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: outputs in (1, 3),
+    relations=[together("dgamma", "dbeta")],
     no_gradient=ends("second derivatives are not built"),
     source="Ba, Kiros, Hinton 2016, supplementary material",
     example="""

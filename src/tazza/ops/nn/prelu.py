@@ -38,7 +38,6 @@ PRELU = schema(
     args=[ORDER],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="PRelu",
     source="He, Zhang, Ren, Sun 2015, arXiv 1502.01852, section 2.1",
     example="""
     >>> run("PRelu", [[-1.0, -1.0, 3.0]], [0.5, 2.0, 7.0])

@@ -16,7 +16,6 @@ ALIAS = schema(
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
-    onnx="Identity",
     source="Caffe2",
     example="""
     >>> run("Alias", [1, 2])

@@ -14,7 +14,6 @@ COPY = schema(
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
-    onnx="Identity",
     source="Caffe2",
     example="""
     >>> run("Copy", [1, 2])

@@ -48,7 +48,6 @@ RESHAPE = schema(
     args=[arg("shape", list[int], None, minimum=-1, doc="the new shape, when there is no input new_shape")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Reshape",
     source="Caffe2",
     example="""
     >>> run("Reshape", [[1, 2, 3], [4, 5, 6]], shape=[-1, 2])
@@ -158,7 +157,6 @@ FLATTEN = schema(
     outputs=[blob("Y", "X")],
     args=[arg("axis", int, 1, minimum=0, doc="the first axis that goes into the columns")],
     effects=Effects.PURE,
-    onnx="Flatten",
     source="Caffe2",
     example="""
     >>> run("Flatten", [[[1, 2], [3, 4]]], axis=2)
@@ -223,7 +221,6 @@ SQUEEZE = schema(
     args=[arg("dims", list[int], minimum=0, doc="axes of X to drop, counted from 0")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Squeeze",
     source="Caffe2",
     example="""
     >>> run("Squeeze", [[[1], [2]]], dims=[0, 2])
@@ -262,7 +259,6 @@ EXPAND_DIMS = schema(
     args=[arg("dims", list[int], minimum=0, doc="axes of Y to add, counted from 0")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Unsqueeze",
     source="Caffe2",
     example="""
     >>> run("ExpandDims", [1, 2], dims=[0, 2]).shape

@@ -25,6 +25,7 @@ from tazza.operator import (
     schema,
     show_dims,
     streamed,
+    together,
 )
 from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
@@ -112,7 +113,6 @@ SLICE = schema(
     outputs=[blob("Y", "X")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
-    onnx="Slice",
     source="Caffe2",
     example="""
     >>> run("Slice", [[1, 2, 3], [4, 5, 6]], starts=[0, 1], ends=[-1, -1])
@@ -156,7 +156,7 @@ SLICE_GRADIENT = schema(
     outputs=[blob("dX", like="X")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs != 3,
+    relations=[together(STARTS.name, ENDS.name)],
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

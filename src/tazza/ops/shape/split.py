@@ -115,7 +115,6 @@ def _declare(type: str) -> OpSchema:
         outputs=[blob("Y", "X", variadic=True)],
         args=[*JOIN_ARGS, arg("split", list[int], [], minimum=0, doc="A0, A1 ...")],
         effects=Effects.PURE,
-        onnx="Split",
         source="Caffe2",
         example=f"""
         >>> run("{type}", [[1, 2, 5], [3, 4, 6]], axis=1, split=[2, 1], outputs=2)

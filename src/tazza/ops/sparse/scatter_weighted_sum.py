@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, INDEX, Array, Cost, Effects, OpView, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import FLOAT, INDEX, Array, Cost, Effects, OpView, blob, forbidden, kernel, pairs, schema, show_dims
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -27,7 +27,7 @@ SCATTER_WEIGHTED_SUM = schema(
     outputs=[blob("Y", like="X0")],
     must_in_place={"Y": "X0"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs % 2 == 1,
+    relations=[pairs("X", "w")],
     no_gradient=forbidden("it changes a tensor in place, which is for updates of parameters"),
     source="Caffe2",
     example="""
@@ -42,12 +42,6 @@ SCATTER_WEIGHTED_SUM = schema(
     array([20.5,  2. , 11.5], dtype=float32)
     """,
 )
-
-
-@SCATTER_WEIGHTED_SUM.name_inputs
-def scatter_weighted_sum_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("X0", "w0", "indices", *("X", "w") * ((count - 3) // 2))
 
 
 @SCATTER_WEIGHTED_SUM.infer

@@ -195,7 +195,6 @@ RESIZE_NEAREST = schema(
     outputs=[blob("Y", "X", doc="(N, C, h, w), NHWC: (N, h, w, C)")],
     args=[*SCALE_ARGS, ORDER],
     effects=Effects.PURE,
-    onnx="Resize",
     source="Caffe2",
     example="""
     >>> run("ResizeNearest", [[[[1.0, 2.0]]]], width_scale=2.0)
@@ -232,7 +231,6 @@ UPSAMPLE_BILINEAR = schema(
     outputs=[blob("Y", "X", doc="(N, C, h, w)")],
     args=SCALE_ARGS,
     effects=Effects.PURE,
-    onnx="Resize",
     source="Caffe2",
     example="""
     >>> run("UpsampleBilinear", [[[[1.0, 4.0]]]], width_scale=2.0)
