@@ -30,8 +30,8 @@ from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import Gradient, RowSlices, find_schema, gradient_name, operator_def
-from tazza.operator.gradient import GradientRule, answered_request
+from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def
+from tazza.operator.gradient import GradientRule, NoGradient, answered_request
 from tazza.proto import DeviceOption, OperatorDef
 from tazza.runtime.log import logger
 
@@ -100,7 +100,7 @@ def backward_pass(
 
     Raises:
         GradientError: an operator's gradient is forbidden or missing, a blob that is needed was overwritten, dense
-            and sparse gradients of one blob meet, or the output of a StopGradient is never read.
+            and sparse gradients of one blob meet, or what an operator makes to end the pass is never read.
         SchemaError, ArgumentError: an operator is not legal, or `targets` is one text.
     """
     if isinstance(targets, str):
@@ -116,11 +116,12 @@ def backward_pass(
 
 def _check_stops(ssa: VersionedOps) -> None:
     for versions in ssa.ops:
+        schema = SCHEMAS.get(versions.op.type)
+        rule = None if schema is None else schema.gradient_rule
         unread = [name for name in versions.op.output if not ssa.is_read(name)]
-        if versions.op.type == "StopGradient" and unread:
-            name = unread[0]
+        if isinstance(rule, NoGradient) and rule.on_purpose and unread:
             raise GradientError(
-                f"nothing reads {name!r}, the output of StopGradient",
+                f"nothing reads {unread[0]!r}, the output of {versions.op.type}",
                 hint="it stops nothing: write it in place, or read its output",
             )
 
@@ -147,13 +148,19 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
         state.names.hold((name, version), _names(gradient))
 
 
+def _starts(op: OperatorDef) -> bool:
+    """Whether an operator gives gradients of its inputs though none of its outputs has one."""
+    schema = SCHEMAS.get(op.type)
+    return schema is not None and isinstance(schema.gradient_rule, GradientRule) and schema.gradient_rule.starts
+
+
 def _visit(state: _Pass, position: int) -> None:
     """Emit the gradient operators of one forward operator, and note what they contribute."""
     versions = state.ssa.ops[position]
     op = versions.op
     given = [_gradient_of(state, name, versions.written[name]) for name in op.output]
     _pass_loss(state, versions)
-    if all(gradient is None for gradient in given) and op.type != "ZeroGradient":
+    if all(gradient is None for gradient in given) and not _starts(op):
         return
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}

@@ -49,11 +49,16 @@ class NoGradient:
 
     kind: GradientKind
     reason: str
+    on_purpose: bool = False
+    """Whether an operator is there to end the backward pass."""
 
 
-def ends(reason: str) -> NoGradient:
-    """The backward pass ends at this operator, quietly."""
-    return NoGradient(GradientKind.ENDS, reason)
+def ends(reason: str, *, on_purpose: bool = False) -> NoGradient:
+    """The backward pass ends at this operator, quietly; `on_purpose`: it is there for nothing else.
+
+    One that is there to end it and whose output nobody reads ends nothing: that is told as a mistake.
+    """
+    return NoGradient(GradientKind.ENDS, reason, on_purpose)
 
 
 def forbidden(reason: str) -> NoGradient:
@@ -189,6 +194,8 @@ class GradientRule:
     copy_arguments: bool = True
     copy_device: bool = True
     copy_engine: bool = True
+    starts: bool = False
+    """Whether it gives gradients of its inputs where none of its outputs has one."""
 
 
 def gradient_name(blob: str, index: int = 0) -> str:

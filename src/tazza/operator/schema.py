@@ -153,10 +153,19 @@ class OpSchema:
         return function
 
     def gradient(
-        self, maker: GradientMaker, *, copy_arguments: bool = True, copy_device: bool = True, copy_engine: bool = True
+        self,
+        maker: GradientMaker,
+        *,
+        copy_arguments: bool = True,
+        copy_device: bool = True,
+        copy_engine: bool = True,
+        starts: bool = False,
     ) -> GradientMaker:
-        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
-        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
+        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off.
+
+        One that `starts` is asked where no output has a gradient, too.
+        """
+        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, starts)
         return maker
 
     def touches(self, function: F) -> F:

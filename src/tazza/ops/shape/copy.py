@@ -71,7 +71,7 @@ STOP_GRADIENT = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    no_gradient=ends("that is what the operator is for"),
+    no_gradient=ends("that is what the operator is for", on_purpose=True),
     source="Caffe2",
     example="""
     >>> run("StopGradient", [1.0, 2.0])
