@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workst
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak judge fuzz check types fast format index proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
+.PHONY: help venv train test soak judge fuzz check types fast format index engines proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ format: venv  ## Format the code and mend what lint can mend
 
 index: venv  ## Regenerate the index of operators, kernels and engines
 	$(BIN)/python tools/generate_index.py
+
+engines: venv  ## Declare anew which calls each engine refuses, and which the selective ones take
+	$(BIN)/pytest --quiet --declare tests/ops tests/engines tests/operator
 
 proto: venv  ## Regenerate the message modules from the .proto files
 	$(BIN)/python tools/generate_proto.py

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
-    KERNELS,
     LocalBlobs,
     Operator,
     OpView,
@@ -26,10 +25,12 @@ from tazza.operator import (
     operator_def,
     why_unavailable,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Tensor, TensorSpec
+from tests.declared import LEDGER
 
 Array = NDArray[Any]
 
@@ -49,8 +50,7 @@ class Case:
 
     `expected` is the outputs, or a function of the inputs that gives them by another formula than the kernel's.
     `batched` lists the inputs whose first axis may be cut to length 0. `gradient` False switches the gradient check
-    off, with the reason in the test. Engines in `refused_by` must refuse the case, with a reason; see `may_refuse` for
-    those that may.
+    off, with the reason in the test. Which engines refuse it is declared in `data/engines.json`, see `declared.py`.
     """
 
     type: str
@@ -61,7 +61,6 @@ class Case:
     batched: tuple[int, ...] = ()
     gradient: bool = True
     slack: float = 1.0
-    refused_by: tuple[str, ...] = ()
     id: str = ""
 
     def arrays(self) -> list[Array]:
@@ -94,10 +93,9 @@ def check_op(case: Case, engine: str) -> None:
     """Run `case` on `engine` and assert everything that must hold."""
     definition = case.definition(engine)
     inputs = case.arrays()
-    results, operator = run(definition, inputs, engine, refusable=engine in case.refused_by)
+    results, operator = run(definition, inputs, engine)
     if engine != _engine_that_ran(operator):
         return  # it gave its reason, and the engine that ran has this case too
-    assert engine not in case.refused_by, f"{engine} does not refuse the case: {operator.choices}"
     _check_specs(operator, inputs, results)
     given: Any = case.expected(*inputs) if callable(case.expected) else case.expected
     expected = cast("Sequence[Any]", given if isinstance(given, (tuple, list)) else (given,))
@@ -116,26 +114,13 @@ def check_op(case: Case, engine: str) -> None:
         check_gradient(case, engine)
 
 
-def may_refuse(engine: str, inputs: Sequence[Any]) -> bool:
-    """Whether an engine may refuse such inputs: others than the reference are made for float32, and for elements.
-
-    Selective engines may refuse anything; their own tests in tests/engines say what they must take.
-    """
-    if ENGINES[engine].selective:
-        return True
-    tensors = [cast("Array | Tensor", x) for x in inputs if isinstance(x, (np.ndarray, Tensor))]
-    floats = [x.dtype in (np.float32, DataType.FLOAT) for x in tensors]
-    empty = any(x.size == 0 for x in tensors)
-    return engine != "reference" and (empty or (len(floats) > 0 and not any(floats)))
-
-
 def run(
     definition: OperatorDef, inputs: Sequence[Any], engine: str | None = None, *, refusable: bool = False
 ) -> tuple[list[Array], Operator]:
     """Run an operator on tensors, or arrays whose memory is shared; returns its outputs and the operator.
 
-    With `engine` that engine is asked for and must have run. Where it `may_refuse` the inputs, or the case is
-    `refusable`, it may also have given a reason not to.
+    With `engine` that engine is asked for and must have run, or have refused as it is declared; where the call is
+    `refusable` it may do either.
     """
     asked = OperatorDef.FromString(definition.SerializeToString())
     if engine is not None:
@@ -152,16 +137,24 @@ def run(
     results = [np.array(blob.tensor().plain()) for blob in operator.outputs]
     operator.close()
     if engine is not None:
-        check_engine(operator, engine, refusable=refusable or may_refuse(engine, inputs))
+        check_engine(operator, engine, refusable=refusable)
     return results, operator
 
 
 def check_engine(operator: Operator, engine: str, *, refusable: bool = False) -> str | None:
-    """Assert that `engine` ran, or where that is `refusable` that it gave a reason not to, which is returned."""
-    taken = _engine_that_ran(operator)
-    if taken == engine or not refusable:
-        assert taken == engine, f"asked for {engine}, ran {operator.choices}"
-        return None
+    """Assert that `engine` ran, or gave a reason not to, which is returned: as declared, or either if `refusable`."""
+    reason = None if _engine_that_ran(operator) == engine else _why_refused(operator, engine)
+    if not refusable:
+        LEDGER.settle(operator, engine, reason)
+    return reason
+
+
+def assert_ran(operator: Operator, engine: str) -> None:
+    """Assert that `engine` ran: what tests of one engine ask, whatever is declared."""
+    assert _engine_that_ran(operator) == engine, f"asked for {engine}, ran {operator.choices}"
+
+
+def _why_refused(operator: Operator, engine: str) -> str:
     reasons = [choice.reason for choice in operator.choices if choice.engine == engine]
     assert reasons, f"{engine} was passed over without a reason: {operator.choices}"
     assert reasons[0], f"{engine} was passed over without a reason: {operator.choices}"
@@ -249,7 +242,7 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
-    function = KERNELS[op.type, "cpu", "reference"].function
+    function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
         gather(op.schema.inputs, op.input_slots, inputs)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from tests.declared import LEDGER
+
 # One BLAS thread: tests run side by side, and threads that wait for each other on busy processors take seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -33,8 +35,9 @@ SOAK = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--soak` and `--documents`."""
+    """Add `--soak`, `--documents` and `--declare`."""
     parser.addoption("--soak", action="store_true", help=f"repeat what tests under stress do {SOAK} times as often")
+    parser.addoption("--declare", action="store_true", help="write anew what engines refuse (tests/declared.py)")
     parser.addoption("--documents", action="store_true", help="run the commands of documents that take long as well")
 
 
@@ -53,6 +56,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if hasattr(test, SETTINGS):  # others take those of the profile
         own: settings = getattr(test, SETTINGS)
         setattr(test, SETTINGS, settings(own, max_examples=min(own.max_examples, FAST.max_examples)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With `--declare`, let the table of engines be written."""
+    LEDGER.writes = bool(config.getoption("--declare"))
+
+
+def pytest_sessionfinish() -> None:
+    """Write the table of engines, if it shall be."""
+    if LEDGER.writes:
+        LEDGER.write()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what every engine really ran."""
+    lines = LEDGER.summary()
+    if lines:
+        terminalreporter.section("calls of operators by engine")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def pytest_collection_finish() -> None:

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.operator import KERNELS, Operator, OpView, Unsupported, find_schema, launcher, operator_def
-from tazza.tensor import Tensor
 from tests import check
-from tests.check import Case, check_engine, check_gradient, check_op, may_refuse, run
+from tests.check import Case, check_engine, check_gradient, check_op, run
+from tests.declared import LEDGER
 
 CROSSES_ONCE = 1
 """A seed whose first direction goes further than half a step, and the second does not."""
@@ -25,7 +25,7 @@ def relu(values: NDArray[Any]) -> Case:
 
 
 def test_another_engine_is_noticed() -> None:
-    with pytest.raises(AssertionError, match="asked for gemm, ran"):
+    with pytest.raises(AssertionError, match="gemm was not there to refuse"):
         check_op(relu(X), "gemm")
 
 
@@ -40,18 +40,23 @@ def test_an_engine_that_has_no_kernel_did_not_refuse() -> None:
         check_engine(ran_on_reference(), "cuda", refusable=True)
 
 
-def test_an_engine_may_refuse_what_holds_no_float32_or_no_elements() -> None:
-    assert may_refuse("gemm", [np.arange(3), Tensor.from_numpy(np.zeros(2))])
-    assert may_refuse("gemm", [X, X[:0]])
-    assert not may_refuse("gemm", [np.arange(3), Tensor.from_numpy(X)])
-    assert not may_refuse("gemm", [])
-    assert not may_refuse("reference", [np.arange(3)])
+def test_an_engine_that_takes_what_is_declared_as_refused_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LEDGER, "writes", False)
+    monkeypatch.setitem(LEDGER.declared, "onednn", {"Relu": {"float32[2, 3]": "it is Monday"}})
+    with pytest.raises(AssertionError, match=r"onednn takes Relu float32\[2, 3\], which is declared as refused"):
+        check_op(relu(X), "onednn")
 
 
-def test_an_engine_that_must_refuse_and_does_not_is_noticed() -> None:
-    case = Case("Relu", [X], np.maximum(X, 0), refused_by=("reference",))
-    with pytest.raises(AssertionError, match="reference does not refuse the case"):
-        check_op(case, "reference")
+def test_a_selective_engine_takes_what_is_declared_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LEDGER, "writes", False)
+    operator = run(operator_def("Relu", ["X"], ["Y"]), [X])[1]
+    monkeypatch.setitem(LEDGER.declared, "winograd", {})
+    with pytest.raises(AssertionError, match=r"winograd takes Relu float32\[2, 3\], which is not declared"):
+        LEDGER.settle(operator, "winograd", None)
+    LEDGER.seen.clear()
+    monkeypatch.setitem(LEDGER.declared, "winograd", {"Relu": {"float32[2, 3]": ""}})
+    with pytest.raises(AssertionError, match="winograd refuses Relu"):
+        LEDGER.settle(operator, "winograd", "it is Monday")
 
 
 @pytest.fixture
@@ -69,11 +74,10 @@ def gemm_refuses_relu() -> Iterator[None]:
 @pytest.mark.usefixtures("gemm_refuses_relu")
 def test_a_refusal_is_a_pass_only_where_it_may_be() -> None:
     definition = operator_def("Relu", ["X"], ["Y"])
-    with pytest.raises(AssertionError, match="asked for gemm, ran"):
+    with pytest.raises(AssertionError, match=r"gemm refuses Relu .* against what is declared: it is Monday"):
         run(definition, [X], "gemm")
     _, operator = run(definition, [X], "gemm", refusable=True)
     assert check_engine(operator, "gemm", refusable=True) == "it is Monday"
-    assert run(definition, [X[:0]], "gemm")[0][0].shape == (0, 3)
 
 
 def evaluations(monkeypatch: pytest.MonkeyPatch, case: Case, seed: int) -> int:

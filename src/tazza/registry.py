@@ -11,6 +11,7 @@ State: `_entries` and `generation` change only under `_lock`; reading needs no l
 from __future__ import annotations
 
 import difflib
+import importlib
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -192,3 +193,41 @@ class Registry(Generic[K, V]):
         if len(names) > NAMES_SHOWN:
             return f"{len(names)} are known, none has a name like it"
         return f"known: {', '.join(names)}" if names else "none is registered"
+
+
+class Hook(Generic[V]):
+    """One thing that a lower floor needs and an upper one brings: a registry of a single entry.
+
+    >>> hook: Hook[int] = Hook("number", "math")
+    >>> hook.fill(7)
+    >>> hook.get()
+    7
+    """
+
+    def __init__(self, noun: str, module: str) -> None:
+        """Be empty; `module` is imported for who asks first, and fills it."""
+        self._noun = noun
+        self._module = module
+        self._value: V | None = None
+
+    def fill(self, value: V) -> None:
+        """Hold `value`.
+
+        Raises:
+            DuplicateError: it holds another one already.
+        """
+        if self._value is not None and self._value is not value:
+            raise DuplicateError(f"there is a {self._noun} already: {self._value!r}")
+        self._value = value
+
+    def get(self) -> V:
+        """Return what it holds.
+
+        Raises:
+            NotFoundError: its module did not fill it.
+        """
+        if self._value is None:
+            importlib.import_module(self._module)
+        if self._value is None:
+            raise NotFoundError(f"{self._module} brings no {self._noun}")
+        return self._value

@@ -1,9 +1,9 @@
 """Workspaces: who owns blobs and nets.
 
-A name is looked up among the workspace's own blobs, then among the forwarded names, then in the parent. Forwarded
-names are resolved anew at each use. Writing a name that only the parent has writes the parent's blob.
+A name is looked up among the workspace's own blobs, then among the forwarded names, then in the parent
+(`operator.local`). Forwarded names are resolved anew at each use, and may lead to several workspaces.
 
-State: `_blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living workspaces
+State: `blobs` and `_nets` change under `_lock`; the values of blobs belong to who runs on them. All living workspaces
 of the process are in `_living`, by weak reference.
 """
 
@@ -16,25 +16,26 @@ import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from tazza.device import current_context
 from tazza.errors import ArgumentError, DuplicateError, NotFoundError
 from tazza.nets import NetBase, create_net
-from tazza.operator import Operator
+from tazza.operator import LocalBlobs, Operator
+from tazza.operator.owner import RunnableNet
 from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.runtime.fork import renewed
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Blob, Tensor
+from tazza.tensor import Blob, Int8Tensor, Tensor
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 _living: weakref.WeakSet[Workspace] = weakref.WeakSet()
 _living_lock = renewed(threading.Lock())
 
 
-class Workspace:
+class Workspace(LocalBlobs):
     """Blobs by name, and the nets that run on them.
 
     >>> from tazza.operator import operator_def
@@ -50,44 +51,37 @@ class Workspace:
         *,
         root: str | os.PathLike[str] = ".",
         parent: Workspace | None = None,
-        forwarded: Mapping[str, str] | None = None,
+        forwarded: Mapping[str, str | tuple[Workspace, str]] | None = None,
+        shared: bool | None = None,
     ) -> None:
         """Create a workspace.
 
         Args:
             root: folder against which operators resolve relative paths.
             parent: whose blobs are seen too.
-            forwarded: own name -> name in `parent`; a workspace with such a map sees nothing else of its parent.
+            forwarded: own name -> name in `parent`, or another workspace and a name there.
+            shared: whether it sees everything of its parent; by default where nothing is forwarded.
 
         Raises:
             ArgumentError: forwarded names without a parent, or of blobs that the parent does not have.
         """
-        self.root = Path(root)
+        sees_all = forwarded is None if shared is None else shared
+        super().__init__(Path(root), parent=parent if sees_all else None)
         self.parent = parent
-        self._forwarded = {} if forwarded is None else dict(forwarded)
-        self._sees_parent = forwarded is None
-        self._blobs: dict[str, Blob] = {}
         self._nets: dict[str, NetBase] = {}
         self._lock = renewed(threading.RLock())
         self._pool: ThreadPoolExecutor | None = None
-        if self._forwarded and parent is None:
-            raise ArgumentError("forwarded names need a parent workspace")
-        for name in self._forwarded.values():
-            if parent is not None and not parent.has_blob(name):
-                raise ArgumentError(f"the parent workspace has no blob {name!r} to forward")
+        for name, target in ({} if forwarded is None else forwarded).items():
+            owner, outer = (parent, target) if isinstance(target, str) else target
+            if owner is None:
+                raise ArgumentError("forwarded names need a parent workspace")
+            if not owner.has_blob(outer):
+                raise ArgumentError(f"the parent workspace has no blob {outer!r} to forward")
+            self.forwarded[name] = owner, outer
         with _living_lock:
             _living.add(self)
 
     # -- blobs ---------------------------------------------------------------------------------------------------------
-
-    def get_blob(self, name: str) -> Blob | None:
-        """Return the blob that a name stands for, or None."""
-        found = self._blobs.get(name)
-        if found is not None or self.parent is None:
-            return found
-        if name in self._forwarded:
-            return self.parent.get_blob(self._forwarded[name])
-        return self.parent.get_blob(name) if self._sees_parent else None
 
     def has_blob(self, name: str) -> bool:
         """Whether a name stands for a blob, here or in the parent."""
@@ -96,10 +90,7 @@ class Workspace:
     def create_blob(self, name: str) -> Blob:
         """Return the blob of that name, made empty here when nobody has it."""
         with self._lock:
-            found = self.get_blob(name)
-            if found is None:
-                found = self._blobs[name] = Blob(name)
-            return found
+            return super().create_blob(name)
 
     def blob(self, name: str) -> Blob:
         """Return the blob of that name.
@@ -119,13 +110,13 @@ class Workspace:
 
     def local_blobs(self) -> list[str]:
         """Return the names of the blobs that this workspace itself holds, sorted."""
-        return sorted(self._blobs)
+        return sorted(self.blobs)
 
     def blob_names(self) -> list[str]:
         """Return all names that stand for a blob here, sorted."""
-        names = set(self._blobs) | set(self._forwarded)
-        if self.parent is not None and self._sees_parent:
-            names |= set(self.parent.blob_names())
+        names = set(self.blobs) | set(self.forwarded)
+        if isinstance(self._parent, Workspace):
+            names |= set(self._parent.blob_names())
         return sorted(names)
 
     def reset_blob(self, name: str) -> None:
@@ -139,7 +130,7 @@ class Workspace:
     def remove_blob(self, name: str) -> bool:
         """Remove an own blob; False when there is none. Nets that are bound to it keep it."""
         with self._lock:
-            return self._blobs.pop(name, None) is not None
+            return self.blobs.pop(name, None) is not None
 
     def rename_blob(self, old: str, new: str) -> Blob:
         """Give an own blob another name.
@@ -148,19 +139,19 @@ class Workspace:
             NotFoundError, DuplicateError: `old` is not an own blob, or `new` is taken.
         """
         with self._lock:
-            if old not in self._blobs:
+            if old not in self.blobs:
                 raise NotFoundError(
                     f"blob {old!r} is not in this workspace itself", hint="only own blobs can be renamed"
                 )
             if self.has_blob(new):
                 raise DuplicateError(f"blob {new!r} exists already")
-            blob = self._blobs.pop(old)
+            blob = self.blobs.pop(old)
             blob.name = new
-            self._blobs[new] = blob
+            self.blobs[new] = blob
             return blob
 
     def feed(self, name: str, value: Any) -> None:
-        """Put a value into a blob: an array (copied, dtype kept), a Tensor, text or bytes, or a TensorProto.
+        """Put a value into a blob: an array (copied, dtype kept), a Tensor, Int8Tensor, text, bytes, or a TensorProto.
 
         Raises:
             ArgumentError: a Python number or a list; make it an array, so that its dtype is said.
@@ -171,6 +162,8 @@ class Workspace:
     def fetch(self, name: str) -> Any:
         """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes.
 
+        A quantized tensor is an `Int8Tensor`: array, scale and zero point.
+
         Raises:
             NotFoundError: no such blob.
         """
@@ -178,7 +171,7 @@ class Workspace:
 
     def blob_bytes(self) -> dict[str, int]:
         """Return the bytes of memory behind each own blob that holds a tensor."""
-        return {name: blob.value.nbytes for name, blob in self._blobs.items() if isinstance(blob.value, Tensor)}
+        return {name: blob.value.nbytes for name, blob in self.blobs.items() if isinstance(blob.value, Tensor)}
 
     # -- nets ----------------------------------------------------------------------------------------------------------
 
@@ -207,15 +200,24 @@ class Workspace:
     def _net_exists(name: str) -> DuplicateError:
         return DuplicateError(f"net {name!r} exists already", hint="pass overwrite=True, or give it another name")
 
-    def net(self, name: str) -> NetBase:
-        """Return a net that was created.
+    @overload
+    def net(self, definition: str, *, within: None = None) -> NetBase: ...
+
+    @overload
+    def net(self, definition: NetDef, *, within: Operator | None = None) -> RunnableNet: ...
+
+    def net(self, definition: NetDef | str, *, within: Operator | None = None) -> RunnableNet:
+        """Return the net of that name, which was created; or, given a NetDef, a new one that only the caller knows.
 
         Raises:
             NotFoundError: no net of that name.
+            TazzaError: the net is not legal.
         """
-        found = self._nets.get(name)
+        if not isinstance(definition, str):
+            return super().net(definition, within=within)
+        found = self._nets.get(definition)
         if found is None:
-            raise NotFoundError(f"net {name!r} does not exist", hint=f"nets: {', '.join(self.nets())}")
+            raise NotFoundError(f"net {definition!r} does not exist", hint=f"nets: {', '.join(self.nets())}")
         return found
 
     def nets(self) -> list[str]:
@@ -283,7 +285,7 @@ class Workspace:
         """Remove all nets and own blobs."""
         with self._lock:
             nets, self._nets = list(self._nets.values()), {}
-            self._blobs.clear()
+            self.blobs.clear()
             pool, self._pool = self._pool, None
         for net in nets:
             net.close()
@@ -292,17 +294,17 @@ class Workspace:
 
 
 def feedable(name: str, value: Any) -> Any:
-    """Return what `put` takes: text, bytes, or an array.
+    """Return what `put` takes: text, bytes, an array, or one with scale and zero point.
 
     Raises:
         ArgumentError: a Python number, a list or another object.
     """
-    if isinstance(value, (str, bytes)) or _is_array(value):
+    if isinstance(value, (str, bytes, Int8Tensor)) or _is_array(value):
         return value
     if isinstance(value, TensorProto):
         return tensor_proto_to_array(value)
     if isinstance(value, Tensor):
-        return value.plain()
+        return value.plain() if value.quantization is None else value.fetched()
     kind = type(value).__name__
     raise ArgumentError(f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto")
 
@@ -315,17 +317,20 @@ def put(blob: Blob, value: Any) -> None:
     """
     if isinstance(value, (str, bytes)):
         blob.set(value)
-    elif isinstance(blob.value, Tensor):
-        blob.value.assign(value)
-    else:
-        blob.set(Tensor.from_numpy(value))
+        return
+    array, meaning = (value.data, value.quantization) if isinstance(value, Int8Tensor) else (value, None)
+    tensor = blob.value if isinstance(blob.value, Tensor) else Tensor()
+    tensor.assign(array)
+    tensor.quantize_as(meaning)
+    if blob.value is not tensor:
+        blob.set(tensor)
 
 
 def take(blob: Blob) -> Any:
-    """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes."""
+    """Return what a blob holds: a tensor as `fetched` gives it, text as bytes, else a describing text in bytes."""
     value = blob.value
     if isinstance(value, Tensor) and value.allocated:
-        return value.copied()
+        return value.fetched()
     if isinstance(value, (str, bytes)):
         return value.encode() if isinstance(value, str) else value
     return blob.describe().encode()

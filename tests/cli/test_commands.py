@@ -205,7 +205,7 @@ def test_doctor_lists_engines_and_versions(run: Run) -> None:
     result = run("doctor")
     assert result.exit_code == 0
     for name in ENGINES:
-        assert re.search(rf"{name} \(\w+\)\s+(available, \d+ operators|not available: \S)", result.output)
+        assert re.search(rf"{name} \([\w, ]+\)\s+(available, \d+ operators|not available: \S)", result.output)
     for part in (
         f"{sys.version_info.major}.{sys.version_info.minor}.",
         "threads",

@@ -19,7 +19,7 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import read_message
 from tazza.tensor import DataType, TensorSpec
 from tests import golden
-from tests.fuzz import extremes, feeds
+from tests.fuzz import extremes, feeds, net_acts
 from tests.fuzz.case import Case
 from tests.fuzz.feeds import Feed
 from tests.fuzz.net_mutation import mutate
@@ -28,7 +28,8 @@ DATA = Path(__file__).parents[1] / "data"
 SOURCES = (DATA / "fuzz" / "nets", DATA / "interop")
 IMAGE = (1, 4, 13, 12)
 LABELS = ("float32", "float32", "float32", "int32", "int64", "float64", "uint8", "bool", "float16", "string")
-ACTS = ("load", "load", "simple", "plan", "types", "backward", "passes", "show", "export")
+ACTS = ("load", *net_acts.ACTS)
+"""What is done with nets; loading them twice as often as the rest."""
 Feeds = dict[str, Feed]
 
 

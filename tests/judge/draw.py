@@ -23,7 +23,6 @@ import numpy as np
 
 from tazza.errors import TazzaError
 from tazza.operator import (
-    KERNELS,
     SCHEMAS,
     LocalBlobs,
     Operator,
@@ -34,6 +33,7 @@ from tazza.operator import (
     make_argument,
     must_overwrite,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Tensor, TensorSpec
@@ -91,7 +91,7 @@ def drawable() -> tuple[str, ...]:
 
 def why_not(type: str) -> str | None:
     """Return why an operator cannot be drawn, None where it must be."""
-    kernel = KERNELS[type, "cpu", "reference"]
+    kernel = find_kernel(type, "cpu", "reference")
     return "its kernel works on the host's blobs and workspace" if kernel.host is not None else None
 
 

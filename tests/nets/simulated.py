@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tazza.device import CONTEXTS, STREAMS, Context, CPUStream, Stream
 from tazza.device import stream as streams
 from tazza.operator import (
+    ANY,
     ENGINES,
     KERNELS,
     SCHEMAS,
@@ -36,6 +37,7 @@ from tazza.operator import (
     ends,
     engine,
     host_kernel,
+    kernel_key,
     launcher,
     operator_def,
     schema,
@@ -225,7 +227,7 @@ def simulated_device() -> Generator[None]:
             SCHEMAS.unregister("TestHost")
             for key in (("TestMix", "cpu", "reference"), ("TestMix", "cuda", TEST_ENGINE)):
                 KERNELS.unregister(key)
-            KERNELS.unregister(("TestHost", "cpu", "reference"))
+            KERNELS.unregister(kernel_key("TestHost", "reference", ANY))
             ENGINES.unregister(TEST_ENGINE)
             _forget_streams()
 

@@ -126,7 +126,7 @@ def recorded_case(recorded: Mapping[str, Any]) -> Case:
     net = NetDef(op=[op for part in parts for op in part.op])
 
     def feed(ws: Workspace) -> None:
-        for name in read_first(net):
+        for name in read_first(net.op):
             ws.feed(name, draw(*(4,) if name.endswith("b") else (4, 4), seed=len(ws.blob_names())))
 
     return Case(net, feed)

@@ -17,7 +17,7 @@ from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_
 from tazza.operator.gradient import NoGradient
 from tazza.proto import OperatorDef
 from tazza.tensor import Tensor
-from tests.check import TOLERANCE, check_engine, engines_of, may_refuse
+from tests.check import TOLERANCE, check_engine, engines_of
 from tests.golden import FOLDER, Recording, operators, recordings
 
 ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "golden"
@@ -26,34 +26,6 @@ LIMIT = (1e-4, 1e-5)
 
 SLACK = {"Conv3DGradient-case00": 2.0, "SpatialBNGradient-case01": 4.0, "SpatialBNGradient-case02": 5.0}
 """Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order."""
-
-REFUSED_BY = {
-    "ConstantFill-case03-jit": "a value that is an input",
-    "EluGradient-case01-onednn": "slope below 0 at Y = 0",
-    "LRN-case02-onednn": "windows of odd size",
-    "LRN-case03-onednn": "windows of odd size",
-    "LRNGradient-case01-onednn": "windows of odd size",
-    "LearningRate-case00-jit": "policy 'alter'",
-    "LearningRate-case01-jit": "policy 'composite'",
-    "LearningRate-case02-jit": "policy 'hill'",
-    "ResizeNearest-case00-onednn": "oneDNN would take other ones",
-    "ResizeNearest-case01-onednn": "scales come as an input",
-    "ResizeNearest-case02-onednn": "scales come as an input",
-    "ResizeNearestGradient-case00-onednn": "oneDNN would take other ones",
-    "SeluGradient-case02-jit": "dY with another shape",
-    "SeluGradient-case04-jit": "dY with another shape",
-    "ResizeNearestGradient-case01-onednn": "scales come as an input",
-    "ResizeNearestGradient-case02-onednn": "scales come as an input",
-    "SoftmaxWithLoss-case00-jit": "labels that are probabilities",
-    "SoftmaxWithLoss-case02-jit": "labels that are probabilities",
-    "SoftmaxWithLossGradient-case00-jit": "labels that are probabilities",
-    "SpatialBNGradient-case00-onednn": "statistics of one batch",
-    "SpatialBNGradient-case03-onednn": "statistics of one batch",
-}
-"""Recordings with float32 that an engine leaves to another one, and what its reason must say.
-
-Those without float32 or without elements are not listed: see `tests.check.may_refuse`.
-"""
 
 OWN_GRADIENT = {"Sqr"}
 """Operators whose gradient is right where that of Caffe2 is not; the difference stands in docs/differences.md."""
@@ -84,11 +56,7 @@ def run_recording(recording: Recording, engine: str, slack: float | None = None)
     operator = Operator(definition, blobs)
     with np.errstate(all="ignore"):
         operator.run()
-    words = REFUSED_BY.get(f"{recording.name}-{engine}")
-    given = check_engine(operator, engine, refusable=words is not None or may_refuse(engine, recording.inputs))
-    if words is not None:
-        assert given is not None, f"{engine} does not refuse {recording.name}"
-        assert words in given
+    check_engine(operator, engine)
     drawn = recording.definition.device_option.HasField("random_seed")
     for blob, wanted in zip(operator.outputs, recording.outputs, strict=True):
         factor = SLACK.get(recording.name, 1.0) if slack is None else slack
@@ -172,7 +140,7 @@ def check_gradient_definitions(recording: Recording) -> None:
 
 
 def test_exceptions_are_recordings() -> None:
-    excepted = {*SLACK, *REFUSED, *(name.rpartition("-")[0] for name in REFUSED_BY)}
+    excepted = {*SLACK, *REFUSED}
     types = {name.split("-")[0] for name in excepted}
     assert types | OWN_GRADIENT <= set(operators())
     assert excepted <= {recording.name for type in types for recording in recordings(type)}

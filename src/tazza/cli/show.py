@@ -23,6 +23,7 @@ from tazza.operator import (
     OpSchema,
     Spec,
     find_schema,
+    touched_by,
     why_unavailable,
 )
 from tazza.tensor import DataType, TensorSpec
@@ -104,7 +105,7 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
 def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
     if all(row.cost is not None for row in rows):
         return
-    made = {name for op in described.net.op for name in op.output}
+    made = touched_by(described.net).writes
     open_inputs = dict.fromkeys(
         name
         for row in rows
@@ -155,7 +156,7 @@ def _blobs(title: str, blobs: Sequence[BlobSpec]) -> list[str]:
 
 
 def _blob(spec: BlobSpec) -> str:
-    kind = spec.type_name if spec.type_name is not None else _dtypes(spec)
+    kind = " or ".join((_dtypes(spec) if spec.type_name is None else spec.type_name, *spec.also))
     marks = [mark for mark, on in (("optional", spec.optional), ("any number", spec.variadic)) if on]
     dims = "" if spec.dims is None else f"({spec.dims})"
     return "  ".join(part for part in (f"  {spec.name}", kind, dims, *marks, spec.doc) if part)

@@ -15,7 +15,7 @@ from tazza.models.rate import rates_of
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet_training, pixels
 from tazza.nets import NETS
-from tazza.operator import ENGINES, Effects, check_trust, prefer_engines
+from tazza.operator import ENGINES, Effects, check_trust, prefer_engines, read_first, touched_by, touches
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -143,15 +143,14 @@ def _check(path: str, train: NetDef, made: set[str]) -> None:
         if not _makes(train, name):
             raise NetError(f"'{path}': net {train.name!r} makes no blob {name!r}", hint="rename the blob in the net")
     known = made | {DATA, LABEL}
-    for position, op in enumerate(train.op):
-        missing = [name for name in op.input if name not in known]
-        if missing:
-            raise NetError(
-                f"'{path}': operator {position} ({op.type}) reads {missing[0]!r}, which neither net makes",
-                hint=f"--init-net makes parameters; the images come as {DATA!r} and {LABEL!r}",
-            )
-        known.update(op.output)
-    if not any(name in made for op in train.op for name in op.output):
+    missing = [name for name in read_first(train.op, perhaps_made=True) if name not in known]
+    if missing:
+        position = next(i for i, op in enumerate(train.op) if missing[0] in touches(op).reads)
+        raise NetError(
+            f"'{path}': operator {position} ({train.op[position].type}) reads {missing[0]!r}, which neither net makes",
+            hint=f"--init-net makes parameters; the images come as {DATA!r} and {LABEL!r}",
+        )
+    if made.isdisjoint(_made(train)):
         raise NetError(
             f"'{path}': net {train.name!r} updates no parameter that the init net makes",
             hint="a train net has gradients and updates; Model.add_gradients and sgd append them",
@@ -159,7 +158,7 @@ def _check(path: str, train: NetDef, made: set[str]) -> None:
 
 
 def _made(net: NetDef) -> set[str]:
-    return {name for op in net.op for name in op.output}
+    return set(touched_by(net).writes)
 
 
 def _makes(net: NetDef, name: str) -> bool:

@@ -6,7 +6,9 @@ be its own: a blob that one maker makes is a `Made`, with all places where its o
 
 Then each gets its name for good, which is the one that Caffe2 gives, without the mark. Another one, `_<name>_anew_<n>`,
 goes to what would overwrite a gradient that is still needed: of another blob that waits for the operator that made it,
-or for the caller, or of an output that this maker has yet to read.
+or for the caller, or of an output that this maker has yet to read. And to what an operator would write over a blob that
+it reads, where its schema does not allow that: behind an operator in place the gradients of what it writes and of what
+it overwrote have one name. Caffe2 refuses such a net.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import gradient_name
+from tazza.operator import find_schema, gradient_name, may_overwrite
 from tazza.proto import OperatorDef
 
 _MARK = re.compile("\0\\d+\0")
@@ -51,6 +53,11 @@ class Made:
         self.name = name
         for op, is_output, index in self.places:
             (op.output if is_output else op.input)[index] = name
+
+
+def _may_lie_there(op: OperatorDef, output: int) -> bool:
+    allowed = may_overwrite(find_schema(op.type).typed_view(op), output)
+    return all(position in allowed for position, name in enumerate(op.input) if name == op.output[output])
 
 
 class Names:
@@ -95,7 +102,17 @@ class Names:
             clash = plain in late or (owner is None and plain in taken)
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
+        self._part(emitted, made.values())
         return made
+
+    def _part(self, emitted: Sequence[OperatorDef], made: Iterable[Made]) -> None:
+        """Give another name to what an operator would write over a blob that it must not overwrite."""
+        owner = {(id(op), index): one for one in made for op, is_output, index in one.places if is_output}
+        for op in emitted:
+            for index, name in enumerate(op.output):
+                if name in op.input and not _may_lie_there(op, index):
+                    one = owner[id(op), index]
+                    one.rename(self._anew(one.name))
 
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""

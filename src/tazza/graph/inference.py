@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tazza.errors import TazzaError
-from tazza.operator import Cost, Spec, find_schema
+from tazza.operator import Cost, Spec, find_schema, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -41,16 +41,20 @@ def infer_net(net: NetDef, known: Mapping[str, Spec], *, declared_only: bool = F
     found: list[OperatorSpecs] = []
     for position, definition in enumerate(net.op):
         try:
-            made = _infer(definition, specs, declared_only)
+            made = infer_operator(definition, specs, declared_only=declared_only)
         except TazzaError as error:
             error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
             raise
+        specs.update(dict.fromkeys(touches(definition).writes))
         specs.update(zip(definition.output, made.outputs, strict=True))
         found.append(made)
     return found
 
 
-def _infer(definition: OperatorDef, specs: Mapping[str, Spec | None], declared_only: bool) -> OperatorSpecs:
+def infer_operator(
+    definition: OperatorDef, specs: Mapping[str, Spec | None], *, declared_only: bool = False
+) -> OperatorSpecs:
+    """Return the specs of one operator from those of the blobs before it; see `infer_net`."""
     schema = find_schema(definition.type)
     op = schema.view(definition)
     inputs = tuple(specs.get(name) for name in definition.input)

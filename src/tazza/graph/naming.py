@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tazza.errors import NetError
 from tazza.graph.graph import Graph, Node, Value
+from tazza.operator import read_first, touches
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -121,7 +122,7 @@ def net_of(graph: Graph, named: Named) -> NetDef:
     net.ClearField("op")
     net.ClearField("external_input")
     net.op.extend(operator_of(node, named.names) for node in named.nodes)
-    read = {name for op in net.op for name in op.input}
+    read = {name for op in net.op for name in touches(op).reads}
     consumed = {named.names[value] for node in named.hoisted for value in node.inputs if value.producer is None}
     declared = set(graph.definition.external_output)
     listed = graph.definition.external_input
@@ -139,8 +140,7 @@ def prelude_of(graph: Graph, named: Named) -> NetDef:
     if graph.definition.HasField("device_option"):
         net.device_option.CopyFrom(graph.definition.device_option)
     net.op.extend(operator_of(node, named.names) for node in named.hoisted)
-    made = {name for op in net.op for name in op.output}
-    net.external_input.extend(dict.fromkeys(name for op in net.op for name in op.input if name not in made))
+    net.external_input.extend(read_first(net.op))
     net.external_output.extend(handed_over(named))
     return net
 

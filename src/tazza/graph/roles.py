@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tazza.operator import Role, find_schema
+from tazza.operator import Role, find_schema, touches
 from tazza.proto import NetDef
 
 
 def roles_of(net: NetDef) -> dict[str, frozenset[Role]]:
     """Return for each blob that a net reads before it writes it the roles that it has, until somebody writes it.
+
+    What a net within an operator reads may have any role.
 
     >>> from tazza.operator import operator_def
     >>> net = NetDef(op=[operator_def("FC", ["x", "W", "b"], ["y"]), operator_def("Relu", ["y"], ["y"])])
@@ -22,11 +24,14 @@ def roles_of(net: NetDef) -> dict[str, frozenset[Role]]:
     found: defaultdict[str, set[Role]] = defaultdict(set)
     written: set[str] = set()
     for op in net.op:
-        view = find_schema(op.type).typed_view(op)
+        view, touched = find_schema(op.type).typed_view(op), touches(op)
+        for name in touched.reads:
+            if name not in op.input and name not in written:  # a net within may take it for anything
+                found[name].update(Role)
         for letter, name in zip(view.input_slots, op.input, strict=True):
             if name not in written:
                 found[name].add(view.schema.inputs_by_letter[letter].role)
-        written.update(op.output)
+        written.update(touched.certain)
     return {name: frozenset(roles) for name, roles in found.items()}
 
 

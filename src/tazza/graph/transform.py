@@ -7,7 +7,8 @@
         def replace(self, graph, match): ...
 
 A transform has three rules. `pattern`: may this node join this partial match? `validator`: is this match complete and
-legal? `replace`: rewrite it. `matching` says which nodes are asked. Transforms live in `graph/transforms/`, one a file;
+legal? `replace`: rewrite it. `matching` says which nodes are asked; the largest legal match counts, and parts of one
+are matches too (`graph/pattern.py`). Transforms live in `graph/transforms/`, one a file;
 the modules are found by walking that package, and run in the order that `after` demands (by name where it leaves the
 choice).
 
@@ -29,7 +30,7 @@ from typing import ClassVar, TypeVar
 from tazza.errors import TazzaError
 from tazza.graph.graph import Graph, Node, PassContext, broken
 from tazza.graph.naming import name_values, net_of, prelude_of
-from tazza.graph.pattern import Matching, grow
+from tazza.graph.pattern import Matching, largest_match
 from tazza.graph.verify import check_net, check_operators
 from tazza.operator import Spec
 from tazza.proto import NetDef
@@ -82,13 +83,15 @@ class Transform:
     matching: ClassVar[Matching] = Matching.CONNECTED
     backwards: ClassVar[bool] = False
     """Whether matches are sought from the last node to the first."""
+    greedy: ClassVar[bool] = False
+    """Whether all nodes join that may: for matches that grow in any order, of which there would be too many to try."""
 
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """Whether `node` may join the nodes matched so far; with an empty `partial`, whether a match may begin here."""
         raise NotImplementedError
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """Whether the match is complete, and its rewriting legal."""
+        """Whether the match is complete, its rewriting legal; asked for parts too, and last for what is rewritten."""
         del graph, match
         return True
 
@@ -107,11 +110,14 @@ class Transform:
         def joins(partial: Sequence[Node], node: Node) -> bool:
             return not node.hoisted and self.pattern(graph, partial, node)
 
+        def legal(match: Sequence[Node]) -> bool:
+            return self.validator(graph, match)
+
         for seed in reversed(nodes) if self.backwards else nodes:
             if not seed.active or not joins((), seed):
                 continue
-            match = grow(seed, nodes, self.matching, joins)
-            if self.validator(graph, match):
+            match = largest_match(seed, nodes, self.matching, joins, legal, greedy=self.greedy)
+            if match:
                 self.replace(graph, match)
                 count += 1
         wrong = broken(graph) if count else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tazza.errors import NetError, TazzaError
-from tazza.operator import find_schema
+from tazza.operator import find_schema, touches
 from tazza.proto import NetDef
 
 
@@ -24,7 +24,7 @@ def check_net(net: NetDef) -> None:
                 "which no earlier operator makes and external_input does not list",
                 hint=_later_maker(net, position, missing[0]),
             )
-        known.update(op.output)
+        known.update(touches(op).writes)
     absent = [name for name in net.external_output if name not in known]
     if absent:
         raise NetError(

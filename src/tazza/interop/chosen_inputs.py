@@ -8,23 +8,20 @@ Nothing in a file tells them from parameters but where `external_input` lists th
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tazza.graph.roles import is_data_alone, roles_of
-from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema
+from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema, read_first, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.log import logger
 from tazza.tensor import TensorSpec
 
 
-def read_first(net: NetDef) -> list[str]:
-    """Return what a net reads before it makes it, declared external inputs first, in their order."""
-    made: set[str] = set()
-    read: dict[str, None] = {}
-    for op in net.op:
-        read.update((name, None) for name in op.input if name not in made)
-        made.update(op.output)
+def needed_blobs(net: NetDef) -> list[str]:
+    """Return what a net needs from outside, declared external inputs first, in their order."""
+    read = read_first(net.op, perhaps_made=True)
     declared = [name for name in net.external_input if name in read]
     return list(dict.fromkeys([*declared, *read]))
 
@@ -48,8 +45,8 @@ def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = 
     filled = _fills(init)
     if wanted is not None:
         return ChosenInputs(tuple(wanted), tuple(n for n in wanted if n in filled and not _is_single(filled[n])))
-    made = {name for op in init.op for name in op.output}
-    read = read_first(predict)
+    made = {name for op in init.op for name in touches(op).writes}
+    read = needed_blobs(predict)
     listed = [name for name in dict.fromkeys(predict.external_input) if name in read]
     held = _held_places(init)
     roles = roles_of(predict)
@@ -72,10 +69,8 @@ def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = 
 def _fills(init: NetDef) -> dict[str, Spec | None]:
     """Return what operators without inputs make that draw nothing, unless others write it too."""
     found: dict[str, Spec | None] = {}
-    times = {name: 0 for op in init.op for name in op.output}
+    times = Counter(name for op in init.op for name in touches(op).writes)
     for op in init.op:
-        for name in op.output:
-            times[name] += 1
         if not op.input and effects_of(op) is Effects.PURE:
             found.update(zip(op.output, _specs(op), strict=True))
     return {name: spec for name, spec in found.items() if times[name] == 1}

@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, NetError
-from tazza.interop.chosen_inputs import choose_inputs, read_first
+from tazza.interop.chosen_inputs import choose_inputs, needed_blobs
 from tazza.interop.init_net import run_init_net
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.base import PLAN
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
-from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument
+from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument, touched_by, touches
+from tazza.operator.owner import OwnsNets
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -86,7 +87,7 @@ class Predictor(Closing):
         """
         check_trust(predict_net, Effects.IO if trust else RUN, source="the predict net")
         self.workspace = Workspace() if workspace is None else workspace
-        read = read_first(predict_net)
+        read = needed_blobs(predict_net)
         missing = [name for name in read if not self.workspace.has_blob(name)]
         self.inputs = tuple(missing if inputs is None else inputs)
         self.outputs = tuple(_outputs(predict_net) if outputs is None else outputs)
@@ -96,7 +97,7 @@ class Predictor(Closing):
                 f"net {predict_net.name!r} reads {absent[0]!r}, which is no input and has no value",
                 hint=f"inputs are {', '.join(self.inputs)}: name it among them, or let the init net make it",
             )
-        made = {name for op in predict_net.op for name in op.output}
+        made = touched_by(predict_net).writes
         strange = [name for name in self.outputs if name not in made]
         if strange:
             raise NetError(
@@ -234,7 +235,7 @@ class Predictor(Closing):
             self._closed = True
 
 
-class _Seat:
+class _Seat(OwnsNets):
     """A net that one caller at a time runs: inputs and outputs of its own, everything else from the workspace."""
 
     def __init__(self, predictor: Predictor, first: NetBase | None) -> None:
@@ -417,8 +418,9 @@ def _without(net: NetDef, names: set[str]) -> NetDef:
 def _outputs(net: NetDef) -> list[str]:
     if net.external_output:
         return list(net.external_output)
-    last_read = {name: position for position, op in enumerate(net.op) for name in op.input}
-    written = {name: position for position, op in enumerate(net.op) for name in op.output}
+    touched = [touches(op) for op in net.op]
+    last_read = {name: position for position, each in enumerate(touched) for name in each.reads}
+    written = {name: position for position, each in enumerate(touched) for name in each.writes}
     return [name for name, position in written.items() if last_read.get(name, -1) <= position]
 
 
@@ -432,6 +434,6 @@ def _dtypes(net: NetDef, name: str) -> frozenset[DataType] | None:
             if read == name and declared is not None and not isinstance(declared, str):
                 taken = frozenset({declared}) if isinstance(declared, DataType) else declared
                 allowed = taken if allowed is None else allowed & taken
-        if name in op.output:
+        if name in touches(view).certain:
             break
     return allowed

@@ -102,6 +102,58 @@ def _momentum_step(
     )
 
 
+@optimizer
+def adam(
+    model: Model,
+    base_learning_rate: float,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    policy: str = "fixed",
+    weight_decay: float = 0.0,
+    **policy_arguments: Any,
+) -> BlobReference:
+    """Append updates by estimates of the first two moments of each gradient; return the blob of the learning rate.
+
+    Args:
+        model: has its gradients; parameters without one are left alone.
+        base_learning_rate: above 0; what the policy starts from.
+        beta1: decay of the estimate of the mean.
+        beta2: decay of the estimate of the mean square.
+        epsilon: added to the root of the latter.
+        policy: how the rate changes over iterations, see the operator LearningRate.
+        weight_decay: times the weight is added to the gradient of each weight, not of biases.
+        **policy_arguments: of LearningRate: `gamma`, `stepsize`, `power` ...; their Python types matter.
+
+    Raises:
+        GradientError: the model has no gradients yet, or one is sparse.
+        ArgumentError: the policy does not know an argument.
+    """
+    updates = dense_gradients(model)
+    option = scoped_device()
+    with device_scope(DeviceOption() if option is None else option):
+        if weight_decay:
+            add_weight_decay(model, weight_decay)
+        rate = add_learning_rate(model, "AdamOptimizer", -base_learning_rate, policy, **policy_arguments)
+        step = add_iteration(model)
+        for parameter, gradient in updates.items():
+            moments = [
+                model.init_net.add("ConstantFill", parameter, f"{parameter}_{which}_moment", value=0.0)
+                for which in ("first", "second")
+            ]
+            state = [parameter, *moments]
+            model.net.add(
+                "Adam",
+                [*state, gradient, rate, step],
+                state,
+                beta1=float(beta1),
+                beta2=float(beta2),
+                epsilon=float(epsilon),
+            )
+    return rate
+
+
 def dense_gradients(model: Model) -> dict[BlobReference, BlobReference]:
     """Return learned parameter -> gradient, in the order of the parameters.
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
 from tazza.models.rate import rates_of
-from tazza.operator import Effects, effects_of, find_argument, operator_def
+from tazza.operator import Effects, effects_of, find_argument, operator_def, read_first, touched_by
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
 from tazza.runtime.files import kind_of, resolved, shown
@@ -67,21 +67,15 @@ def carried_blobs(net: NetDef) -> list[str]:
     >>> carried_blobs(NetDef(op=[operator_def("Relu", ["x"], ["y"]), operator_def("Sum", ["y", "b"], ["b"])]))
     ['x', 'b']
     """
-    written: set[str] = set()
-    carried: dict[str, None] = {}
-    for op in net.op:
-        carried.update((name, None) for name in op.input if name not in written)
-        if not op.input and effects_of(op) >= Effects.STATE:
-            carried.update(dict.fromkeys(op.output))
-        written.update(op.output)
-    return list(carried)
+    counters = (name for op in net.op if not op.input and effects_of(op) >= Effects.STATE for name in op.output)
+    return list(dict.fromkeys((*read_first(net.op), *counters)))
 
 
 def _keeping(net: NetDef, names: Iterable[str]) -> NetDef:
     """Return a net that leaves these blobs in the workspace, if it writes them; its type might keep them to itself."""
     made = NetDef()
     made.CopyFrom(net)
-    written = {name for op in net.op for name in op.output}
+    written = touched_by(net).writes
     keep = find_argument(made, "keep")
     if keep is None:
         keep = made.arg.add(name="keep")
@@ -119,7 +113,7 @@ class Trainer(Closing):
             ArgumentError: the train net does not make `loss` or `accuracy`.
             TazzaError: whatever is wrong with the nets.
         """
-        made = {name for op in train_net.op for name in op.output}
+        made = touched_by(train_net).writes
         for name in (loss,) if accuracy is None else (loss, accuracy):
             if name not in made:
                 raise ArgumentError(

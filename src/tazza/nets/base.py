@@ -28,6 +28,7 @@ from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, ignored_text
+from tazza.operator.owner import NET_MAKER
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.flags import flag
@@ -71,7 +72,15 @@ class NetBase(Observable):
     runs_operators: ClassVar[bool] = True
     """Whether a run is that of `operators`, which can be observed; else `watch` tells what its steps are."""
 
-    def __init__(self, definition: NetDef, workspace: BlobOwner, *, strict: bool = False, copy: bool = True) -> None:
+    def __init__(
+        self,
+        definition: NetDef,
+        workspace: BlobOwner,
+        *,
+        strict: bool = False,
+        copy: bool = True,
+        within: Operator | None = None,
+    ) -> None:
         """Check the net as a whole, then make its operators.
 
         Args:
@@ -79,6 +88,7 @@ class NetBase(Observable):
             workspace: whose blobs it works on. All output blobs are made at once, still empty.
             strict: refuse arguments that a schema does not know; else one line per net tells which.
             copy: keep a copy of the definition, which somebody may change; it may hold all weights of a model.
+            within: the operator that runs this net; a run ends where that of the operator's net has to end.
 
         Raises:
             NetError: a blob is read before anything makes it, or a declared output is never made.
@@ -88,6 +98,8 @@ class NetBase(Observable):
         super().__init__()
         self.definition = deepcopy(definition) if copy else definition
         self.workspace = workspace
+        self.within = within
+        self._present: Run | None = None
         self._reported: set[str] = set()
         check_net(self.definition)
         check_devices(self.definition)
@@ -116,7 +128,7 @@ class NetBase(Observable):
             self.operators.append(self._operator(position, op, strict))
         ignored = ignored_text(self.operators)
         if ignored:
-            logger.warning("net %r: %s", self.name, ignored)
+            self._report_once(ignored, ignored)
 
     def _operator(self, position: int, definition: OperatorDef, strict: bool) -> Operator:
         return Operator(
@@ -126,6 +138,7 @@ class NetBase(Observable):
             report=self._report_once,
             label=f" (operator {position} of net {self.name!r})",
             copy=False,  # the net has its own
+            check=self.check_present,
         )
 
     def _fused(self, position: int, definition: OperatorDef) -> Operator:
@@ -135,9 +148,13 @@ class NetBase(Observable):
         return self._pairs[position]
 
     def _report_once(self, key: str, message: str) -> None:
-        if key not in self._reported:
-            self._reported.add(key)
+        if key in self._reported:
+            return
+        self._reported.add(key)
+        if self.within is None:
             logger.warning("net %r: %s", self.name, message)
+        else:  # the operator may have many such nets
+            self.within.report(f"net {self.name!r}: {key}", f"net {self.name!r}: {message}")
 
     def run(self, *, timeout_s: float | None = None) -> None:
         """Run every operator once and return when all have ended.
@@ -165,7 +182,7 @@ class NetBase(Observable):
         owner = new_owner()
         try:
             # A clock that an interrupt left going finds that the run is over.
-            run.start_clock(lambda: self._cancel_waiting() if self._owner is owner else None)
+            run.start_clock(lambda: self.cancel_waiting() if self._owner is owner else None)
             self.run_exclusively(lambda: self._observed(run), owner)
         except Exception as error:
             reason = run.why_stop()
@@ -177,10 +194,12 @@ class NetBase(Observable):
 
     def _observed(self, run: Run | None) -> None:
         try:
+            self._present = run
             if self._observers:
                 self.start_all()
             self._run(run)
         finally:
+            self._present = None
             if self._observers:
                 self.stop_all()
 
@@ -300,6 +319,16 @@ class NetBase(Observable):
             raise RunCancelledError(f"net {self.name!r} was closed while it ran")
         if run is not None:
             run.check()
+        if self.within is not None:
+            self.within.check()
+
+    def check_present(self) -> None:
+        """Raise where the present run has to end: asked by nets within its operators, in any thread of the run.
+
+        Raises:
+            RunCancelledError, DeadlineError: as `check`.
+        """
+        self.check(self._present)
 
     def close(self) -> None:
         """End what the net keeps between runs; it cannot run afterwards.
@@ -337,9 +366,9 @@ class NetBase(Observable):
 
     def _stop_run(self) -> None:
         """Ask a run to stop; it asks `check` itself."""
-        self._cancel_waiting()
+        self.cancel_waiting()
 
-    def _cancel_waiting(self) -> None:
+    def cancel_waiting(self) -> None:
         """Ask operators that wait for something to give up."""
         for operator in self.operators:
             operator.cancel()
@@ -403,7 +432,14 @@ def net_type(name: str, *, help: str) -> Callable[[type[N]], type[N]]:
     return register
 
 
-def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False, copy: bool = True) -> NetBase:
+def create_net(
+    definition: NetDef,
+    workspace: BlobOwner,
+    *,
+    strict: bool = False,
+    copy: bool = True,
+    within: Operator | None = None,
+) -> NetBase:
     """Make a runnable net of the type that the definition names (`simple` when it names none); see `NetBase`.
 
     Raises:
@@ -414,7 +450,15 @@ def create_net(definition: NetDef, workspace: BlobOwner, *, strict: bool = False
     found = NETS.get(name)
     if found is None:
         raise NetError(f"net {definition.name!r} has the unknown type {name!r}", hint=NETS.near(name))
-    return found(definition, workspace, strict=strict, copy=copy)
+    return found(definition, workspace, strict=strict, copy=copy, within=within)
+
+
+def _create_within(definition: NetDef, workspace: BlobOwner, *, within: Operator | None = None) -> NetBase:
+    """Make a net for an operator, as strict as the operator is about what its schema does not know."""
+    return create_net(definition, workspace, strict=within is not None and within.strict, within=within)
+
+
+NET_MAKER.fill(_create_within)
 
 
 def overrides() -> dict[str, str]:

@@ -9,6 +9,7 @@ overwrite the one blob that the layer writes, and its formula must not round: th
 
 from __future__ import annotations
 
+from tazza.device import place_of
 from tazza.operator import Expression, find_schema, formulas_of
 from tazza.operator.choice import takes_epilogue
 from tazza.operator.definition import make_argument
@@ -47,7 +48,7 @@ def paired(first: OperatorDef, second: OperatorDef) -> OperatorDef | None:
         return None
     fused = fused_type(find_schema(first.type).view(first))
     epilogue = None if fused is None else _epilogue(second)
-    if fused is None or epilogue is None or not takes_epilogue(fused, epilogue):
+    if fused is None or epilogue is None or not takes_epilogue(fused, epilogue, place_of(first.device_option).kind):
         return None
     made = OperatorDef()
     made.CopyFrom(first)

@@ -176,6 +176,7 @@ class ParallelNet(NetBase):
         execution: Execution | None = None
         try:
             self.claim(owner)
+            self._present = run
             if self.observers:
                 self.start_all()
             self._choose_tasks()
@@ -209,7 +210,7 @@ class ParallelNet(NetBase):
     def _ended_async(self, run: Run, owner: Owner, error: BaseException | None) -> None:
         if self.observers:
             self.stop_all()
-        self._under_way = None
+        self._under_way = self._present = None
         try:
             self.disclaim(owner)
         finally:

@@ -22,6 +22,7 @@ from tazza.operator.gradient import (
     stops,
 )
 from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
+from tazza.operator.index import ANY
 from tazza.operator.kernel import (
     KERNELS,
     Array,
@@ -40,17 +41,21 @@ from tazza.operator.kernel import (
     contiguous,
     host_kernel,
     kernel,
+    kernel_for,
+    kernel_key,
     launcher,
 )
-from tazza.operator.letter import FLOAT, INDEX, NUMBERS, BlobSpec, blob
+from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
-from tazza.operator.operator import BlobOwner, Operator, definition_hooks, ignored_text
+from tazza.operator.operator import Operator, definition_hooks, ignored_text
+from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.role import Role
 from tazza.operator.run import run_op
 from tazza.operator.schema import OpSchema, Spec
+from tazza.operator.touches import Touched, read_first, touched_by, touches
 from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
 from tazza.runtime.modules import watch
@@ -61,11 +66,16 @@ for _registry in (SCHEMAS, KERNELS, ENGINES):
     watch(_registry)
 
 __all__ = [
+    "ANY",
     "ENGINES",
     "FLOAT",
     "INDEX",
     "KERNELS",
     "NUMBERS",
+    "PER_CHANNEL",
+    "PER_ROW",
+    "PER_TENSOR",
+    "PLAIN",
     "REQUIRED",
     "SCHEMAS",
     "ArgSpec",
@@ -102,8 +112,10 @@ __all__ = [
     "Operator",
     "Role",
     "RowSlices",
+    "RunnableNet",
     "SizedLaunch",
     "Spec",
+    "Touched",
     "Unsupported",
     "anything",
     "arg",
@@ -128,6 +140,8 @@ __all__ = [
     "host_kernel",
     "ignored_text",
     "kernel",
+    "kernel_for",
+    "kernel_key",
     "launcher",
     "make_argument",
     "may_overwrite",
@@ -138,6 +152,7 @@ __all__ = [
     "pairs",
     "prefer_engines",
     "rank_engines",
+    "read_first",
     "register_function",
     "run_op",
     "schema",
@@ -146,5 +161,7 @@ __all__ = [
     "stored_fields",
     "streamed",
     "together",
+    "touched_by",
+    "touches",
     "why_unavailable",
 ]

@@ -27,6 +27,20 @@ def nested_nets(definition: OperatorDef) -> Iterator[NetDef]:
             yield _parsed(definition, argument)
 
 
+def net_argument(definition: OperatorDef, name: str) -> NetDef | None:
+    """Return the net that an argument holds, or says as text; None where it is missing or empty.
+
+    Raises:
+        FormatError: the text is no net.
+    """
+    found = next((argument for argument in definition.arg if argument.name == name), None)
+    if found is None:
+        return None
+    if found.HasField("n"):
+        return found.n
+    return _parsed(definition, found) if found.s else None
+
+
 def all_operators(net: NetDef) -> Iterator[tuple[OperatorDef, str]]:
     """Yield every operator of a net and of all nets within, each with words that tell where it stands.
 

@@ -17,8 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tazza.device import Context, Event, Generator, current_context, place_of
 from tazza.errors import (
@@ -34,6 +33,7 @@ from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
+from tazza.operator.owner import BlobOwner
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -51,23 +51,6 @@ definition_hooks: list[Callable[[OperatorDef], None]] = []
 """Called with every OperatorDef that becomes an operator."""
 
 
-class BlobOwner(Protocol):
-    """What an operator needs of a workspace."""
-
-    @property
-    def root(self) -> Path:
-        """The folder that relative paths count from."""
-        ...
-
-    def get_blob(self, name: str) -> Blob | None:
-        """Return a blob, or None."""
-        ...
-
-    def create_blob(self, name: str) -> Blob:
-        """Return a blob, made empty where it is missing."""
-        ...
-
-
 Report = Callable[[str, str], None]
 """Takes a key and a message that is shown once per key (a net shows it once per net)."""
 
@@ -75,6 +58,10 @@ Report = Callable[[str, str], None]
 def _log_report(key: str, message: str) -> None:
     del key
     logger.warning(message)
+
+
+def _go_on() -> None:
+    """No run that could end."""
 
 
 class Operator(Observable):
@@ -89,6 +76,7 @@ class Operator(Observable):
         report: Report = _log_report,
         label: str = "",
         copy: bool = True,
+        check: Callable[[], object] = _go_on,
     ) -> None:
         """Check `definition`, find its blobs (inputs must exist, outputs are made), rank engines, open host state.
 
@@ -99,6 +87,7 @@ class Operator(Observable):
             report: how to tell what people should know once; whoever gives it also tells what is `ignored`.
             label: where it stands, for error messages, such as `(operator 3 of net 'lenet')`.
             copy: keep a copy of the definition, which somebody may change; it may hold all weights of a net.
+            check: raises where the run that this operator is part of has to end; nets within it ask.
 
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
@@ -110,7 +99,9 @@ class Operator(Observable):
         self.label = label
         self.choices: tuple[Choice, ...] = ()
         self.ignored: tuple[str, ...] = ()
-        self._report = report
+        self.strict = strict
+        self.report = report
+        self.check = check
         self.drawn_from: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
         self._checked: list[Any] | None = None
@@ -138,7 +129,7 @@ class Operator(Observable):
         self.schema = find_schema(self.definition.type)
         self.op = self.schema.view(self.definition, strict=strict)
         self.ignored = tuple(self.schema.reported_arguments(self.definition))
-        if self.ignored and self._report is _log_report:
+        if self.ignored and self.report is _log_report:
             logger.warning("%r: %s", self, ignored_text([self]))
         self.place = place_of(self.definition.device_option)
         self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
@@ -325,11 +316,7 @@ class Operator(Observable):
         found = [value.spec if isinstance(value, Tensor) else type(value) for value in values]
         if found == self._checked:
             return
-        specs = [
-            value.spec if isinstance(value, Tensor) else None if value is None else TypeSpec(blob.type_name)
-            for blob, value in zip(self.inputs, values, strict=True)
-        ]
-        self.schema.check_inputs(self.op, specs)
+        self.schema.check_inputs(self.op, [blob.spec for blob in self.inputs])
         self._checked = found
 
     def _prepare(self, context: Context) -> Binding:
@@ -378,7 +365,7 @@ class Operator(Observable):
         )
 
     def _reshaped(self, specs: Sequence[Spec]) -> list[tuple[Blob, str]]:
-        """Return the blobs that get another shape in place, with the letters of these outputs.
+        """Return the blobs that get another shape or quantization in place, with the letters of these outputs.
 
         Raises:
             ShapeError: one would get another number of elements, or another dtype.
@@ -389,7 +376,8 @@ class Operator(Observable):
             if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
             check_overwritten(letter, blob.name, blob.tensor().spec, spec)
-            if blob.tensor().spec.dims != spec.dims:
+            now = blob.tensor().spec
+            if now.dims != spec.dims or now.quantization != spec.quantization:
                 found.append((blob, letter))
         return found
 
@@ -427,8 +415,9 @@ class Operator(Observable):
                 f"blob {blob.name!r} has no value", hint="feed it, or run the operator that makes it first"
             )
         if not isinstance(value, Tensor):
-            if self.schema.inputs_by_letter[letter].type_name is not None:
-                return TypeSpec(blob.type_name)
+            spec = blob.spec
+            if spec is not None and not self.schema.inputs_by_letter[letter].only_tensors:
+                return spec
             raise BlobTypeError(f"blob {blob.name!r} holds a {blob.type_name}, {self.op.type} needs a Tensor")
         if not value.allocated and value.size > 0:
             raise BlobTypeError(
@@ -450,7 +439,7 @@ class Operator(Observable):
         self.choices = tuple(choices)
         for choice in choices:
             if choice.wanted and choice.reason is not None and choice.engine not in FORMAT_ENGINES:
-                self._report(
+                self.report(
                     f"engine {choice.engine}",
                     f"{self.op.type} asks for engine {choice.engine!r}, which is passed over ({choice.reason}); "
                     f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this.",
@@ -471,9 +460,11 @@ class Operator(Observable):
                 if isinstance(layout, Opaque) and tensor.storage.escaped:
                     blob.reset()  # whoever has a view keeps what it shows
                     tensor = blob.tensor()
-                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout))
-            elif tensor.spec.dims != spec.dims:
-                tensor.resize_to(replace(tensor.spec, dims=spec.shape))
+                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout, spec.quantization))
+                continue
+            if tensor.spec.dims != spec.dims:
+                tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=None))
+            tensor.quantize_as(spec.quantization)
 
     def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> Binding:
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""
@@ -525,8 +516,9 @@ class Operator(Observable):
         """Return an error of a run with the operator in its text; one that is none of tazza's becomes one."""
         if not isinstance(error, TazzaError):
             error = kernel_failure(error)
-        if not any(text.startswith("in operator") for text in error.where):
-            error.add_context(f"in operator {self!r}{self.label}")
+        where = f"in operator {self!r}{self.label}"
+        if where not in error.where:  # an operator within may have been named before
+            error.add_context(where)
             if self.definition.debug_info:
                 error.add_context(f"made at {self.definition.debug_info}")
         return error

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
@@ -29,11 +29,14 @@ from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.in_place import InPlace, may_overwrite, must_overwrite, places_of
-from tazza.operator.letter import BlobSpec
+from tazza.operator.letter import TENSOR, BlobSpec
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
+
+if TYPE_CHECKING:
+    from tazza.operator.touches import Touched
 
 Spec: TypeAlias = TensorSpec | TypeSpec
 EffectsRule: TypeAlias = "Effects | Callable[[OpView], Effects]"
@@ -69,6 +72,7 @@ class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
     commuting: str | None = None
+    touches_rule: Callable[[OpView], Touched] | None = None
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
@@ -165,6 +169,15 @@ class OpSchema:
         """
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
+
+    def touches(self, function: F) -> F:
+        """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.
+
+        That is asked of `operator.touches`, which adds the blobs that the definition names. `certain` counts as it is
+        given here, for outputs that the definition names as well.
+        """
+        self.touches_rule = function
+        return function
 
     def name_inputs(self, function: F) -> F:
         """Say which letters the inputs stand for where that depends on arguments: `function(op, count)` -> letters."""
@@ -436,16 +449,27 @@ class OpSchema:
         declared = self.inputs_by_letter[letter]
         if spec is None or declared.type_name == "*":
             return
-        if isinstance(spec, TypeSpec) or declared.type_name is not None:
-            wanted = "Tensor" if declared.type_name is None else declared.type_name
-            found = spec.type_name if isinstance(spec, TypeSpec) else "Tensor"
-            if found != wanted:
-                raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+        found = spec.type_name if isinstance(spec, TypeSpec) else TENSOR
+        if not declared.takes_type(found):
+            wanted = " or a ".join((declared.type_name or TENSOR, *declared.also))
+            raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+        if isinstance(spec, TypeSpec):
             return
+        self._check_quantization(letter, spec, declared)
         allowed = self._dtypes(op, declared, inputs)
         if allowed is not None and spec.dtype not in allowed:
             names = " or ".join(sorted(dtype.label for dtype in allowed))
             raise DTypeError(f"{self.type}: {letter} is {spec.dtype.label}, it must be {names}", hint="insert a Cast")
+
+    def _check_quantization(self, letter: str, spec: TensorSpec, declared: BlobSpec) -> None:
+        if type(spec.quantization) in declared.quantization:
+            return
+        wanted = " or ".join(sorted("plain" if one is type(None) else one.__name__ for one in declared.quantization))
+        found = "plain" if spec.quantization is None else type(spec.quantization).__name__
+        raise DTypeError(
+            f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
+            hint="insert an Int8Quantize" if spec.quantization is None else "insert an Int8Dequantize",
+        )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
         bindings = Bindings()
@@ -494,7 +518,7 @@ def logical(spec: Spec | None) -> Spec | None:
     """Return the spec without layout and place, which are no matter of meaning."""
     if not isinstance(spec, TensorSpec) or (spec.layout == ROW_MAJOR and spec.place == CPUPlace()):
         return spec
-    return TensorSpec(spec.dims, spec.dtype)
+    return TensorSpec(spec.dims, spec.dtype, quantization=spec.quantization)
 
 
 def gather(declared: tuple[BlobSpec, ...], slots: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

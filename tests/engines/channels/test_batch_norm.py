@@ -18,7 +18,7 @@ from tazza.operator.reorder import relayout
 from tazza.runtime.native_code import Processor, processor
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import CPUPlace, Tensor, channels_last
-from tests.check import check_engine, run
+from tests.check import assert_ran, run
 
 Array = NDArray[Any]
 
@@ -60,14 +60,14 @@ def _forward(arrays: list[Array], engine: str, type: str = "SpatialBN", **argume
     names = [*BLOBS, *(f"S{k}" for k in range(len(arrays) - len(BLOBS)))]
     definition = operator_def(type, names, TRAINING, is_test=0, momentum=0.7, epsilon=0.01, **arguments)
     found, operator = run(definition, [one.copy() for one in arrays], engine)  # two are overwritten
-    check_engine(operator, engine)
+    assert_ran(operator, engine)
     return found
 
 
 def _backward(X: Array, scale: Array, dY: Array, saved: list[Array], engine: str) -> list[Array]:
     definition = operator_def("SpatialBNGradient", ["X", "scale", "dY", "mean", "inv_std"], GRADIENTS)
     found, operator = run(definition, [X, scale, dY, *saved], engine)
-    check_engine(operator, engine)
+    assert_ran(operator, engine)
     return found
 
 
@@ -167,7 +167,7 @@ def test_a_result_that_overwrites_its_input() -> None:
         outputs = [result, *TRAINING[1:]]
         definition = operator_def("FusedSpatialBN", BLOBS, outputs, order="NHWC", epilogue="relu(y)")
         (Y, *_), operator = run(definition, [one.copy() for one in (X, *vectors)], "channels")
-        check_engine(operator, "channels")
+        assert_ran(operator, "channels")
         found.append(Y)
     np.testing.assert_array_equal(found[0], found[1])
 
@@ -211,7 +211,7 @@ def test_running_values_with_gaps_are_left_to_others() -> None:
     arrays[3] = np.repeat(arrays[3], 2)[::2]
     definition = operator_def("FusedSpatialBN", BLOBS, TRAINING)
     found, operator = run(definition, arrays)
-    check_engine(operator, "reference")
+    assert_ran(operator, "reference")
     np.testing.assert_array_equal(found[1], arrays[3])
 
 
@@ -223,7 +223,7 @@ def test_images_that_lie_channels_last_are_taken_as_they_lie() -> None:
     relayout(blobs.create_blob("X").tensor(), channels_last(X.shape), current_context(CPUPlace()))
     operator = Operator(operator_def("SpatialBN", BLOBS, TRAINING, is_test=0), blobs, strict=True)
     operator.run()
-    check_engine(operator, "channels")
+    assert_ran(operator, "channels")
     assert operator.outputs[0].tensor().layout == channels_last(X.shape)
 
 

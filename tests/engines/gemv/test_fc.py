@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tazza.operator import operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.run import run_op
-from tests.check import check_engine, run
+from tests.check import assert_ran, run
 
 Array = NDArray[Any]
 
@@ -28,14 +28,14 @@ def _arrays(N: int, K: int, M: int) -> list[Array]:
 def test_product_and_epilogue(N: int, K: int, M: int) -> None:
     X, W, b, S = _arrays(N, K, M)
     (Y,), operator = run(operator_def("FC", ["X", "W", "b"], ["Y"]), [X, W, b], "gemv")
-    check_engine(operator, "gemv")
+    assert_ran(operator, "gemv")
     bound = 4e-7 * (np.abs(X) @ np.abs(W).T + np.abs(b))
     assert (np.abs(Y - (X.astype(np.float64) @ W.T.astype(np.float64) + b)) <= bound).all()
     args: dict[str, Any] = {"operands": 1, "epilogue": "max(y - s0, 0)"}
     for output in ("Y", "S"):
         definition = operator_def("FusedFC", ["X", "W", "b", "S"], [output], **args)
         (fused,), operator = run(definition, [X, W, b, S.copy()], "gemv")
-        check_engine(operator, "gemv")
+        assert_ran(operator, "gemv")
         np.testing.assert_array_equal(fused, np.maximum(Y - S, 0))
 
 

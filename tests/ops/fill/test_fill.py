@@ -21,7 +21,7 @@ CASES = [
     Case("ConstantFill", [X], np.full((2, 3, 5, 7), 9), {"value": 9, "extra_shape": [5, 7]}, batched=(0,), id="extra"),
     Case("ConstantFill", [SIZES], np.zeros((2, 0, 5, 7)), {"input_as_shape": 1, "extra_shape": [7]}, id="as-shape"),
     Case("ConstantFill", [X, np.array([7])], np.full((2, 3), 7), {"dtype": 10, "value": 1}, id="value-blob"),
-    Case("ConstantFill", [X, np.float32(7)], np.full((2, 3), 7.0), refused_by=("jit",), id="value-blob-rank-0"),
+    Case("ConstantFill", [X, np.float32(7)], np.full((2, 3), 7.0), id="value-blob-rank-0"),
 ]
 
 

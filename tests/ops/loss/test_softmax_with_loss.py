@@ -90,7 +90,6 @@ CASES = [
         {"label_prob": 1},
         batched=(0, 1, 2),
         gradient=False,
-        refused_by=("jit",),
         id="label_prob",
     ),
     Case(
@@ -99,7 +98,6 @@ CASES = [
         by_row(2, 0.5),
         {"label_prob": 1, "axis": 2, "scale": 0.5},
         gradient=False,
-        refused_by=("jit",),
         id="label_prob axis 2",
     ),
     Case(
@@ -114,7 +112,6 @@ CASES = [
         (distributions(2, 3) - distributions(3, 2).T) * np.array([[0.5 / 2], [2 / 2]]),
         {"label_prob": 1, "average_by_batch_size": 1},
         batched=(0, 1, 2, 3),
-        refused_by=("jit",),
         id="label_prob",
     ),
 ]

@@ -84,7 +84,6 @@ CASES = [
         [values(2, 3, 4, 5), values(3, 2, 2, 2), values(2)],
         spread(strides=[2, 2], adj=[2, 2]),
         {"kernel": 2, "stride": 2, "adj": 2},
-        refused_by=("onednn",),
         id="adj as large as the stride",
     ),
     Case(

@@ -96,7 +96,6 @@ CASES = [
         INPUTS,
         by_hand(INPUTS, np.ones_like),
         {**KERNEL, "inner": "1"},
-        refused_by=("onednn",),
         id="one number",
     ),
     Case(

@@ -72,7 +72,6 @@ CASES = [
         by_row(1, float(np.float32(1e-5))),
         AFFINE,
         gradient=False,
-        refused_by=("onednn",),
         id="float64",
     ),
     Case(
@@ -80,7 +79,6 @@ CASES = [
         [values(2, 0)],
         (values(2, 0), [[0]] * 2, [[1e-5**0.5]] * 2),
         gradient=False,
-        refused_by=("onednn",),
         id="empty rows",
     ),
     Case("LayerNormGradient", backward(values(3, 7)), through_matrix, batched=(0, 1, 2, 3, 4)),
@@ -89,7 +87,6 @@ CASES = [
         "LayerNormGradient",
         [one.astype("d") for one in backward(values(3, 7))],
         through_matrix,
-        refused_by=("onednn",),
         id="float64",
     ),
 ]

@@ -54,14 +54,9 @@ def through_matrix(X: Array, dY: Array, size: int) -> Array:
     return dX
 
 
-def refused(size: int) -> tuple[str, ...]:
-    """Return the engines that have no window of that size."""
-    return () if size % 2 else ("onednn",)
-
-
 def forward(size: int) -> Case:
     """Return the case of that window."""
-    return Case("LRN", [X], by_channel(X, size)[0], {"size": size, **ARGS}, refused_by=refused(size))
+    return Case("LRN", [X], by_channel(X, size)[0], {"size": size, **ARGS})
 
 
 def backward(size: int) -> Case:
@@ -73,7 +68,6 @@ def backward(size: int) -> Case:
         through_matrix(X, DY, size),
         {"size": size, **ARGS},
         batched=(0, 1, 2),
-        refused_by=refused(size),
     )
 
 
@@ -89,7 +83,6 @@ CASES = [
         [last(X)],
         last(by_channel(X, 4)[0]),
         {"size": 4, **ARGS, **NHWC},
-        refused_by=refused(4),
         id="even size and NHWC",
     ),
     Case("LRN", [X], by_channel(X, 5), {"size": 5, **ARGS}, 2, (0,), gradient=False, id="with scale"),
@@ -100,7 +93,6 @@ CASES = [
         [last(one) for one in (X, by_channel(X, 4)[0].astype(np.float32), DY)],
         last(through_matrix(X, DY, 4)),
         {"size": 4, **ARGS, **NHWC},
-        refused_by=refused(4),
         id="even size and NHWC, where Caffe2 is wrong",
     ),
 ]

@@ -61,14 +61,13 @@ SCALES = np.array([1.5, 2.25], "f")
 CASES = [
     Case("ResizeNearest", [X], X, batched=(0,), id="as it is"),
     Case("ResizeNearest", [X], nearest(2.0, 3.0), args(2.0, 3.0), batched=(0,)),
-    Case("ResizeNearest", [X], nearest(0.5, 1.75), args(0.5, 1.75), refused_by=("onednn",), id="smaller and larger"),
+    Case("ResizeNearest", [X], nearest(0.5, 1.75), args(0.5, 1.75), id="smaller and larger"),
     Case(
         "ResizeNearest",
         [X, SCALES],
         nearest(1.5, 2.25),
         args(7.0, 7.0),
         batched=(0,),
-        refused_by=("onednn",),
         id="input",
     ),
     Case(
@@ -77,7 +76,6 @@ CASES = [
         np.moveaxis(nearest(1.5, 2.25)(X), 1, -1),
         {**args(1.5, 2.25), "order": "NHWC"},
         batched=(0,),
-        refused_by=("onednn",),
         id="nhwc",
     ),
     Case("UpsampleBilinear", [X], X, batched=(0,), id="as it is"),

@@ -36,6 +36,8 @@ class PointwiseCluster(Transform):
     So whoever reads from the cluster must run after that node: then no path leaves the cluster and comes back.
     """
 
+    greedy = True
+
     def __init__(self) -> None:
         """Start without a cluster."""
         self._made = _Cluster([], [], [])
@@ -57,11 +59,11 @@ class PointwiseCluster(Transform):
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """At least two nodes, float32 if that is all that is known of them, and texts that are short enough."""
+        """At least two nodes, float32 if that is all that is known of them, a result, texts that are short enough."""
         if len(match) < 2 or (match[0].outputs[0].spec is None and not any(declares_float(node) for node in match)):
             return False
         self._made = _cluster(graph, sorted(match, key=lambda node: node.order))
-        return all(len(text) <= LONGEST for text in self._made.texts)
+        return len(self._made.outputs) > 0 and all(len(text) <= LONGEST for text in self._made.texts)
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put one Pointwise in place of the last node."""

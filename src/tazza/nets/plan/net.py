@@ -29,11 +29,12 @@ from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
-from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
+from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_net
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
+from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
 from tazza.operator.kernel import value_key
+from tazza.operator.owner import OwnsNets
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag, kernel_changes, kernel_flags
@@ -51,7 +52,7 @@ CHANGES = 3
 """How often a blob that was taken for constant may change before it is taken for data."""
 
 
-class _Blobs:
+class _Blobs(OwnsNets):
     """The blobs of a planned net: its own ones, those computed from constants, and those of the workspace."""
 
     def __init__(self, workspace: BlobOwner) -> None:
@@ -121,6 +122,7 @@ class PlanNet(NetBase, StepHost):
         *,
         strict: bool = False,
         copy: bool = True,
+        within: Operator | None = None,
         shared: _Shared | None = None,
     ) -> None:
         """As every net; see `clone` for `shared`."""
@@ -137,7 +139,7 @@ class PlanNet(NetBase, StepHost):
         self._loose: dict[str, Operator] = {}
         self._watchers: tuple[StepWatcher, ...] = ()
         self._cloned_from: PlanNet | None = None
-        super().__init__(definition, workspace, strict=strict, copy=copy)
+        super().__init__(definition, workspace, strict=strict, copy=copy, within=within)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
         """Return the same net on other blobs, with arenas of its own; both may run at the same time.
@@ -165,8 +167,9 @@ class PlanNet(NetBase, StepHost):
                 raise
             ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.reported_arguments(op)))
         if ignored:
-            logger.warning("net %r: arguments without effect, unknown to the schema: %s", self.name, ", ".join(ignored))
-        for name in read_first(self.definition):
+            told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
+            self._report_once(told, told)
+        for name in read_first(self.definition.op, perhaps_made=True):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
                     f"input blob {name!r} of net {self.name!r} does not exist",
@@ -218,7 +221,14 @@ class PlanNet(NetBase, StepHost):
 
     def _made(self, definition: OperatorDef) -> Operator:
         label = f" (of net {self.name!r})"
-        return Operator(definition, self._blobs, strict=self._strict, report=self._report_once, label=label)
+        return Operator(
+            definition,
+            self._blobs,
+            strict=self._strict,
+            report=self._report_once,
+            label=label,
+            check=self.check_present,
+        )
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -486,7 +496,7 @@ class PlanNet(NetBase, StepHost):
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""
         rewrite = self._adopted
-        if rewrite is None or not any(name in op.output for op in self.definition.op):
+        if rewrite is None or name not in touched_by(self.definition).writes:
             return None
         reason = rewrite.result.gone.get(name, "it lives in the plan's memory, which other blobs use after it")
         return (

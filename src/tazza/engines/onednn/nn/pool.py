@@ -19,7 +19,7 @@ from tazza.tensor import Layout, TensorSpec
 Numbers = tuple[tuple[int, ...], ...]
 
 
-def _numbers(op: OpView, X: TensorSpec) -> Numbers | Unsupported:
+def pool_numbers(op: OpView, X: TensorSpec) -> Numbers | Unsupported:
     """Return strides, kernel, dilations, pads before and behind, as oneDNN wants them."""
     given, out = pool_window(op, X.shape)
     window = clipped_pool_window(op, X.shape)  # its time grows with the kernel, of which the image may have little
@@ -55,7 +55,7 @@ def _forward(op: OpView, numbers: Numbers, X: Descriptor, Y: Descriptor) -> Prim
 def pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X."""
     X, Y = specs["X"], specs["Y"]
-    numbers = _numbers(op, X)
+    numbers = pool_numbers(op, X)
     if isinstance(numbers, Unsupported):
         return numbers
     order = Order.of(op, X)
@@ -70,7 +70,7 @@ def pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 def average_pool_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX from dY, in the layout that is wished for, or that of dY."""
     X, dY, dX = specs["X"], specs["dY"], specs["dX"]
-    numbers = _numbers(op, X)
+    numbers = pool_numbers(op, X)
     if isinstance(numbers, Unsupported):
         return numbers
     order = Order.of(op, X)

@@ -1,0 +1,151 @@
+"""Which blobs an operator reads and writes, by name, nets among its arguments included: the one place that knows.
+
+An operator names blobs in its definition; what nets within it (branches, bodies of loops, step nets) read and write in
+the workspace of the operator it touches as well, whether it names it or not. Hazards, parts of plans, last readers,
+live ranges, the backward pass, graphs, predictors and checkpoints ask `touches`, or `read_first` for several.
+
+What a branch writes may stay unwritten: `writes` are what a run may write, `certain` what every run leaves written.
+Without a rule of the schema (`@SCHEMA.touches`) nets among the arguments are taken to run, or not, in the workspace of
+the operator, and the outputs that it names to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tazza.errors import TazzaError
+from tazza.operator.nested import nested_nets
+from tazza.operator.registry import SCHEMAS
+from tazza.operator.view import OpView
+from tazza.proto import NetDef, OperatorDef
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Names of blobs in one workspace, each once, in order of appearance.
+
+    Args:
+        reads: what is read as it was before.
+        writes: what may be written.
+        certain: what is written in every run; some of `writes`.
+        after: what must be there first, though nobody looks at it: control inputs.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    certain: frozenset[str] = frozenset()
+    after: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All names."""
+        return _once(self.reads, self.writes, self.after)
+
+    def perhaps(self) -> Touched:
+        """Return what is touched if this happens, or does not."""
+        return Touched(self.reads, self.writes, frozenset(), self.after)
+
+    def then(self, other: Touched) -> Touched:
+        """Return what is touched if first this happens, and then `other`.
+
+        >>> Touched((), ("y",), frozenset("y")).then(Touched(("x", "y"), ("z",)))
+        Touched(reads=('x',), writes=('y', 'z'), certain=frozenset({'y'}), after=())
+        """
+        return in_turn([self, other])
+
+    def or_else(self, other: Touched) -> Touched:
+        """Return what is touched if either this happens or `other`."""
+        reads, writes = _once(self.reads, other.reads), _once(self.writes, other.writes)
+        return Touched(reads, writes, self.certain & other.certain, _once(self.after, other.after))
+
+    def seen_as(self, names: Mapping[str, str]) -> Touched:
+        """Return this as another workspace sees it: under its own names for those in `names`; the rest is local."""
+        reads, writes, after = (
+            _once(names[name] for name in each if name in names) for each in (self.reads, self.writes, self.after)
+        )
+        return Touched(reads, writes, frozenset(names[name] for name in self.certain if name in names), after)
+
+
+def touches(op: OpView | OperatorDef) -> Touched:
+    """Return what an operator touches in its workspace; one that nobody declares touches what it names.
+
+    >>> from tazza.operator.definition import operator_def
+    >>> touches(operator_def("Relu", ["x"], ["y"])).writes
+    ('y',)
+
+    Raises:
+        SchemaError, ArgumentError, FormatError: the operator, or one within that has a rule of its own, is not legal.
+    """
+    definition = op.definition if isinstance(op, OpView) else op
+    inner = touched_within(op)
+    reads, writes = _once(definition.input, inner.reads), _once(definition.output, inner.writes)
+    return Touched(reads, writes, inner.certain, _once(definition.control_input, inner.after))
+
+
+def touched_within(op: OpView | OperatorDef) -> Touched:
+    """Return what nets within an operator touch in its workspace, and as `certain` what it surely writes by itself too.
+
+    Raises:
+        SchemaError, ArgumentError, FormatError: as `touches`.
+    """
+    definition = op.definition if isinstance(op, OpView) else op
+    schema = op.schema if isinstance(op, OpView) else SCHEMAS.get(definition.type)
+    if schema is not None and schema.touches_rule is not None:
+        return schema.touches_rule(op if isinstance(op, OpView) else schema.typed_view(definition))
+    inner = in_turn(touched_by(net).perhaps() for net in nested_nets(definition))
+    return Touched(inner.reads, inner.writes, frozenset(definition.output), inner.after)
+
+
+def touched_by(net: NetDef) -> Touched:
+    """Return what a run of a net touches in the workspace that it runs in.
+
+    Raises:
+        SchemaError, ArgumentError, FormatError: as `touches`; the message tells where the operator stands.
+    """
+    return in_turn(_located(net, position, op) for position, op in enumerate(net.op))
+
+
+def in_turn(touched: Iterable[Touched]) -> Touched:
+    """Return what is touched by several, one after the other."""
+    each = list(touched)
+    return Touched(
+        _read_first(each, perhaps_made=False),
+        _once(*(one.writes for one in each)),
+        frozenset[str]().union(*(one.certain for one in each)),
+        _once(*(one.after for one in each)),
+    )
+
+
+def read_first(ops: Iterable[OperatorDef], *, perhaps_made: bool = False) -> tuple[str, ...]:
+    """Return the blobs that operators in a row read before they write them, in order: what they take over.
+
+    Args:
+        ops: in execution order.
+        perhaps_made: take what a branch writes for made, so that what is left has to come from somebody else.
+
+    Raises:
+        SchemaError, ArgumentError, FormatError: as `touches`.
+    """
+    return _read_first([touches(op) for op in ops], perhaps_made=perhaps_made)
+
+
+def _read_first(touched: Iterable[Touched], *, perhaps_made: bool) -> tuple[str, ...]:
+    made: set[str] = set()
+    found: dict[str, None] = {}
+    for each in touched:
+        found.update(dict.fromkeys(name for name in each.reads if name not in made))
+        made.update(each.writes if perhaps_made else each.certain)
+    return tuple(found)
+
+
+def _located(net: NetDef, position: int, op: OperatorDef) -> Touched:
+    try:
+        return touches(op)
+    except TazzaError as error:
+        error.add_context(f"in operator {position} ({op.type}) of net {net.name!r}")
+        raise
+
+
+def _once(*names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in names for name in each))

@@ -1,0 +1,92 @@
+"""What operators touch: by name, through nets within, and which of it every run makes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.errors import DuplicateError, NotFoundError
+from tazza.operator import LocalBlobs, operator_def, read_first, touched_by, touches
+from tazza.operator.owner import BlobOwner
+from tazza.proto import NetDef, OperatorDef
+from tazza.registry import Hook
+from tazza.tensor import Tensor
+from tazza.workspace import Workspace
+
+
+def shell(inputs: list[str], outputs: list[str], *ops: OperatorDef) -> OperatorDef:
+    """Return an operator that nobody declares, with a net within."""
+    return operator_def("TestShell", inputs, outputs, net=NetDef(name="inner", op=ops))
+
+
+def relu(x: str, y: str) -> OperatorDef:
+    return operator_def("Relu", [x], [y])
+
+
+def test_an_operator_touches_what_its_net_does() -> None:
+    found = touches(shell(["a"], ["b"], relu("hidden", "t"), relu("t", "made"), relu("a", "a")))
+    assert found.reads == ("a", "hidden")
+    assert found.writes == ("b", "t", "made", "a")
+    assert found.certain == {"b"}
+
+
+def test_nets_in_nets_are_seen() -> None:
+    found = touches(shell([], [], shell([], [], relu("deep", "t")), relu("t", "u")))
+    assert found.reads == ("deep", "t")
+    assert set(found.writes) == {"t", "u"}
+
+
+def test_control_inputs_come_before() -> None:
+    op = relu("x", "y")
+    op.control_input.append("z")
+    assert touches(op).after == ("z",)
+    assert touches(op).reads == ("x",)
+    assert touches(shell([], [], op)).after == ("z",)
+
+
+def test_what_a_branch_may_leave_is_taken_over() -> None:
+    ops = [shell([], [], relu("x", "y")), relu("y", "z")]
+    assert read_first(ops) == ("x", "y")
+    assert read_first(ops, perhaps_made=True) == ("x",)
+    assert touched_by(NetDef(op=ops)).certain == {"z"}
+
+
+def owners(home: Workspace) -> list[BlobOwner]:
+    local = LocalBlobs(parent=home)
+    return [home, local, home.child(), local.child({}, shared=True)]
+
+
+def test_every_owner_has_children_and_nets() -> None:
+    home = Workspace()
+    home.feed("x", np.float32([-1, 2]))
+    for owner in owners(home):
+        net = owner.child({"inner": "x"}).net(NetDef(name="n", op=[relu("inner", "y")]))
+        net.run()
+        (operator,) = net.operators
+        assert operator.outputs[0].tensor().plain().tolist() == [0, 2]
+        net.close()
+    assert not home.has_blob("y")
+
+
+def test_forwarded_names_lead_to_several_workspaces_beside_a_parent() -> None:
+    first, second = Workspace(), Workspace()
+    first.feed("a", np.float32([1]))
+    second.feed("b", np.float32([2]))
+    child = first.child({"b": (second, "b")}, shared=True)
+    net = child.net(NetDef(name="n", op=[operator_def("Sum", ["a", "b"], ["c"]), relu("c", "b")]))
+    net.run()
+    assert second.fetch("b").tolist() == [3]
+    assert child.blobs.keys() == {"c"}
+    child.create_blob("a").set(Tensor.from_numpy(np.float32([5])))
+    assert first.fetch("a").tolist() == [5]
+    assert first.child({"b": (second, "b")}).get_blob("a") is None
+
+
+def test_a_hook_is_filled_once() -> None:
+    hook: Hook[int] = Hook("number", "math")
+    with pytest.raises(NotFoundError, match="math brings no number"):
+        hook.get()
+    hook.fill(1)
+    hook.fill(1)
+    with pytest.raises(DuplicateError):
+        hook.fill(2)
