@@ -18,6 +18,7 @@ TensorProtosDBInput.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,10 +40,10 @@ class Call(NamedTuple):
     seed: int | None = None
 
 
-def main() -> None:
-    """Record all cases."""
+def main(groups: Sequence[Callable[[], list[tuple[str, list[Call]]]]]) -> None:
+    """Record all cases of some groups."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    for operator, calls in [case for group in GROUPS for case in group()]:
+    for operator, calls in [case for group in groups for case in group()]:
         stored: dict[str, Any] = {}
         for number, call in enumerate(calls):
             stored.update({f"case{number:02}/{key}": value for key, value in record(operator, call).items()})
@@ -492,4 +493,4 @@ GROUPS = (
 """All cases, by what they are about."""
 
 if __name__ == "__main__":
-    main()
+    main(GROUPS)

@@ -14,9 +14,9 @@ There are three decorators, all public:
   parameters are found by name: the schema's letters (arrays; None where an optional blob is absent; tuples where it is
   variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
-  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The spec of an output whose size
-  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call. The layout of
-  an output's spec is a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
+  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
+  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must. The spec of an output whose size
+  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
   lives in the class; it is made with the operator and closed with it.
