@@ -6,6 +6,7 @@ nothing of what they need.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tazza.cli.interruption import Interrupted
+from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.interruption import Interrupted, raised_signals
 from tazza.errors import TazzaError
 
-INTERRUPTED = 130
-"""Exit status of a program that SIGINT ended, as shells have it."""
+INTERRUPTED = STATUS_OF_SIGNAL + signal.SIGINT
+"""Exit status of a program that SIGINT ended."""
 
 
 class Commands(TyperGroup):
@@ -26,7 +28,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""
         try:
-            return super().invoke(ctx)
+            with raised_signals():
+                return super().invoke(ctx)
         except TazzaError as error:
             if ctx.params.get("debug"):
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
-from tazza.cli.progress import Display, Pace
-from tazza.cli.train_folder import check_folder, remove_results
+from tazza.cli.progress import SHOWN_STEPS, Display, Pace
+from tazza.cli.train_folder import check_end, check_folder, remove_results
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import TrainAndTest, prepare
@@ -57,7 +57,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
         remove_results(out, RESULTS)
-    settings.write(out / SETTINGS)
+        settings.write(out / SETTINGS)
     print_text(
         console,
         f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
@@ -67,6 +67,8 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
         if goes_on:
             trainer.load(out / CHECKPOINT)
+            check_end(trainer.iteration, iterations, out)
+            settings.write(out / SETTINGS)
             run.history = History.read(out / HISTORY, trainer.iteration)
             run.say(f"going on after iteration {trainer.iteration} of {iterations}")
         with Interruption() as interruption:
@@ -76,6 +78,23 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
             except KeyboardInterrupt:
                 run.leave(trainer, whole=not interruption.within)
                 raise
+
+
+def diverged(losses: Sequence[float]) -> str | None:
+    """Return what to say of a training whose loss is no lower at its end than at its beginning; None: it is lower.
+
+    >>> print(diverged([2.0] * 20 + [1.0] * 20))
+    None
+    >>> diverged([2.0] * 20 + [3.0] * 20)
+    'the loss did not fall: 2 in the first 20 iterations, 3 in the last 20'
+    """
+    count = SHOWN_STEPS
+    if len(losses) < 2 * count:
+        return None
+    first, last = sum(losses[:count]) / count, sum(losses[-count:]) / count
+    if last < first:
+        return None
+    return f"the loss did not fall: {first:.4g} in the first {count} iterations, {last:.4g} in the last {count}"
 
 
 class _Run:
@@ -94,8 +113,9 @@ class _Run:
         self._console = console
         self._data, self._nets, self._out = data, nets, out
         self._iterations = iterations
-        self._epoch = max(1, data.train.count // settings.batch_size)
-        self._every = self._epoch if settings.checkpoint_every is None else settings.checkpoint_every
+        self._batch = settings.batch_size
+        epoch = max(1, data.train.count // settings.batch_size)
+        self._every = epoch if settings.checkpoint_every is None else settings.checkpoint_every
         self._pace = Pace(settings.batch_size, iterations)
 
     def say(self, text: str) -> None:
@@ -127,13 +147,19 @@ class _Run:
 
     def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
         done = trainer.iteration
-        if 0 < done < self._iterations and done % self._epoch == 0 and done not in self.history.tests:
+        if done == self._iterations or done in self.history.tests:  # `finish` tests at the end
+            return
+        if self._epochs_of(done) > self._epochs_of(done - 1):
             display.note(self._test_now(trainer))
+
+    def _epochs_of(self, iterations: int) -> int:
+        """Return how many rounds through the data these are; what `TrainSettings.iterations_of` is the inverse of."""
+        return max(iterations, 0) * self._batch // self._data.train.count
 
     def _test_now(self, trainer: Trainer) -> str:
         tested = self._evaluate(trainer, 0)
         self.history.tests[trainer.iteration] = tested.accuracy
-        return f"epoch {trainer.iteration // self._epoch}  {self._pace}  test accuracy {tested.accuracy:.2%}"
+        return f"epoch {self._epochs_of(trainer.iteration)}  {self._pace}  test accuracy {tested.accuracy:.2%}"
 
     def _evaluate(self, trainer: Trainer, keep: int) -> Evaluation:
         nets = self._nets
@@ -160,6 +186,9 @@ class _Run:
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
             f" {self._pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
+        remark = diverged([step.loss for step in self.history.steps])
+        if remark is not None:
+            self.say(f"warning: {remark}; a smaller --learning-rate may help")
 
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters

@@ -56,3 +56,16 @@ def remove_results(out: Path, results: Sequence[str]) -> None:
             (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise FileError(f"cannot replace what is in '{out}': {error}", hint="name another folder with --out") from error
+
+
+def check_end(done: int, wanted: int, out: Path) -> None:
+    """Refuse to go on to an end that was passed: the training of then cannot be had back.
+
+    Raises:
+        ArgumentError: it was.
+    """
+    if done > wanted:
+        raise ArgumentError(
+            f"the training in '{out}' has done {done} iterations, and {wanted} are wanted",
+            hint="pass --epochs or --iterations beyond that, leave both out, or name another folder with --out",
+        )

@@ -17,7 +17,7 @@ from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace
-from tazza.cli.train_folder import check_folder, remove_results
+from tazza.cli.train_folder import check_end, check_folder, remove_results
 from tazza.cli.train_settings import StoredSettings
 from tazza.db.text import CharacterText, read_characters
 from tazza.errors import ArgumentError
@@ -162,7 +162,7 @@ def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwr
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
         remove_results(out, RESULTS)
-    settings.write(out / SETTINGS)
+        settings.write(out / SETTINGS)
     learned, held = len(text.train), len(text.test)
     print_text(
         console, f"text: {learned} characters to learn from, the last {held} to test on, {len(text.alphabet)} different"
@@ -171,6 +171,8 @@ def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwr
     with Trainer(nets.model.init_net.proto, nets.model.net.proto, Workspace(), accuracy=None) as trainer:
         if goes_on:
             trainer.load(out / CHECKPOINT)
+            check_end(trainer.iteration, iterations, out)
+            settings.write(out / SETTINGS)
             run.history = History.read(out / HISTORY, trainer.iteration, TESTED)
             run.say(f"going on after iteration {trainer.iteration} of {iterations}")
         with Interruption() as interruption:

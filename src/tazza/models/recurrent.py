@@ -20,7 +20,7 @@ from tazza.models.layers import Start, fc
 from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
-from tazza.operator import RowSlices, operator_def
+from tazza.operator import RowSlices, operator_def, read_first
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -156,11 +156,7 @@ class _Backward:
     @staticmethod
     def _left_over(step: NetDef, ops: Sequence[OperatorDef]) -> list[str]:
         """Return the blobs that forward operators leave in the workspace of a step, and backward ones read."""
-        made: set[str] = set()
-        read: set[str] = set()
-        for op in ops:
-            read.update(name for name in op.input if name not in made)
-            made.update(op.output)
+        read = read_first(ops)
         outputs = dict.fromkeys(name for op in step.op for name in op.output)
         return [name for name in outputs if name in read and name not in step.external_output]
 
