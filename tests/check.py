@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.device import device_option, place_of
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
@@ -29,7 +30,8 @@ from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, Tensor, TensorSpec
+from tazza.tensor import CPUPlace, DataType, Place, Tensor, TensorSpec
+from tazza.tensor.transfer import to_place
 from tests.declared import LEDGER
 
 Array = NDArray[Any]
@@ -62,6 +64,7 @@ class Case:
     gradient: bool = True
     slack: float = 1.0
     id: str = ""
+    place: Place = CPUPlace()  # noqa: RUF009 - one immutable object per place
 
     def arrays(self) -> list[Array]:
         """Return fresh copies of the inputs."""
@@ -72,12 +75,14 @@ class Case:
         declared = find_schema(self.type)
         count = sum(not spec.optional for spec in declared.outputs) if self.outputs is None else self.outputs
         names = [f"in{i}" for i in range(len(self.inputs))], [f"out{i}" for i in range(count)]
-        return operator_def(self.type, *names, engine=engine, **self.args)
+        device = None if self.place.is_host else device_option(self.place)
+        return operator_def(self.type, *names, engine=engine, device=device, **self.args)
 
 
-def engines_of(type: str) -> list[str]:
-    """Return the engines that have a kernel of this type and are available."""
-    return [name for name in ENGINES if why_unavailable(type, "cpu", name) is None]
+def engines_of(type: str, place: Place | None = None) -> list[str]:
+    """Return the engines that have a kernel of this type for a place, by default the host, and are available."""
+    kind = (CPUPlace() if place is None else place).kind
+    return [name for name in ENGINES if why_unavailable(type, kind, name) is None]
 
 
 def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
@@ -89,8 +94,9 @@ def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
     return pytest.mark.parametrize(("case", "engine"), listed)
 
 
-def check_op(case: Case, engine: str) -> None:
-    """Run `case` on `engine` and assert everything that must hold."""
+def check_op(case: Case, engine: str, place: Place | None = None) -> None:
+    """Run `case` on `engine`, at a place if that is not the host, and assert everything that must hold."""
+    case = case if place is None else replace(case, place=place)
     definition = case.definition(engine)
     inputs = case.arrays()
     results, operator = run(definition, inputs, engine)
@@ -126,11 +132,12 @@ def run(
     if engine is not None:
         asked.engine = engine
     blobs = LocalBlobs()
-    for name, value in zip(asked.input, inputs, strict=True):
+    schema = find_schema(asked.type)
+    places, _ = schema.infer_places(schema.typed_view(asked), place_of(asked.device_option))
+    for name, value, place in zip(asked.input, inputs, places, strict=True):
         if name not in blobs.blobs:
-            blobs.create_blob(name).set(
-                Tensor.from_numpy(cast("Array", value), copy=None) if isinstance(value, np.ndarray) else value
-            )
+            given = Tensor.from_numpy(cast("Array", value), copy=None) if isinstance(value, np.ndarray) else value
+            blobs.create_blob(name).set(to_place(given, place) if isinstance(given, Tensor) else given)
     operator = Operator(asked, blobs, strict=True)
     with np.errstate(all="ignore"):
         operator.run()
@@ -158,7 +165,7 @@ def _why_refused(operator: Operator, engine: str) -> str:
     reasons = [choice.reason for choice in operator.choices if choice.engine == engine]
     assert reasons, f"{engine} was passed over without a reason: {operator.choices}"
     assert reasons[0], f"{engine} was passed over without a reason: {operator.choices}"
-    assert why_unavailable(operator.op.type, "cpu", engine) is None, f"{engine} was not there to refuse"
+    assert why_unavailable(operator.op.type, operator.place.kind, engine) is None, f"{engine} was not there to refuse"
     return reasons[0]
 
 
@@ -224,7 +231,7 @@ def _gradients(
     blobs = dict(zip((*op.definition.input, *op.definition.output), (*inputs, *outputs), strict=True))
     blobs.update((n, w) for n, w in zip(given, weights, strict=True) if n is not None and w is not None)
     for step in emitted:
-        there = engine in engines_of(step.type)
+        there = engine in engines_of(step.type, place_of(step.device_option))
         made, _ = run(step, [blobs[name] for name in step.input], engine if there else None)
         blobs.update(zip(step.output, made, strict=True))
     dense = [None if name is None else _dense(name, blobs, x) for name, x in zip(names, inputs, strict=True)]
