@@ -12,8 +12,6 @@ from tazza.proto import NetDef, OperatorDef
 def roles_of(net: NetDef) -> dict[str, frozenset[Role]]:
     """Return for each blob that a net reads before it writes it the roles that it has, until somebody writes it.
 
-    What a net within an operator reads may have any role.
-
     >>> from tazza.operator import operator_def
     >>> net = NetDef(op=[operator_def("FC", ["x", "W", "b"], ["y"]), operator_def("Relu", ["y"], ["y"])])
     >>> {name: sorted(role.value for role in roles) for name, roles in roles_of(net).items()}
