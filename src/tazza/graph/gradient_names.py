@@ -99,8 +99,8 @@ class Names:
     ) -> dict[str, Made]:
         """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave.
 
-        `owners` are the blobs whose gradients these are, by the names that the maker gave. Those in `given` are
-        gradients indeed: of several of one blob the sum will rename all but one.
+        `owners` are the blobs whose gradients these are, by the names that the maker gave. Those in `given` are passed
+        on as gradients: of several of one blob the sum will rename all but one.
         """
         made: dict[str, Made] = {}
         late: set[str] = set()
