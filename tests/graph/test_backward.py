@@ -13,7 +13,7 @@ import pytest
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph import backward_pass
 from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema
-from tazza.operator.gradient import GradientRequest, GradientRule
+from tazza.operator.gradient import GradientRequest, GradientRule, stops
 from tazza.proto import NetDef, OperatorDef
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "backward_passes.json").read_text())
@@ -182,7 +182,7 @@ def test_what_ends_on_purpose_or_starts_is_declared(monkeypatch: pytest.MonkeyPa
     assert isinstance(rule, GradientRule)
     net = [op("Flatten", "x", "y"), op("AveragedLoss", "x", "l")]
     assert [made.type for made in backward_pass(net, ["l"])[0]] == ["ConstantFill", "AveragedLossGradient"]
-    monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", ends("a test", on_purpose=True))
+    monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", stops("a test"))
     with pytest.raises(GradientError, match="nothing reads 'y', the output of Flatten"):
         backward_pass(net, ["l"])
     asked: list[str] = []
@@ -191,6 +191,6 @@ def test_what_ends_on_purpose_or_starts_is_declared(monkeypatch: pytest.MonkeyPa
         asked.append(request.op.type)
         return []
 
-    monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", replace(rule, maker=started, starts=True))
+    monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", replace(rule, maker=started, unasked=True))
     backward_pass(net, ["l"])
     assert asked == ["Flatten"]

@@ -28,8 +28,8 @@ from tazza.operator import (
     why_unavailable,
 )
 from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.place import CPU_KIND
 
-DEVICE = "cpu"
 UNKNOWN = "(unknown)"
 
 
@@ -197,7 +197,7 @@ def _facts(schema: OpSchema) -> list[tuple[str, str]]:
         gradient = "not declared" if rule is None else "yes"
     in_place = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.in_place.items())
     must = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.must_in_place.items())
-    engines = [name for name in ENGINES if why_unavailable(schema.type, DEVICE, name) is None]
+    engines = [name for name in ENGINES if why_unavailable(schema.type, CPU_KIND, name) is None]
     facts = [
         ("gradient", gradient),
         ("in place", "; ".join(part for part in (in_place, f"always {must}" if must else "") if part)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -14,14 +13,14 @@ from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import SHOWN_STEPS, Display, Pace
+from tazza.cli.train_folder import check_end, check_folder, remove_results
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import TrainAndTest, prepare
-from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets, save_predictor
 from tazza.models.evaluation import Evaluation, evaluate
 from tazza.models.training import Trainer
-from tazza.runtime.files import kind_of, make_folder, names_in, shown
+from tazza.runtime.files import kind_of, names_in
 from tazza.workspace import Workspace
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
@@ -49,7 +48,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     """
     console = make_console()
     started = time.perf_counter()
-    _check_folder(out, resume=resume, overwrite=overwrite)
+    check_folder(out, RESULTS, (CHECKPOINT, SETTINGS), resume=resume, overwrite=overwrite)
     settings = (TrainSettings.read(out / SETTINGS) if resume else TrainSettings()).updated(given)
     settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
@@ -57,7 +56,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     nets = build(settings, data, iterations, trust=trust)
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
-        _remove_results(out)
+        remove_results(out, RESULTS)
         settings.write(out / SETTINGS)
     print_text(
         console,
@@ -68,7 +67,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
         if goes_on:
             trainer.load(out / CHECKPOINT)
-            _check_end(trainer.iteration, iterations, out)
+            check_end(trainer.iteration, iterations, out)
             settings.write(out / SETTINGS)
             run.history = History.read(out / HISTORY, trainer.iteration)
             run.say(f"going on after iteration {trainer.iteration} of {iterations}")
@@ -79,46 +78,6 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
             except KeyboardInterrupt:
                 run.leave(trainer, whole=not interruption.within)
                 raise
-
-
-def _check_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
-    """Make the folder, and look whether it can take what is asked for; nothing in it is changed."""
-    if resume and overwrite:
-        raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
-    make_folder(out)
-    try:
-        with TemporaryFile(dir=out):
-            pass  # a folder that cannot be written is found before anything else is done
-    except OSError as error:
-        raise FileError(
-            f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
-        ) from error
-    there = [name for name in RESULTS if kind_of(out / name) is not None]
-    if resume and CHECKPOINT not in there and (there or kind_of(out / SETTINGS) is None):
-        raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
-    if there and not (resume or overwrite):
-        raise FileError(
-            f"'{out}' holds a training already: {', '.join(there)}",
-            hint="--resume goes on with it, --overwrite replaces it, --out names another folder",
-        )
-
-
-def _check_end(done: int, wanted: int, out: Path) -> None:
-    """Refuse to go on to an end that was passed: the training of then cannot be had back."""
-    if done > wanted:
-        raise ArgumentError(
-            f"the training in '{out}' has done {done} iterations, and {wanted} are wanted",
-            hint="pass --epochs or --iterations beyond that, leave both out, or name another folder with --out",
-        )
-
-
-def _remove_results(out: Path) -> None:
-    """Remove what a former training left, so that nothing of it is taken for this one's."""
-    try:
-        for name in RESULTS:
-            (out / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot replace what is in '{out}': {error}", hint="name another folder with --out") from error
 
 
 def diverged(losses: Sequence[float]) -> str | None:
@@ -225,7 +184,7 @@ class _Run:
         self.say(f"written to '{self._out}': {', '.join(names_in(self._out))}")
         self.say(
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
-            f" {self._pace.images_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
+            f" {self._pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
         remark = diverged([step.loss for step in self.history.steps])
         if remark is not None:

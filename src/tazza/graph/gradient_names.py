@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import find_schema, gradient_name, may_overwrite
+from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def
+from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
 _MARK = re.compile("\0\\d+\0")
@@ -41,15 +42,29 @@ def unmarked(name: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Made:
-    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one."""
+    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one.
+
+    `home` is the list that the operators are in.
+    """
 
     name: str
     op: OperatorDef
     places: list[tuple[OperatorDef, bool, int]] = field(default_factory=list[tuple[OperatorDef, bool, int]])
     order: int = 0
+    home: list[OperatorDef] = field(default_factory=list[OperatorDef])
 
     def rename(self, name: str) -> None:
-        """Give it another name wherever it stands."""
+        """Give it another name wherever it stands, in nets within the operators as well.
+
+        An operator with nets has one name for what it reads and overwrites: there what was read is copied first.
+        """
+        for op in {id(op): op for op, _, _ in self.places}.values() if name != self.name else ():
+            if next(nested_nets(op), None) is None:
+                continue
+            if self.name in op.input and not any(place is op and not is_output for place, is_output, _ in self.places):
+                before = next(index for index, one in enumerate(self.home) if one is op)
+                self.home.insert(before, operator_def("Copy", [self.name], [name]))
+            rename_blobs(op, {self.name: name})
         self.name = name
         for op, is_output, index in self.places:
             (op.output if is_output else op.input)[index] = name
@@ -79,8 +94,11 @@ class Names:
         for name in names:
             self._blobs[name].discard(blob)
 
-    def settle(self, emitted: Sequence[OperatorDef], position: int, forward: OperatorDef) -> dict[str, Made]:
-        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave."""
+    def settle(self, emitted: list[OperatorDef], position: int, owners: Mapping[str, str]) -> dict[str, Made]:
+        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave.
+
+        `owners` are the blobs whose gradients these are, by the names that the maker gave.
+        """
         made: dict[str, Made] = {}
         late: set[str] = set()
         count = 0
@@ -95,11 +113,11 @@ class Names:
                 one.op, one.order = op, count
                 one.places.append((op, True, index))
                 count += 1
-        owners = {marked(blob, index): blob for index, blob in enumerate(forward.input)}
         taken: set[str] = set()
         for name, one in made.items():
             plain, owner = unmarked(name), owners.get(name)
             clash = plain in late or (owner is None and plain in taken)
+            one.home = emitted
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
         self._part(emitted, made.values())

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tazza.errors import ArgumentError, UnknownOperatorError
+from tazza.graph.roles import is_data_alone, roles_of
 from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema, read_first, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.log import logger
@@ -64,7 +65,8 @@ def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = 
     read = needed_blobs(predict)
     listed = [name for name in dict.fromkeys(predict.external_input) if name in read]
     held = _held_places(init)
-    front = list(itertools.takewhile(lambda n: n in filled and (n in held or _is_data(predict, n)), listed))
+    roles = roles_of(predict)
+    front = list(itertools.takewhile(lambda n: n in filled and (n in held or is_data_alone(roles[n])), listed))
     single = list(itertools.takewhile(lambda name: _is_single(filled[name]), front))
     names = tuple(name for name in read if name not in made or name in single)
     if names or not front:
@@ -117,21 +119,3 @@ def _is_known(op: OperatorDef) -> bool:
 
 def _is_single(spec: Spec | None) -> bool:
     return isinstance(spec, TensorSpec) and spec.known and spec.size == 1
-
-
-def _is_data(net: NetDef, name: str) -> bool:
-    """Whether all that read a blob read it as data: as images that go their own ways, or as their first operand."""
-    for op in net.op:
-        if not _is_known(op):
-            return False
-        view, touched = find_schema(op.type).typed_view(op), touches(op)
-        if name in touched.reads and name not in op.input:
-            return False  # a net within may do anything with it
-        images = view.schema.batched_inputs(view)
-        first = view.input_slots[:1]
-        read = {letter for letter, each in zip(view.input_slots, op.input, strict=True) if each == name}
-        if not read <= (images if images else set(first)):
-            return False
-        if name in touched.writes:
-            break
-    return True

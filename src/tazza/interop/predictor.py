@@ -22,6 +22,7 @@ from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blob
 from tazza.interop.init_net import run_init_net
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
+from tazza.nets.base import PLAN
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
 from tazza.operator import check_trust, find_argument, find_schema, make_argument, touched_by, touches
@@ -33,6 +34,7 @@ from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor.place import CPU_KIND
 from tazza.workspace import Workspace, feedable, put, take
 
 if TYPE_CHECKING:
@@ -119,8 +121,8 @@ class Predictor(Closing):
         made = NetDef()
         made.CopyFrom(net)
         if not made.type or NETS.get(made.type) is SimpleNet:
-            made.type = "plan"
-        if made.type == "plan":
+            made.type = PLAN
+        if made.type == PLAN:
             del made.external_output[:]
             made.external_output.extend(self.outputs)
             if find_argument(made, "inputs") is None:
@@ -329,7 +331,7 @@ def load(
         NetError: the two nets do not fit each other.
         UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
     """
-    if device not in (None, "cpu"):
+    if device not in (None, CPU_KIND):
         raise ArgumentError(
             f"device = {device!r} is not 'cpu'", hint="leave it out to run a net where it was saved for"
         )
