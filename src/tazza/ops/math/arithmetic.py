@@ -233,7 +233,12 @@ DIV_GRADIENT = schema(
     """dA = dC / B, dB = -dC * C / B.
 
     Each summed over what was broadcast. Inputs dC, A, B, C; or, where A has the shape of C, just B, C, dC.""",
-    inputs=[blob("dC", SUMMABLE), blob("A", "dC", optional=True), blob("B", "dC"), blob("C", "dC")],
+    inputs=[
+        blob("dC", SUMMABLE),
+        blob("A", "dC", optional=True),
+        blob("B", "dC"),
+        blob("C", "dC"),
+    ],
     outputs=[blob("dA", "dC"), blob("dB", like="B")],
     args=BROADCAST_ARGS,
     in_place={"dA": "dC"},
@@ -283,8 +288,11 @@ def div_gradient_kernel(op: OpView, dC: Array, A: Array | None, B: Array, C: Arr
 SUM_REDUCE_LIKE = schema(
     "SumReduceLike",
     "C = sum of A over what would be broadcast if B lay under it; C has the shape of B, whose values do not matter.",
-    inputs=[blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})), blob("B", "A")],
-    outputs=[blob("C", like="B")],
+    inputs=[
+        blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})),
+        blob("B", doc="of any type: only its shape counts"),
+    ],
+    outputs=[blob("C", "A")],
     args=AXIS_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("it stands in backward passes; second derivatives are not built"),

@@ -130,7 +130,7 @@ GROUP_NORM_GRADIENT = schema(
         blob("dY", FLOAT),
         blob("X", "dY"),
         blob("gamma", "dY"),
-        blob("beta", "dY"),
+        blob("beta", doc="of any type: only its shape counts"),
         blob("mean", "dY", doc="(N, G)"),
         blob("inv_std", "dY", doc="(N, G)"),
     ],

@@ -152,8 +152,8 @@ SLICE_GRADIENT = schema(
     """dX = dY where Y was cut out of X, else 0.
 
     Inputs X, dY, or X, starts, ends, dY.""",
-    inputs=[blob("X"), STARTS, ENDS, blob("dY", "X")],
-    outputs=[blob("dX", like="X")],
+    inputs=[blob("X", doc="of any type: only its shape counts"), STARTS, ENDS, blob("dY")],
+    outputs=[blob("dX", "dY")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
     arity=lambda inputs, outputs: inputs != 3,
@@ -175,7 +175,7 @@ def slice_gradient_infer(
     if Y.dims is not None and dY.dims is not None:
         relation = f"dY has the shape {show_dims(dY.dims)}, slicing X gives {show_dims(Y.dims)}"
         op.require(shapes_agree(Y.dims, dY.dims), relation)
-    return X
+    return TensorSpec(X.dims, dY.dtype)
 
 
 @SLICE_GRADIENT.cost
