@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
-    KERNELS,
     LocalBlobs,
     Operator,
     OpView,
     RowSlices,
     find_schema,
     gradient_for_op,
+    may_overwrite,
+    must_overwrite,
     operator_def,
     why_unavailable,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
@@ -240,7 +242,11 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
-    function = KERNELS[op.type, "cpu", "reference"].function
+    given = dict(zip(op.definition.input, inputs, strict=True))
+    for name, result in zip(op.definition.output, results, strict=True):
+        if name in given and given[name].shape == result.shape:  # what it leaves as it is stays, in place
+            result[...] = given[name]
+    function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
         gather(op.schema.inputs, op.input_slots, inputs)
@@ -290,11 +296,8 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Each allowed in-place pair must give what the operator gives out of place."""
     schema, definition = find_schema(case.type), case.definition(engine)
     op = schema.view(definition)
-    for out, letters in schema.in_place.items():
-        for letter in letters:
-            if out not in op.output_slots or letter not in op.input_slots:
-                continue
-            source, target = op.input_slots.index(letter), op.output_slots.index(out)
+    for target in range(len(op.output_slots)):
+        for source in () if must_overwrite(op, target) else may_overwrite(op, target):
             if (
                 case.arrays()[source].shape != results[target].shape
                 or case.arrays()[source].dtype != results[target].dtype

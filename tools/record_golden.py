@@ -454,6 +454,24 @@ def resizes() -> list[tuple[str, list[Call]]]:
     return found
 
 
+def steps_of_lstm() -> list[tuple[str, list[Call]]]:
+    """LSTMUnit and its gradient: sequences that have ended, with and without their states, and none with lengths."""
+    state = {"H_prev": signed(1, 5, 3), "C_prev": signed(1, 5, 3, seed=1), "gates": signed(1, 5, 12, seed=2)}
+    lengths, step = {"seq_lengths": labels(0, 4, 2, 1, 3)}, {"timestep": labels(2)}
+    back = {letter: signed(1, 5, 3, seed=3 + i) for i, letter in enumerate(("H", "C", "dH", "dC"))}
+    arguments: list[dict[str, Any]] = [{}, {"drop_states": 1}, {"forget_bias": 1.5}]
+    ragged, even = {**state, **lengths, **step}, {**state, **step}
+    last = {"forget_bias": -0.5, "sequence_lengths": 0}
+    slopes = ["dH_prev", "dC_prev", "dgates"]
+    return [
+        ("LSTMUnit", [*(Call(ragged, ["H", "C"], args) for args in arguments), Call(even, ["H", "C"], last)]),
+        (
+            "LSTMUnitGradient",
+            [*(Call({**ragged, **back}, slopes, args) for args in arguments), Call({**even, **back}, slopes, last)],
+        ),
+    ]
+
+
 GROUPS = (
     copies,
     counters,
@@ -469,6 +487,7 @@ GROUPS = (
     reductions,
     transposed_convolutions,
     resizes,
+    steps_of_lstm,
 )
 """All cases, by what they are about."""
 

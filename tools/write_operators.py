@@ -19,7 +19,6 @@ from tools.operator_types import REFUSED, Entry, entries, recorded
 from tools.record_types import NAMES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
-KINDS = {GradientKind.ENDS: "ends", GradientKind.FORBIDDEN: "forbidden", GradientKind.MISSING: "missing"}
 HEAD = """# Operators
 
 Written by `make index` from the schemas, the kernels and the recorded runs of Caffe2; nobody edits it.
@@ -63,7 +62,7 @@ def counts() -> str:
     kernels = Counter(engine for type in SCHEMAS for engine in engines_of(type))
     lines = [
         ("operators", len(schemas)),
-        *((f"gradient: {kind}", told[kind]) for kind in ("yes", *KINDS.values())),
+        *((f"gradient: {kind}", told[kind]) for kind in ("yes", *(kind.value for kind in GradientKind))),
         ("recorded runs of Caffe2", runs),
         ("operators with recorded runs", len(operators())),
         ("questions about element types", len(questions)),
@@ -95,7 +94,7 @@ def gradient_of(schema: OpSchema) -> str:
     if isinstance(rule, GradientRule):
         return "yes"
     assert isinstance(rule, NoGradient)
-    return KINDS[rule.kind]
+    return rule.kind.value
 
 
 def runs_of(type: str) -> int:
@@ -105,7 +104,7 @@ def runs_of(type: str) -> int:
 
 def engines_of(type: str) -> list[str]:
     """Return the engines that have a kernel of an operator."""
-    return [name for name in sorted(ENGINES) if (type, ENGINES[name].device, name) in KERNELS]
+    return [name for name in sorted(ENGINES) if any((type, kind, name) in KERNELS for kind in ENGINES[name].devices)]
 
 
 def types_of(type: str) -> str:

@@ -175,7 +175,7 @@ def _excess(session: Session, feed: int, run: int, name: str, array: Array) -> f
 @functools.cache
 def engine_names() -> tuple[str, ...]:
     """Return the engines that there are for the processor."""
-    return tuple(name for name in ENGINES if ENGINES[name].device == "cpu" and ENGINES[name].unavailable() is None)
+    return tuple(name for name in ENGINES if ENGINES[name].serves("cpu") and ENGINES[name].unavailable() is None)
 
 
 def ways_of(chain: Chain, fpmath: str) -> list[Way]:

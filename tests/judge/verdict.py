@@ -25,7 +25,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tazza.operator import KERNELS, OpView
+from tazza.operator import OpView
+from tazza.operator.choice import find_kernel
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 from tests.judge.condition import Condition, conditions, in_float64, letters_read
@@ -73,7 +74,7 @@ class Standard:
 
 def is_random(type: str) -> bool:
     """Whether an operator draws random numbers: its reference kernel asks for a generator."""
-    kernel = KERNELS[type, "cpu", "reference"]
+    kernel = find_kernel(type, "cpu", "reference")
     return (
         kernel.function is None
         or "random" in kernel.function.__code__.co_varnames[: kernel.function.__code__.co_argcount]

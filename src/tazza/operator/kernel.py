@@ -14,8 +14,9 @@ There are three decorators, all public:
   parameters are found by name: the schema's letters (arrays; None where an optional blob is absent; tuples where it is
   variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
-  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
-  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
+  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The spec of an output whose size
+  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call. The layout of
+  an output's spec is a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
   lives in the class; it is made with the operator and closed with it.
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
@@ -34,16 +35,18 @@ from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
-from tazza.operator.index import load_kernel
-from tazza.operator.schema import OpSchema, Spec
+from tazza.operator.index import ANY, load_kernel
+from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor.place import CPU_KIND
 from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
+    from tazza.operator.owned import OwnedNets
 
 Array: TypeAlias = NDArray[Any]
 Call: TypeAlias = Callable[[], Any]
@@ -133,6 +136,10 @@ class Operands:
         """Return the tensor of an optional letter, or None."""
         return cast("Tensor | None", self.tensors.get(letter))
 
+    def sized_by_kernel(self, letter: str, dtype: DataType) -> DynamicOutput:
+        """Return the output of a letter whose size depends on data: each call allocates it before it writes."""
+        return DynamicOutput(self[letter], dtype)
+
     def arrays(self, letter: str) -> Any:
         """Return what an array kernel gets for a letter: an array, None, a Blob without tensor, or a tuple of these."""
         value = self.tensors[letter]
@@ -180,6 +187,41 @@ class LaunchChain:
         return Chain(tuple(launch.bind(operands) for launch in self.launches))
 
 
+Sizes: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""Extents of outputs, by letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedLaunch:
+    """A launch with outputs whose sizes depend on data, but are found before anything is written.
+
+    `sizes(operands)` gives at each call the extents of those outputs, whose types are `dtypes`, and `launch(sizes)`
+    what computes them; it is made and bound anew only where sizes or memory changed. Where sizes come out while a
+    kernel computes, its own launch asks `operands.sized_by_kernel` for each such output and allocates it when it knows.
+    """
+
+    sizes: Callable[[Operands], Sizes]
+    launch: Callable[[Sizes], Launch]
+    dtypes: Mapping[str, DataType]
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return a call that finds the sizes, allocates, and makes the call for those."""
+        outputs = {letter: operands.sized_by_kernel(letter, dtype) for letter, dtype in self.dtypes.items()}
+        bound: list[tuple[Sizes, list[int], Call]] = []
+
+        def call() -> None:
+            sizes = self.sizes(operands)
+            for letter, output in outputs.items():
+                output.allocate(sizes[letter])
+            addresses = [output.tensor.address for output in outputs.values()]
+            if not bound or bound[0][:2] != (sizes, addresses):
+                bound[:] = [(sizes, addresses, self.launch(sizes).bind(operands))]
+            bound[0][2]()
+
+        return call
+
+
 @dataclass(frozen=True, slots=True)
 class LaidOut:
     """A launch with layouts of its own, by letter: those it writes outputs in, and those it reads inputs in.
@@ -207,11 +249,13 @@ class HostCall:
     """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
 
     `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
+    `nets` are those that the kernel runs.
     """
 
     call: Call
     close: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
+    nets: OwnedNets | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +283,25 @@ class Kernel:
             raise SchemaError(f"kernel of {self.type} for {self.engine}: give prepare or host, and one of them only")
 
 
-KERNELS: Registry[tuple[str, str, str], Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+KernelKey: TypeAlias = tuple[str, str, str]
+"""Operator type, kind of device, engine."""
+
+KERNELS: Registry[KernelKey, Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+
+
+def kernel_key(type: str, engine: str, device: str = CPU_KIND) -> KernelKey:
+    """Return the key of a kernel in `KERNELS`, and of what engines say of it in other registries.
+
+    >>> kernel_key("Relu", "onednn")
+    ('Relu', 'cpu', 'onednn')
+    """
+    return type, device, engine
+
+
+def kernel_for(type: str, device: str, engine: str) -> Kernel | None:
+    """Return the kernel of an engine for a kind of device, one that it has for any device included; None without."""
+    found = KERNELS.get((type, device, engine))
+    return KERNELS.get((type, ANY, engine)) if found is None else found
 
 
 class DynamicOutput:
@@ -258,13 +320,17 @@ class DynamicOutput:
 
 @dataclass(frozen=True, slots=True)
 class ArrayLaunch:
-    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data."""
+    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data.
+
+    `quantization` says by letter what the integers of inputs and outputs stand for.
+    """
 
     function: Callable[..., None]
     parameters: tuple[str, ...]
     op: OpView
     dynamic: Mapping[str, tuple[DataType, ...]]
     scratch_bytes: int = 0
+    quantization: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def bind(self, operands: Operands) -> Call:
         """Find the function's arguments by name."""
@@ -274,6 +340,8 @@ class ArrayLaunch:
                 values.append(self.op)
             elif name == "random":
                 values.append(operands.random())
+            elif name == "quantization":
+                values.append(self.quantization)
             elif name in self.dynamic:
                 values.append(_dynamic(operands.tensors[name], self.dynamic[name]))
             else:
@@ -321,11 +389,16 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
     return names
 
 
-def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0) -> Callable[[F], F]:
-    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device."""
+def kernel(
+    schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
+) -> Callable[[F], F]:
+    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device.
+
+    Beside letters it may ask for `op`, `random` (the operator's generator) and `quantization` (by letter).
+    """
 
     def decorate(function: F) -> F:
-        parameters = _parameters(schema, function, ("op", "random"))
+        parameters = _parameters(schema, function, ("op", "random", "quantization"))
         dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
 
         def prepare(
@@ -339,7 +412,8 @@ def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", 
                 for name in dynamic
             }
             computing = _reshaping(function, parameters, shapes) if shapes else function
-            return ArrayLaunch(computing, parameters, op, dtypes)
+            meaning = _quantizations(op, inputs, outputs) if "quantization" in parameters else {}
+            return ArrayLaunch(computing, parameters, op, dtypes, quantization=meaning)
 
         found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
         KERNELS.register(
@@ -351,6 +425,15 @@ def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", 
         return function
 
     return decorate
+
+
+def _quantizations(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, Any]:
+    """Return what the integers of each letter stand for, a tuple where it is variadic."""
+    found = [spec.quantization if isinstance(spec, TensorSpec) else None for spec in (*inputs, *outputs)]
+    return {
+        **gather(op.schema.inputs, op.input_slots, found[: len(inputs)]),
+        **gather(op.schema.outputs, op.output_slots, found[len(inputs) :]),
+    }
 
 
 def _reshaping(
@@ -375,7 +458,7 @@ def launcher(
     schema: OpSchema,
     *,
     engine: str,
-    device: str = "cpu",
+    device: str = CPU_KIND,
     open: Callable[[Operator], Any] | None = None,
     accepts: Callable[[str, Spec], bool] = accepts_strided,
     priority: int = 0,
@@ -401,12 +484,14 @@ def launcher(
 
 
 def host_kernel(
-    schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0
+    schema: OpSchema, *, engine: str = "reference", device: str = ANY, priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a function, or a class made with the operator, on blobs.
+    """Register a function, or a class made with the operator, on blobs; for any device unless `device` names a kind.
 
+    It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
-    calls that when the net is to end.
+    calls that when the net is to end. One that runs nets has them in `nets`, an `OwnedNets`, which is closed and
+    cancelled for it.
     """
 
     def decorate(target: F) -> F:
@@ -422,7 +507,9 @@ def host_kernel(
                 return HostCall(_returning_nothing(schema, partial(target, *arguments)))
             state = cast("Callable[[Operator], Any]", target)(operator)
             call = _returning_nothing(schema, partial(state.run, *arguments))
-            return HostCall(call, getattr(state, "close", None), getattr(state, "cancel", None))
+            nets = cast("OwnedNets | None", getattr(state, "nets", None))
+            close = getattr(state, "close", None if nets is None else nets.close)
+            return HostCall(call, close, getattr(state, "cancel", None if nets is None else nets.cancel), nets)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

@@ -33,7 +33,8 @@ from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
-from tazza.operator.owner import BlobOwner
+from tazza.operator.owner import BlobOwner, RunnableNet
+from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -193,6 +194,12 @@ class Operator(Observable):
         """Whether its kernel works on blobs and the workspace."""
         return self._host is not None
 
+    @property
+    def nets(self) -> tuple[RunnableNet, ...]:
+        """The nets that its kernel runs, those that are there now."""
+        owned = None if self._host is None else self._host.nets
+        return () if owned is None else tuple(owned)
+
     def cancel(self) -> None:
         """Ask a host kernel that waits for something to give up, where it can; called by another thread."""
         if self._host is not None and self._host.cancel is not None:
@@ -277,6 +284,8 @@ class Operator(Observable):
         """
         if self._host is not None:
             self._check_host_inputs()
+            if not self.place.is_host:
+                place_host_work(self.op, self.inputs, self.outputs, self.place)
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
@@ -316,17 +325,14 @@ class Operator(Observable):
         found = [value.spec if isinstance(value, Tensor) else type(value) for value in values]
         if found == self._checked:
             return
-        specs = [
-            value.spec if isinstance(value, Tensor) else None if value is None else TypeSpec(blob.type_name)
-            for blob, value in zip(self.inputs, values, strict=True)
-        ]
-        self.schema.check_inputs(self.op, specs)
+        self.schema.check_inputs(self.op, [blob.spec for blob in self.inputs])
         self._checked = found
 
     def _prepare(self, context: Context) -> Binding:
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
         inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        check_places(self.op, inputs, self.place)
         inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
         outputs = tuple(
             self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)
@@ -369,7 +375,7 @@ class Operator(Observable):
         )
 
     def _reshaped(self, specs: Sequence[Spec]) -> list[tuple[Blob, str]]:
-        """Return the blobs that get another shape in place, with the letters of these outputs.
+        """Return the blobs that get another shape or quantization in place, with the letters of these outputs.
 
         Raises:
             ShapeError: one would get another number of elements, or another dtype.
@@ -380,7 +386,8 @@ class Operator(Observable):
             if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
             check_overwritten(letter, blob.name, blob.tensor().spec, spec)
-            if blob.tensor().spec.dims != spec.dims:
+            now = blob.tensor().spec
+            if now.dims != spec.dims or now.quantization != spec.quantization:
                 found.append((blob, letter))
         return found
 
@@ -418,8 +425,9 @@ class Operator(Observable):
                 f"blob {blob.name!r} has no value", hint="feed it, or run the operator that makes it first"
             )
         if not isinstance(value, Tensor):
-            if self.schema.inputs_by_letter[letter].type_name is not None:
-                return TypeSpec(blob.type_name)
+            spec = blob.spec
+            if spec is not None and not self.schema.inputs_by_letter[letter].only_tensors:
+                return spec
             raise BlobTypeError(f"blob {blob.name!r} holds a {blob.type_name}, {self.op.type} needs a Tensor")
         if not value.allocated and value.size > 0:
             raise BlobTypeError(
@@ -462,9 +470,11 @@ class Operator(Observable):
                 if isinstance(layout, Opaque) and tensor.storage.escaped:
                     blob.reset()  # whoever has a view keeps what it shows
                     tensor = blob.tensor()
-                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout))
-            elif tensor.spec.dims != spec.dims:
-                tensor.resize_to(replace(tensor.spec, dims=spec.shape))
+                tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout, spec.quantization))
+                continue
+            if tensor.spec.dims != spec.dims:
+                tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=None))
+            tensor.quantize_as(spec.quantization)
 
     def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> Binding:
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""

@@ -24,6 +24,7 @@ import numpy as np
 from tazza.device import Generator
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import ENGINES, preferences
+from tazza.operator.in_place import must_overwrite
 from tazza.operator.kernel import KERNELS, Kernel
 from tazza.operator.local import LocalBlobs
 from tazza.operator.operator import Operator
@@ -32,7 +33,7 @@ from tazza.operator.schema import OpSchema
 from tazza.proto import DeviceOption, OperatorDef
 from tazza.runtime.flags import kernel_flags
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Opaque, Tensor
+from tazza.tensor import Int8Tensor, Opaque, Tensor
 from tazza.tensor.blob import type_of
 from tazza.tensor.running import RUNNERS
 
@@ -168,6 +169,7 @@ class PreparedOperator:
                 blob.set(value)
             elif _copied(value) or self._overwritten[i]:
                 self._set_array(i, value.plain(), copy=True)
+                self._inputs[i].tensor().quantize_as(value.quantization)
             else:
                 self._lent = True
                 blob.set(value)
@@ -194,7 +196,9 @@ class PreparedOperator:
         if isinstance(value.layout, Opaque):
             value.make_plain()
         if _copied(value) and value.allocated:
-            return Tensor.from_numpy(value.array)
+            copy = Tensor.from_numpy(value.array)
+            copy.quantize_as(value.quantization)
+            return copy
         self._lent = True
         blob.reset()
         return value
@@ -245,7 +249,8 @@ def local_definition(
     optional by default.
     """
     declared = find_schema(type)
-    count = max(1, sum(not spec.optional for spec in declared.outputs)) if outputs is None else outputs
+    follows = declared.output_count(inputs) if outputs is None else outputs
+    count = max(1, sum(not spec.optional for spec in declared.outputs)) if follows is None else follows
     names_in = [f"in{i}" for i in range(inputs)]
     names_out = [f"out{i}" for i in range(count if declared.outputs else 0)]
     definition = operator_def(type, names_in, names_out, engine=engine, device=device, **arguments)
@@ -257,16 +262,20 @@ def local_definition(
 def _overwriting(declared: OpSchema, definition: OperatorDef) -> list[str]:
     op = declared.typed_view(definition)  # `view` would refuse what does not overwrite yet
     names: list[str] = []
-    for letter, name in zip(op.output_slots, definition.output, strict=False):
-        must = declared.must_in_place.get(letter)
-        names.append(op.input_name(must) if must is not None and op.has_input(must) else name)
-    return [*names, *definition.output[len(names) :]]
+    for position, name in enumerate(definition.output):
+        forced = must_overwrite(op, position)
+        names.append(definition.input[forced[0]] if forced else name)
+    return names
 
 
 def _as_input(value: Any) -> Any:
     """Return numbers and lists as arrays (Python floats as float32, ints as int32); tensors and other values as is."""
     if isinstance(value, (Tensor, np.ndarray)):
         return cast("Any", value)
+    if isinstance(value, Int8Tensor):
+        tensor = Tensor.from_numpy(value.data)
+        tensor.quantize_as(value.quantization)
+        return tensor
     if not isinstance(value, (int, float, list, tuple, np.generic)):
         is_array = hasattr(value, "__array__") and type_of(value) is None  # such as a lazy expression
         return np.asarray(value) if is_array else value
@@ -300,7 +309,7 @@ def _key(what: tuple[Any, ...], values: Sequence[Any], arguments: dict[str, Any]
     specs: list[Hashable] = []
     for value in values:
         if isinstance(value, Tensor):
-            specs.append((value.spec.shape, value.spec.dtype, value.spec.place))
+            specs.append((value.spec.shape, value.spec.dtype, value.spec.place, value.quantization))
         elif isinstance(value, np.ndarray):
             specs.append((cast("Any", value).shape, cast("Any", value).dtype))
         else:

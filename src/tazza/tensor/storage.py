@@ -31,14 +31,23 @@ _generations = itertools.count(1)
 class Storage:
     """Bytes at a place, allocated by the first `reserve`.
 
-    `holder` names the storage in messages about memory. `generation` is 0 while there is no memory.
+    `holder` names the storage in messages about memory. `generation` is 0 while there is no memory. `dtype` is the
+    element type that it was last reserved for; None where it holds bytes of several, as an arena does.
     """
 
-    __slots__ = ("_sharers", "allocation", "escaped", "generation", "holder", "place", "version")
+    __slots__ = ("_sharers", "allocation", "dtype", "escaped", "generation", "holder", "place", "version")
 
-    def __init__(self, place: Place | None = None, *, allocation: Allocation | None = None, holder: str = "") -> None:
+    def __init__(
+        self,
+        place: Place | None = None,
+        *,
+        allocation: Allocation | None = None,
+        holder: str = "",
+        dtype: DataType | None = None,
+    ) -> None:
         self.place = CPUPlace() if place is None else place
         self.allocation = allocation
+        self.dtype = dtype
         self.generation = 0 if allocation is None else next(_generations)
         self.version = 0
         self.escaped = False
@@ -57,7 +66,19 @@ class Storage:
 
     def __repr__(self) -> str:
         held = f" for {self.holder}" if self.holder else ""
-        return f"{type(self).__name__}({self.capacity_bytes} bytes at {self.place}{held}, {self.share_count} tensors)"
+        size = f"{self.capacity_bytes} bytes" if self.dtype is None else f"{self.numel} {self.dtype.label}"
+        return f"{type(self).__name__}({size} at {self.place}{held}, {self.share_count} tensors)"
+
+    @property
+    def numel(self) -> int:
+        """Number of elements that fit into its memory.
+
+        Raises:
+            UnsupportedError: it holds elements of several types.
+        """
+        if self.dtype is None:
+            raise UnsupportedError(f"storage {self.holder!r} holds bytes of several types", hint="ask capacity_bytes")
+        return self.capacity_bytes // self.dtype.itemsize
 
     def reserve(self, nbytes: int) -> None:
         """Make sure of `nbytes` bytes; memory that is large enough stays, else the old content is lost.
@@ -136,7 +157,7 @@ class StringStorage(Storage):
     __slots__ = ("objects",)
 
     def __init__(self, *, holder: str = "") -> None:
-        super().__init__(holder=holder)
+        super().__init__(holder=holder, dtype=DataType.STRING)
         self.objects: npt.NDArray[np.object_] | None = None
 
     @property

@@ -16,6 +16,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -49,7 +50,9 @@ SOFTMAX_WITH_LOSS = schema(
     0 and where there are no rows. The gradient is that of the loss alone; what else depends on P adds nothing.""",
     inputs=[
         blob("X", FLOAT, "*S", doc="(lead..., D...)"),
-        blob("label", doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"),
+        blob(
+            "label", role=Role.INDEX, doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"
+        ),
         blob("weights", "X", optional=True, doc="N elements"),
     ],
     outputs=[
@@ -180,8 +183,8 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     t[n, d] is 1 where d is the label and else 0, or with `label_prob` the label itself; see SoftmaxWithLoss for the
     rest. dX is 0 where the weights sum up to 0, as the loss is.""",
     inputs=[
-        blob("X", None, "*S", doc="of any type: only its shape counts"),
-        blob("label"),
+        blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
+        blob("label", role=Role.INDEX),
         blob("weights", "P", optional=True),
         blob("P", FLOAT, "*S"),
         blob("dloss", "P", doc="one element, of any rank"),

@@ -18,6 +18,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     blob,
     ends,
     formula,
@@ -52,12 +53,11 @@ def _declare(type: str, doc: str, text: str, compute: Compute, example: str, *, 
     declared = schema(
         type,
         f"{doc}\n\nBoth have one element type.",
-        inputs=[blob("A", SUMMABLE), blob("B", "A")],
+        inputs=[blob("A", SUMMABLE), blob("B", "A", role=Role.PARAMETER)],
         outputs=[blob("C", "A", doc="the joint shape of A and B; with `broadcast` that of A")],
         args=BROADCAST_ARGS,
         in_place={"C": ("A", "B") if over_b else "A"},
         effects=Effects.PURE,
-        onnx=type,
         source="Caffe2",
         example=example,
     )
@@ -77,7 +77,7 @@ def _declare_gradient(forward: OpSchema, doc: str, flops: int, compute: ComputeG
     declared = schema(
         f"{forward.type}Gradient",
         f"{doc}\n\nEach summed over what was broadcast.",
-        inputs=[blob("dC", SUMMABLE), blob("A", "dC"), blob("B", "dC")],
+        inputs=[blob("dC", SUMMABLE), blob("A", "dC"), blob("B", "dC", role=Role.PARAMETER)],
         outputs=[blob("dA", like="A"), blob("dB", like="B")],
         args=BROADCAST_ARGS,
         in_place={"dA": "dC", "dB": "dC"},
@@ -236,7 +236,7 @@ DIV_GRADIENT = schema(
     inputs=[
         blob("dC", SUMMABLE),
         blob("A", "dC", optional=True),
-        blob("B", "dC"),
+        blob("B", "dC", role=Role.PARAMETER),
         blob("C", "dC"),
     ],
     outputs=[blob("dA", "dC"), blob("dB", like="B")],
@@ -290,7 +290,7 @@ SUM_REDUCE_LIKE = schema(
     "C = sum of A over what would be broadcast if B lay under it; C has the shape of B, whose values do not matter.",
     inputs=[
         blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})),
-        blob("B", doc="of any type: only its shape counts"),
+        blob("B", role=Role.SHAPE, doc="of any type"),
     ],
     outputs=[blob("C", "A")],
     args=AXIS_ARGS,

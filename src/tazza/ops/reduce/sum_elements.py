@@ -11,6 +11,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -75,7 +76,7 @@ SUM_ELEMENTS_GRADIENT = schema(
     "SumElementsGradient",
     "dX = dY, everywhere, with `average` divided by the number of elements of X.",
     inputs=[
-        blob("X", None, "*S", doc="of any type: only its shape counts"),
+        blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
         blob("dY", FLOAT, doc="one element, of any rank"),
     ],
     outputs=[blob("dX", "dY", "*S")],
