@@ -13,7 +13,7 @@ import pytest
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph import backward_pass
 from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema, stops
-from tazza.operator.gradient import GradientRequest, GradientRule, stops
+from tazza.operator.gradient import GradientRequest, GradientRule
 from tazza.proto import NetDef, OperatorDef
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "backward_passes.json").read_text())
