@@ -178,6 +178,8 @@ PLAIN: Mapping[str, Callable[..., Array]] = {
     "Sub": np.subtract,
     "Mul": np.multiply,
     "GT": np.greater,
+    "GE": np.greater_equal,
+    "Sum": lambda *values: sum(values[1:], values[0]),
     "Tanh": np.tanh,
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Relu": lambda x: np.maximum(x, 0),

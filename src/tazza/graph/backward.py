@@ -180,6 +180,8 @@ def _visit(state: _Pass, position: int) -> None:
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
     _check_reads(state, versions, emitted, given)
+    told = {name: blob for name, blob in zip(given, op.output, strict=True) if isinstance(name, str)}
+    state.names.keep_awaited(emitted, position, told)
     made = state.names.settle(emitted, position, _owners(op, request.input_gradients))
     for _, index in sorted((_last_write(gradient, made), i) for i, gradient in enumerate(request.input_gradients)):
         name, gradient = op.input[index], _settled(request.input_gradients[index], made)

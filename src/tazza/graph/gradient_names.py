@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def
+from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def, touches
 from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
@@ -131,6 +131,22 @@ class Names:
                 if name in op.input and not _may_lie_there(op, index):
                     one = owner[id(op), index]
                     one.rename(self._anew(one.name))
+
+    def keep_awaited(self, emitted: list[OperatorDef], position: int, given: Mapping[str, str]) -> None:
+        """Copy gradients that nets within emitted operators change, where another blob than that of `given` waits.
+
+        Such an operator does not name them as outputs; `given` are the blobs whose gradients it was given, by name.
+        """
+        for op in list(emitted) if given else ():
+            changed = set(touches(op).writes).difference(op.output) if next(nested_nets(op), None) is not None else ()
+            for name in sorted(changed):
+                if self._awaited(name, position, given.get(name)):
+                    own = self._anew(name)
+                    before = next(index for index, one in enumerate(emitted) if one is op)
+                    for one in emitted[:before]:
+                        rename_blobs(one, {name: own})
+                    rename_blobs(op, {name: own})
+                    emitted.insert(0, operator_def("Copy", [name], [own]))
 
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""
