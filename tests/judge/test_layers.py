@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tazza.engines.onednn.nn import conv_gradient
-from tazza.operator import ENGINES
-from tests.judge.draw import Problem, compute, draw, gradients
+from tazza.operator import ENGINES, SCHEMAS
+from tazza.tensor import DataType
+from tests.judge.draw import CannotDraw, Problem, compute, draw, gradients
 from tests.judge.exceptions import DECLARED
-from tests.judge.layers import engines_of, judge_layer, judge_layers, run_in_net
+from tests.judge.layers import drawn_first, engines_of, judge_layer, judge_layers, run_in_net
 from tests.judge.outcome import Outcome, Request, Verdict
 from tests.judge.verdict import standard, wrong
 
@@ -143,3 +144,26 @@ def test_exceptions_are_documented() -> None:
     for one in DECLARED:
         assert f"| {one.row}" in text
         assert one.engine in ENGINES
+
+
+MANY_AXES = (2, 3, 2, 5, 1, 2, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [5, 6, 7])
+def test_blobs_of_many_axes(rank: int) -> None:
+    """Libraries have primitives up to some rank, and not all of them say so: GroupNorm of six axes was wrong."""
+    judged, wrong = set[str](), list[str]()
+    for type in drawn_first():
+        letter = SCHEMAS[type].inputs[0] if SCHEMAS[type].inputs else None
+        if letter is None or type in judged:
+            continue
+        given = {f"{letter.name}_0" if letter.variadic else letter.name: MANY_AXES[:rank]}
+        try:
+            problem = draw(type, rank, dtype=DataType.FLOAT, given=given)
+        except (CannotDraw, IndexError, ValueError):  # an image has at most five, a matrix two
+            continue
+        wrong += mismatches(list(judge_layer(problem, "float32")))
+        judged.add(type)
+    assert not wrong, "\n".join(wrong)
+    assert len(judged) > 60

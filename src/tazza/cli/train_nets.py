@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,8 @@ from tazza.db.image_source import ImageDB, TrainAndTest, first_image_dims
 from tazza.errors import ArgumentError, NetError, ShapeError
 from tazza.graph.derivation import net_that_tests
 from tazza.models import OPTIMIZERS, BlobReference, Model
+from tazza.models.optimizer import OPTIONS
+from tazza.models.rate import rates_of
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet_training, pixels
 from tazza.nets import NETS
@@ -72,8 +73,7 @@ def _set_type(net: NetDef, settings: TrainSettings) -> None:
     if settings.net_type is not None:
         net.type = settings.net_type
         net.num_workers = thread_count() if settings.workers is None else settings.workers
-    rates = [op.output[0] for op in net.op if op.type == "LearningRate"]
-    made = (name for name in (DATA, LABEL, SOFTMAX, LOSS, ACCURACY, *rates) if _makes(net, name))
+    made = (name for name in (DATA, LABEL, SOFTMAX, LOSS, ACCURACY, *rates_of(net)) if _makes(net, name))
     net.external_output.extend(name for name in made if name not in net.external_output)
 
 
@@ -98,7 +98,7 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
         dims = first_image_dims(db)
         if dims != IMAGE_DIMS:
             raise ShapeError(
-                f"{db.db_type} '{db.path}' holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
+                f"{db} holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
                 hint="scale the images, put the channel first, and write them anew",
             )
     model = Model("lenet")
@@ -108,15 +108,15 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
 
 
 def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
-    solver = OPTIMIZERS[settings.SOLVER if settings.solver is None else settings.solver]
+    chosen = settings.SOLVER if settings.solver is None else settings.solver
+    solver, taken = OPTIMIZERS[chosen], OPTIONS[chosen]
     wanted = {
         "momentum": (settings.momentum, settings.MOMENTUM),
         "weight_decay": (settings.weight_decay, settings.WEIGHT_DECAY),
     }
-    taken = inspect.signature(solver).parameters
     refused = [name for name, (given, _) in wanted.items() if given is not None and name not in taken]
     if refused:
-        raise ArgumentError(f"solver {settings.solver!r} has no {refused[0]!r}", hint="leave the option out")
+        raise ArgumentError(f"solver {chosen!r} has no {refused[0]!r}", hint="leave the option out")
     options = {name: default if given is None else given for name, (given, default) in wanted.items() if name in taken}
     solver(
         model,

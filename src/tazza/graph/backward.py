@@ -30,8 +30,8 @@ from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
-from tazza.operator.gradient import DERIVATIVE, Derivative, GradientRule, answered_request
+from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
+from tazza.operator.gradient import DERIVATIVE, Derivative, GradientKind, GradientRule, NoGradient, answered_request
 from tazza.operator.touches import all_named, as_named
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.log import logger
@@ -139,12 +139,20 @@ def _passed(ops: Iterable[OperatorDef], targets: Mapping[str, Gradient], scope: 
 def _check_stops(ssa: VersionedOps) -> None:
     for versions in ssa.ops:
         unread = [name for name in versions.op.output if not ssa.is_read(name)]
-        if versions.op.type == "StopGradient" and unread:
-            name = unread[0]
+        schema = SCHEMAS.get(versions.op.type) if unread else None
+        rule = None if schema is None else schema.gradient_rule
+        if isinstance(rule, NoGradient) and rule.kind is GradientKind.STOPS:
             raise GradientError(
-                f"nothing reads {name!r}, the output of StopGradient",
+                f"nothing reads {unread[0]!r}, the output of {versions.op.type}",
                 hint="it stops nothing: write it in place, or read its output",
             )
+
+
+def _is_unasked(op: OperatorDef) -> bool:
+    """Whether the gradient of an operator is made even where nothing gives those of its outputs."""
+    schema = SCHEMAS.get(op.type)
+    rule = None if schema is None else schema.gradient_rule
+    return isinstance(rule, GradientRule) and rule.unasked
 
 
 def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
@@ -175,7 +183,7 @@ def _visit(state: _Pass, position: int) -> None:
     op = versions.op
     given = [_gradient_of(state, name, versions.written[name]) for name in op.output]
     _pass_loss(state, versions)
-    if all(gradient is None for gradient in given) and op.type != "ZeroGradient":
+    if all(gradient is None for gradient in given) and not _is_unasked(op):
         return
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}

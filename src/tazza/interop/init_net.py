@@ -6,6 +6,7 @@ from tazza.errors import OutOfMemoryError, TazzaError
 from tazza.graph.inference import infer_operator
 from tazza.operator import Effects, Spec, check_trust, find_argument
 from tazza.operator.trust import LOADED
+from tazza.ops.data.checkpoint import LOAD
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.memory import available_bytes
 from tazza.tensor import TensorSpec
@@ -50,7 +51,7 @@ def _check_size(net: NetDef, source: str) -> None:
     wanted = 0
     for op in net.op:
         try:
-            made = infer_operator(op, specs, declared_only=True)
+            made = infer_operator(op, specs, only_known=True)
         except TazzaError:
             return  # the run tells what is wrong, and gets no further
         for name, spec in zip(op.output, made.outputs, strict=True):
@@ -86,4 +87,4 @@ def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
 
 def _loads_from(op: OperatorDef, reader: str) -> bool:
     paths = [find_argument(op, name) for name in ("db", "dbs")]
-    return op.type == "Load" and list(op.input) == [reader] and paths == [None, None]
+    return op.type == LOAD.type and list(op.input) == [reader] and paths == [None, None]

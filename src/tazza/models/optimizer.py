@@ -20,20 +20,31 @@ from tazza.operator import RowSlices
 from tazza.proto import DeviceOption
 from tazza.registry import Registry
 from tazza.tensor import DataType
+from tazza.tensor.place import CPU_KIND
 
 OPTIMIZERS: Registry[str, Callable[..., Any]] = Registry("optimizer")
+OPTIONS: Registry[str, frozenset[str]] = Registry("optimizer with options")
+"""What each takes beside the learning rate and the arguments of its policy."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def optimizer(function: F) -> F:
-    """Register a function that takes a model with gradients and a learning rate, and appends the updates."""
-    doc = function.__doc__ if function.__doc__ is not None else ""
-    OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
-    return function
+def optimizer(*options: str) -> Callable[[F], F]:
+    """Register a function that takes a model with gradients and a learning rate, and appends the updates.
+
+    `options` are the keyword arguments of its own that somebody may set from outside.
+    """
+
+    def declare(function: F) -> F:
+        doc = function.__doc__ if function.__doc__ is not None else ""
+        OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
+        OPTIONS.register(function.__name__, frozenset(options))
+        return function
+
+    return declare
 
 
-@optimizer
+@optimizer("momentum", "nesterov", "weight_decay")
 def sgd(
     model: Model,
     base_learning_rate: float,
@@ -201,7 +212,7 @@ def add_learning_rate(model: Model, prefix: str, base: float, policy: str, **arg
     iteration = add_iteration(model)
     option = scoped_device()
     on_gpu = option is not None and option.device_type != 0
-    device = f"gpu{option.device_id}" if option is not None and on_gpu else "cpu"
+    device = f"gpu{option.device_id}" if option is not None and on_gpu else CPU_KIND
     tries = (f"{prefix}_{count}_lr_{device}" for count in itertools.count())
     name = next(each for each in tries if not model.net.defines(scoped(each)))
     return model.net.add("LearningRate", iteration, name, base_lr=float(base), policy=policy, **arguments)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
+from tazza.models.rate import rates_of
 from tazza.operator import Effects, effects_of, find_argument, operator_def, read_first, touched_by
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
@@ -123,7 +124,7 @@ class Trainer(Closing):
         self.iteration = 0
         """Runs of the train net so far, those before a checkpoint included."""
         self._loss, self._accuracy = loss, accuracy
-        self._rate = next((op.output[0] for op in train_net.op if op.type == "LearningRate"), None)
+        self._rate = next(iter(rates_of(train_net)), None)
         workspace.run_net_once(init_net, strict=strict)
         self.net = workspace.create_net(_keeping(train_net, carried_blobs(train_net)), strict=strict)
         self._records_a_step = self._find_readers()

@@ -19,6 +19,7 @@ from tazza.operator.gradient import (
     gradient_for_op,
     gradient_name,
     not_written,
+    stops,
 )
 from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
 from tazza.operator.index import ANY
@@ -35,6 +36,7 @@ from tazza.operator.kernel import (
     Movable,
     NativeCall,
     Operands,
+    SizedLaunch,
     Unsupported,
     contiguous,
     host_kernel,
@@ -113,6 +115,7 @@ __all__ = [
     "Role",
     "RowSlices",
     "RunnableNet",
+    "SizedLaunch",
     "Spec",
     "Touched",
     "Unsupported",
@@ -156,6 +159,7 @@ __all__ = [
     "run_op",
     "schema",
     "show_dims",
+    "stops",
     "stored_fields",
     "streamed",
     "together",

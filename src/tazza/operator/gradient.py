@@ -38,6 +38,8 @@ class GradientKind(enum.Enum):
 
     ENDS = "ends"
     """The backward pass ends here quietly."""
+    STOPS = "stops"
+    """The backward pass ends here, which is what the operator is for: one that nothing reads is a mistake."""
     FORBIDDEN = "forbidden"
     """Asking for it is a mistake in the net."""
     MISSING = "missing"
@@ -51,10 +53,20 @@ class NoGradient:
     kind: GradientKind
     reason: str
 
+    @property
+    def quiet(self) -> bool:
+        """Whether asking for the gradient is no mistake."""
+        return self.kind in (GradientKind.ENDS, GradientKind.STOPS)
+
 
 def ends(reason: str) -> NoGradient:
     """The backward pass ends at this operator, quietly."""
     return NoGradient(GradientKind.ENDS, reason)
+
+
+def stops(reason: str) -> NoGradient:
+    """The backward pass ends at this operator, since it is there for that."""
+    return NoGradient(GradientKind.STOPS, reason)
 
 
 def forbidden(reason: str) -> NoGradient:
@@ -215,6 +227,8 @@ class GradientRule:
     copy_arguments: bool = True
     copy_device: bool = True
     copy_engine: bool = True
+    unasked: bool = False
+    """The maker is called even where nothing gives the gradient of an output."""
 
 
 def gradient_name(blob: str, index: int = 0) -> str:
@@ -248,7 +262,7 @@ def answered_request(
         GradientError: as `gradient_for_op`.
     """
     rule = op.schema.gradient_rule
-    if isinstance(rule, NoGradient) and rule.kind is GradientKind.ENDS:
+    if isinstance(rule, NoGradient) and rule.quiet:
         return [], GradientRequest(op, output_gradients, name_of)
     if not isinstance(rule, GradientRule):
         why = "no rule is declared" if rule is None else rule.reason

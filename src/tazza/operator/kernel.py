@@ -14,8 +14,9 @@ There are three decorators, all public:
   parameters are found by name: the schema's letters (arrays; None where an optional blob is absent; tuples where it is
   variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
-  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
-  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
+  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The spec of an output whose size
+  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call. The layout of
+  an output's spec is a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
   lives in the class; it is made with the operator and closed with it.
@@ -135,6 +136,10 @@ class Operands:
         """Return the tensor of an optional letter, or None."""
         return cast("Tensor | None", self.tensors.get(letter))
 
+    def sized_by_kernel(self, letter: str, dtype: DataType) -> DynamicOutput:
+        """Return the output of a letter whose size depends on data: each call allocates it before it writes."""
+        return DynamicOutput(self[letter], dtype)
+
     def arrays(self, letter: str) -> Any:
         """Return what an array kernel gets for a letter: an array, None, a Blob without tensor, or a tuple of these."""
         value = self.tensors[letter]
@@ -180,6 +185,41 @@ class LaunchChain:
     def bind(self, operands: Operands) -> Call:
         """Return all calls as one."""
         return Chain(tuple(launch.bind(operands) for launch in self.launches))
+
+
+Sizes: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""Extents of outputs, by letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedLaunch:
+    """A launch with outputs whose sizes depend on data, but are found before anything is written.
+
+    `sizes(operands)` gives at each call the extents of those outputs, whose types are `dtypes`, and `launch(sizes)`
+    what computes them; it is made and bound anew only where sizes or memory changed. Where sizes come out while a
+    kernel computes, its own launch asks `operands.sized_by_kernel` for each such output and allocates it when it knows.
+    """
+
+    sizes: Callable[[Operands], Sizes]
+    launch: Callable[[Sizes], Launch]
+    dtypes: Mapping[str, DataType]
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return a call that finds the sizes, allocates, and makes the call for those."""
+        outputs = {letter: operands.sized_by_kernel(letter, dtype) for letter, dtype in self.dtypes.items()}
+        bound: list[tuple[Sizes, list[int], Call]] = []
+
+        def call() -> None:
+            sizes = self.sizes(operands)
+            for letter, output in outputs.items():
+                output.allocate(sizes[letter])
+            addresses = [output.tensor.address for output in outputs.values()]
+            if not bound or bound[0][:2] != (sizes, addresses):
+                bound[:] = [(sizes, addresses, self.launch(sizes).bind(operands))]
+            bound[0][2]()
+
+        return call
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from tazza.operator.launches import LAUNCHES, definition_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner, RunnableNet
+from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -287,6 +288,8 @@ class Operator(Observable):
         """
         if self._host is not None:
             self._check_host_inputs()
+            if not self.place.is_host:
+                place_host_work(self.op, self.inputs, self.outputs, self.place)
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
@@ -333,6 +336,7 @@ class Operator(Observable):
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
         inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        check_places(self.op, inputs, self.place)
         inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
         outputs = tuple(
             self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)

@@ -74,9 +74,11 @@ class OpSchema:
     binds_nets = False
     """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
+    commuting: str | None = None
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
+    rate: str | None = None
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None
@@ -155,10 +157,19 @@ class OpSchema:
         return function
 
     def gradient(
-        self, maker: GradientMaker, *, copy_arguments: bool = True, copy_device: bool = True, copy_engine: bool = True
+        self,
+        maker: GradientMaker,
+        *,
+        copy_arguments: bool = True,
+        copy_device: bool = True,
+        copy_engine: bool = True,
+        unasked: bool = False,
     ) -> GradientMaker:
-        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
-        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
+        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off.
+
+        `unasked`: it is called even where nothing gives the gradient of an output.
+        """
+        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
 
     @property
@@ -197,6 +208,14 @@ class OpSchema:
     def hands_on(self, letter: str, *, when: Condition = None) -> None:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         self._hands_on = letter, when
+
+    def commutes(self, letter: str) -> None:
+        """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
+        self.commuting = letter
+
+    def gives_rate(self, letter: str) -> None:
+        """Declare the output that is the rate at which parameters are learned, which training shows."""
+        self.rate = letter
 
     def trains_unless(self, argument: str, *outputs: str) -> None:
         """Declare a training mode: without `argument` = 1 the operator looks at the batch, draws or keeps statistics.

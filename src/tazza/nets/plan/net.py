@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.device import CPUContext, Generator
+from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
-from tazza.nets.base import NetBase, net_type
+from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
@@ -108,7 +108,7 @@ class _Shared:
         return bool(varying)
 
 
-@net_type("plan", help="compiled: fused, laid out, memory-planned for the signature of what it reads")
+@net_type(PLAN, help="compiled: fused, laid out, memory-planned for the signature of what it reads")
 class PlanNet(NetBase, StepHost):
     """Runs compiled programs, and between them the operators that cannot be compiled."""
 
@@ -336,6 +336,9 @@ class PlanNet(NetBase, StepHost):
             instance = self._ready(rewrite, region)
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
+        finally:
+            if not instance.context.place.is_host:
+                instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
 
@@ -401,7 +404,7 @@ class PlanNet(NetBase, StepHost):
                 self._shared.note_changes(programs[-1].values_read)
             program = self._compiled(rewrite, region, specs, movable)
             rewrite.keep(key, program)
-        known.append(Instance(program, rewrite.copies, self._blobs, self, CPUContext()))
+        known.append(Instance(program, rewrite.copies, self._blobs, self, new_context(region.place)))
         return known[-1]
 
     def _reads_the_same(self, program: Program) -> bool:
@@ -422,7 +425,7 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, CPUContext(), read)
+        program = compile_fastest(region, specs, free, new_context(region.place), read)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from tazza.graph.roles import comes_with_data, roles_of
 from tazza.graph.transform import PassContext, Rewritten, apply_all, order
 from tazza.nets.base import with_device_of
 from tazza.nets.plan.copies import Copies, Copy
@@ -42,13 +43,13 @@ def survivors_of(net: NetDef) -> frozenset[str]:
 def constants_of(net: NetDef, owner: BlobOwner, variable: Collection[str]) -> frozenset[str]:
     """Return the inputs that are taken for constant.
 
-    They are what the argument `inputs` does not name, or without it what no operator reads first; what the net writes,
-    what somebody has a writable view of, and `variable` are data.
+    They are what the argument `inputs` does not name, or without it what no operator takes for data or indices; what
+    the net writes, what somebody has a writable view of, and `variable` are data.
     """
     written = set(touched_by(net).writes)
     data = _names(net, "inputs")
     if data is None:
-        data = frozenset(op.input[0] for op in net.op if op.input)
+        data = frozenset(name for name, roles in roles_of(net).items() if comes_with_data(roles))
     found: set[str] = set()
     for name in read_first(net.op):
         blob = owner.get_blob(name)

@@ -18,6 +18,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -42,8 +43,8 @@ FC = schema(
     Y keeps the dimensions of X before `axis`. X of rank 1 needs `axis` 0.""",
     inputs=[
         blob("X", FLOAT, doc="(lead..., K), K possibly spread over several dimensions"),
-        blob("W", "X", doc="(M, K), both possibly spread over several dimensions"),
-        blob("b", "X", "M"),
+        blob("W", "X", role=Role.PARAMETER, doc="(M, K), both possibly spread over several dimensions"),
+        blob("b", "X", "M", role=Role.PARAMETER),
     ],
     outputs=[blob("Y", "X", doc="(lead..., M)")],
     args=FC_ARGS,
@@ -108,7 +109,7 @@ FC_GRADIENT = schema(
     dX may be left out.""",
     inputs=[
         blob("X", FLOAT),
-        blob("W", "X"),
+        blob("W", "X", role=Role.PARAMETER),
         blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
     ],
     outputs=[blob("dW", like="W"), blob("db", "X"), blob("dX", like="X", optional=True)],

@@ -18,6 +18,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -35,8 +36,8 @@ SLICE_ARGS = (
     arg("starts", list[int], None, doc="first element along each axis; without effect beside the inputs"),
     arg("ends", list[int], None, doc="the element behind the last along each axis; without effect beside the inputs"),
 )
-STARTS = blob("first", INDEX, optional=True, host=True, doc="starts, one-dimensional")
-ENDS = blob("behind", "first", optional=True, host=True, doc="ends, as many")
+STARTS = blob("first", INDEX, optional=True, host=True, role=Role.INDEX, doc="starts, one-dimensional")
+ENDS = blob("behind", "first", optional=True, host=True, role=Role.INDEX, doc="ends, as many")
 
 
 def slice_validate(op: OpView) -> None:
@@ -152,7 +153,7 @@ SLICE_GRADIENT = schema(
     """dX = dY where Y was cut out of X, else 0.
 
     Inputs X, dY, or X, starts, ends, dY.""",
-    inputs=[blob("X"), STARTS, ENDS, blob("dY", "X")],
+    inputs=[blob("X", role=Role.SHAPE), STARTS, ENDS, blob("dY", "X")],
     outputs=[blob("dX", like="X")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
