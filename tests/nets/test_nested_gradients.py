@@ -6,6 +6,8 @@ plain evaluation of the forward net in float64 (`tests.nets.nested.evaluate`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.nets.nested import SHAPE, Array, Drawing, do_of, evaluate, fed
 
-INPUTS = ("a", "b", "d", "e", "w")
+INPUTS: tuple[str, ...] = ("a", "b", "d", "e", "w")
 FEW, MANY = 30, 400
 EPSILON = 1e-6
 
@@ -47,14 +49,13 @@ class Differentiable(Drawing):
             target = self.fresh("t")
             kind = self.random.choice(["Mul", "Add", "Tanh", "Sigmoid", "Scale"])
             inputs = [self.random.choice(there) for _ in range(2 if kind in ("Mul", "Add") else 1)]
-            made.append(operator_def(kind, inputs, [target], **({"scale": -1.5} if kind == "Scale" else {})))
+            arguments: dict[str, Any] = {"scale": -1.5} if kind == "Scale" else {}
+            made.append(operator_def(kind, inputs, [target], **arguments))
             there.append(target)
         return made
 
     def inside(self, there: list[str], depth: int, target: str, *, changes: bool = False) -> NetDef:
-        """Return a net that writes `target` last; one that changes it reads it first, by a Scale, whose gradient
-        needs no value.
-        """
+        """Return a net that writes `target` last; what `changes` it reads it first, by a Scale: that needs no value."""
         seen, ops = list(there), list[OperatorDef]()
         if changes:
             seen.append(self.fresh("t"))
@@ -81,7 +82,7 @@ class Differentiable(Drawing):
         target = self.fresh("t")
         if alone:
             before.append(operator_def("Scale", [self.random.choice(there)], [target], scale=2.0))
-        nets: dict[str, NetDef] = {}
+        nets: dict[str, Any] = {}
         for name in ("then_net",) if alone else ("then_net", "else_net"):
             net = self.inside(there, depth, target, changes=alone and self.random.random() < 0.5)
             if self.random.random() < 0.7:

@@ -65,7 +65,7 @@ def add_kernel(made: Any, found: list[int], number: float, priority: int = 0) ->
         return Adding(number)
 
 
-def run(size: int, **arguments: str) -> float:
+def run(size: int, **arguments: Any) -> float:
     home = LocalBlobs()
     home.create_blob("x").set(Tensor.from_numpy(np.ones(size, np.float32)))
     operator = Operator(operator_def(TYPE, ["x"], ["y"], **arguments), home)

@@ -82,7 +82,8 @@ def bindings(op: OpView) -> dict[str, str]:
 @DO.validate
 def do_validate(op: OpView) -> None:
     definition: OperatorDef = op.definition
-    names, places = op.inner_blobs, op.outer_blobs_idx
+    names: list[str] = op.inner_blobs
+    places: list[int] = op.outer_blobs_idx
     outer = [*definition.input[:-1], *definition.output[:-1]]
     if len(names) != len(places):
         raise op.error(SchemaError, f"{len(names)} inner_blobs are bound to {len(places)} outer_blobs_idx")
