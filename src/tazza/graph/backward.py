@@ -188,6 +188,8 @@ def _visit(state: _Pass, position: int) -> None:
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
     _check_reads(state, versions, emitted, given)
+    told = {name: blob for name, blob in zip(given, op.output, strict=True) if isinstance(name, str)}
+    state.names.keep_awaited(emitted, position, told)
     passed_on = {part for gradient in request.input_gradients for part in _names(gradient)}
     made = state.names.settle(emitted, position, _owners(op, request.input_gradients), passed_on)
     for _, index in sorted((_last_write(gradient, made), i) for i, gradient in enumerate(request.input_gradients)):
