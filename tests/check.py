@@ -241,7 +241,10 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
 
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
-    results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
+    results: list[Any] = [
+        Sized(s.dtype) if op.schema.outputs_by_letter[letter].dynamic else np.zeros(s.shape, _wide(s.dtype))
+        for letter, s in zip(op.output_slots, inferred, strict=True)
+    ]
     function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
@@ -250,7 +253,24 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
         | {"op": op}
     )
     function(**{name: values[name] for name in inspect.signature(function).parameters})
-    return results
+    return [result.array if isinstance(result, Sized) else result for result in results]
+
+
+class Sized:
+    """Stands for a `DynamicOutput`: what the kernel allocates is float64 in place of float32."""
+
+    def __init__(self, dtype: DataType) -> None:
+        self.dtype = dtype
+        self.array = np.zeros(0)
+
+    def allocate(self, dims: Sequence[int], dtype: DataType | None = None) -> Array:
+        """Make the array."""
+        self.array = np.zeros(tuple(dims), _wide(self.dtype if dtype is None else dtype))
+        return self.array
+
+
+def _wide(dtype: DataType) -> Any:
+    return np.float64 if dtype is DataType.FLOAT else dtype.numpy
 
 
 def _dense(gradient: str | RowSlices[str], blobs: dict[str, Array], like: Array) -> Array:
