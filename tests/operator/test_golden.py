@@ -18,7 +18,7 @@ from tazza.proto import OperatorDef
 from tazza.tensor import Int8Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
 from tests.golden import FOLDER, Recording, operators, recorded_in_nets, recordings
-from tests.int8 import Value, assert_near, fresh, tensor_of
+from tests.int8 import Value, assert_near, data_of, fresh, tensor_of
 
 ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "golden"
 LIMIT = (1e-4, 1e-5)
@@ -178,7 +178,8 @@ def test_recordings_tell_axes_apart() -> None:
     """Each type has one of a tensor with several axes, of which no two are equally long; squares hide swapped axes."""
 
     def told(recording: Recording) -> bool:
-        shapes = [[n for n in value.shape if n > 1] for value in (*recording.inputs, *recording.outputs)]
+        values = map(data_of, (*recording.inputs, *recording.outputs))
+        shapes = [[n for n in value.shape if n > 1] for value in values]
         return any(len(extents) > 1 and len(set(extents)) == len(extents) for extents in shapes)
 
     lacking = {type for type in operators() if not any(map(told, recordings(type)))}
