@@ -35,7 +35,7 @@ def record(build: Callable[[Any], tuple[dict[str, Any], list[str]]]) -> dict[str
     core, workspace, _ = caffe2()
     workspace.ResetWorkspace()
     core.Net._net_names_used.clear()
-    net = core.Net("outer")
+    net: Any = core.Net("outer")
     feeds, targets = build(net)
     forward = len(net.Proto().op)
     if targets:

@@ -29,8 +29,11 @@ SLACK = {
     "Conv3DGradient-case50": 4.0,
     "SpatialBNGradient-case01": 4.0,
     "SpatialBNGradient-case02": 5.0,
+    "GenerateProposals-case03": 2.0,
 }
-"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order."""
+"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order.
+
+Of proposals, a corner near 0 is the difference of a center of 16 and half a width of 16, which an exp has gone into."""
 
 OWN_GRADIENT = {"Sqr"}
 """Operators whose gradient is right where that of Caffe2 is not; the difference stands in docs/differences.md."""

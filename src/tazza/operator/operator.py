@@ -1,8 +1,9 @@
 """One operator of a net: an OperatorDef bound to blobs, that runs.
 
 Constant state: definition, `op` (the checked view), blobs, the engine ranking. Changing state: the launches per
-signature (a small LRU), the binding per context, the generator, the event, host state, the specs that a host kernel's
-inputs had when they were last checked. An operator runs once at a time; who runs it owns it.
+signature (a small LRU over `operator.launches`, which equal operators share), the binding per context, the generator,
+the event, host state, the specs that a host kernel's inputs had when they were last checked. An operator runs once at a
+time; who runs it owns it.
 
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
@@ -14,7 +15,7 @@ place keeps no binding: each run finds the old shape and leaves the new one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ from tazza.operator.binding import Binding, Watched, check_overwritten, same_mem
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
+from tazza.operator.launches import LAUNCHES, definition_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner, RunnableNet
@@ -40,6 +42,7 @@ from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
+from tazza.runtime.flags import kernel_changes
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
@@ -105,6 +108,7 @@ class Operator(Observable):
         self.check = check
         self.drawn_from: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
+        self._equal: tuple[bytes | None, Hashable] | None = None
         self._checked: list[Any] | None = None
         self._bindings: dict[Context, Binding] = {}
         self.width = 0
@@ -340,10 +344,10 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = context.key, tuple(inputs), outputs, values
+        key = kernel_changes(), context.key, tuple(inputs), outputs, values
         chosen = self._launches.get(key)
         if chosen is None:
-            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
+            chosen = self._chosen(context, key, inputs, outputs)
             self._remember(chosen.choices)
             self._launches[key] = chosen
             if len(self._launches) > KEPT:
@@ -361,6 +365,22 @@ class Operator(Observable):
                 self._bindings.pop(next(iter(self._bindings)))
             self._bindings[context] = binding
         return binding
+
+    def _chosen(
+        self, context: Context, key: tuple[Any, ...], inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> Chosen:
+        """Return what an equal operator prepared for this signature, else prepare it."""
+        if self._equal is None:
+            self._equal = definition_key(self.definition), self.ranking
+        definition, ranking = self._equal
+        if definition is None:
+            return choose_kernel(self.op, self.ranking, context, inputs, outputs)
+        shared = (definition, ranking, *key)
+        chosen = LAUNCHES.get(shared, self.schema, self.place.kind)
+        if chosen is None:
+            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
+            LAUNCHES.keep(shared, self.schema, chosen)
+        return chosen
 
     def _with_wishes(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """Wish for each output that overwrites an input of its shape the layout of that input."""
