@@ -169,6 +169,8 @@ def copies() -> list[tuple[str, list[Call]]]:
     return [
         ("Copy", [*plain, Call({"X": text}, ["Y"], {})]),
         ("StopGradient", [*plain, Call({"X": x}, ["X"], {})]),
+        ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
+        ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("CopyOnDeviceLike", [Call({"X": value, "like": i}, ["Y"], {}) for value in (x, i)]),
         ("Summarize", [Call({"X": value}, ["Y"], {}) for value in (x, numbers(1, 7))]),
     ]
