@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tazza.errors import GradientError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_for_op, operator_def
 from tazza.operator.gradient import NoGradient
 from tazza.proto import OperatorDef
-from tazza.tensor import Tensor
+from tazza.tensor import Int8Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
-from tests.golden import FOLDER, Recording, operators, recordings
+from tests.golden import FOLDER, Recording, operators, recorded_in_nets, recordings
+from tests.int8 import Value, assert_near, fresh, tensor_of
 
 ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "golden"
 LIMIT = (1e-4, 1e-5)
@@ -60,22 +60,29 @@ def run_recording(recording: Recording, engine: str, slack: float | None = None)
     drawn = recording.definition.device_option.HasField("random_seed")
     for blob, wanted in zip(operator.outputs, recording.outputs, strict=True):
         factor = SLACK.get(recording.name, 1.0) if slack is None else slack
-        assert_equal(blob.tensor().plain(), wanted, factor, bits=drawn)
+        assert_equal(blob.tensor().fetched(), wanted, factor, bits=drawn)
     operator.close()
 
 
-def feed(blobs: LocalBlobs, name: str, type_name: str | None, value: NDArray[Any]) -> None:
+def feed(blobs: LocalBlobs, name: str, type_name: str | None, value: Value) -> None:
     """Put a recorded input into a blob; of one that is no tensor the recording has the text that names its type."""
-    if type_name is None:
-        blobs.create_blob(name).set(Tensor.from_numpy(value))
+    if type_name in (None, "*") or isinstance(value, Int8Tensor):
+        blobs.create_blob(name).set(tensor_of(fresh(value)))
         return
+    assert type_name is not None
     assert type_name in value.item().decode()
     Operator(operator_def("CreateMutex", [], [name]), blobs).run()
     assert blobs.blobs[name].type_name == type_name
 
 
-def assert_equal(got: NDArray[Any], wanted: NDArray[Any], slack: float, *, bits: bool) -> None:
-    """Assert equal shape, dtype and values: all bits of what was drawn at random, other floats to rounding."""
+def assert_equal(got: Any, wanted: Value, slack: float, *, bits: bool) -> None:
+    """Assert equal shape, dtype and values: all bits of what was drawn at random, other floats to rounding.
+
+    Integers with a scale may be a step apart.
+    """
+    if isinstance(wanted, Int8Tensor):
+        assert_near(got, wanted)
+        return
     assert got.shape == wanted.shape
     assert got.dtype == wanted.dtype
     if wanted.dtype.kind == "f" and not bits:
@@ -155,7 +162,7 @@ WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorPr
 
 
 def test_every_operator_that_computes_tensors_has_recordings() -> None:
-    """But for those that Caffe2 does not have; of those there can be none."""
+    """By themselves or within nets; but for those that Caffe2 does not have; of those there can be none."""
     own = {type for type in SCHEMAS if SCHEMAS[type].source.startswith("tazza")}
     assert own.isdisjoint(operators())
-    assert set(SCHEMAS.keys()) - set(operators()) - own == WITHOUT_TENSORS
+    assert set(SCHEMAS.keys()) - set(operators()) - recorded_in_nets() - own == WITHOUT_TENSORS

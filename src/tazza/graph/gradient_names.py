@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
@@ -99,10 +99,13 @@ class Names:
         for name in names:
             self._blobs[name].discard(blob)
 
-    def settle(self, emitted: list[OperatorDef], position: int, owners: Mapping[str, str]) -> dict[str, Made]:
+    def settle(
+        self, emitted: list[OperatorDef], position: int, owners: Mapping[str, str], given: Container[str]
+    ) -> dict[str, Made]:
         """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave.
 
-        `owners` are the blobs whose gradients these are, by the names that the maker gave.
+        `owners` are the blobs whose gradients these are, by the names that the maker gave. Those in `given` are passed
+        on as gradients: of several of one blob the sum will rename all but one.
         """
         made: dict[str, Made] = {}
         late: set[str] = set()
@@ -127,17 +130,18 @@ class Names:
             one.home, one.within = emitted, self._within
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
-        self._part(emitted, made.values())
+        self._part(emitted, made, given)
         return made
 
-    def _part(self, emitted: Sequence[OperatorDef], made: Iterable[Made]) -> None:
-        """Give another name to what an operator would write over a blob that it must not overwrite."""
-        owner = {(id(op), index): one for one in made for op, is_output, index in one.places if is_output}
+    def _part(self, emitted: Sequence[OperatorDef], made: Mapping[str, Made], given: Container[str]) -> None:
+        """Give another name to what an operator would write over a blob that it must not overwrite, or twice."""
+        owner = {(id(op), i): name for name, one in made.items() for op, is_output, i in one.places if is_output}
         for op in emitted:
             for index, name in enumerate(op.output):
-                if name in op.input and not _may_lie_there(op, index):
-                    one = owner[id(op), index]
-                    one.rename(self._anew(one.name))
+                own = owner[id(op), index]
+                twice = list(op.output).count(name) > 1 and own not in given
+                if twice or (name in op.input and not _may_lie_there(op, index)):
+                    made[own].rename(self._anew(made[own].name))
 
     def keep_awaited(self, emitted: list[OperatorDef], position: int, given: Mapping[str, str]) -> None:
         """Copy gradients that nets within emitted operators change, where another blob than that of `given` waits.

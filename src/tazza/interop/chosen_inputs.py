@@ -33,7 +33,8 @@ def check_inputs(net: NetDef, names: Sequence[str]) -> None:
     Raises:
         ArgumentError: no operator reads one of them.
     """
-    strange = [name for name in names if not any(name in op.input for op in net.op)]
+    read = {name for op in net.op for name in touches(op).reads} if names else set[str]()
+    strange = [name for name in names if name not in read]
     if strange:
         raise ArgumentError(
             f"net {net.name!r} has no input {strange[0]!r}",

@@ -25,7 +25,7 @@ from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.base import PLAN
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
-from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument, touched_by, touches
+from tazza.operator import check_trust, find_argument, find_schema, make_argument, touched_by, touches
 from tazza.operator.owner import OwnsNets
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
@@ -86,7 +86,7 @@ class Predictor(Closing):
             NetError: something that the net reads is neither input nor in the workspace; nothing makes an output.
             TazzaError: an operator is not legal.
         """
-        check_trust(predict_net, Effects.IO if trust else RUN, source="the predict net")
+        check_trust(predict_net, RUN, source="the predict net", trust=trust)
         self.workspace = Workspace() if workspace is None else workspace
         read = needed_blobs(predict_net)
         missing = [name for name in read if not self.workspace.has_blob(name)]
@@ -365,7 +365,7 @@ class _Wanted:
 
     def check(self, net: NetDef, source: str) -> None:
         """Refuse a predict net that does more than it may, before anything runs."""
-        check_trust(net, Effects.IO if self.trust else RUN, source=source)
+        check_trust(net, RUN, source=source, trust=self.trust)
 
 
 def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, wanted: _Wanted) -> Predictor:

@@ -14,12 +14,25 @@ There are three decorators, all public:
   parameters are found by name: the schema's letters (arrays; None where an optional blob is absent; tuples where it is
   variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
-  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The spec of an output whose size
-  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call. The layout of
-  an output's spec is a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
+  outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
+  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must. The spec of an output whose size
+  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
-  lives in the class; it is made with the operator and closed with it.
+  lives in the class; it is made with the operator and closed with it. It is for any device (`ANY`), unless it says
+  otherwise: what it reads on a device comes to the host by `plain()`, what it makes goes there by `assign()`.
+
+Devices. A bind is given operands that lie where the schema says (`OpSchema.infer_places`), or is not reached: see
+`placement.py`. Where `operands.context` has a stream, a call may *queue* its work there and return:
+
+- What it queues keeps the spans that it was bound to alive until it has run, scratch memory included. Work that is
+  queued later on the same stream comes after it, so that it may be given the same scratch memory.
+- Operands on the host (`host=True`, inputs of copies) are read while the call is made: who made the call may write them
+  when it returns. What it writes on the host is there on return, or after what the stream is asked to `record`.
+- Nobody waits in a call. Whoever reads a value waits: `plain()`, and the copies behind it, for the stream; nets
+  between operators of different devices, by events, and at the end of a run (`simple`, `plan`: behind each stretch of
+  operators on a device). Until then `wrote()` counts as written what is on its way.
+- What fails behind the call is raised where its work is waited for.
 """
 
 from __future__ import annotations

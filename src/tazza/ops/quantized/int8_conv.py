@@ -114,7 +114,7 @@ INT8_FUSED_CONV = schema(
     effects=Effects.PURE,
     ineffective=half_pairs,
     no_gradient=NO_GRADIENT,
-    source="Jacob and others 2018, arXiv 1712.05877, appendix A.2",
+    source="tazza; after Jacob and others 2018, arXiv 1712.05877, appendix A.2",
     example="""
     >>> x = run("Int8Quantize", [[[[1.0, -2.0]]]], Y_scale=0.5, Y_zero_point=10)
     >>> w = run("Int8Quantize", [[[[1.0, 1.0]]]], Y_scale=0.25, Y_zero_point=128)

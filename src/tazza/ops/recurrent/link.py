@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Effects, OpView, arg, blob, ends, host_kernel, schema
+from tazza.operator import FLOAT, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
 from tazza.ops.recurrent.step import rows_of
 from tazza.ops.shape.axis import require_one_element
 from tazza.tensor import Blob, DataType, TensorSpec
 
 INT32 = frozenset({DataType.INT32})
-TIMESTEP = blob("timestep", INT32, host=True, doc="one element, the number of the step")
+TIMESTEP = blob("timestep", INT32, host=True, role=Role.INDEX, doc="one element, the number of the step")
 
 APPLY_LINK = schema(
     "rnn_internal_apply_link",
     "internal = rows [timestep + offset, timestep + offset + window) of external, without a copy.",
-    inputs=[TIMESTEP, blob("external", dims="T *D")],
+    inputs=[TIMESTEP, blob("external", dims="T *D", role=Role.STATE)],
     outputs=[blob("internal", "external"), blob("linked", like="external")],
     args=[arg("offset", int, minimum=0, doc="row of step 0"), arg("window", int, minimum=0, doc="rows")],
     must_in_place={"linked": "external"},
@@ -49,7 +49,7 @@ ACCUMULATE_GRADIENT_INPUT = schema(
     """Row timestep + offset of gradients += row timestep of given.
 
     Outputs behind the first tell only who has to wait.""",
-    inputs=[TIMESTEP, blob("given", FLOAT, "T *D"), blob("gradients", "given", "U *D")],
+    inputs=[TIMESTEP, blob("given", FLOAT, "T *D"), blob("gradients", "given", "U *D", role=Role.STATE)],
     outputs=[blob("sums", like="gradients"), blob("after", type_name="*", variadic=True, optional=True)],
     args=[arg("offset", int, minimum=0, doc="rows of gradients before that of step 0")],
     open_args=lambda name: name.startswith("rnn_dependency."),

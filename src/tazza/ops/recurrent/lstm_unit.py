@@ -22,6 +22,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -47,8 +48,8 @@ STATE_INPUTS = (
     blob("H_prev", FLOAT, "1 N D"),
     blob("C_prev", "H_prev", "1 N D"),
     blob("gates", "H_prev", "1 N G", doc="G = 4 D"),
-    blob("seq_lengths", INT32, optional=True, doc="N elements; there unless `sequence_lengths` is 0"),
-    blob("timestep", INT32, host=True, doc="one element"),
+    blob("seq_lengths", INT32, optional=True, role=Role.INDEX, doc="N elements; there unless `sequence_lengths` is 0"),
+    blob("timestep", INT32, host=True, role=Role.INDEX, doc="one element"),
 )
 
 LSTM_UNIT = schema(

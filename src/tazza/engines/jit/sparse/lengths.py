@@ -6,6 +6,7 @@ leaves the number of the first segment that is wrong as status; what is wrong is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -151,7 +152,7 @@ def _prepare_reduction(name: str, op: OpView, inputs: Sequence[Spec], *, sparse:
     LENGTHS = others[-1]
     bits = 8 * others[0].dtype.itemsize if sparse else 0
     rows, table = (others[0].size if sparse else DATA.shape[0]), DATA.shape[0]
-    width = DATA.size // table if table else 0
+    width = math.prod(DATA.shape[1:])
     address = compiled(
         f"lengths {name}: {DATA.dtype}, {bits}-bit indices",
         lambda lines: write_reduction(lines, CODES[name], DATA.dtype, bits),
@@ -198,7 +199,7 @@ def write_spread(lines: Lines, code: Code) -> None:
 
 def _spread_launch(name: str, op: OpView, dY: TensorSpec, rows: int, noun: str) -> BlockLaunch:
     count = dY.shape[0]
-    width = dY.size // count if count else 0
+    width = math.prod(dY.shape[1:])
     address = compiled(f"lengths {name} gradient", lambda lines: write_spread(lines, CODES[name]), finish_status)
     threads = threads_for(thread_count(), rows, 1, 4 * width)
 
