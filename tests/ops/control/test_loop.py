@@ -126,6 +126,17 @@ def test_a_cancelled_run_ends_a_loop(kind: str) -> None:
     home.delete_net("outer")
 
 
+@pytest.mark.parametrize("kind", ["dag", "async_scheduling"])
+def test_an_error_beside_a_loop_ends_it(kind: str) -> None:
+    home = workspace(0)
+    home.feed("three", np.ones(3, np.float32))
+    fails = operator_def("Add", ["w", "three"], ["sum"])
+    net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN, fails]))
+    with pytest.raises(ShapeError):
+        net.run(timeout_s=SOON_S)
+    home.delete_net("outer")
+
+
 @pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
 def test_closing_a_net_ends_a_loop(kind: str) -> None:
     home = workspace(0)
