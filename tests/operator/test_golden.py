@@ -24,11 +24,22 @@ ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shar
 LIMIT = (1e-4, 1e-5)
 """(relative, absolute) that the recordings themselves allow; no slack goes beyond."""
 
-SLACK = {"Conv3DGradient-case00": 2.0, "SpatialBNGradient-case01": 4.0, "SpatialBNGradient-case02": 5.0}
-"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order."""
+SLACK = {
+    "Conv3DGradient-case00": 2.0,
+    "Conv3DGradient-case50": 4.0,
+    "SpatialBNGradient-case01": 4.0,
+    "SpatialBNGradient-case02": 5.0,
+    "GenerateProposals-case03": 2.0,
+}
+"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order.
+
+Of proposals, a corner near 0 is the difference of a center of 16 and half a width of 16, which an exp has gone into."""
 
 OWN_GRADIENT = {"Sqr"}
 """Operators whose gradient is right where that of Caffe2 is not; the difference stands in docs/differences.md."""
+
+OWN_GRADIENT_OF_ALL = {"MatMul-case01", "MatMul-case03", "MatMul-case04", "PRelu-case00"}
+"""The same of the runs that are not kept here: the axis of a product, and an operator that overwrites its X."""
 
 REFUSED = dict.fromkeys([f"Cast-case{number:02}" for number in (0, 1, 3, 4)], "'from_type'")
 """Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back."""
@@ -120,6 +131,11 @@ def test_whatever_ran_there_runs_here() -> None:
         for recording in recordings(type, ALL_RUNS) if type not in WITHOUT_TENSORS else ():
             with naming(recording):
                 run_recording(recording, "reference", slack=10)
+                if recording.name in OWN_GRADIENT_OF_ALL:
+                    with pytest.raises((AssertionError, GradientError)):
+                        check_gradient_definitions(recording)
+                else:
+                    check_gradient_definitions(recording)
 
 
 @pytest.mark.parametrize("type", operators())
@@ -155,6 +171,21 @@ def test_exceptions_are_recordings() -> None:
 
 def test_every_operator_with_recordings_is_here() -> None:
     assert {path.stem for path in FOLDER.glob("*.npz")} <= set(SCHEMAS.keys())
+
+
+ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
+"""Operators whose blobs hold one number each."""
+
+
+def test_recordings_tell_axes_apart() -> None:
+    """Each type has one of a tensor with several axes, of which no two are equally long; squares hide swapped axes."""
+
+    def told(recording: Recording) -> bool:
+        shapes = [[n for n in value.shape if n > 1] for value in (*recording.inputs, *recording.outputs)]
+        return any(len(extents) > 1 and len(set(extents)) == len(extents) for extents in shapes)
+
+    lacking = {type for type in operators() if not any(map(told, recordings(type)))}
+    assert lacking == ONE_NUMBER
 
 
 WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorProtosDBInput"}

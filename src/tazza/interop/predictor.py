@@ -377,9 +377,8 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
     wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
-    for name in choose_inputs(init, predict, wanted.inputs).names:
-        workspace.remove_blob(name)
-    return Predictor(predict, workspace, inputs=wanted.inputs, outputs=wanted.outputs, trust=wanted.trust)
+    taken = choose_inputs(init, predict, wanted.inputs).names
+    return Predictor(predict, workspace, inputs=taken, outputs=wanted.outputs, trust=wanted.trust)
 
 
 def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Predictor:

@@ -45,14 +45,16 @@ def floats(*numbers: float) -> Array:
 
 
 CASES = [
-    Case("TopK", [apart(3, 7)], lambda X: by_hand(X, 2)[:2], {"k": 2}, batched=(0,)),
-    Case("TopK", [apart(3, 7, 2)], lambda X: by_hand(X, 3, 1), {"k": 3, "axis": 1}, outputs=3),
-    Case("TopK", [apart(5, 3)], lambda X: by_hand(X, 4, 0), {"k": 4, "axis": 0}, outputs=3),
-    Case("TopK", [apart(2, 3)], lambda X: by_hand(X, 5), {"k": 5}, outputs=3),
-    Case("TopK", [apart(11)], lambda X: by_hand(X, 4, 0), {"k": 4}, outputs=3),
-    Case("TopK", [apart(2, 3), np.array([2])], lambda X, K: by_hand(X, int(K[0]))[:2], {}),
-    Case("TopK", [halves(4, 9)], lambda X: by_hand(X, 5), {"k": 5}, outputs=3, gradient=False),  # kinks
-    Case("TopK", [np.zeros((0, 3), "f")], lambda X: by_hand(X, 2), {"k": 2}, outputs=3, gradient=False),  # nothing
+    Case("TopK", [apart(3, 7)], by_hand(apart(3, 7), 2)[:2], {"k": 2}, batched=(0,)),
+    Case("TopK", [apart(3, 7, 2)], by_hand(apart(3, 7, 2), 3, 1), {"k": 3, "axis": 1}, outputs=3),
+    Case("TopK", [apart(5, 3)], by_hand(apart(5, 3), 4, 0), {"k": 4, "axis": 0}, outputs=3),
+    Case("TopK", [apart(2, 3)], by_hand(apart(2, 3), 5), {"k": 5}, outputs=3),
+    Case("TopK", [apart(11)], by_hand(apart(11), 4, 0), {"k": 4}, outputs=3),
+    Case("TopK", [apart(2, 3), np.array([2])], by_hand(apart(2, 3), 2)[:2], {}),
+    Case("TopK", [halves(4, 9)], by_hand(halves(4, 9), 5), {"k": 5}, outputs=3, gradient=False),  # kinks
+    Case(
+        "TopK", [np.zeros((0, 3), "f")], by_hand(np.zeros((0, 3), "f"), 2), {"k": 2}, outputs=3, gradient=False
+    ),  # nothing
     Case("TopKGradient", [[floats(7, 8)], [[2, 0]], [floats(0, 0, 0)]], np.array([[8, 0, 7]], "f")),
     Case("TopKGradient", [[floats(7, 8, 9)], [[2, -1, 0]], [floats(0, 0, 0)]], np.array([[0, 0, 7]], "f")),
 ]
