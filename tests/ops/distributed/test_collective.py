@@ -208,7 +208,6 @@ def test_a_rank_that_leaves_ends_the_wait_of_the_others() -> None:
         workspace.feed("x", np.zeros(3))
         if rank:
             workspace.run_operator(operator_def("DestroyCommonWorld", ["world"], ["world"]))
-            assert workspace.blob("world").is_empty
         workspace.run_operator(SUM)
 
     errors = _errors(act)
