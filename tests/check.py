@@ -30,9 +30,10 @@ from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
-from tazza.tensor import CPUPlace, DataType, Place, Tensor, TensorSpec
+from tazza.tensor import CPUPlace, DataType, Int8Tensor, Place, Tensor, TensorSpec
 from tazza.tensor.transfer import to_place
 from tests.declared import LEDGER
+from tests.int8 import assert_near, changed, data_of, fresh, spec_of, tensor_of
 
 Array = NDArray[Any]
 
@@ -68,7 +69,7 @@ class Case:
 
     def arrays(self) -> list[Array]:
         """Return fresh copies of the inputs."""
-        return [np.array(value) for value in self.inputs]
+        return [cast("Array", fresh(value)) for value in self.inputs]
 
     def definition(self, engine: str = "") -> OperatorDef:
         """Return the OperatorDef with inputs in0, in1 ... and outputs out0 ..."""
@@ -104,12 +105,14 @@ def check_op(case: Case, engine: str, place: Place | None = None) -> None:
         return  # it gave its reason, and the engine that ran has this case too
     _check_specs(operator, inputs, results)
     given: Any = case.expected(*inputs) if callable(case.expected) else case.expected
-    expected = cast("Sequence[Any]", given if isinstance(given, (tuple, list)) else (given,))
+    expected = cast(
+        "Sequence[Any]", given if isinstance(given, (tuple, list)) and not isinstance(given, Int8Tensor) else (given,)
+    )
     assert len(expected) == len(results)
     for got, wanted in zip(results, expected, strict=True):
-        assert_close(got, np.asarray(wanted), case.slack)
+        assert_close(got, wanted, case.slack)
     for before, after in zip(case.arrays(), inputs, strict=True):
-        np.testing.assert_array_equal(before, after, err_msg="an input was changed")
+        np.testing.assert_array_equal(data_of(before), data_of(after), err_msg="an input was changed")
     again = OperatorDef.FromString(definition.SerializeToString())
     assert again == definition
     _check_strided(case, engine, results)
@@ -136,12 +139,12 @@ def run(
     places, _ = schema.infer_places(schema.typed_view(asked), place_of(asked.device_option))
     for name, value, place in zip(asked.input, inputs, places, strict=True):
         if name not in blobs.blobs:
-            given = Tensor.from_numpy(cast("Array", value), copy=None) if isinstance(value, np.ndarray) else value
+            given = tensor_of(value)
             blobs.create_blob(name).set(to_place(given, place) if isinstance(given, Tensor) else given)
     operator = Operator(asked, blobs, strict=True)
     with np.errstate(all="ignore"):
         operator.run()
-    results = [np.array(blob.tensor().plain()) for blob in operator.outputs]
+    results = [cast("Array", blob.tensor().fetched()) for blob in operator.outputs]
     operator.close()
     if engine is not None:
         check_engine(operator, engine, refusable=refusable)
@@ -175,8 +178,12 @@ def _engine_that_ran(operator: Operator) -> str:
     return taken[0]
 
 
-def assert_close(got: Array, wanted: Array, slack: float = 1.0) -> None:
-    """Assert equal shape and values, to rounding for floats."""
+def assert_close(got: Any, wanted: Any, slack: float = 1.0) -> None:
+    """Assert equal shape and values, to rounding for floats and to a step for integers with a scale."""
+    if isinstance(wanted, Int8Tensor):
+        assert_near(got, wanted)
+        return
+    wanted = np.asarray(wanted)
     assert got.shape == wanted.shape
     if got.dtype.kind == "f":
         relative, absolute = TOLERANCE[got.dtype.name]
@@ -249,6 +256,10 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
+    given = dict(zip(op.definition.input, inputs, strict=True))
+    for name, result in zip(op.definition.output, results, strict=True):
+        if name in given and given[name].shape == result.shape:  # what it leaves as it is stays, in place
+            result[...] = given[name]
     function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
@@ -280,17 +291,18 @@ def _every_second(array: Array) -> Tensor | Array:
 
 def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[Array]) -> None:
     slots = operator.op.input_slots
-    given = [TensorSpec(x.shape, DataType.of(x)) for x in inputs]
+    given = [spec_of(x) for x in inputs]
     inferred = operator.schema.infer_specs(operator.op, given, lambda letter: inputs[slots.index(letter)])
     for spec, result, declared in zip(inferred.specs, results, operator.op.output_slots, strict=True):
         assert isinstance(spec, TensorSpec)
         if not operator.schema.outputs_by_letter[declared].dynamic:
-            assert (tuple(spec.shape), spec.dtype) == (result.shape, DataType.of(result))
+            assert spec == spec_of(result)
 
 
 def _check_strided(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Inputs whose memory is not row-major must give the same."""
-    again, _ = run(case.definition(engine), [_every_second(x) for x in case.arrays()], engine)
+    strided = [changed(x, cast("Any", _every_second)) for x in case.arrays()]
+    again, _ = run(case.definition(engine), strided, engine)
     for got, wanted in zip(again, results, strict=True):
         assert_close(got, wanted, case.slack)
 
@@ -301,10 +313,8 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
     op = schema.view(definition)
     for target in range(len(op.output_slots)):
         for source in () if must_overwrite(op, target) else may_overwrite(op, target):
-            if (
-                case.arrays()[source].shape != results[target].shape
-                or case.arrays()[source].dtype != results[target].dtype
-            ):
+            before, after = data_of(case.arrays()[source]), data_of(results[target])
+            if (before.shape, before.dtype) != (after.shape, after.dtype):
                 continue
             aliased = OperatorDef.FromString(definition.SerializeToString())
             aliased.output[target] = aliased.input[source]
@@ -317,22 +327,27 @@ def _check_batched(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Where images go their own ways by the schema, each image alone must give its part of the results."""
     definition = case.definition(engine)
     op = find_schema(case.type).view(definition)
-    specs = [[TensorSpec(x.shape, DataType.of(x)) for x in arrays] for arrays in (case.arrays(), results)]
+    specs = [[spec_of(x) for x in arrays] for arrays in (case.arrays(), results)]
     letters = batched_letters(op.schema, op, (specs[0], specs[1]))
-    if not letters or results[0].ndim == 0:
+    count = data_of(results[0]).shape[:1]
+    if not letters or not count:
         return
-    for n in range(results[0].shape[0]):
+    for n in range(count[0]):
+
+        def one(x: Any, n: int = n) -> Any:
+            return changed(x, lambda data: data[n : n + 1])
+
         pairs = zip(op.input_slots, case.arrays(), strict=True)
-        alone, _ = run(definition, [x[n : n + 1] if letter in letters else x for letter, x in pairs])
+        alone, _ = run(definition, [one(x) if letter in letters else x for letter, x in pairs])
         for got, wanted in zip(alone, results, strict=True):
-            if wanted.shape[0] == results[0].shape[0] and got.shape[0] == 1:
-                assert_close(got, wanted[n : n + 1], case.slack)
+            if data_of(wanted).shape[:1] == count and data_of(got).shape[0] == 1:
+                assert_close(got, one(wanted), case.slack)
 
 
 def _check_empty(case: Case, engine: str) -> None:
     """A batch of 0 must run and give the shapes that inference says."""
     if not case.batched:
         return
-    inputs = [x[:0] if i in case.batched else x for i, x in enumerate(case.arrays())]
+    inputs = [changed(x, lambda data: data[:0]) if i in case.batched else x for i, x in enumerate(case.arrays())]
     results, operator = run(case.definition(engine), inputs, engine)
     _check_specs(operator, inputs, results)

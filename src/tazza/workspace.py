@@ -28,7 +28,7 @@ from tazza.operator.owner import RunnableNet
 from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.runtime.fork import renewed
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Blob, Tensor
+from tazza.tensor import Blob, Int8Tensor, Tensor
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 _living: weakref.WeakSet[Workspace] = weakref.WeakSet()
@@ -71,7 +71,8 @@ class Workspace(LocalBlobs):
         self._nets: dict[str, NetBase] = {}
         self._lock = renewed(threading.RLock())
         self._pool: ThreadPoolExecutor | None = None
-        for name, target in ({} if forwarded is None else forwarded).items():
+        names: Mapping[str, str | tuple[Workspace, str]] = {} if forwarded is None else forwarded
+        for name, target in names.items():
             owner, outer = (parent, target) if isinstance(target, str) else target
             if owner is None:
                 raise ArgumentError("forwarded names need a parent workspace")
@@ -151,7 +152,7 @@ class Workspace(LocalBlobs):
             return blob
 
     def feed(self, name: str, value: Any) -> None:
-        """Put a value into a blob: an array (copied, dtype kept), a Tensor, text or bytes, or a TensorProto.
+        """Put a value into a blob: an array (copied, dtype kept), a Tensor, Int8Tensor, text, bytes, or a TensorProto.
 
         Raises:
             ArgumentError: a Python number or a list; make it an array, so that its dtype is said.
@@ -161,6 +162,8 @@ class Workspace(LocalBlobs):
 
     def fetch(self, name: str) -> Any:
         """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes.
+
+        A quantized tensor is an `Int8Tensor`: array, scale and zero point.
 
         Raises:
             NotFoundError: no such blob.
@@ -292,17 +295,17 @@ class Workspace(LocalBlobs):
 
 
 def feedable(name: str, value: Any) -> Any:
-    """Return what `put` takes: text, bytes, or an array.
+    """Return what `put` takes: text, bytes, an array, or one with scale and zero point.
 
     Raises:
         ArgumentError: a Python number, a list or another object.
     """
-    if isinstance(value, (str, bytes)) or _is_array(value):
+    if isinstance(value, (str, bytes, Int8Tensor)) or _is_array(value):
         return value
     if isinstance(value, TensorProto):
         return tensor_proto_to_array(value)
     if isinstance(value, Tensor):
-        return value.plain()
+        return value.plain() if value.quantization is None else value.fetched()
     kind = type(value).__name__
     raise ArgumentError(f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto")
 
@@ -315,17 +318,20 @@ def put(blob: Blob, value: Any) -> None:
     """
     if isinstance(value, (str, bytes)):
         blob.set(value)
-    elif isinstance(blob.value, Tensor):
-        blob.value.assign(value)
-    else:
-        blob.set(Tensor.from_numpy(value))
+        return
+    array, meaning = (value.data, value.quantization) if isinstance(value, Int8Tensor) else (value, None)
+    tensor = blob.value if isinstance(blob.value, Tensor) else Tensor()
+    tensor.assign(array)
+    tensor.quantize_as(meaning)
+    if blob.value is not tensor:
+        blob.set(tensor)
 
 
 def take(blob: Blob) -> Any:
-    """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes."""
+    """Return what a blob holds: a tensor as `fetched` gives it, text as bytes, else a describing text in bytes."""
     value = blob.value
     if isinstance(value, Tensor) and value.allocated:
-        return value.copied()
+        return value.fetched()
     if isinstance(value, (str, bytes)):
         return value.encode() if isinstance(value, str) else value
     return blob.describe().encode()

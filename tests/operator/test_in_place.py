@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -26,7 +26,7 @@ from tazza.operator.in_place import InPlace
 
 
 @contextmanager
-def variadic(in_place: InPlace = None, must_in_place: InPlace = None) -> Iterator[OpSchema]:
+def variadic(in_place: InPlace = None, must_in_place: InPlace = None) -> Generator[OpSchema]:
     """Declare an operator of many inputs and outputs."""
     yield schema(
         "TestInPlace",

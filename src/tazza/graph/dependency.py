@@ -1,22 +1,28 @@
 """Which operators of a net must wait for which: the one place where hazards between them are found.
 
-Operator j depends on an earlier operator i where one of them writes a blob that the other one reads or writes:
+Operator j depends on an earlier operator i where one of them writes a blob that the other one reads or writes, itself
+or in a net within it (`operator.touches`):
 
     read after write    i writes b, j reads it
     write after read    i reads b, j writes it
     write after write   both write it
 
-or where j names an output of i among its control inputs. A *chain* is a run of operators between which nobody needs to
-synchronise: each waits for the one before it alone, and is the only one that waits for that.
+or where j names an output of i among its control inputs. Hazards go by memory: blobs over one storage (views, and one
+that shares another's data) count as one, those that share now, since that is not known of blobs before they are made;
+who keeps what follows from it looks again when `sharings` has changed.
+
+A *chain* is a run of operators between which nobody needs to synchronise: each waits for the one before it alone, and
+is the only one that waits for that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tazza.operator import Operator
+from tazza.operator import Operator, touches
+from tazza.tensor import Blob, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +44,48 @@ class Dependencies:
     children: tuple[tuple[int, ...], ...]
 
 
-def access_of(operator: Operator) -> Access:
-    """Return the blobs that an operator reads and writes.
+def accesses_of(operators: Sequence[Operator]) -> list[Access]:
+    """Return the blobs that operators read and write, those over one storage as one.
 
     What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
     """
+    together = {key: group for group in shared_memory(touched_blobs(operators)) for key in group}
+    return [_access(operator, together) for operator in operators]
+
+
+def touched_blobs(operators: Iterable[Operator]) -> list[Blob]:
+    """Return the blobs that operators touch, those that are there."""
+    named = ((operator, name) for operator in operators for name in touches(operator.op).named)
+    blobs = (operator.workspace.get_blob(name) for operator, name in named)
+    return list({id(blob): blob for blob in blobs if blob is not None}.values())
+
+
+def shared_memory(blobs: Iterable[Blob]) -> frozenset[frozenset[Hashable]]:
+    """Return those of some blobs, by what tells them apart in an `Access`, that lie over one storage with others."""
+    found: defaultdict[int, set[Hashable]] = defaultdict(set)
+    for blob in blobs:
+        if isinstance(blob.value, Tensor):
+            found[id(blob.value.storage)].add(id(blob))
+    return frozenset(frozenset(group) for group in found.values() if len(group) > 1)
+
+
+def _access(operator: Operator, together: Mapping[Hashable, Hashable]) -> Access:
     declared = operator.schema.inputs_by_letter
-    reads = list(operator.inputs)
-    writes = list(operator.outputs)
-    for letter, blob in zip(operator.op.input_slots, operator.inputs, strict=True):
-        if declared[letter].type_name not in (None, "*"):
-            writes.append(blob)
-    for name in operator.definition.control_input:
-        blob = operator.workspace.get_blob(name)
-        if blob is not None:
-            reads.append(blob)
-    return Access(tuple(map(id, reads)), tuple(map(id, writes)))
+    touched = touches(operator.op)
+    changed = [
+        name
+        for letter, name, blob in zip(operator.op.input_slots, operator.definition.input, operator.inputs, strict=True)
+        if not declared[letter].only_tensors and declared[letter].type_name != "*" and not blob.is_tensor
+    ]
+    reads = (_key(operator, name) for name in (*touched.reads, *touched.after))
+    writes = (_key(operator, name) for name in (*touched.writes, *changed))
+    return Access(tuple(together.get(key, key) for key in reads), tuple(together.get(key, key) for key in writes))
+
+
+def _key(operator: Operator, name: str) -> Hashable:
+    """Return what tells a blob from others; one that is yet to be made goes by its name."""
+    blob = operator.workspace.get_blob(name)
+    return name if blob is None else id(blob)
 
 
 def dependencies(accesses: Iterable[Access]) -> Dependencies:

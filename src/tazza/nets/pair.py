@@ -15,9 +15,6 @@ from tazza.operator.choice import takes_epilogue
 from tazza.operator.definition import make_argument
 from tazza.proto import OperatorDef
 
-EXACT = frozenset({"name", "constant", "neg", "relu", "max", "min", "abs", "where", "lt", "le", "gt", "ge"})
-"""Heads of nodes of formulas that select among numbers and never round."""
-
 
 def may_pair(first: OperatorDef, second: OperatorDef) -> bool:
     """Whether the second operator overwrites the only output of the first, and neither asks for an engine.
@@ -67,6 +64,6 @@ def _epilogue(definition: OperatorDef) -> Expression | None:
         return None
     op = schema.view(definition)
     ((_, formula),) = formulas_of(op).items()
-    if not all(node.head in EXACT for node in formula.nodes()) or len(formula.names) != 1:
+    if not formula.exact or len(formula.names) != 1:
         return None
     return formula.substitute({formula.names[0]: Expression.parse("y")})

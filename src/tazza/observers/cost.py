@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tazza.errors import NetError, TazzaError
 from tazza.nets import NetBase
 from tazza.operator import Cost, Observer, Operator
-from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
+from tazza.operator.schema import logical
 
 
 def require_operators(net: NetBase) -> None:
@@ -33,18 +33,11 @@ class OperatorCost:
 
 def operator_cost(operator: Operator) -> Cost | None:
     """Return the cost of a run with the present blobs, or None when one of them is empty."""
-    inputs = [_spec(blob) for blob in operator.inputs]
-    outputs = [spec for spec in map(_spec, operator.outputs) if spec is not None]
+    inputs = [logical(blob.spec) for blob in operator.inputs]
+    outputs = [spec for blob in operator.outputs if (spec := logical(blob.spec)) is not None]
     if None in inputs or len(outputs) < len(operator.outputs):
         return None
     return operator.schema.infer_cost(operator.op, inputs, outputs)
-
-
-def _spec(blob: Blob) -> TensorSpec | TypeSpec | None:
-    value = blob.value
-    if value is None:
-        return None
-    return TensorSpec(value.spec.dims, value.spec.dtype) if isinstance(value, Tensor) else TypeSpec(blob.type_name)
 
 
 def operator_costs(net: NetBase) -> list[OperatorCost]:

@@ -19,6 +19,7 @@ from tazza.operator.gradient import (
     gradient_for_op,
     gradient_name,
     not_written,
+    stops,
 )
 from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
 from tazza.operator.index import ANY
@@ -35,6 +36,7 @@ from tazza.operator.kernel import (
     Movable,
     NativeCall,
     Operands,
+    SizedLaunch,
     Unsupported,
     contiguous,
     host_kernel,
@@ -43,10 +45,11 @@ from tazza.operator.kernel import (
     kernel_key,
     launcher,
 )
-from tazza.operator.letter import FLOAT, INDEX, NUMBERS, BlobSpec, blob
+from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
+from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
@@ -70,6 +73,10 @@ __all__ = [
     "INDEX",
     "KERNELS",
     "NUMBERS",
+    "PER_CHANNEL",
+    "PER_ROW",
+    "PER_TENSOR",
+    "PLAIN",
     "REQUIRED",
     "SCHEMAS",
     "ArgSpec",
@@ -104,9 +111,11 @@ __all__ = [
     "OpView",
     "Operands",
     "Operator",
+    "OwnedNets",
     "Role",
     "RowSlices",
     "RunnableNet",
+    "SizedLaunch",
     "Spec",
     "Touched",
     "Unsupported",
@@ -150,6 +159,7 @@ __all__ = [
     "run_op",
     "schema",
     "show_dims",
+    "stops",
     "stored_fields",
     "streamed",
     "together",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from tazza.operator.letter import BlobSpec
 
@@ -64,10 +64,7 @@ def places_of(given: InPlace, outputs: Sequence[BlobSpec]) -> Places:
         return {}
     if isinstance(given, Anything):
         return {spec.name: (given,) for spec in outputs}
-    return {
-        letter: cast("tuple[Place, ...]", place) if isinstance(place, tuple) else (place,)
-        for letter, place in given.items()
-    }
+    return {letter: place if isinstance(place, tuple) else (place,) for letter, place in given.items()}
 
 
 def may_overwrite(op: OpView, output: int) -> tuple[int, ...]:

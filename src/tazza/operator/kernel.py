@@ -15,7 +15,8 @@ There are three decorators, all public:
   variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
   outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
-  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
+  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must. The spec of an output whose size
+  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
   lives in the class; it is made with the operator and closed with it. It is for any device (`ANY`), unless it says
@@ -38,7 +39,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
@@ -48,7 +49,7 @@ from numpy.typing import NDArray
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
 from tazza.operator.index import ANY, load_kernel
-from tazza.operator.schema import OpSchema, Spec
+from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
@@ -58,6 +59,7 @@ from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
+    from tazza.operator.owned import OwnedNets
 
 Array: TypeAlias = NDArray[Any]
 Call: TypeAlias = Callable[[], Any]
@@ -147,6 +149,10 @@ class Operands:
         """Return the tensor of an optional letter, or None."""
         return cast("Tensor | None", self.tensors.get(letter))
 
+    def sized_by_kernel(self, letter: str, dtype: DataType) -> DynamicOutput:
+        """Return the output of a letter whose size depends on data: each call allocates it before it writes."""
+        return DynamicOutput(self[letter], dtype)
+
     def arrays(self, letter: str) -> Any:
         """Return what an array kernel gets for a letter: an array, None, a Blob without tensor, or a tuple of these."""
         value = self.tensors[letter]
@@ -194,6 +200,41 @@ class LaunchChain:
         return Chain(tuple(launch.bind(operands) for launch in self.launches))
 
 
+Sizes: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""Extents of outputs, by letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedLaunch:
+    """A launch with outputs whose sizes depend on data, but are found before anything is written.
+
+    `sizes(operands)` gives at each call the extents of those outputs, whose types are `dtypes`, and `launch(sizes)`
+    what computes them; it is made and bound anew only where sizes or memory changed. Where sizes come out while a
+    kernel computes, its own launch asks `operands.sized_by_kernel` for each such output and allocates it when it knows.
+    """
+
+    sizes: Callable[[Operands], Sizes]
+    launch: Callable[[Sizes], Launch]
+    dtypes: Mapping[str, DataType]
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return a call that finds the sizes, allocates, and makes the call for those."""
+        outputs = {letter: operands.sized_by_kernel(letter, dtype) for letter, dtype in self.dtypes.items()}
+        bound: list[tuple[Sizes, list[int], Call]] = []
+
+        def call() -> None:
+            sizes = self.sizes(operands)
+            for letter, output in outputs.items():
+                output.allocate(sizes[letter])
+            addresses = [output.tensor.address for output in outputs.values()]
+            if not bound or bound[0][:2] != (sizes, addresses):
+                bound[:] = [(sizes, addresses, self.launch(sizes).bind(operands))]
+            bound[0][2]()
+
+        return call
+
+
 @dataclass(frozen=True, slots=True)
 class LaidOut:
     """A launch with layouts of its own, by letter: those it writes outputs in, and those it reads inputs in.
@@ -221,11 +262,13 @@ class HostCall:
     """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
 
     `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
+    `nets` are those that the kernel runs.
     """
 
     call: Call
     close: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
+    nets: OwnedNets | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +333,17 @@ class DynamicOutput:
 
 @dataclass(frozen=True, slots=True)
 class ArrayLaunch:
-    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data."""
+    """The launch of a plain function on arrays; `dynamic` are the dtypes of outputs whose size depends on data.
+
+    `quantization` says by letter what the integers of inputs and outputs stand for.
+    """
 
     function: Callable[..., None]
     parameters: tuple[str, ...]
     op: OpView
     dynamic: Mapping[str, tuple[DataType, ...]]
     scratch_bytes: int = 0
+    quantization: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def bind(self, operands: Operands) -> Call:
         """Find the function's arguments by name."""
@@ -306,6 +353,8 @@ class ArrayLaunch:
                 values.append(self.op)
             elif name == "random":
                 values.append(operands.random())
+            elif name == "quantization":
+                values.append(self.quantization)
             elif name in self.dynamic:
                 values.append(_dynamic(operands.tensors[name], self.dynamic[name]))
             else:
@@ -356,10 +405,13 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
 def kernel(
     schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device."""
+    """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device.
+
+    Beside letters it may ask for `op`, `random` (the operator's generator) and `quantization` (by letter).
+    """
 
     def decorate(function: F) -> F:
-        parameters = _parameters(schema, function, ("op", "random"))
+        parameters = _parameters(schema, function, ("op", "random", "quantization"))
         dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
 
         def prepare(
@@ -373,7 +425,8 @@ def kernel(
                 for name in dynamic
             }
             computing = _reshaping(function, parameters, shapes) if shapes else function
-            return ArrayLaunch(computing, parameters, op, dtypes)
+            meaning = _quantizations(op, inputs, outputs) if "quantization" in parameters else {}
+            return ArrayLaunch(computing, parameters, op, dtypes, quantization=meaning)
 
         found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
         KERNELS.register(
@@ -385,6 +438,15 @@ def kernel(
         return function
 
     return decorate
+
+
+def _quantizations(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, Any]:
+    """Return what the integers of each letter stand for, a tuple where it is variadic."""
+    found = [spec.quantization if isinstance(spec, TensorSpec) else None for spec in (*inputs, *outputs)]
+    return {
+        **gather(op.schema.inputs, op.input_slots, found[: len(inputs)]),
+        **gather(op.schema.outputs, op.output_slots, found[len(inputs) :]),
+    }
 
 
 def _reshaping(
@@ -441,7 +503,8 @@ def host_kernel(
 
     It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
-    calls that when the net is to end.
+    calls that when the net is to end. One that runs nets has them in `nets`, an `OwnedNets`, which is closed and
+    cancelled for it.
     """
 
     def decorate(target: F) -> F:
@@ -457,7 +520,9 @@ def host_kernel(
                 return HostCall(_returning_nothing(schema, partial(target, *arguments)))
             state = cast("Callable[[Operator], Any]", target)(operator)
             call = _returning_nothing(schema, partial(state.run, *arguments))
-            return HostCall(call, getattr(state, "close", None), getattr(state, "cancel", None))
+            nets = cast("OwnedNets | None", getattr(state, "nets", None))
+            close = getattr(state, "close", None if nets is None else nets.close)
+            return HostCall(call, close, getattr(state, "cancel", None if nets is None else nets.cancel), nets)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

@@ -3,7 +3,11 @@
 A pattern is a row of tokens: a letter (or word) stands for one dimension, `*S` for any number of dimensions, a number
 for itself. The same letter in two blobs of one operator stands for the same extent; `Bindings` remembers who said
 what, so that an error names both. `#S`, which stands alone, is any shape with as many elements as `*S` has in a blob
-before it, or as the first blob of `#S` where there is none.
+before it, or as the first blob of `#S` where there is none. `_` and `*_` stand for any extent and any run, and for
+others each time.
+
+So a variadic letter, a list of tensors, says what its tensors have in common: `"*S"` is one shape for all, `"N *_"` one
+first extent, no pattern nothing.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ def match(pattern: str, dims: Dims | None, blob: str, bindings: Bindings) -> Non
 
     >>> bindings = Bindings(); match("N *S", (2, 3, 5), "X", bindings); bindings.extents["*S"]
     (3, 5)
+    >>> match("N *_", (2,), "Z", bindings); bindings.extents["N"]  # a list of equal first extent
+    (2,)
 
     Raises:
         ShapeError: the rank is wrong, or a letter stands for another extent elsewhere.
@@ -76,6 +82,8 @@ def match(pattern: str, dims: Dims | None, blob: str, bindings: Bindings) -> Non
         width = run if token.startswith("*") else 1
         part = dims[position : position + width]
         position += width
+        if token.lstrip("*") == "_":
+            continue
         if token.isdigit():
             if part != (int(token),) and None not in part:
                 raise ShapeError(

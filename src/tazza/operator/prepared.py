@@ -33,7 +33,7 @@ from tazza.operator.schema import OpSchema
 from tazza.proto import DeviceOption, OperatorDef
 from tazza.runtime.flags import kernel_flags
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Opaque, Tensor
+from tazza.tensor import Int8Tensor, Opaque, Tensor
 from tazza.tensor.blob import type_of
 from tazza.tensor.running import RUNNERS
 
@@ -169,6 +169,7 @@ class PreparedOperator:
                 blob.set(value)
             elif _copied(value) or self._overwritten[i]:
                 self._set_array(i, value.plain(), copy=True)
+                self._inputs[i].tensor().quantize_as(value.quantization)
             else:
                 self._lent = True
                 blob.set(value)
@@ -195,7 +196,9 @@ class PreparedOperator:
         if isinstance(value.layout, Opaque):
             value.make_plain()
         if _copied(value) and value.allocated:
-            return Tensor.from_numpy(value.array)
+            copy = Tensor.from_numpy(value.array)
+            copy.quantize_as(value.quantization)
+            return copy
         self._lent = True
         blob.reset()
         return value
@@ -269,6 +272,10 @@ def _as_input(value: Any) -> Any:
     """Return numbers and lists as arrays (Python floats as float32, ints as int32); tensors and other values as is."""
     if isinstance(value, (Tensor, np.ndarray)):
         return cast("Any", value)
+    if isinstance(value, Int8Tensor):
+        tensor = Tensor.from_numpy(value.data)
+        tensor.quantize_as(value.quantization)
+        return tensor
     if not isinstance(value, (int, float, list, tuple, np.generic)):
         is_array = hasattr(value, "__array__") and type_of(value) is None  # such as a lazy expression
         return np.asarray(value) if is_array else value
@@ -302,7 +309,7 @@ def _key(what: tuple[Any, ...], values: Sequence[Any], arguments: dict[str, Any]
     specs: list[Hashable] = []
     for value in values:
         if isinstance(value, Tensor):
-            specs.append((value.spec.shape, value.spec.dtype, value.spec.place))
+            specs.append((value.spec.shape, value.spec.dtype, value.spec.place, value.quantization))
         elif isinstance(value, np.ndarray):
             specs.append((cast("Any", value).shape, cast("Any", value).dtype))
         else:

@@ -19,9 +19,10 @@ def run_op(
 ) -> Any:
     """Run a new operator once and return its outputs as arrays: one value, or a tuple of several.
 
-    Inputs that are arrays, numbers or nested lists become tensors (Python floats as float32, ints as int32); other
-    values are put into their blobs as they are. `outputs` is how many outputs are wanted; all that are not optional
-    by default. Unknown arguments are refused. `tazza.tensor.run_op` returns tensors, and keeps what it prepared.
+    Inputs that are arrays, `Int8Tensor`s, numbers or nested lists become tensors (Python floats as float32, ints as
+    int32); other values are put into their blobs as they are. `outputs` is how many outputs are wanted; all that are
+    not optional by default. Unknown arguments are refused. `tazza.tensor.run_op` returns tensors, and keeps what it
+    prepared.
 
     >>> run_op("Relu", [-1.0, 2.0])
     array([0., 2.], dtype=float32)
@@ -35,4 +36,4 @@ def run_op(
 
 
 def _plain(value: Any) -> Any:
-    return value.plain().copy() if isinstance(value, Tensor) else value
+    return value.fetched() if isinstance(value, Tensor) else value

@@ -29,7 +29,7 @@ from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.in_place import InPlace, may_overwrite, must_overwrite, places_of
-from tazza.operator.letter import BlobSpec
+from tazza.operator.letter import TENSOR, BlobSpec
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
@@ -71,10 +71,14 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
+    binds_nets = False
+    """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
+    commuting: str | None = None
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
+    rate: str | None = None
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None
@@ -153,11 +157,26 @@ class OpSchema:
         return function
 
     def gradient(
-        self, maker: GradientMaker, *, copy_arguments: bool = True, copy_device: bool = True, copy_engine: bool = True
+        self,
+        maker: GradientMaker,
+        *,
+        copy_arguments: bool = True,
+        copy_device: bool = True,
+        copy_engine: bool = True,
+        unasked: bool = False,
     ) -> GradientMaker:
-        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
-        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
+        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off.
+
+        `unasked`: it is called even where nothing gives the gradient of an output.
+        """
+        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
+
+    @property
+    def lists_anything(self) -> bool:
+        """Whether it has a rule of what nets within touch, and any of that may be named among inputs and outputs."""
+        ends = [blobs[-1] for blobs in (self.inputs, self.outputs) if blobs]
+        return self.touches_rule is not None and len(ends) == 2 and all(e.variadic and e.type_name == "*" for e in ends)
 
     def touches(self, function: F) -> F:
         """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.
@@ -189,6 +208,14 @@ class OpSchema:
     def hands_on(self, letter: str, *, when: Condition = None) -> None:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         self._hands_on = letter, when
+
+    def commutes(self, letter: str) -> None:
+        """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
+        self.commuting = letter
+
+    def gives_rate(self, letter: str) -> None:
+        """Declare the output that is the rate at which parameters are learned, which training shows."""
+        self.rate = letter
 
     def trains_unless(self, argument: str, *outputs: str) -> None:
         """Declare a training mode: without `argument` = 1 the operator looks at the batch, draws or keeps statistics.
@@ -430,16 +457,27 @@ class OpSchema:
         declared = self.inputs_by_letter[letter]
         if spec is None or declared.type_name == "*":
             return
-        if isinstance(spec, TypeSpec) or declared.type_name is not None:
-            wanted = "Tensor" if declared.type_name is None else declared.type_name
-            found = spec.type_name if isinstance(spec, TypeSpec) else "Tensor"
-            if found != wanted:
-                raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+        found = spec.type_name if isinstance(spec, TypeSpec) else TENSOR
+        if not declared.takes_type(found):
+            wanted = " or a ".join((declared.type_name or TENSOR, *declared.also))
+            raise DTypeError(f"{self.type}: {letter} = {op.input_name(letter)!r} is a {found}, not a {wanted}")
+        if isinstance(spec, TypeSpec):
             return
+        self._check_quantization(letter, spec, declared)
         allowed = self._dtypes(op, declared, inputs)
         if allowed is not None and spec.dtype not in allowed:
             names = " or ".join(sorted(dtype.label for dtype in allowed))
             raise DTypeError(f"{self.type}: {letter} is {spec.dtype.label}, it must be {names}", hint="insert a Cast")
+
+    def _check_quantization(self, letter: str, spec: TensorSpec, declared: BlobSpec) -> None:
+        if type(spec.quantization) in declared.quantization:
+            return
+        wanted = " or ".join(sorted("plain" if one is type(None) else one.__name__ for one in declared.quantization))
+        found = "plain" if spec.quantization is None else type(spec.quantization).__name__
+        raise DTypeError(
+            f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
+            hint="insert an Int8Quantize" if spec.quantization is None else "insert an Int8Dequantize",
+        )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
         bindings = Bindings()
@@ -488,7 +526,7 @@ def logical(spec: Spec | None) -> Spec | None:
     """Return the spec without layout and place, which are no matter of meaning."""
     if not isinstance(spec, TensorSpec) or (spec.layout == ROW_MAJOR and spec.place == CPUPlace()):
         return spec
-    return TensorSpec(spec.dims, spec.dtype)
+    return TensorSpec(spec.dims, spec.dtype, quantization=spec.quantization)
 
 
 def gather(declared: tuple[BlobSpec, ...], slots: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -95,5 +95,5 @@ class OpView:
 RESERVED = frozenset(name for name in dir(OpView) if not name.startswith("_"))
 """Names that arguments cannot have, since `op.<name>` is something else."""
 
-INJECTED = frozenset({"op", "operator", "workspace", "random", "context"})
+INJECTED = frozenset({"op", "operator", "workspace", "random", "context", "quantization"})
 """Parameters of kernels that are no letters."""

@@ -25,7 +25,8 @@ from tazza.tensor.dim import Dim, broadcast_shapes
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, RESIZED, ROW_MAJOR, Layout, Opaque, Strided, channels_last
 from tazza.tensor.place import CPUPlace, CUDAPlace, PinnedPlace, Place
-from tazza.tensor.spec import TensorSpec, TypeSpec
+from tazza.tensor.quantization import Int8Tensor, PerChannel, PerRow, PerTensor, Quantization
+from tazza.tensor.spec import Content, Field, TensorSpec, TypeSpec
 from tazza.tensor.storage import Storage, StringStorage
 from tazza.tensor.tensor import Tensor
 
@@ -47,13 +48,20 @@ __all__ = [
     "BlobType",
     "CPUPlace",
     "CUDAPlace",
+    "Content",
     "DataType",
     "Dim",
+    "Field",
+    "Int8Tensor",
     "Layout",
     "Opaque",
+    "PerChannel",
+    "PerRow",
+    "PerTensor",
     "PinnedAllocator",
     "PinnedPlace",
     "Place",
+    "Quantization",
     "Storage",
     "Strided",
     "StringStorage",

@@ -171,6 +171,11 @@ from tazza.tensor.promotion import kind_of as kind_of
 from tazza.tensor.promotion import promote as promote
 from tazza.tensor import promotion as promotion
 from tazza.tensor.promotion import result_type as result_type
+from tazza.tensor.quantization import Int8Tensor as Int8Tensor
+from tazza.tensor.quantization import PerChannel as PerChannel
+from tazza.tensor.quantization import PerRow as PerRow
+from tazza.tensor.quantization import PerTensor as PerTensor
+from tazza.tensor.quantization import Quantization as Quantization
 from tazza.tensor.quantized import INTEGER_PRODUCTS as INTEGER_PRODUCTS
 from tazza.tensor.quantized import IntegerProduct as IntegerProduct
 from tazza.tensor.quantized import QTensor as QTensor
@@ -225,6 +230,7 @@ from tazza.tensor.serialization import COOSerializer as COOSerializer
 from tazza.tensor.serialization import CSRSerializer as CSRSerializer
 from tazza.tensor.serialization import Collector as Collector
 from tazza.tensor.serialization import ContentSerializer as ContentSerializer
+from tazza.tensor.serialization import Int8Serializer as Int8Serializer
 from tazza.tensor.serialization import NO_CHUNKS as NO_CHUNKS
 from tazza.tensor.serialization import QTensorSerializer as QTensorSerializer
 from tazza.tensor.serialization import RowSlicesSerializer as RowSlicesSerializer
@@ -250,6 +256,8 @@ from tazza.tensor.sparse import sparse_add as sparse_add
 from tazza.tensor.sparse import sparse_divide as sparse_divide
 from tazza.tensor.sparse import sparse_matmul as sparse_matmul
 from tazza.tensor.sparse import sparse_multiply as sparse_multiply
+from tazza.tensor.spec import Content as Content
+from tazza.tensor.spec import Field as Field
 from tazza.tensor.spec import TensorSpec as TensorSpec
 from tazza.tensor.spec import TypeSpec as TypeSpec
 from tazza.tensor.standard import Info as Info

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tazza.errors import BlobTypeError
 from tazza.registry import Registry
+from tazza.tensor.spec import Content, TensorSpec, TypeSpec
 from tazza.tensor.tensor import Tensor
 
 T = TypeVar("T")
@@ -19,17 +20,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BlobType:
-    """Names of a type: as texts about a blob show it, and as files store it."""
+    """Names of a type: as texts about a blob show it, and as files store it; and what says what is in a value."""
 
     native: str
     serialized: str
+    content: Callable[[Any], Content | None] | None = None
 
 
 BLOB_TYPES: Registry[type, BlobType] = Registry("blob type")
 
 
-def blob_type(native: str, *, serialized: str | None = None) -> Callable[[type[T]], type[T]]:
+def blob_type(
+    native: str, *, serialized: str | None = None, content: Callable[[T], Content | None] | None = None
+) -> Callable[[type[T]], type[T]]:
     """Return a class decorator: blobs may hold such objects. `serialized` is the name in files where that differs.
+
+    `content(value)` says what is in a value: capacity and fields of a queue, columns of a reader.
 
     >>> @blob_type("std::unique_ptr<Spoon>")
     ... class Spoon: ...
@@ -38,13 +44,15 @@ def blob_type(native: str, *, serialized: str | None = None) -> Callable[[type[T
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        BLOB_TYPES.register(cls, BlobType(native, native if serialized is None else serialized))
+        BLOB_TYPES.register(cls, BlobType(native, native if serialized is None else serialized, content))
         return cls
 
     return decorate
 
 
 BLOB_TYPES.register(Tensor, BlobType("caffe2::Tensor", "Tensor"))
+_INT8 = BlobType("caffe2::int8::Int8TensorCPU", "Int8TensorCPU")
+"""Tensors that Caffe2 had another class for: those with scale and zero point."""
 BLOB_TYPES.register(bytes, BlobType("std::string", "std::string"))
 _EMPTY = BlobType("nullptr (uninitialized)", "")
 
@@ -82,7 +90,22 @@ class Blob:
     @property
     def type_name(self) -> str:
         """Name of the type in files (`Tensor`, `std::string` ...); empty when the blob is."""
-        return self._type.serialized
+        return self._names.serialized
+
+    @property
+    def _names(self) -> BlobType:
+        value = self._value
+        if isinstance(value, Tensor) and value.spec.quantization is not None:
+            return _INT8 if value.spec.quantization.type_name == _INT8.serialized else self._type
+        return self._type
+
+    @property
+    def spec(self) -> TensorSpec | TypeSpec | None:
+        """What it holds, without elements; None when it is empty."""
+        value = self._value
+        if value is None or isinstance(value, Tensor):
+            return None if value is None else value.spec
+        return TypeSpec(self._type.serialized, None if self._type.content is None else self._type.content(value))
 
     @property
     def is_tensor(self) -> bool:
@@ -119,7 +142,7 @@ class Blob:
             names = BLOB_TYPES.get(cls)
             wanted = cls.__name__ if names is None else names.native
             raise BlobTypeError(
-                f"blob {self.name!r} holds {self._type.native}, wanted {wanted}",
+                f"blob {self.name!r} holds {self._names.native}, wanted {wanted}",
                 hint="an operator before this one must write that type, or the input is another blob",
             )
         return self._value
@@ -153,7 +176,7 @@ class Blob:
         >>> Blob("e").describe()
         'e, a C++ native class of type nullptr (uninitialized).'
         """
-        return f"{self.name}, a C++ native class of type {self._type.native}."
+        return f"{self.name}, a C++ native class of type {self._names.native}."
 
     def __repr__(self) -> str:
         if self._value is None:

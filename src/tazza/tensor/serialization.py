@@ -16,6 +16,7 @@ from tazza.errors import ArgumentError, BlobTypeError, FormatError
 from tazza.proto.caffe2_pb2 import BlobProto
 from tazza.runtime.flags import flag
 from tazza.tensor.blob import Blob
+from tazza.tensor.int8_serializer import Int8Serializer
 from tazza.tensor.quantized.serializer import QTensorSerializer
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, ContentSerializer, Serializer, StringSerializer
 from tazza.tensor.sparse.serializer import COOSerializer, CSRSerializer, RowSlicesSerializer
@@ -32,6 +33,7 @@ __all__ = [
     "CSRSerializer",
     "Collector",
     "ContentSerializer",
+    "Int8Serializer",
     "QTensorSerializer",
     "RowSlicesSerializer",
     "Serializer",

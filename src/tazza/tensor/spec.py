@@ -1,4 +1,4 @@
-"""What is known of a blob before, or without, its value: element type, extents, place and layout."""
+"""What is known of a blob before, or without, its value: element type, extents, place, layout, what integers mean."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import ROW_MAJOR, Layout
 from tazza.tensor.place import CPUPlace, Place
+from tazza.tensor.quantization import Quantization
 
 MOST_AXES = 64
 """Rank that a tensor can have: that of a NumPy array."""
@@ -37,8 +38,11 @@ def size_obstacle(dims: Sequence[int], itemsize: int) -> str | None:
 class TensorSpec:
     """A tensor without its elements. A `None` among the `dims` is an unknown extent, `dims=None` an unknown rank.
 
+    `quantization` says what the integers of a quantized tensor stand for; None: nothing but themselves.
+
     Raises:
         ShapeError: an extent is below 0, there are more than 64, or the bytes are 2**63 or more.
+        ShapeError, ArgumentError: the quantization does not fit the extents or the element type.
 
     >>> str(TensorSpec((2, None, 3), DataType.FLOAT)), TensorSpec((2, 3), DataType.INT64).nbytes
     ('float32[2, ?, 3]', 48)
@@ -48,10 +52,13 @@ class TensorSpec:
     dtype: DataType
     place: Place = CPUPlace()  # noqa: RUF009 - one immutable object per place
     layout: Layout = ROW_MAJOR
+    quantization: Quantization | None = None
 
     def __post_init__(self) -> None:
         """Make the dims a `Dim` when all are known, else a tuple."""
         dims = self.dims
+        if self.quantization is not None:
+            self.quantization.check(dims, self.dtype)
         if dims is None:
             return
         if type(dims) is Dim:
@@ -113,14 +120,40 @@ class TensorSpec:
         dims = "..." if self.dims is None else ", ".join("?" if d is None else str(d) for d in self.dims)
         place = "" if self.place == CPUPlace() else f" @ {self.place}"
         layout = "" if self.layout == ROW_MAJOR else f" ({self.layout})"
-        return f"{self.dtype.label}[{dims}]{place}{layout}"
+        quantization = "" if self.quantization is None else f" ({self.quantization})"
+        return f"{self.dtype.label}[{dims}]{place}{layout}{quantization}"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One of the blobs that a blob holds, such as a column of a reader; None: nothing is known of it."""
+
+    name: str
+    spec: TensorSpec | TypeSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is in a blob that holds no tensor: its fields in order, and how many records it takes. None: unknown."""
+
+    fields: tuple[Field, ...] | None = None
+    capacity: int | None = None
+
+    def __str__(self) -> str:
+        fields = "..." if self.fields is None else ", ".join(f"{one.name}: {one.spec}" for one in self.fields)
+        return f"[{fields}]" if self.capacity is None else f"[{fields}; at most {self.capacity}]"
 
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """A blob that holds no tensor: the name of its type, as `Blob.type_name` gives it."""
+    """A blob that holds no tensor: the name of its type, as `Blob.type_name` gives it, and what is in it.
+
+    >>> print(TypeSpec("std::shared_ptr<BlobsQueue>", Content((Field("image"), Field("label")), 8)))
+    std::shared_ptr<BlobsQueue>[image: None, label: None; at most 8]
+    """
 
     type_name: str
+    content: Content | None = None
 
     def __str__(self) -> str:
-        return self.type_name
+        return self.type_name if self.content is None else f"{self.type_name}{self.content}"

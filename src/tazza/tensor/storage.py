@@ -26,19 +26,34 @@ if TYPE_CHECKING:
     from tazza.tensor.tensor import Tensor
 
 _generations = itertools.count(1)
+_SHARINGS = [0]
+
+
+def sharings() -> int:
+    """Return how often tensors were made to share a storage: as long as it stands, those that do are known."""
+    return _SHARINGS[0]
 
 
 class Storage:
     """Bytes at a place, allocated by the first `reserve`.
 
-    `holder` names the storage in messages about memory. `generation` is 0 while there is no memory.
+    `holder` names the storage in messages about memory. `generation` is 0 while there is no memory. `dtype` is the
+    element type that it was last reserved for; None where it holds bytes of several, as an arena does.
     """
 
-    __slots__ = ("_sharers", "allocation", "escaped", "generation", "holder", "place", "version")
+    __slots__ = ("_sharers", "allocation", "dtype", "escaped", "generation", "holder", "place", "version")
 
-    def __init__(self, place: Place | None = None, *, allocation: Allocation | None = None, holder: str = "") -> None:
+    def __init__(
+        self,
+        place: Place | None = None,
+        *,
+        allocation: Allocation | None = None,
+        holder: str = "",
+        dtype: DataType | None = None,
+    ) -> None:
         self.place = CPUPlace() if place is None else place
         self.allocation = allocation
+        self.dtype = dtype
         self.generation = 0 if allocation is None else next(_generations)
         self.version = 0
         self.escaped = False
@@ -57,7 +72,19 @@ class Storage:
 
     def __repr__(self) -> str:
         held = f" for {self.holder}" if self.holder else ""
-        return f"{type(self).__name__}({self.capacity_bytes} bytes at {self.place}{held}, {self.share_count} tensors)"
+        size = f"{self.capacity_bytes} bytes" if self.dtype is None else f"{self.numel} {self.dtype.label}"
+        return f"{type(self).__name__}({size} at {self.place}{held}, {self.share_count} tensors)"
+
+    @property
+    def numel(self) -> int:
+        """Number of elements that fit into its memory.
+
+        Raises:
+            UnsupportedError: it holds elements of several types.
+        """
+        if self.dtype is None:
+            raise UnsupportedError(f"storage {self.holder!r} holds bytes of several types", hint="ask capacity_bytes")
+        return self.capacity_bytes // self.dtype.itemsize
 
     def reserve(self, nbytes: int) -> None:
         """Make sure of `nbytes` bytes; memory that is large enough stays, else the old content is lost.
@@ -113,6 +140,7 @@ class Storage:
 
     def add_sharers(self, *tensors: Tensor) -> None:
         """Count these tensors as sharing, until they die or leave."""
+        _SHARINGS[0] += 1
         if self._sharers is None:
             self._sharers = {}
         if len(self._sharers) & (len(self._sharers) - 1) == 0:  # now and then: views of long-lived storages come and go
@@ -136,7 +164,7 @@ class StringStorage(Storage):
     __slots__ = ("objects",)
 
     def __init__(self, *, holder: str = "") -> None:
-        super().__init__(holder=holder)
+        super().__init__(holder=holder, dtype=DataType.STRING)
         self.objects: npt.NDArray[np.object_] | None = None
 
     @property

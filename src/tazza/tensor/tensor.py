@@ -31,6 +31,7 @@ from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided
 from tazza.tensor.operators import ArrayOperators
 from tazza.tensor.place import CPUPlace, Place
+from tazza.tensor.quantization import Int8Tensor, PerRow, PerTensor, Quantization
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.storage import Storage, StringStorage
 
@@ -92,6 +93,11 @@ class Tensor(ArrayOperators):
         return self.spec.layout
 
     @property
+    def quantization(self) -> Quantization | None:
+        """What its integers stand for; None: nothing but themselves."""
+        return self.spec.quantization
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return self.spec.size
@@ -114,7 +120,7 @@ class Tensor(ArrayOperators):
     def resize(self, dims: Iterable[SupportsIndex], dtype: DataType | None = None, layout: Layout = ROW_MAJOR) -> None:
         """Take another shape, element type (None keeps it) and layout; keep the memory where it is large enough.
 
-        After growth the content is undefined.
+        After growth the content is undefined. A quantized tensor becomes a plain one.
 
         Raises:
             ShapeError: an extent is negative.
@@ -123,7 +129,8 @@ class Tensor(ArrayOperators):
         old = self.spec
         kind = old.dtype if dtype is None else dtype
         shape = old.shape if isinstance(dims, tuple) and dims == old.dims else Dim(dims)
-        if shape != old.dims or old.dtype is not kind or (layout is not old.layout and layout != old.layout):
+        same = shape == old.dims and old.dtype is kind and (layout is old.layout or layout == old.layout)
+        if not same or old.quantization is not None:
             self._take_spec(TensorSpec(shape, kind, old.place, layout))
 
     def resize_to(self, spec: TensorSpec) -> None:
@@ -138,6 +145,20 @@ class Tensor(ArrayOperators):
         if not spec.known:
             raise ShapeError(f"a tensor cannot take {spec}: some extents are unknown", hint="infer the shape first")
         self._take_spec(spec)
+
+    def quantize_as(self, quantization: Quantization | None) -> None:
+        """Let the integers that are there stand for other numbers; None makes plain ones of them.
+
+        Raises:
+            ShapeError, ArgumentError: it does not fit the shape or the element type.
+
+        >>> t = Tensor.from_numpy(np.uint8([3, 5])); t.quantize_as(PerTensor(0.5, 3)); print(t.spec)
+        uint8[2] (scale 0.5, zero point 3)
+        """
+        if self.spec.quantization != quantization:
+            self.spec = dataclasses.replace(self.spec, quantization=quantization)
+            if self._room is not None:
+                self._room = dataclasses.replace(self._room, quantization=None)
 
     def _take_spec(self, spec: TensorSpec) -> None:
         old = self.spec
@@ -162,6 +183,7 @@ class Tensor(ArrayOperators):
             self._leave_storage(spec)
         self.offset_bytes = 0
         self.storage.reserve(span)
+        self.storage.dtype = spec.dtype
 
     def _drop_array(self) -> None:
         self._array = None
@@ -220,7 +242,10 @@ class Tensor(ArrayOperators):
             )
         self.reserve()  # a storage that moves at first touch would leave the view behind
         view = Tensor.__new__(Tensor)
-        view.spec = TensorSpec(shape, self.spec.dtype, self.spec.place, layout)
+        whole = self.spec.quantization
+        # Scales of channels or rows belong to the shape that they were made for.
+        kept = whole if isinstance(whole, PerTensor) else None
+        view.spec = TensorSpec(shape, self.spec.dtype, self.spec.place, layout, kept)
         view.storage = self.storage
         view.offset_bytes = self.offset_bytes + offset * item
         view._room = view.spec
@@ -315,7 +340,9 @@ class Tensor(ArrayOperators):
     def make_plain(self) -> None:
         """Bring an opaque layout into row-major order, in this tensor's own memory."""
         if isinstance(self.spec.layout, Opaque):
+            meaning = self.spec.quantization
             self.assign(self.plain())
+            self.quantize_as(meaning)
 
     def numpy(self) -> npt.NDArray[Any]:
         """Hand out a writable view without copying; an opaque layout becomes row-major first.
@@ -338,7 +365,8 @@ class Tensor(ArrayOperators):
     def assign(self, array: npt.NDArray[Any]) -> None:
         """Take shape, element type and a copy of the elements of `array`, which may have any strides and byte order.
 
-        Text is held as UTF-8 bytes. A view keeps its strides when shape and element type stay.
+        Text is held as UTF-8 bytes. A view keeps its strides when shape and element type stay. A quantized tensor
+        becomes a plain one: `quantize_as` says what the integers stand for.
 
         Raises:
             DTypeError: no tensor holds such elements; nothing was changed then.
@@ -365,14 +393,14 @@ class Tensor(ArrayOperators):
     def _takes_in_place(self, dims: tuple[int, ...], dtype: DataType) -> bool:
         """Whether elements of that shape and type go where this view has its own."""
         spec = self.spec
-        if self._room is None or spec.dtype is not dtype or spec.dims != dims:
+        if self._room is None or spec.dtype is not dtype or spec.dims != dims or spec.quantization is not None:
             return False
         return isinstance(spec.layout, Strided) and not spec.layout.overlaps_itself(spec.shape)
 
     def has_form(self, array: npt.NDArray[Any]) -> bool:
         """Whether an array has the shape and dtype of this tensor; False, too, where that takes longer to see."""
         mine = self._array
-        if mine is None or self._room_generation != self.storage.generation:
+        if mine is None or self._room_generation != self.storage.generation or self.spec.quantization is not None:
             return False
         return array.shape == mine.shape and array.dtype == mine.dtype and not mine.dtype.hasobject
 
@@ -397,6 +425,17 @@ class Tensor(ArrayOperators):
             return np.array(self.plain())
         except MemoryError as error:
             raise OutOfMemoryError(f"{self.spec} cannot be copied: {error}", hint="fetch smaller blobs") from error
+
+    def fetched(self) -> npt.NDArray[Any] | Int8Tensor:
+        """Return a fresh copy of the elements, with scale and zero point where these are no plain numbers.
+
+        Raises:
+            OutOfMemoryError: there is no memory for it.
+        """
+        meaning = self.spec.quantization
+        return (
+            self.copied() if meaning is None or isinstance(meaning, PerRow) else Int8Tensor.of(self.copied(), meaning)
+        )
 
     @staticmethod
     def from_numpy(array: npt.NDArray[Any], *, copy: bool | None = True) -> Tensor:
@@ -475,7 +514,9 @@ class Tensor(ArrayOperators):
 
 
 def _storage_for(spec: TensorSpec, holder: str) -> Storage:
-    return StringStorage(holder=holder) if spec.dtype is DataType.STRING else Storage(spec.place, holder=holder)
+    if spec.dtype is DataType.STRING:
+        return StringStorage(holder=holder)
+    return Storage(spec.place, holder=holder, dtype=spec.dtype)
 
 
 def _dense_bytes(spec: TensorSpec) -> int:

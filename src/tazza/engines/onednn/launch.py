@@ -1,7 +1,8 @@
 """Primitives as launches: which operand is which argument, scratch memory, and the native call.
 
 Operands of an argument: a letter; (letter, i) for the i-th blob of a variadic letter; `Part(name)`, scratch memory that
-steps of one sequence share; `Constant(value)`, memory with one value throughout. Sizes come from the primitive.
+steps of one sequence share; `Constant(value)`, memory with one value throughout; `Numbers(values)`, scales or zero
+points. Sizes come from the primitive, which says nothing of `Numbers`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, status_name
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number
 from tazza.operator import Call, Chain, NativeCall, Operands
@@ -34,7 +36,15 @@ class Constant:
     value: float
 
 
-Operand: TypeAlias = "str | tuple[str, int] | Part | Constant"
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Memory that holds these values: float32 scales, int32 zero points."""
+
+    values: tuple[float, ...]
+    dtype: DataType = DataType.FLOAT
+
+
+Operand: TypeAlias = "str | tuple[str, int] | Part | Constant | Numbers"
 
 
 def _aligned(nbytes: int) -> int:
@@ -112,6 +122,9 @@ class SequenceLaunch:
         for name, operand in step.arguments.items():
             if isinstance(operand, Part):
                 bound.add(name, base + self._offsets[operand.name], operands.scratch)
+            elif isinstance(operand, Numbers):
+                held = np.array(operand.values, operand.dtype.numpy)
+                bound.add(name, held.ctypes.data, held, Descriptor.of(held.shape, operand.dtype))
             elif isinstance(operand, Constant):
                 count = step.primitive.argument(name).nbytes // DataType.FLOAT.itemsize
                 values = np.full(count, operand.value, np.float32)
@@ -141,9 +154,9 @@ class _Bound:
         self.kept: list[Any] = []
         self.block: Any = None
 
-    def add(self, name: str | int, address: int, keep: Any) -> None:
-        """Append an argument; one that the primitive does not have is left out."""
-        found = self.descriptor.argument(name)
+    def add(self, name: str | int, address: int, keep: Any, shown: Descriptor | None = None) -> None:
+        """Append an argument, described by the primitive or `shown`; one that the primitive lacks is left out."""
+        found = self.descriptor.argument(name) if shown is None else shown
         if found.is_empty:
             return
         made = ffi.new("dnnl_memory_t *")

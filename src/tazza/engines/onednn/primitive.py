@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -27,6 +27,7 @@ from tazza.engines.onednn.library import Unimplemented, check, constant, engine,
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
 from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.memory import require_room
 from tazza.runtime.openmp import openmp_threads, set_openmp_threads
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
@@ -41,6 +42,8 @@ BYTES_PER_US = 40_000
 """What one thread reads and writes in a microsecond, for the estimate only."""
 NUMBER_MAX = 2**31 - 1
 """Strides, dilations and pads beyond overflow in its own arithmetic."""
+ROOM_BYTES = 32 << 20
+"""What must be free before it generates code: many times what a primitive takes."""
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -62,13 +65,14 @@ class Eltwise:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Post-op y = y + scale * (what the destination held)."""
+    """Post-op y = y + scale * (what the destination held - zero_point)."""
 
     scale: float = 1.0
+    zero_point: int = 0
 
     def append(self, ops: Any) -> None:
         """Append to a chain of post-ops."""
-        status = lib.dnnl_post_ops_append_sum(ops, self.scale, 0, constant("dnnl_data_type_undef"))
+        status = lib.dnnl_post_ops_append_sum(ops, self.scale, self.zero_point, constant("dnnl_data_type_undef"))
         check(status, "post-op sum")
 
 
@@ -113,6 +117,16 @@ def depthwise_argument(name: str) -> int:
     return constant("DNNL_ARG_ATTR_POST_OP_DW") | argument_number(name)
 
 
+def scale_argument(name: str) -> int:
+    """Return the argument number of the scales of an argument."""
+    return constant("DNNL_ARG_ATTR_SCALES") | argument_number(name)
+
+
+def zero_point_argument(name: str) -> int:
+    """Return the argument number of the zero point of an argument."""
+    return constant("DNNL_ARG_ATTR_ZERO_POINTS") | argument_number(name)
+
+
 def post_op(position: int) -> int:
     """Return the argument number of the tensor of a `Binary` at `position` among the post-ops."""
     return constant("DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE") * (position + 1) + constant("DNNL_ARG_SRC_1")
@@ -120,10 +134,16 @@ def post_op(position: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What modifies a primitive: post-ops in order, and the type float32 math may be done in ("" keeps float32)."""
+    """What modifies a primitive: post-ops in order, and the type float32 math may be done in ("" keeps float32).
+
+    `scales` and `zero_points` are arguments that have some: (name, mask), bit i of which says that they vary along
+    axis i. Their values are arguments of a run, `scale_argument` and `zero_point_argument`.
+    """
 
     post_ops: tuple[PostOp, ...] = ()
     fpmath: str = ""
+    scales: tuple[tuple[str, int], ...] = ()
+    zero_points: tuple[str, ...] = ()
 
     def create(self) -> Any:
         """Return the owned attributes of oneDNN."""
@@ -135,6 +155,12 @@ class Attributes:
         if self.fpmath:
             mode = constant(f"dnnl_fpmath_mode_{self.fpmath}")
             check(lib.dnnl_primitive_attr_set_fpmath_mode(owned, mode), "dnnl_primitive_attr_set_fpmath_mode")
+        for name, mask in self.scales:
+            status = lib.dnnl_primitive_attr_set_scales_mask(owned, argument_number(name), mask)
+            check(status, f"scales of {name}")
+        for name in self.zero_points:
+            status = lib.dnnl_primitive_attr_set_zero_points_mask(owned, argument_number(name), 0)
+            check(status, f"zero point of {name}")
         if self.post_ops:
             ops = ffi.new("dnnl_post_ops_t *")
             check(lib.dnnl_post_ops_create(ops), "dnnl_post_ops_create")
@@ -208,8 +234,8 @@ class PrimitiveDescriptor:
 
     @property
     def is_slow(self) -> bool:
-        """Whether oneDNN fell back on an implementation that is there to be right, not fast."""
-        return self.implementation.startswith(("ref", "simple:any"))
+        """Whether oneDNN fell back on an implementation that is there to be right, not fast: an element at a time."""
+        return self.implementation.startswith(("ref", "simple:any", "simple_nchw"))
 
     @property
     def is_best(self) -> bool:
@@ -239,6 +265,7 @@ class PrimitiveDescriptor:
         """The owned handle of the primitive, made on first use."""
         with _lock, with_openmp_threads(self.threads):
             made = ffi.new("dnnl_primitive_t *")
+            require_room(ROOM_BYTES, "oneDNN's code generator")
             check(lib.dnnl_primitive_create(made, self.handle), f"dnnl_primitive_create of {self.key[0]}")
             return ffi.gc(made[0], lib.dnnl_primitive_destroy)
 
@@ -264,6 +291,18 @@ _cache: OrderedDict[tuple[Any, ...], PrimitiveDescriptor] = OrderedDict()
 _lock = Guard("primitives of oneDNN")
 
 
+MOST_AXES = {"batch_normalization": 5, "layer_normalization": 5, "prelu": 5, "lrn": 5}
+"""Operation -> the axes of a tensor up to which oneDNN documents it; beyond it refuses, or reads and writes memory that
+is not the tensor's (batch normalization of oneDNN 3.2), which only looking at the number of axes here keeps from."""
+
+
+def _check_axes(operation: str, arguments: Sequence[Argument]) -> None:
+    most = MOST_AXES.get(operation.removesuffix("_forward").removesuffix("_backward"))
+    rank = max((len(one.dims) for one in arguments if isinstance(one, Descriptor)), default=0)
+    if most is not None and rank > most:
+        raise Unimplemented(f"{rank} axes: {operation} of oneDNN is for {most} at most")
+
+
 def describe(
     operation: str,
     *arguments: Argument,
@@ -286,6 +325,7 @@ def describe(
         Unimplemented: oneDNN cannot do that.
         KernelError: oneDNN takes the arguments for wrong.
     """
+    _check_axes(operation, arguments)
     attributes = float_math() if attributes is None else attributes
     count = threads if threads else threads_for(flops, sum(_nbytes(one) for one in arguments))
     key = (operation, arguments, attributes, count, 0)
@@ -349,6 +389,7 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     values = [engine() if kind is handle_of_engine else given.pop(0) for kind in wanted]
     assert not given, f"{operation} takes {len(wanted)} arguments with the engine, {len(given)} are left over"
     made = ffi.new("dnnl_primitive_desc_t *")
+    require_room(ROOM_BYTES, "a primitive descriptor of oneDNN")
     with with_openmp_threads(threads):
         status = create(made, *values, attributes.create())
         check(status, f"{operation} of {', '.join(str(one) for one in arguments if isinstance(one, Descriptor))}")

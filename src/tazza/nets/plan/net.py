@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 
 from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
-from tazza.nets.base import NetBase, net_type
+from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
-from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
+from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrite_net, written_together
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
+from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
 from tazza.operator.kernel import value_key
 from tazza.operator.owner import OwnsNets
 from tazza.operator.reorder import LAYOUTS
@@ -44,6 +44,7 @@ from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
 from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
+from tazza.tensor.storage import sharings
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
 KEPT = 16
@@ -107,7 +108,7 @@ class _Shared:
         return bool(varying)
 
 
-@net_type("plan", help="compiled: fused, laid out, memory-planned for the signature of what it reads")
+@net_type(PLAN, help="compiled: fused, laid out, memory-planned for the signature of what it reads")
 class PlanNet(NetBase, StepHost):
     """Runs compiled programs, and between them the operators that cannot be compiled."""
 
@@ -139,6 +140,8 @@ class PlanNet(NetBase, StepHost):
         self._loose: dict[str, Operator] = {}
         self._watchers: tuple[StepWatcher, ...] = ()
         self._cloned_from: PlanNet | None = None
+        self._sharings = -1
+        self._together: frozenset[frozenset[str]] = frozenset()
         super().__init__(definition, workspace, strict=strict, copy=copy, within=within)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
@@ -169,7 +172,8 @@ class PlanNet(NetBase, StepHost):
         if ignored:
             told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
             self._report_once(told, told)
-        for name in read_first(self.definition):
+        self._touched = touched_by(self.definition)
+        for name in read_first(self.definition.op, perhaps_made=True):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
                     f"input blob {name!r} of net {self.name!r} does not exist",
@@ -179,6 +183,8 @@ class PlanNet(NetBase, StepHost):
 
     def _current(self) -> Rewrite:
         """Return the rewritten net with its constants computed; a clone takes what the first one made."""
+        if self._sharings != sharings():
+            self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
             if not rewrite.computed_from or not rewrite.changed(self.workspace):
@@ -190,13 +196,23 @@ class PlanNet(NetBase, StepHost):
                 if found is not None:
                     found.compute(self.workspace, self._report_once)
             if found is None:
-                found = rewrite_net(self.definition, self.workspace, self._shared.variable)
+                found = (
+                    rewrite_apart(self.definition)
+                    if self._together
+                    else rewrite_net(self.definition, self.workspace, self._shared.variable)
+                )
                 if found.result.prelude.op:
                     found.compute(self.workspace, self._report_once)
                 self._shared.rewrite = found
             self._adopted = found
             self._take_cut(found)
             return found
+
+    def _look_at_memory(self) -> None:
+        """Begin anew, apart from clones, where other blobs than before share memory that the net writes."""
+        self._sharings, together = sharings(), written_together(self._touched, self.workspace)
+        if together != self._together:
+            self._together, self._shared, self._adopted = together, _Shared(), None
 
     def _take_cut(self, rewrite: Rewrite) -> None:
         """Make what the parts of a net need: blobs between them, and loose operators, which live on where they can."""
@@ -499,7 +515,7 @@ class PlanNet(NetBase, StepHost):
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""
         rewrite = self._adopted
-        if rewrite is None or not any(name in op.output for op in self.definition.op):
+        if rewrite is None or name not in touched_by(self.definition).writes:
             return None
         reason = rewrite.result.gone.get(name, "it lives in the plan's memory, which other blobs use after it")
         return (

@@ -10,7 +10,7 @@ import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema, together
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema, together
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -74,9 +74,9 @@ UNIFORM_FILL = schema(
     "UniformFill",
     "Y = float32 numbers, uniform in [min, max).",
     inputs=[
-        blob("X", optional=True, doc=SHAPE_DOC),
-        blob("low", FLOAT, optional=True, doc=f"min {RANGE}"),
-        blob("high", FLOAT, optional=True, doc=f"max {RANGE}"),
+        blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC),
+        blob("low", FLOAT, optional=True, role=Role.PARAMETER, doc=f"min {RANGE}"),
+        blob("high", FLOAT, optional=True, role=Role.PARAMETER, doc=f"max {RANGE}"),
     ],
     outputs=[blob("Y", FLOAT)],
     args=[
@@ -115,9 +115,9 @@ UNIFORM_INT_FILL = schema(
     "UniformIntFill",
     "Y = int32 numbers, uniform in [min, max], both included.",
     inputs=[
-        blob("X", optional=True, doc=SHAPE_DOC),
-        blob("low", INTEGER, optional=True, doc=f"min {RANGE}"),
-        blob("high", INTEGER, optional=True, doc=f"max {RANGE}"),
+        blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC),
+        blob("low", INTEGER, optional=True, role=Role.PARAMETER, doc=f"min {RANGE}"),
+        blob("high", INTEGER, optional=True, role=Role.PARAMETER, doc=f"max {RANGE}"),
     ],
     outputs=[blob("Y", INTEGER)],
     args=[
@@ -157,7 +157,7 @@ def uniform_int_fill(op: OpView, random: Generator, low: Array | None, high: Arr
 GAUSSIAN_FILL = schema(
     "GaussianFill",
     "Y = float32 numbers from N(mean, std**2).",
-    inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+    inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
     outputs=[blob("Y", FLOAT)],
     args=[
         *SHAPE_ARGS,
@@ -201,7 +201,7 @@ def _declare(type: str, doc: str, source: str, example: str) -> OpSchema:
     made = schema(
         type,
         doc,
-        inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
         outputs=[blob("Y", FLOAT)],
         args=SHAPE_ARGS,
         in_place={"Y": "X"},

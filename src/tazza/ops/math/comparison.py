@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Effects, OpSchema, OpView, blob, forbidden, formula, kernel, schema
+from tazza.operator import Array, Effects, OpSchema, OpView, Role, blob, forbidden, formula, kernel, schema
 from tazza.ops.math.broadcast import BROADCAST_ARGS, align_b, check_axis, joint_dims, lying
 from tazza.ops.math.elementwise import formula_cost
 from tazza.ops.math.sum import SUMMABLE
@@ -27,7 +27,7 @@ def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str) ->
     declared = schema(
         type,
         doc,
-        inputs=[blob("A", TRUTH if logic else COMPARABLE), blob("B", "A")],
+        inputs=[blob("A", TRUTH if logic else COMPARABLE), blob("B", "A", role=Role.PARAMETER)],
         outputs=[blob("C", DataType.BOOL, doc="the joint shape of A and B; with `broadcast` that of A")],
         args=BROADCAST_ARGS,
         in_place={"C": "A"} if logic else None,

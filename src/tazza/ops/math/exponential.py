@@ -18,6 +18,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -225,7 +226,10 @@ POW = schema(
 
     NaN for a negative A with a fraction as exponent; 0^0 is 1. Gradients: dA = dC * B * A^(B - 1), for which 1 is
     taken from B; dB = dC * C * log(A), NaN where A is 0.""",
-    inputs=[blob("A", FLOAT), blob("B", "A", optional=True, doc="the shape of A; with `broadcast` it lies under A")],
+    inputs=[
+        blob("A", FLOAT),
+        blob("B", "A", optional=True, role=Role.PARAMETER, doc="the shape of A; with `broadcast` it lies under A"),
+    ],
     outputs=[blob("C", like="A")],
     args=[arg("exponent", float, None, doc="one exponent for all; no effect where there is B"), *BROADCAST_ARGS],
     in_place={"C": ("A", "B")},

@@ -14,6 +14,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     as_many,
     blob,
@@ -34,7 +35,7 @@ SUM = schema(
     "Sum",
     "Y = X0 + X1 + ..., from left to right.",
     inputs=[blob("X", SUMMABLE, variadic=True)],
-    outputs=[blob("Y", "X")],
+    outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
     source="Caffe2",
@@ -43,6 +44,10 @@ SUM = schema(
     array([111, 222], dtype=int32)
     """,
 )
+
+
+SUM.hands_on("X", when=lambda op: len(op.input_slots) == 1)
+SUM.commutes("X")
 
 
 def same_tensors(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> TensorSpec:
@@ -103,7 +108,7 @@ WEIGHTED_SUM = schema(
     The weights get gradients only with `grad_on_w`.""",
     inputs=[
         blob("X", FLOAT, "#S", variadic=True, doc="the first one says the shape"),
-        blob("w", FLOAT, variadic=True, doc="one element each, of any rank"),
+        blob("w", FLOAT, variadic=True, role=Role.PARAMETER, doc="one element each, of any rank"),
     ],
     outputs=[blob("Y", "X")],
     args=[arg("grad_on_w", int, 0, doc="the gradient operator gives gradients of the weights too")],
@@ -165,7 +170,11 @@ WEIGHTED_SUM_GRADIENT = schema(
     """dX0 = w0 * dY, dX1 = w1 * dY ...; with `grad_on_w` then dw0 = sum of X0 * dY, dw1 ...
 
     Inputs dY, X0, w0, X1, w1 ...""",
-    inputs=[blob("dY", FLOAT, "*S"), blob("X", "dY", "#S", variadic=True), blob("w", "dY", variadic=True)],
+    inputs=[
+        blob("dY", FLOAT, "*S"),
+        blob("X", None, "#S", variadic=True, doc="without `grad_on_w` of any type: not read"),
+        blob("w", "dY", variadic=True, role=Role.PARAMETER),
+    ],
     outputs=[blob("dX", like="dY", variadic=True), blob("dw", "dY", "1", variadic=True, optional=True)],
     args=[arg("grad_on_w", int, 0, doc="give gradients of the weights too")],
     effects=Effects.PURE,
@@ -195,6 +204,9 @@ def weighted_sum_gradient_infer(
     op: OpView, dY: TensorSpec, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]
 ) -> tuple[TensorSpec, ...]:
     weighted_tensors(op, X, w)
+    for x in X if op.grad_on_w else ():
+        if x.dtype is not dY.dtype:
+            raise op.error(DTypeError, f"X is {x.dtype}, dY is {dY.dtype}", "insert a Cast")
     specs = {"dX": TensorSpec(dY.dims, dY.dtype), "dw": TensorSpec((1,), dY.dtype)}
     return tuple(specs[letter] for letter in op.output_slots)
 

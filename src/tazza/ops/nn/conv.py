@@ -28,6 +28,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -206,8 +207,8 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         that of the kernel, not that of the operator's name.""",
         inputs=[
             blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
-            blob("W", "X", doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),
-            blob("b", "X", optional=True, doc="(M)"),
+            blob("W", "X", role=Role.PARAMETER, doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),
+            blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
         ],
         outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
         args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
@@ -230,7 +231,7 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         """dW, db and dX of a convolution, from X, W and dY.
 
         Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
-        inputs=[blob("X", FLOAT), blob("W", "X"), blob("dY", "X")],
+        inputs=[blob("X", FLOAT), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
         outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
         args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0), arg("no_bias", int, 0, doc="the convolution had no b")],
         effects=Effects.PURE,

@@ -51,6 +51,7 @@ DROPOUT = schema(
 )
 
 
+DROPOUT.hands_on("X", when=lambda op: bool(op.is_test))
 DROPOUT.trains_unless("is_test", "mask")
 
 

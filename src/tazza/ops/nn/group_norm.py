@@ -16,6 +16,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -46,8 +47,8 @@ GROUP_NORM = schema(
     inv_std = 1 / sqrt(variance + epsilon), with the biased variance. The group is as large as its channels times S.""",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
-        blob("gamma", "X", doc="(C)"),
-        blob("beta", "X", doc="(C)"),
+        blob("gamma", "X", role=Role.PARAMETER, doc="(C)"),
+        blob("beta", "X", role=Role.PARAMETER, doc="(C)"),
     ],
     outputs=[
         blob("Y", like="X"),
@@ -129,8 +130,8 @@ GROUP_NORM_GRADIENT = schema(
     inputs=[
         blob("dY", FLOAT),
         blob("X", "dY"),
-        blob("gamma", "dY"),
-        blob("beta", "dY"),
+        blob("gamma", "dY", role=Role.PARAMETER),
+        blob("beta", role=Role.PARAMETER, doc="of any type: only its shape counts"),
         blob("mean", "dY", doc="(N, G)"),
         blob("inv_std", "dY", doc="(N, G)"),
     ],

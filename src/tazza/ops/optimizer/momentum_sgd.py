@@ -17,7 +17,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Spec, arg, blob, forbidden, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    OpView,
+    Role,
+    Spec,
+    arg,
+    blob,
+    forbidden,
+    formula,
+    kernel,
+    schema,
+)
+from tazza.ops.optimizer.rows import on_rows, update_rows
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
@@ -58,7 +73,11 @@ def _align(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
 MOMENTUM_SGD = schema(
     "MomentumSGD",
     "M_next = m M + lr dW; step = M_next, or with nesterov (1 + m) M_next - m M.",
-    inputs=[blob("dW", FLOAT), blob("M", FLOAT), blob("lr", FLOAT, doc="of one element")],
+    inputs=[
+        blob("dW", FLOAT),
+        blob("M", FLOAT, role=Role.STATE),
+        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element"),
+    ],
     outputs=[blob("step", like="dW"), blob("M_next", like="M")],
     args=ARGS,
     in_place={"step": "dW", "M_next": "M"},
@@ -100,7 +119,12 @@ MOMENTUM_SGD_UPDATE = schema(
     """W_next = W - step, with step and M_next as MomentumSGD makes them.
 
     It subtracts, so lr is positive, while Adam, Adagrad and WeightedSum add.""",
-    inputs=[blob("dW", FLOAT), blob("M", FLOAT), blob("lr", FLOAT, doc="of one element"), blob("W", FLOAT)],
+    inputs=[
+        blob("dW", FLOAT),
+        blob("M", FLOAT, role=Role.STATE),
+        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element"),
+        blob("W", FLOAT, role=Role.PARAMETER),
+    ],
     outputs=[blob("step", like="dW"), blob("M_next", like="M"), blob("W_next", like="W")],
     args=ARGS,
     in_place={"step": "dW", "M_next": "M", "W_next": "W"},
@@ -148,3 +172,30 @@ def momentum_sgd_update(
 ) -> None:
     _advance(op, dW, M, lr, step, M_next)
     np.subtract(W, step.reshape(W.shape), out=W_next)
+
+
+SPARSE_MOMENTUM_SGD_UPDATE = on_rows(
+    MOMENTUM_SGD_UPDATE,
+    "SparseMomentumSGDUpdate",
+    ["dW", "M", "lr", "W", "indices"],
+    """
+    >>> from tazza.operator import LocalBlobs, Operator, operator_def
+    >>> from tazza.tensor import Tensor
+    >>> blobs = LocalBlobs()
+    >>> values = {"dW": [2.0, 4.0], "M": [10.0, 0.0, 0.0], "lr": [0.5], "W": [7.0, 8.0, 9.0], "i": [0, 2]}
+    >>> for name, value in values.items():
+    ...     blobs.create_blob(name).set(Tensor.from_numpy(np.array(value, "i" if name == "i" else "f")))
+    >>> update = operator_def("SparseMomentumSGDUpdate", list(values), ["dW", "M", "W"], momentum=0.5)
+    >>> Operator(update, blobs).run()
+    >>> blobs.blobs["W"].tensor().numpy()
+    array([1., 8., 7.], dtype=float32)
+    """,
+)
+
+
+@kernel(SPARSE_MOMENTUM_SGD_UPDATE)
+def sparse_momentum_sgd_update(
+    op: OpView, dW: Array, M: Array, lr: Array, W: Array, indices: Array, step: Array, M_next: Array, W_next: Array
+) -> None:
+    arrays = {"dW": dW, "M": M, "lr": lr, "W": W, "indices": indices, "step": step, "M_next": M_next, "W_next": W_next}
+    update_rows(op, MOMENTUM_SGD_UPDATE, momentum_sgd_update, **arrays)

@@ -24,6 +24,7 @@ from tazza.operator import (
     Operands,
     OpSchema,
     OpView,
+    Role,
     Spec,
     blob,
     ends,
@@ -31,6 +32,7 @@ from tazza.operator import (
     launcher,
     not_written,
     schema,
+    stops,
 )
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -69,6 +71,9 @@ COPY = schema(
 )
 
 
+COPY.hands_on("X")
+
+
 @COPY.cost
 def copy_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
     del op
@@ -91,7 +96,7 @@ def copy(X: Array, Y: Array) -> None:
 COPY_ON_DEVICE_LIKE = schema(
     "CopyOnDeviceLike",
     "Y = X, on the device of `place`, whose value does not matter.",
-    inputs=[blob("X", dims="*S"), blob("place")],
+    inputs=[blob("X", dims="*S"), blob("place", role=Role.SHAPE)],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     inputs_can_cross_devices=True,
@@ -195,13 +200,16 @@ STOP_GRADIENT = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    no_gradient=ends("that is what the operator is for"),
+    no_gradient=stops("that is what the operator is for"),
     source="Caffe2",
     example="""
     >>> run("StopGradient", [1.0, 2.0])
     array([1., 2.], dtype=float32)
     """,
 )
+
+
+STOP_GRADIENT.hands_on("X")
 
 
 @STOP_GRADIENT.cost

@@ -19,6 +19,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     forbidden,
@@ -39,7 +40,7 @@ RESHAPE = schema(
     an empty X, 0 means 0, and -1 too.""",
     inputs=[
         blob("X"),
-        blob("new_shape", INDEX, optional=True, host=True, doc="the new shape, one-dimensional"),
+        blob("new_shape", INDEX, optional=True, host=True, role=Role.SHAPE, doc="the new shape, one-dimensional"),
     ],
     outputs=[
         blob("Y", "X"),
@@ -293,7 +294,7 @@ kernel(EXPAND_DIMS)(regroup)
 RESIZE_LIKE = schema(
     "ResizeLike",
     "Y = X in the shape of another tensor with as many elements. The element type stays.",
-    inputs=[blob("X"), blob("like", doc="has the shape; its elements do not count")],
+    inputs=[blob("X"), blob("like", role=Role.SHAPE, doc="has the shape; its elements do not count")],
     outputs=[blob("Y", "X")],
     args=[arg("axis", int, 0, doc="no effect; the gradient of Flatten brings it")],
     effects=Effects.PURE,

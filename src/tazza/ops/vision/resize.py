@@ -24,6 +24,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -42,7 +43,7 @@ SCALE_ARGS = (
     arg("height_scale", float, 1.0, doc="sh, above 0; without effect beside an input scales"),
 )
 ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
-SCALES = blob("scales", FLOAT, "2", optional=True, host=True, doc="(sh, sw)")
+SCALES = blob("scales", FLOAT, "2", optional=True, host=True, role=Role.SHAPE, doc="(sh, sw)")
 
 
 def order_of(op: OpView) -> str:
@@ -100,7 +101,7 @@ def resize_gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, scales: Ten
     if dY.dims is not None and Y.dims is not None:
         relation = f"dY has the shape {show_dims(dY.dims)}, resizing X gives {show_dims(Y.dims)}"
         op.require(shapes_agree(dY.dims, Y.dims), relation)
-    return X
+    return TensorSpec(X.dims, dY.dtype)
 
 
 def resize_cost(flops: int) -> Callable[..., Cost]:
@@ -208,8 +209,8 @@ kernel(RESIZE_NEAREST)(resize_nearest)
 RESIZE_NEAREST_GRADIENT = schema(
     "ResizeNearestGradient",
     "dX = sum of dY over all elements of Y that were taken from one of X.",
-    inputs=[blob("dY", FLOAT), blob("X", "dY"), SCALES],
-    outputs=[blob("dX", like="X")],
+    inputs=[blob("dY", FLOAT), blob("X", role=Role.SHAPE, doc="of any type"), SCALES],
+    outputs=[blob("dX", "dY")],
     args=[*SCALE_ARGS, ORDER],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -244,8 +245,8 @@ kernel(UPSAMPLE_BILINEAR)(upsample_bilinear)
 UPSAMPLE_BILINEAR_GRADIENT = schema(
     "UpsampleBilinearGradient",
     "dX = sum of dY over all elements of Y that are made of one of X, by its weight in each.",
-    inputs=[blob("dY", FLOAT), blob("X", "dY"), SCALES],
-    outputs=[blob("dX", like="X")],
+    inputs=[blob("dY", FLOAT), blob("X", role=Role.SHAPE, doc="of any type"), SCALES],
+    outputs=[blob("dX", "dY")],
     args=SCALE_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),

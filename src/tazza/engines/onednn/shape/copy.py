@@ -16,7 +16,7 @@ from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
 from tazza.errors import UnsupportedError
-from tazza.operator import LaidOut, Operands, OpView
+from tazza.operator import LaidOut, Launch, Operands, OpView
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.fork import threads_lost
 from tazza.tensor import Opaque, Tensor, TensorSpec
@@ -41,8 +41,17 @@ def copy(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X in the layout that is wished for."""
     del op
     X, Y = specs["X"], specs["Y"]
+    computed = _computed(X, Y)
+    if computed is not None:
+        return LaidOut(computed, {"Y": Y.layout})
     found = reorder(Descriptor.of(X), Descriptor.of(Y))
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"Y": Y.layout})
+
+
+def _computed(X: TensorSpec, Y: TensorSpec) -> Launch | None:
+    """Return the launch that computes elements which lie as no other reorder knows; see `quantized.scaled`."""
+    launch = getattr(Y.layout.descriptor, "launch", None) if isinstance(Y.layout, Opaque) else None
+    return None if launch is None else launch(X)
 
 
 def plain_copy(tensor: Tensor) -> NDArray[Any]:

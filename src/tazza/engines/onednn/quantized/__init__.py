@@ -1,0 +1,1 @@
+"""Kernels on oneDNN: integers that stand for real numbers."""

@@ -1,0 +1,63 @@
+"""Pooling of bytes: Int8MaxPool, Int8AveragePool, and those with a rectifier.
+
+Another scale, and the rectifier, are post-ops. Padding counts as the byte 0 here, so a mean over padding is taken only
+where 0 is the zero point.
+"""
+
+from __future__ import annotations
+
+from tazza.engines.onednn.descriptor import accepts_dense
+from tazza.engines.onednn.image import Order
+from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.nn.pool import pool_numbers
+from tazza.engines.onednn.prepare import Answer, onednn
+from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe
+from tazza.engines.onednn.quantized.scaled import meaning_of
+from tazza.operator import LaidOut, OpView, Unsupported
+from tazza.ops.nn.pool import clipped_pool_window, pool_window
+from tazza.ops.quantized.int8_pool import INT8_POOLS, averages, rectifies
+from tazza.tensor import ROW_MAJOR, TensorSpec
+
+
+@onednn(*INT8_POOLS, accepts=accepts_dense)
+def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y from X, channels last."""
+    X, Y = (TensorSpec(specs[letter].shape, specs[letter].dtype) for letter in "XY")
+    numbers = pool_numbers(op, X)
+    if isinstance(numbers, Unsupported):
+        return numbers
+    refused = _padding(op, specs["X"])
+    if refused is not None:
+        return refused
+    algorithm = "pooling_avg_include_padding" if averages(op) else "pooling_max"
+    attributes = Attributes(_post_ops(op, specs))
+    order = Order.of(op, X)
+    source, target = order.see(X), order.see(Y)
+    found = describe("pooling_forward", "forward_inference", algorithm, source, target, *numbers, attributes=attributes)
+    if found.is_slow:
+        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+    return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"X": ROW_MAJOR, "Y": ROW_MAJOR})
+
+
+def _padding(op: OpView, X: TensorSpec) -> Unsupported | None:
+    if not averages(op):
+        return None
+    window, _ = pool_window(op, X.shape)
+    seen = clipped_pool_window(op, X.shape).kernel
+    if seen != window.kernel:
+        return Unsupported(f"kernels {window.kernel} of which {seen} may lie in the image count whole")
+    padded = any((*window.head, *window.tail))
+    point = meaning_of(X).zero_point
+    return Unsupported(f"padding stands for the byte 0, not for the zero point {point}") if padded and point else None
+
+
+def _post_ops(op: OpView, specs: dict[str, TensorSpec]) -> tuple[PostOp, ...]:
+    before, after = meaning_of(specs["X"]), meaning_of(specs["Y"])
+    made: list[PostOp] = []
+    if before != after:
+        ratio = before.scale / after.scale
+        made.append(Eltwise("eltwise_linear", ratio, after.zero_point - ratio * before.zero_point))
+    if rectifies(op) and after.zero_point > 0:  # else every byte stands for 0 or more
+        made.append(Eltwise("eltwise_clip", max(after.zero_point, 0), 255))
+    return tuple(made)

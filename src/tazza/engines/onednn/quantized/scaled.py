@@ -1,0 +1,181 @@
+"""Scales and zero points as attributes and arguments, and constants in the form in which oneDNN multiplies bytes.
+
+Letters: q a byte, s and z its scale and zero point. oneDNN multiplies unsigned bytes by signed ones, so filters lie as
+q - 128 in whatever layout it wants, with sums for the zero point of the other side behind them where it asks for that.
+Filters of any other zero point than 128 are left to other engines. Both forms are computed from blobs, in copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.launch import Numbers, Operand, PrimitiveLaunch
+from tazza.engines.onednn.primitive import Attributes, PostOp, describe, scale_argument, zero_point_argument
+from tazza.operator import Call, Launch, Operands, Unsupported
+from tazza.tensor import DataType, Layout, Opaque, PerChannel, PerTensor, Tensor, TensorSpec
+
+SHIFT = 128
+CLOSE = 1e-4
+"""How far scales of a bias may be from those of the products: rounding."""
+
+
+@dataclass
+class Scaling:
+    """Attributes of a primitive and the arguments that they need, gathered."""
+
+    post_ops: tuple[PostOp, ...] = ()
+    scales: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    zero_points: list[str] = field(default_factory=list[str])
+    arguments: dict[str | int, Operand] = field(default_factory=dict[str | int, Operand])
+
+    def scale(self, name: str, *values: float, mask: int = 0) -> None:
+        """Give an argument scales; a single 1 is none."""
+        if values != (1.0,):
+            self.scales.append((name, mask))
+            self.arguments[scale_argument(name)] = Numbers(values)
+
+    def zero_point(self, name: str, value: int) -> None:
+        """Give an argument a zero point; 0 is none."""
+        if value:
+            self.zero_points.append(name)
+            self.arguments[zero_point_argument(name)] = Numbers((value,), DataType.INT32)
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes."""
+        return Attributes(self.post_ops, scales=tuple(self.scales), zero_points=tuple(self.zero_points))
+
+
+def meaning_of(spec: TensorSpec) -> PerTensor:
+    """Return the one scale and zero point of a blob."""
+    return cast("PerTensor", spec.quantization)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How sums of products of bytes become the result: what is scaled where.
+
+    `unit` is what an integer of the sums counts before post-ops: 1 where W has one scale, which then belongs to that
+    of the result, so that b may stay whole; else numbers.
+    """
+
+    X: PerTensor
+    W: PerTensor | PerChannel
+    Y: PerTensor
+
+    @classmethod
+    def of(cls, specs: dict[str, TensorSpec]) -> Sums:
+        """Return it for the blobs of an operator."""
+        return cls(
+            meaning_of(specs["X"]), cast("PerTensor | PerChannel", specs["W"].quantization), meaning_of(specs["Y"])
+        )
+
+    @property
+    def unit(self) -> float:
+        """What 1 stands for before the result is scaled."""
+        return float(np.float32(self.X.scale) * np.float32(self.W.scale)) if isinstance(self.W, PerTensor) else 1.0
+
+    def scaling(self, post_ops: tuple[PostOp, ...], mask: int) -> Scaling:
+        """Return the attributes; `mask` are the axes of output channels in the filters."""
+        made = Scaling(post_ops)
+        if isinstance(self.W, PerChannel):
+            made.scale("src", self.X.scale)
+            made.scale("weights", *self.W.scales, mask=mask)
+        made.scale("dst", float(np.float32(self.Y.scale / self.unit)))
+        made.zero_point("src", self.X.zero_point)
+        made.zero_point("dst", self.Y.zero_point)
+        return made
+
+    def obstacle(self, b: TensorSpec) -> Unsupported | None:
+        """Return why these blobs are not multiplied here."""
+        points = {self.W.zero_point} if isinstance(self.W, PerTensor) else set(self.W.zero_points)
+        if points != {SHIFT}:
+            return Unsupported(f"filters with zero points {sorted(points)}: oneDNN multiplies by those of {SHIFT}")
+        if isinstance(self.W, PerTensor):
+            return None
+        wanted = np.float32(self.X.scale) * np.float32(self.W.scales)
+        found = np.float32(b.quantization.scales if isinstance(b.quantization, PerChannel) else meaning_of(b).scale)
+        if not np.allclose(found, wanted, rtol=CLOSE, atol=0):
+            return Unsupported("scales of b are not those of X and W")
+        return None
+
+    def bias(self, b: TensorSpec, dims: tuple[int, ...]) -> tuple[Descriptor, Layout]:
+        """Return the descriptor of b for these extents, and how b lies."""
+        if isinstance(self.W, PerTensor):
+            return Descriptor.of(dims, DataType.INT32), TensorSpec(b.shape, b.dtype).layout
+        found = Descriptor.of(dims, DataType.FLOAT)
+        return found, Opaque("onednn", Numbered(found), found.nbytes, derived=True)
+
+
+# -- constants ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Elements of a quantized blob as the numbers that they stand for, in float32."""
+
+    descriptor: Descriptor
+
+    def launch(self, source: TensorSpec) -> Launch:
+        """Return what computes them from the blob as it lies."""
+        return _Computed(lambda tensor, target: np.copyto(target, _real(source, tensor)), None)
+
+
+def _real(source: TensorSpec, tensor: Tensor) -> Any:
+    assert source.quantization is not None, f"{source} has no scale"
+    return source.quantization.real(tensor.plain())
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Bytes less 128, seen with axes in the order `axes` and as `dims`, in the layout of a descriptor."""
+
+    descriptor: Descriptor
+    axes: tuple[int, ...]
+
+    def launch(self, source: TensorSpec) -> Launch:
+        """Return what computes them from the blob as it lies."""
+        plain = Descriptor.of(source.shape, DataType.INT8).permute(self.axes).reshape(self.descriptor.dims)
+        found = describe("reorder", plain, self.descriptor, attributes=Attributes())
+        return _Computed(_shift, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}))
+
+
+def _shift(tensor: Tensor, target: Any) -> None:
+    np.copyto(target, (tensor.plain() ^ np.uint8(SHIFT)).view(np.int8))
+
+
+def signed_layout(descriptor: Descriptor, axes: tuple[int, ...]) -> Opaque:
+    """Return the layout of filters that lie signed; `axes` bring those of the blob into oneDNN's order."""
+    return Opaque("onednn", Signed(descriptor, axes), descriptor.nbytes, derived=True)
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """Computes elements with NumPy, and then reorders them, if need be."""
+
+    compute: Any
+    reorder: PrimitiveLaunch | None
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 0 if self.reorder is None else self.reorder.scratch_bytes
+
+    def bind(self, operands: Operands) -> Call:
+        source, target, compute = operands["X"], operands["Y"], self.compute
+        if self.reorder is None:
+            window = target.storage.window(DataType.FLOAT, target.shape, target.offset_bytes, None)
+            return lambda: compute(source, window)
+        between = Tensor(source.shape, DataType.INT8)
+        between.reserve()
+        bound = Operands({"X": between, "Y": target}, operands.scratch, operands.random, operands.context)
+        reorder = self.reorder.bind(bound)
+
+        def call() -> None:
+            compute(source, between.array)
+            reorder()
+
+        return call

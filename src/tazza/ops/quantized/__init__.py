@@ -1,0 +1,1 @@
+"""Operators: integers that stand for real numbers, and half precision."""

@@ -1,0 +1,53 @@
+"""What int8 operators share: the quantization that their arguments give, and rounding to it.
+
+A number x is scale * (q - zero point), with q of 8 bits. Letters: s and z for scale and zero point of a blob.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from tazza.operator import Array, OpView, arg, forbidden
+from tazza.tensor import DataType, PerChannel, PerTensor, TensorSpec
+
+UINT8 = frozenset({DataType.UINT8})
+INT32 = frozenset({DataType.INT32})
+
+SCALE_ARGS = (
+    arg("Y_scale", float, 1.0, doc="scale of the result"),
+    arg("Y_zero_point", int, 0, doc="integer of the result that stands for 0"),
+)
+CALIBRATION = "int8 nets are made of trained ones; train the float32 net"
+NO_GRADIENT = forbidden(CALIBRATION)
+
+
+def given_quantization(op: OpView) -> PerTensor:
+    """Return what the arguments say of the result."""
+    return PerTensor(op.Y_scale, op.Y_zero_point)
+
+
+def quantization_like(op: OpView, X: TensorSpec) -> PerTensor:
+    """Return what the arguments say of the result, or where they say nothing what X has."""
+    said = op.given("Y_scale") or op.given("Y_zero_point")
+    return given_quantization(op) if said else cast("PerTensor", X.quantization)
+
+
+def multipliers(X: PerTensor, W: PerTensor | PerChannel, Y: PerTensor) -> np.float32 | Array:
+    """Return s_X s_W / s_Y, one for each output channel where W has scales for them."""
+    weights = np.float32(W.scale) if isinstance(W, PerTensor) else np.float32(W.scales)
+    return np.float32(np.float32(X.scale) * weights / np.float32(Y.scale))
+
+
+def requantize(sums: Array, multiplier: np.float32 | Array, Y: PerTensor, *, relu: bool = False) -> Array:
+    """Return round(sums * multiplier) + z_Y as bytes, from z_Y on where negative numbers become 0."""
+    found = np.rint(sums.astype(np.float32) * multiplier).astype(np.float64) + Y.zero_point
+    return np.clip(found, max(Y.zero_point, 0) if relu else 0, 255).astype(np.uint8)
+
+
+def shifted(X: Array, meaning: PerTensor | PerChannel) -> Array:
+    """Return q - zero point in float64, where sums of products of bytes are exact."""
+    if isinstance(meaning, PerTensor):
+        return X.astype(np.float64) - meaning.zero_point
+    return X.astype(np.float64) - meaning.shaped(X.ndim)[1]
