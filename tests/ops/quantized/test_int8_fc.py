@@ -13,7 +13,7 @@ from tazza.tensor import Int8Tensor
 from tests.check import Case, check_op, on_all_engines
 from tests.ops.quantized.numbers import by_channel, octets, quantized, real, whole
 
-TO = {"Y_scale": 0.3, "Y_zero_point": 110}
+TO: dict[str, Any] = {"Y_scale": 0.3, "Y_zero_point": 110}
 
 
 def expected(X: Int8Tensor, W: Int8Tensor, b: Int8Tensor) -> Int8Tensor:
