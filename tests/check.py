@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.device import device_option, place_of
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
-    KERNELS,
     LocalBlobs,
     Operator,
     OpView,
     RowSlices,
     find_schema,
     gradient_for_op,
+    may_overwrite,
+    must_overwrite,
     operator_def,
     why_unavailable,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, Int8Tensor, Tensor, TensorSpec
+from tazza.tensor import CPUPlace, DataType, Int8Tensor, Place, Tensor, TensorSpec
+from tazza.tensor.transfer import to_place
 from tests.declared import LEDGER
 from tests.int8 import assert_near, changed, data_of, fresh, spec_of, tensor_of
 
@@ -61,6 +65,7 @@ class Case:
     gradient: bool = True
     slack: float = 1.0
     id: str = ""
+    place: Place = CPUPlace()  # noqa: RUF009 - one immutable object per place
 
     def arrays(self) -> list[Array]:
         """Return fresh copies of the inputs."""
@@ -71,12 +76,14 @@ class Case:
         declared = find_schema(self.type)
         count = sum(not spec.optional for spec in declared.outputs) if self.outputs is None else self.outputs
         names = [f"in{i}" for i in range(len(self.inputs))], [f"out{i}" for i in range(count)]
-        return operator_def(self.type, *names, engine=engine, **self.args)
+        device = None if self.place.is_host else device_option(self.place)
+        return operator_def(self.type, *names, engine=engine, device=device, **self.args)
 
 
-def engines_of(type: str) -> list[str]:
-    """Return the engines that have a kernel of this type and are available."""
-    return [name for name in ENGINES if why_unavailable(type, "cpu", name) is None]
+def engines_of(type: str, place: Place | None = None) -> list[str]:
+    """Return the engines that have a kernel of this type for a place, by default the host, and are available."""
+    kind = (CPUPlace() if place is None else place).kind
+    return [name for name in ENGINES if why_unavailable(type, kind, name) is None]
 
 
 def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
@@ -88,8 +95,9 @@ def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
     return pytest.mark.parametrize(("case", "engine"), listed)
 
 
-def check_op(case: Case, engine: str) -> None:
-    """Run `case` on `engine` and assert everything that must hold."""
+def check_op(case: Case, engine: str, place: Place | None = None) -> None:
+    """Run `case` on `engine`, at a place if that is not the host, and assert everything that must hold."""
+    case = case if place is None else replace(case, place=place)
     definition = case.definition(engine)
     inputs = case.arrays()
     results, operator = run(definition, inputs, engine)
@@ -127,9 +135,12 @@ def run(
     if engine is not None:
         asked.engine = engine
     blobs = LocalBlobs()
-    for name, value in zip(asked.input, inputs, strict=True):
+    schema = find_schema(asked.type)
+    places, _ = schema.infer_places(schema.typed_view(asked), place_of(asked.device_option))
+    for name, value, place in zip(asked.input, inputs, places, strict=True):
         if name not in blobs.blobs:
-            blobs.create_blob(name).set(tensor_of(value))
+            given = tensor_of(value)
+            blobs.create_blob(name).set(to_place(given, place) if isinstance(given, Tensor) else given)
     operator = Operator(asked, blobs, strict=True)
     with np.errstate(all="ignore"):
         operator.run()
@@ -157,7 +168,7 @@ def _why_refused(operator: Operator, engine: str) -> str:
     reasons = [choice.reason for choice in operator.choices if choice.engine == engine]
     assert reasons, f"{engine} was passed over without a reason: {operator.choices}"
     assert reasons[0], f"{engine} was passed over without a reason: {operator.choices}"
-    assert why_unavailable(operator.op.type, "cpu", engine) is None, f"{engine} was not there to refuse"
+    assert why_unavailable(operator.op.type, operator.place.kind, engine) is None, f"{engine} was not there to refuse"
     return reasons[0]
 
 
@@ -227,7 +238,7 @@ def _gradients(
     blobs = dict(zip((*op.definition.input, *op.definition.output), (*inputs, *outputs), strict=True))
     blobs.update((n, w) for n, w in zip(given, weights, strict=True) if n is not None and w is not None)
     for step in emitted:
-        there = engine in engines_of(step.type)
+        there = engine in engines_of(step.type, place_of(step.device_option))
         made, _ = run(step, [blobs[name] for name in step.input], engine if there else None)
         blobs.update(zip(step.output, made, strict=True))
     dense = [None if name is None else _dense(name, blobs, x) for name, x in zip(names, inputs, strict=True)]
@@ -245,7 +256,11 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
-    function = KERNELS[op.type, "cpu", "reference"].function
+    given = dict(zip(op.definition.input, inputs, strict=True))
+    for name, result in zip(op.definition.output, results, strict=True):
+        if name in given and given[name].shape == result.shape:  # what it leaves as it is stays, in place
+            result[...] = given[name]
+    function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
         gather(op.schema.inputs, op.input_slots, inputs)
@@ -296,11 +311,8 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Each allowed in-place pair must give what the operator gives out of place."""
     schema, definition = find_schema(case.type), case.definition(engine)
     op = schema.view(definition)
-    for out, letters in schema.in_place.items():
-        for letter in letters:
-            if out not in op.output_slots or letter not in op.input_slots:
-                continue
-            source, target = op.input_slots.index(letter), op.output_slots.index(out)
+    for target in range(len(op.output_slots)):
+        for source in () if must_overwrite(op, target) else may_overwrite(op, target):
             before, after = data_of(case.arrays()[source]), data_of(results[target])
             if (before.shape, before.dtype) != (after.shape, after.dtype):
                 continue

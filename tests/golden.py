@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.proto import OperatorDef
+from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Int8Tensor
 
 FOLDER = Path(__file__).parent / "data" / "golden"
@@ -34,6 +34,15 @@ class Recording:
 def operators() -> list[str]:
     """Return the operator types that have recordings here."""
     return sorted(path.stem for path in FOLDER.glob("*.npz"))
+
+
+def recorded_in_nets() -> set[str]:
+    """Return the operator types that recorded nets hold: what works on other blobs than it names has no other run."""
+    found: set[str] = set()
+    for path in FOLDER.glob("*/*.npz"):
+        with np.load(path, allow_pickle=False) as stored:
+            found.update(op.type for op in NetDef.FromString(stored["net"].tobytes()).op)
+    return found
 
 
 def recordings(type: str, folder: Path = FOLDER) -> Iterator[Recording]:

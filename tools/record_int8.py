@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from record_golden import Call, Int8, record_groups, signed
+from record_golden import Call, Int8, main, signed
 
 NHWC = {"order": "NHWC"}
 RESULT = {"Y_scale": 1.25, "Y_zero_point": 110}
@@ -137,4 +137,4 @@ def halves() -> Any:
 
 
 if __name__ == "__main__":
-    record_groups((layers, pointwise, pooling, fills, halves))
+    main((layers, pointwise, pooling, fills, halves))

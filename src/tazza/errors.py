@@ -59,6 +59,10 @@ class BlobTypeError(TazzaError, TypeError):
     """A blob holds another kind of value than the one asked for (a tensor, a string, a DB reader ...)."""
 
 
+class PlaceError(TazzaError, ValueError):
+    """A blob lies on another device than the one that is to read it."""
+
+
 class UnknownOperatorError(TazzaError, KeyError):
     """No schema, or no kernel on the wanted device, of this operator type."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,9 +63,29 @@ class Finding:
         """Write the finding to a file of `folder`, which `read_case` reads."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.key}.json"
-        told = {"what": self.what, "where": self.where, "detail": self.detail.splitlines()[-40:], **self.case.stored()}
+        told = {
+            "what": without_places(self.what),
+            "where": without_places(self.where),
+            "detail": without_places(self.detail).splitlines()[-40:],
+            **self.case.stored(),
+        }
         path.write_text(json.dumps(told, indent=1) + "\n")
         return path
+
+
+def without_places(text: str) -> str:
+    """Return a text in which paths begin at the repository, at Python's folders, or at the temporary one."""
+    places = {
+        Path(__file__).parents[2]: "",
+        Path(sys.prefix): "python/",
+        Path(sys.base_prefix): "python/",
+        Path(tempfile.gettempdir()): "tmp/",
+        Path.home(): "~/",
+    }
+    by_length = {str(form): name for place, name in places.items() for form in (place, place.resolve())}
+    for place, name in sorted(by_length.items(), key=lambda each: -len(each[0])):
+        text = text.replace(f"{place}/", name)
+    return text
 
 
 def read_case(path: Path) -> Case:

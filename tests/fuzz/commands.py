@@ -9,8 +9,10 @@ import platform
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
 import numpy as np
+import typer.main
 
 from tazza.cli.app import INTERRUPTED, app
 from tazza.operator import SCHEMAS, prefer_engines
@@ -40,13 +42,21 @@ SHAPES = (
     "\0=1",
     "data=1_0",
 )
+GROUP = cast("Any", typer.main.get_command(app))
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "show": ("--shape", "--init-net", "--operator"),
-    "predict": ("--top", "--scale", "--size", "--invert", "--init-net"),
-    "profile": ("--shape", "--batch", "--type", "--workers", "--runs", "--top", "--trace", "--picture", "--init-net"),
-    "doctor": (),
+    name: tuple(each.opts[0] for each in command.params if each.opts[0].startswith("--"))
+    for name, command in GROUP.commands.items()
 }
-BARE = ("--invert", "--debug", "--version", "--help")
+BARE = (
+    "--help",
+    *sorted(
+        each.opts[0]
+        for command in (GROUP, *GROUP.commands.values())
+        for each in command.params
+        if getattr(each, "is_flag", False)
+    ),
+)
+"""Options that take no value."""
 FILES = (
     "net.pb",
     "net.pbtxt",
@@ -68,9 +78,7 @@ class StatusError(Exception):
 def draw(seed: int) -> Case:
     """Draw a command line, and the files that lie around it."""
     source = Random(f"commands {seed}")
-    command = source.choice(
-        ("show", "show", "show", "predict", "predict", "profile", "doctor", "", "train", extremes.text(source))
-    )
+    command = source.choice((*OPTIONS, "show", "show", "predict", "profile", "", extremes.text(source)))
     words = _global(source)
     words.append(command)
     words += _words(source, command)
@@ -108,7 +116,8 @@ def _words(source: Random, command: str) -> list[str]:
         words += [source.choice(FILES) for _ in range(source.choice((0, 1, 1, 2)))]
     if command == "profile":
         words += ["--runs", "1"]
-    known = [*OPTIONS.get(command, ()), *BARE]
+    # What `--trust` lets a net do is no business of the guard's.
+    known = [each for each in (*OPTIONS.get(command, ()), "--help", "--debug", "--version") if each != "--trust"]
     for _ in range(source.choice((0, 1, 1, 2, 4))):
         option = source.choice(known) if source.random() < 0.95 else f"--{extremes.text(source)}"
         words.append(option)
@@ -124,6 +133,10 @@ def _value(source: Random, option: str) -> str:
         return source.choice(("simple", "plan", "dag", "async_scheduling", "nope", ""))
     if option in ("--trace", "--picture"):
         return source.choice(("run.json", "run.svg", "run.nope", "", "no/where/run.png", "."))
+    if option == "--input":
+        return source.choice(("data", "x", "", extremes.text(source)))
+    if option == "--device":
+        return source.choice(("cpu", "cpu", "cuda", ""))
     if option == "--shape":
         return source.choice(SHAPES)
     if option == "--init-net":

@@ -19,7 +19,7 @@ from tazza.graph.inference import infer_net
 from tazza.graph.transform import TRANSFORMS, PassContext, apply_all
 from tazza.interop import export_nets, save_predictor
 from tazza.interop.export import parameter_fill
-from tazza.nets.base import create_net
+from tazza.nets.base import NETS, create_net
 from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.proto.message import format_text, parse, parse_text, serialize, write_message
@@ -29,7 +29,7 @@ from tests.fuzz import feeds
 from tests.fuzz.case import Case
 from tests.fuzz.feeds import Feed
 
-PARALLEL = ("dag", "async_scheduling", "simple_refcount", "prof_dag", "async_polling", "parallel", "async_dag")
+PARALLEL = tuple(sorted({*NETS} - {"simple", "plan"}))
 TIME_S = 10.0
 """What a run by an executor with a deadline may take; a hang is told by who watches."""
 WORKERS_MAX = 4

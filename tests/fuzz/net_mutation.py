@@ -10,45 +10,17 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from tazza.nets.base import NETS
+from tazza.operator import ENGINES as ENGINE_REGISTRY
 from tazza.operator import SCHEMAS, make_argument
+from tazza.operator.engine import FORMAT_ENGINES
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
 from tests.fuzz import extremes
 from tests.fuzz.feeds import Feed
 
 Feeds = dict[str, Feed]
-NET_TYPES = (
-    "simple",
-    "plan",
-    "dag",
-    "async_dag",
-    "prof_dag",
-    "async_scheduling",
-    "async_polling",
-    "parallel",
-    "simple_refcount",
-    "async_simple",
-    "rnn",
-    "nope",
-    "\0",
-)
-ENGINES = (
-    "",
-    "reference",
-    "onednn",
-    "jit",
-    "gemm",
-    "CUDNN",
-    "winograd",
-    "stem",
-    "gemv",
-    "channels",
-    "DEFAULT",
-    "nope",
-    "jit,nope,",
-    ",",
-    "\0",
-    "EIGEN",
-)
+NET_TYPES = (*sorted(NETS), "async_simple", "rnn", "nope", "\0")
+ENGINES = (*sorted(ENGINE_REGISTRY), *sorted(FORMAT_ENGINES), "winograd", "jit,nope,", ",", "nope", "\0")
 NET_ARGUMENTS = (
     "keep",
     "inputs",

@@ -15,11 +15,12 @@ from typing import Any
 from tazza.errors import TazzaError
 from tazza.graph.inference import infer_net
 from tazza.operator import REQUIRED, SCHEMAS, ArgSpec, BlobSpec, OpSchema, Spec, make_argument
+from tazza.operator.in_place import Anything, Each, Place
 from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import read_message
 from tazza.tensor import DataType, TensorSpec
 from tests import golden
-from tests.fuzz import extremes, feeds
+from tests.fuzz import extremes, feeds, net_acts
 from tests.fuzz.case import Case
 from tests.fuzz.feeds import Feed
 from tests.fuzz.net_mutation import mutate
@@ -29,7 +30,8 @@ DATA = Path(__file__).parents[1] / "data"
 SOURCES = (DATA / "fuzz" / "nets", DATA / "interop")
 IMAGE = (1, 4, 13, 12)
 LABELS = ("float32", "float32", "float32", "int32", "int64", "float64", "uint8", "bool", "float16", "string")
-ACTS = ("load", "load", "simple", "plan", "types", "backward", "passes", "show", "export")
+ACTS = ("load", *net_acts.ACTS)
+"""What is done with nets; loading them twice as often as the rest."""
 Feeds = dict[str, Feed]
 
 
@@ -182,8 +184,9 @@ def drawn_operator(source: Random, schema: OpSchema) -> tuple[list[OperatorDef],
         fed[name] = feed
         op.input.append(name)
     for number, spec in enumerate(outputs):
-        places = schema.must_in_place.get(spec.name) or next(iter(schema.in_place.get(spec.name, ())), None)
-        taken = [name for name, letter in zip(op.input, inputs, strict=True) if letter.name == places]
+        places = schema.must_in_place.get(spec.name) or schema.in_place.get(spec.name, ())
+        read = zip(op.input, inputs, strict=True)
+        taken = [name for name, letter in read if any(_names(place, letter.name) for place in places)]
         forced = spec.name in schema.must_in_place or source.random() < 0.2
         op.output.append(taken[0] if taken and forced else f"out{number}")
     for argument in schema.args.values():
@@ -192,6 +195,11 @@ def drawn_operator(source: Random, schema: OpSchema) -> tuple[list[OperatorDef],
             if made is not None:
                 op.arg.append(make_argument(argument.name, made))
     return [op], fed
+
+
+def _names(place: Place, letter: str) -> bool:
+    """Whether what an output may be written over can be a blob of this input letter."""
+    return isinstance(place, Anything) or letter == (place.letter if isinstance(place, Each) else place)
 
 
 def _slots(source: Random, declared: tuple[BlobSpec, ...]) -> list[BlobSpec]:

@@ -13,14 +13,16 @@ from typing import Any
 
 from tazza.errors import NumericError
 from tazza.operator import OpView, arg, blob, ends, kernel, operator_def, schema
-from tazza.operator.schema import FLOAT
+from tazza.operator.letter import FLOAT
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 from tests.fuzz.case import Case
 from tests.fuzz.kinds import KINDS, Kind
 
-TRAP = Path("/tmp/tazza-fuzz-trap")
-"""A file that nobody may write."""
+TRAP = "trap"
+"""A file beside the folder of a child, which nobody may write."""
+WRITTEN = 9
+"""Exit status of a child that did."""
 
 
 def _nothing() -> None:
@@ -57,7 +59,12 @@ def _exit() -> None:
 
 
 def _write() -> None:
-    TRAP.write_text("trap")
+    trap = Path.cwd().parent / TRAP
+    try:
+        trap.write_text("trap")
+    finally:
+        if trap.exists():
+            os._exit(WRITTEN)
 
 
 def _warn() -> None:

@@ -14,7 +14,8 @@ from tazza.graph.derivation import net_that_predicts, net_that_tests
 from tazza.interop import load, save_nets, save_predictor
 from tazza.models import BlobReference, Model, layers, name_scope, sgd
 from tazza.models.zoo import CLASSIFIERS
-from tazza.operator import KERNELS, SCHEMAS, OpSchema, find_schema
+from tazza.operator import SCHEMAS, OpSchema, find_schema
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.proto import NetDef
 from tazza.proto.message import parse_text
@@ -30,7 +31,7 @@ BATCH = 5
 
 def draws(schema: OpSchema) -> bool:
     """Whether the definition of an operator draws random numbers."""
-    function = KERNELS[schema.type, "cpu", "reference"].function
+    function = find_kernel(schema.type, "cpu", "reference").function
     return function is not None and "random" in inspect.signature(function).parameters
 
 

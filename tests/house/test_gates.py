@@ -169,3 +169,83 @@ def test_import_loads_nothing_heavy(module: str) -> None:
     loaded = done.stdout.split()
     assert LOADED_ON_FIRST_USE.intersection(loaded) == set()
     assert [name for name in loaded if name.startswith(FAMILIES)] == []
+
+
+# -- facts are declared, not guessed -----------------------------------------------------------------------------------
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether an expression is a literal text, or a row of such.
+
+    >>> [_is_text(ast.parse(text, mode="eval").body) for text in ('"Sum"', '("FC", "Conv")', "SUM.type", "1")]
+    [True, True, False, False]
+    """
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return any(_is_text(each) for each in node.elts)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _types_by_name(source: str) -> list[int]:
+    r"""Return the lines of a source that ask an operator for its type by name, in place of what its schema declares.
+
+    >>> _types_by_name('a = op.type == "Sum"\nb = op.type in ("FC", "Conv")\nc = op.type == SUM.type\n')
+    [1, 2]
+    >>> _types_by_name('match op.type:\n    case "Sum":\n        pass\n')
+    [1]
+    """
+    found: list[int] = []
+    for node in ast.walk(ast.parse(source)):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        typed = any(isinstance(side, ast.Attribute) and side.attr == "type" for side in sides)
+        if typed and any(map(_is_text, sides)):
+            found.append(node.lineno if isinstance(node, ast.Compare) else 0)
+        if isinstance(node, ast.Match) and isinstance(node.subject, ast.Attribute) and node.subject.attr == "type":
+            found.append(node.lineno)
+    return found
+
+
+def _is_family(path: Path) -> bool:
+    """Whether a file holds the meaning of a family of operators, or an engine's kernels of one."""
+    parts = path.relative_to(PACKAGE).parts
+    fields = {folder.name for folder in (PACKAGE / "ops").iterdir() if folder.is_dir()}
+    return parts[0] == "ops" or (parts[0] == "engines" and len(parts) > 2 and parts[2] in fields)
+
+
+def test_nobody_asks_for_an_operator_by_name() -> None:
+    """Outside of families, what an operator is comes from its schema; who means one operator names its schema."""
+    asking = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not _is_family(path) and not path.name.endswith("_pb2.py")
+        for line in _types_by_name(path.read_text(encoding="utf-8"))
+    ]
+    assert asking == []
+
+
+def test_signatures_are_read_on_the_operator_floor_alone() -> None:
+    """What a function takes is declared where it is registered; parameters are no facts that an upper floor may ask."""
+    asking = [
+        str(path.relative_to(ROOT))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if FLOOR_OF[_part(path)] > FLOOR_OF["operator"] and _reads_signatures(path.read_text(encoding="utf-8"))
+    ]
+    assert asking == []
+
+
+def _reads_signatures(source: str) -> bool:
+    r"""Whether a source asks for the parameters of a function.
+
+    >>> _reads_signatures("inspect.signature(f)"), _reads_signatures("from inspect import signature")
+    (True, True)
+    >>> _reads_signatures("f.__kwdefaults__"), _reads_signatures("signature('add', types)")
+    (True, False)
+    """
+    asked = {"signature", "getfullargspec", "__kwdefaults__", "__defaults__"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in asked:
+            owner = node.value
+            if node.attr.startswith("__") or (isinstance(owner, ast.Name) and owner.id == "inspect"):
+                return True
+        if isinstance(node, ast.ImportFrom) and node.module == "inspect" and asked & {one.name for one in node.names}:
+            return True
+    return False

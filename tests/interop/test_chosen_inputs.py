@@ -138,7 +138,7 @@ def _reading(type: str, letter: str) -> NetDef:
     names = ["s" if spec.name == letter else f"in{i}" for i, spec in enumerate(declared.inputs)]
     last = [spec.name for spec in declared.inputs].index(letter)
     names = names[: max(last + 1, sum(not spec.optional for spec in declared.inputs))]
-    if declared.arity is not None and not declared.arity(len(names), 1):
+    if declared.relations:
         names = [*names, *(f"in{i}" for i in range(len(names), len(declared.inputs)))]
     required: dict[str, Any] = {
         name: [1] if "list" in str(spec.type) else 1 for name, spec in declared.args.items() if spec.required

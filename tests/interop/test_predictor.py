@@ -152,7 +152,7 @@ def test_loading_runs_nothing_but_arithmetic(tmp_path: Path) -> None:
 
 def test_a_small_file_cannot_ask_for_more_memory_than_there_is() -> None:
     huge = net('op { type: "ConstantFill" output: "w" arg { name: "shape" ints: 1000000000000 ints: 3 } }')
-    with pytest.raises(OutOfMemoryError, match="the init net: net '' fills 12000000000000 bytes"):
+    with pytest.raises(OutOfMemoryError, match="the init net: net '' makes 12000000000000 bytes"):
         load(huge, net(PREDICT))
 
 

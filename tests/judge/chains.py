@@ -19,7 +19,8 @@ import numpy as np
 
 from tazza.errors import TazzaError
 from tazza.graph.backward import backward_pass
-from tazza.operator import KERNELS, SCHEMAS, Effects, RowSlices, effects_of, find_schema, operator_def
+from tazza.operator import SCHEMAS, Effects, RowSlices, effects_of, find_schema, may_overwrite, operator_def
+from tazza.operator.choice import find_kernel
 from tazza.operator.schema import OpSchema
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
@@ -295,10 +296,10 @@ class _Growing:
         if self.rng.random() > 0.25:
             return {}
         view = schema.view(op)
-        for position, letter in enumerate(view.output_slots):
-            for other in schema.in_place.get(letter, ()):
-                if other in view.input_slots and op.output[position] not in names:
-                    blob = names[op.input[view.input_slots.index(other)]]
+        for position in range(len(view.output_slots)):
+            for place in may_overwrite(view, position):
+                if op.output[position] not in names:
+                    blob = names[op.input[place]]
                     if blob in self.made and list(names.values()).count(blob) == 1:
                         return {position: blob}
         return {}
@@ -349,7 +350,7 @@ class _Growing:
             emitted, gradients = backward_pass(chain.forward, targets)
         except TazzaError:
             return
-        if not all(_pure(op) and KERNELS[op.type, "cpu", "reference"].function for op in emitted):
+        if not all(_pure(op) and find_kernel(op.type, "cpu", "reference").function for op in emitted):
             return
         feeds, steps = self._descended(gradients) if rng.random() < 0.3 else ({}, [])
         everything = Chain(chain.seed, chain.forward, [*emitted, *steps], chain.fed | given | feeds)
@@ -396,7 +397,7 @@ class _Growing:
 
 def _unwritten(op: OperatorDef) -> list[str]:
     """Return the outputs that stand for nothing: the reference kernel does not write them."""
-    function = KERNELS[op.type, "cpu", "reference"].function
+    function = find_kernel(op.type, "cpu", "reference").function
     letters = set(inspect.signature(function).parameters) if function is not None else set[str]()
     slots = SCHEMAS[op.type].view(op).output_slots
     return [name for name, letter in zip(op.output, slots, strict=True) if letter not in letters]

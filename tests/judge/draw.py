@@ -23,15 +23,17 @@ import numpy as np
 
 from tazza.errors import TazzaError
 from tazza.operator import (
-    KERNELS,
     SCHEMAS,
     LocalBlobs,
     Operator,
     OpSchema,
+    OpView,
     gradient_for_op,
     gradient_name,
     make_argument,
+    must_overwrite,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Int8Tensor, TensorSpec
@@ -98,7 +100,7 @@ def drawable() -> tuple[str, ...]:
 
 def why_not(type: str) -> str | None:
     """Return why an operator cannot be drawn, None where it must be."""
-    kernel = KERNELS[type, "cpu", "reference"]
+    kernel = find_kernel(type, "cpu", "reference")
     return "its kernel works on the host's blobs and workspace" if kernel.host is not None else None
 
 
@@ -202,7 +204,7 @@ def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list
     names = letters_as_names(schema, op.input_slots)
     del definition.input[:], definition.output[:]
     definition.input.extend(names)
-    definition.output.extend(_output_names(schema, op.output_slots, names, op.input_slots))
+    definition.output.extend(_output_names(op, names))
     schema.view(definition, strict=True)
     found = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
     return Problem(definition, found)
@@ -220,14 +222,11 @@ def letters_as_names(schema: OpSchema, slots: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _output_names(
-    schema: OpSchema, slots: tuple[str, ...], inputs: list[str], input_slots: tuple[str, ...]
-) -> list[str]:
+def _output_names(op: OpView, inputs: list[str]) -> list[str]:
     found: list[str] = []
-    for letter, name in zip(slots, letters_as_names(schema, slots), strict=True):
-        must = schema.must_in_place.get(letter)
-        over = None if must is None or must not in input_slots else inputs[input_slots.index(must)]
-        found.append(over if over is not None else f"{name}_out" if name in inputs else name)
+    for position, name in enumerate(letters_as_names(op.schema, op.output_slots)):
+        forced = must_overwrite(op, position)
+        found.append(inputs[forced[0]] if forced else f"{name}_out" if name in inputs else name)
     return found
 
 
@@ -316,7 +315,7 @@ def renamed(step: OperatorDef, blobs: Mapping[str, Array], origin: Problem) -> P
     definition = OperatorDef.FromString(step.SerializeToString())
     op = schema.typed_view(definition)
     names = letters_as_names(schema, op.input_slots)
-    written = _output_names(schema, op.output_slots, names, op.input_slots)
+    written = _output_names(op, names)
     for position, name in enumerate(step.output):
         if name in step.input:
             written[position] = names[list(step.input).index(name)]

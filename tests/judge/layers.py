@@ -78,10 +78,11 @@ def judge_problem(problem: Problem, dtype: str, again: str = "") -> Iterator[Out
     with FPMATH.override("bf16") if dtype == "bfloat16" else nullcontext():
         for engine in engines_of(problem.type):
             for net in NETS:
-                yield _one(problem, wanted, engine, net, told)
+                yield _one(problem, wanted, (engine, net, dtype), told)
 
 
-def _one(problem: Problem, wanted: Standard, engine: str, net: str, told: str) -> Outcome:
+def _one(problem: Problem, wanted: Standard, way: tuple[str, str, str], told: str) -> Outcome:
+    engine, net, dtype = way
     try:
         got, ran = run_in_net(problem, engine, net)
     except Exception as error:  # whatever it raises is a mismatch: the reference took the problem
@@ -89,8 +90,9 @@ def _one(problem: Problem, wanted: Standard, engine: str, net: str, told: str) -
         return Outcome(told, problem.type, engine, net, Verdict.MISMATCH, f"{type(error).__name__}: {text}")
     if engine not in ran:
         return Outcome(told, problem.type, engine, net, Verdict.REFUSED)
-    lines = list(wrong(got, problem, wanted, allowance(problem, engine)))
-    return Outcome(told, problem.type, engine, net, Verdict.MISMATCH if lines else Verdict.RIGHT, "; ".join(lines))
+    lines = list(wrong(got, problem, wanted, allowance(problem, engine, dtype)))
+    verdict = Verdict.MISMATCH if lines else Verdict.RIGHT if wanted.decides else Verdict.UNDECIDED
+    return Outcome(told, problem.type, engine, net, verdict, "; ".join(lines))
 
 
 def run_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array], set[str]]:

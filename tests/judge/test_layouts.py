@@ -86,7 +86,7 @@ def check_layouts(type: str, engine: str, problems: int) -> int:
                 problem.inputs[name] = rounded(array).astype(np.float32)
         try:
             wanted, _ = _results(problem, engine, None)
-        except Exception:  # another law asks why
+        except TazzaError:  # labels, probabilities: bfloat16 does not sum up to 1
             continue
         count += 1
         got, narrow = _results(problem, engine, rng)

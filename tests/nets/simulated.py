@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tazza.device import CONTEXTS, STREAMS, Context, CPUStream, Stream
 from tazza.device import stream as streams
 from tazza.operator import (
+    ANY,
     ENGINES,
     KERNELS,
     SCHEMAS,
@@ -36,6 +37,7 @@ from tazza.operator import (
     ends,
     engine,
     host_kernel,
+    kernel_key,
     launcher,
     operator_def,
     schema,
@@ -225,7 +227,7 @@ def simulated_device() -> Generator[None]:
             SCHEMAS.unregister("TestHost")
             for key in (("TestMix", "cpu", "reference"), ("TestMix", "cuda", TEST_ENGINE)):
                 KERNELS.unregister(key)
-            KERNELS.unregister(("TestHost", "cpu", "reference"))
+            KERNELS.unregister(kernel_key("TestHost", "reference", ANY))
             ENGINES.unregister(TEST_ENGINE)
             _forget_streams()
 
@@ -255,6 +257,7 @@ def _register() -> None:
         "args": [arg("salt", int, 0, doc="what the hash begins with")],
         "in_place": {"Y": "X"},
         "no_gradient": ends("a test"),
+        "inputs_can_cross_devices": True,
     }
     mix = schema("TestMix", "Y = hashes of X.", **letters)
     host = schema("TestHost", "Y = hashes of X.", **letters)

@@ -13,7 +13,7 @@ import pytest
 
 from tazza.errors import DeadlineError, KernelError, NetError, RunCancelledError
 from tazza.nets import NETS
-from tazza.operator import KERNELS, SCHEMAS, Operator, blob, ends, host_kernel, operator_def, schema
+from tazza.operator import ANY, KERNELS, SCHEMAS, Operator, blob, ends, host_kernel, kernel_key, operator_def, schema
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 
@@ -48,7 +48,7 @@ def operators() -> Generator[None]:
     host_kernel(made)(Ask)
     yield
     SCHEMAS.unregister("TestAsk")
-    KERNELS.unregister(("TestAsk", "cpu", "reference"))
+    KERNELS.unregister(kernel_key("TestAsk", "reference", ANY))
 
 
 def net_of(type: str, *ops: OperatorDef, workers: int = 2) -> tuple[Workspace, NetDef]:

@@ -17,12 +17,14 @@ from tazza.errors import BlobTypeError, KernelError, NetError, TazzaError
 from tazza.nets.executor.execution import Execution
 from tazza.nets.parallel import ParallelNet
 from tazza.operator import (
+    ANY,
     KERNELS,
     SCHEMAS,
     Operator,
     blob,
     ends,
     host_kernel,
+    kernel_key,
     operator_def,
     schema,
 )
@@ -236,7 +238,7 @@ def waiting() -> Generator[Waiting]:
     WAITING.began, WAITING.cancelled, WAITING.cancels = threading.Event(), threading.Event(), 0
     yield WAITING
     SCHEMAS.unregister("TestWait")
-    KERNELS.unregister(("TestWait", "cpu", "reference"))
+    KERNELS.unregister(kernel_key("TestWait", "reference", ANY))
 
 
 @pytest.mark.parametrize("type", PARALLEL)
@@ -316,7 +318,7 @@ def runner() -> Generator[list[Callable[[], object]]]:
     host_kernel(made, engine="test of nets", device="cuda")(call)
     yield function
     SCHEMAS.unregister("TestCall")
-    KERNELS.unregister(("TestCall", "cpu", "reference"))
+    KERNELS.unregister(kernel_key("TestCall", "reference", ANY))
     KERNELS.unregister(("TestCall", "cuda", "test of nets"))
 
 

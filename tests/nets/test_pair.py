@@ -18,7 +18,7 @@ from tazza.tensor.expression import Expression
 from tazza.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(
-    not takes_epilogue("FusedConv", Expression.parse("relu(y)")), reason="no engine here has fused convolutions"
+    not takes_epilogue("FusedConv", Expression.parse("relu(y)"), "cpu"), reason="no engine here has fused convolutions"
 )
 
 CONV = operator_def("Conv", ["x", "W", "b"], ["y"], kernel=3)

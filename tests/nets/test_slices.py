@@ -439,7 +439,7 @@ def test_what_is_wide_between_two_convolutions(keep: list[str]) -> None:
             check(ws, wider(), *keep)
             assert bool(slices(ws)) == (cache_kb > 0)
             types = {row.operator for row in explained(ws).rows}
-            if takes_epilogue("FusedConvDepthwise", Expression.parse("relu(y)")):
+            if takes_epilogue("FusedConvDepthwise", Expression.parse("relu(y)"), "cpu"):
                 assert ("FusedConvDepthwise" in types) == (keep == ["y"])
 
 

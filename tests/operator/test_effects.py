@@ -19,7 +19,6 @@ from tazza.graph.graph import Graph
 from tazza.graph.text import parse_net
 from tazza.graph.transforms.dead_code import DeadCode
 from tazza.operator import (
-    KERNELS,
     SCHEMAS,
     Effects,
     LocalBlobs,
@@ -37,6 +36,7 @@ from tazza.operator import (
     run_op,
     schema,
 )
+from tazza.operator.choice import find_kernel
 from tazza.operator.operator import BlobOwner
 from tazza.operator.trust import LOADED, RUN
 from tazza.proto import NetDef, OperatorDef
@@ -74,7 +74,7 @@ def test_effects_are_those_of_the_kernel() -> None:
     """An array kernel computes, and draws if it asks for numbers; one that sees blobs does more than that."""
 
     def right(declared: OpSchema) -> bool:
-        kernel = KERNELS[declared.type, "cpu", "reference"]
+        kernel = find_kernel(declared.type, "cpu", "reference")
         if kernel.host is not None:
             assert kernel.function is not None
             free = {"workspace", "operator"} & set(inspect.signature(kernel.function).parameters)

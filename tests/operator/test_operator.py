@@ -14,6 +14,7 @@ import pytest
 from tazza.device import Context, CPUContext, current_context
 from tazza.errors import ArgumentError, DTypeError, KernelError, ShapeError, UnsupportedError
 from tazza.operator import (
+    ANY,
     ENGINES,
     FLOAT,
     KERNELS,
@@ -35,6 +36,7 @@ from tazza.operator import (
     engine,
     host_kernel,
     kernel,
+    kernel_key,
     launcher,
     operator_def,
     prefer_engines,
@@ -354,7 +356,8 @@ def test_a_kernel_that_returns_its_result_is_refused(register: Any) -> None:
                 run_op("TestReturns", np.ones(3, np.float32))
             assert "in operator TestReturns(" in str(caught.value)
         finally:
-            KERNELS.unregister(("TestReturns", "cpu", "reference"))
+            KERNELS.unregister(kernel_key("TestReturns", "reference"))
+            KERNELS.unregister(kernel_key("TestReturns", "reference", ANY))
     SCHEMAS.unregister("TestReturns")
 
 

@@ -33,6 +33,10 @@ def test_this_machine_has_some() -> None:
     assert found is None or found > 0
 
 
+def test_free_swap_counts(tmp_path: Path) -> None:
+    assert machine(tmp_path, "", {}, f"{MEMINFO}SwapTotal: 4194304 kB\nSwapFree: 1048576 kB\n") == 9 * GIB
+
+
 def test_without_groups_the_machine_counts(tmp_path: Path) -> None:
     assert machine(tmp_path, "", {}) == 8 * GIB
     assert available_bytes(meminfo=tmp_path / "none", own=tmp_path / "none", root=tmp_path) is not None
@@ -85,5 +89,5 @@ def test_a_net_that_fills_more_than_the_group_grants_is_refused(
     for name, file in (("MEMINFO", "meminfo"), ("OWN_CGROUPS", "own"), ("CGROUPS", "groups")):
         monkeypatch.setattr(memory, name, tmp_path / file)
     net = NetDef(name="big", op=[operator_def("ConstantFill", [], ["x"], shape=[1024, 1024])])
-    with pytest.raises(OutOfMemoryError, match="fills 4194304 bytes, and 1048576 are available"):
+    with pytest.raises(OutOfMemoryError, match="makes 4194304 bytes of blobs, and 1048576 are available"):
         init_net.run_init_net(net, Workspace(), source="a file")

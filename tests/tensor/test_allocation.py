@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tazza.errors import ArgumentError, NotFoundError, OutOfMemoryError, UnavailableError, UnsupportedError
+from tazza.tensor import allocation
 from tazza.tensor.allocation import (
     ALLOCATORS,
     AlignedAllocator,
@@ -280,3 +281,12 @@ def test_what_is_larger_than_any_memory() -> None:
     for act in (lambda: new_array((2**40, 2**40), np.float32), lambda: tall @ np.ones(5)):
         with pytest.raises(OutOfMemoryError):
             act()
+
+
+def test_what_no_memory_bears_is_refused_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systems promise more memory than there is; whoever writes to all of it is ended."""
+    monkeypatch.setattr(allocation, "available_bytes", lambda: allocation.LARGE_BYTES + 1)
+    allocator = AlignedAllocator()
+    allocator.allocate(allocation.LARGE_BYTES + 1).close()
+    with pytest.raises(OutOfMemoryError, match="no more memory"):
+        allocator.allocate(allocation.LARGE_BYTES + 2)

@@ -71,9 +71,9 @@ def _engines() -> list[tuple[str, str]]:
     for engine in sorted((ENGINES[name] for name in ENGINES), key=lambda each: -each.priority):
         reason = engine.unavailable()
         kernels = index()["kernels"].get(engine.name)
-        count = len(index()["operators"]) if kernels is None else len(kernels)
-        state = f"available, {count} operators" if reason is None else f"not available: {reason}"
-        rows.append((f"{engine.name} ({engine.device})", f"{state}. {engine.doc}"))
+        types = index()["operators"] if kernels is None else {type for listed in kernels.values() for type in listed}
+        state = f"available, {len(types)} operators" if reason is None else f"not available: {reason}"
+        rows.append((f"{engine.name} ({', '.join(sorted(engine.devices))})", f"{state}. {engine.doc}"))
     return rows
 
 

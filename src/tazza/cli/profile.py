@@ -20,6 +20,7 @@ from tazza.errors import ArgumentError, FileError
 from tazza.interop import Predictor
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets import NetBase, create_net
+from tazza.nets.base import PLAN
 from tazza.observers.profile import Profile, Summary
 from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
@@ -220,7 +221,7 @@ def _definition(predictor: Predictor, request: Request, fed: Sequence[Fed]) -> N
     if request.type is not None:
         made.type = request.type
     made.num_workers = request.workers
-    if made.type == "plan":
+    if made.type == PLAN:
         inputs = find_argument(made, "inputs")
         if inputs is None:
             inputs = made.arg.add(name="inputs")

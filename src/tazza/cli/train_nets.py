@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,12 @@ from tazza.db.image_source import ImageDB, TrainAndTest, first_image_dims
 from tazza.errors import ArgumentError, NetError, ShapeError
 from tazza.graph.derivation import net_that_tests
 from tazza.models import OPTIMIZERS, BlobReference, Model
+from tazza.models.optimizer import OPTIONS
+from tazza.models.rate import rates_of
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet_training, pixels
 from tazza.nets import NETS
-from tazza.operator import ENGINES, Effects, check_trust, prefer_engines
+from tazza.operator import ENGINES, check_trust, prefer_engines, read_first, touched_by, touches
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -58,7 +59,7 @@ def build(settings: TrainSettings, data: TrainAndTest, iterations: int, *, trust
         init, train = _lenet(settings, data, iterations)
     else:
         assert settings.init_net is not None, "the settings were checked"
-        init, train = _from_files(settings.init_net, settings.net, Effects.IO if trust else RUN)
+        init, train = _from_files(settings.init_net, settings.net, trust=trust)
     nets = _with_readers(init, train, settings, data)
     seed_operators(nets.init, settings.seed)
     seed_operators(nets.train, settings.seed + 1)
@@ -72,8 +73,7 @@ def _set_type(net: NetDef, settings: TrainSettings) -> None:
     if settings.net_type is not None:
         net.type = settings.net_type
         net.num_workers = thread_count() if settings.workers is None else settings.workers
-    rates = [op.output[0] for op in net.op if op.type == "LearningRate"]
-    made = (name for name in (DATA, LABEL, SOFTMAX, LOSS, ACCURACY, *rates) if _makes(net, name))
+    made = (name for name in (DATA, LABEL, SOFTMAX, LOSS, ACCURACY, *rates_of(net)) if _makes(net, name))
     net.external_output.extend(name for name in made if name not in net.external_output)
 
 
@@ -98,7 +98,7 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
         dims = first_image_dims(db)
         if dims != IMAGE_DIMS:
             raise ShapeError(
-                f"{db.db_type} '{db.path}' holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
+                f"{db} holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
                 hint="scale the images, put the channel first, and write them anew",
             )
     model = Model("lenet")
@@ -108,15 +108,15 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
 
 
 def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
-    solver = OPTIMIZERS[settings.SOLVER if settings.solver is None else settings.solver]
+    chosen = settings.SOLVER if settings.solver is None else settings.solver
+    solver, taken = OPTIMIZERS[chosen], OPTIONS[chosen]
     wanted = {
         "momentum": (settings.momentum, settings.MOMENTUM),
         "weight_decay": (settings.weight_decay, settings.WEIGHT_DECAY),
     }
-    taken = inspect.signature(solver).parameters
     refused = [name for name, (given, _) in wanted.items() if given is not None and name not in taken]
     if refused:
-        raise ArgumentError(f"solver {settings.solver!r} has no {refused[0]!r}", hint="leave the option out")
+        raise ArgumentError(f"solver {chosen!r} has no {refused[0]!r}", hint="leave the option out")
     options = {name: default if given is None else given for name, (given, default) in wanted.items() if name in taken}
     solver(
         model,
@@ -130,10 +130,10 @@ def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
 # -- nets from files -------------------------------------------------------------------------------------------------
 
 
-def _from_files(init_path: str, path: str, allowed: Effects) -> tuple[NetDef, NetDef]:
+def _from_files(init_path: str, path: str, *, trust: bool) -> tuple[NetDef, NetDef]:
     init, train = read_message(init_path, NetDef), read_message(path, NetDef)
     for source, net in ((init_path, init), (path, train)):
-        check_trust(net, allowed, source=f"'{source}'")
+        check_trust(net, RUN, source=f"'{source}'", trust=trust)
     _check(path, train, _made(init))
     return init, train
 
@@ -143,15 +143,14 @@ def _check(path: str, train: NetDef, made: set[str]) -> None:
         if not _makes(train, name):
             raise NetError(f"'{path}': net {train.name!r} makes no blob {name!r}", hint="rename the blob in the net")
     known = made | {DATA, LABEL}
-    for position, op in enumerate(train.op):
-        missing = [name for name in op.input if name not in known]
-        if missing:
-            raise NetError(
-                f"'{path}': operator {position} ({op.type}) reads {missing[0]!r}, which neither net makes",
-                hint=f"--init-net makes parameters; the images come as {DATA!r} and {LABEL!r}",
-            )
-        known.update(op.output)
-    if not any(name in made for op in train.op for name in op.output):
+    missing = [name for name in read_first(train.op, perhaps_made=True) if name not in known]
+    if missing:
+        position = next(i for i, op in enumerate(train.op) if missing[0] in touches(op).reads)
+        raise NetError(
+            f"'{path}': operator {position} ({train.op[position].type}) reads {missing[0]!r}, which neither net makes",
+            hint=f"--init-net makes parameters; the images come as {DATA!r} and {LABEL!r}",
+        )
+    if made.isdisjoint(_made(train)):
         raise NetError(
             f"'{path}': net {train.name!r} updates no parameter that the init net makes",
             hint="a train net has gradients and updates; Model.add_gradients and sgd append them",
@@ -159,7 +158,7 @@ def _check(path: str, train: NetDef, made: set[str]) -> None:
 
 
 def _made(net: NetDef) -> set[str]:
-    return {name for op in net.op for name in op.output}
+    return set(touched_by(net).writes)
 
 
 def _makes(net: NetDef, name: str) -> bool:

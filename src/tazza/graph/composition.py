@@ -47,7 +47,7 @@ def shaped_as_result(node: Node, value: Value) -> bool:
     schema = node.view.schema
     letter = node.view.input_slots[node.inputs.index(value)]
     declared, twin = schema.inputs_by_letter[letter], schema.inputs_by_letter.get(schema.outputs[0].like or "")
-    if node.type == "Sum" or declared is twin:
+    if declared is twin:
         return True
     if twin is not None and twin.dims is not None and declared.dims == twin.dims and declared.dtypes == twin.name:
         return True

@@ -1,6 +1,7 @@
 """Which operators of a net must wait for which: the one place where hazards between them are found.
 
-Operator j depends on an earlier operator i where one of them writes a blob that the other one reads or writes:
+Operator j depends on an earlier operator i where one of them writes a blob that the other one reads or writes, itself
+or in a net within it (`operator.touches`):
 
     read after write    i writes b, j reads it
     write after read    i reads b, j writes it
@@ -16,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tazza.operator import Operator
+from tazza.operator import Operator, touches
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +45,21 @@ def access_of(operator: Operator) -> Access:
     What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
     """
     declared = operator.schema.inputs_by_letter
-    reads = list(operator.inputs)
-    writes = list(operator.outputs)
-    for letter, blob in zip(operator.op.input_slots, operator.inputs, strict=True):
-        kind = declared[letter]
-        if not kind.only_tensors and kind.type_name != "*" and not blob.is_tensor:
-            writes.append(blob)
-    for name in operator.definition.control_input:
-        blob = operator.workspace.get_blob(name)
-        if blob is not None:
-            reads.append(blob)
-    return Access(tuple(map(id, reads)), tuple(map(id, writes)))
+    touched = touches(operator.op)
+    changed = [
+        name
+        for letter, name, blob in zip(operator.op.input_slots, operator.definition.input, operator.inputs, strict=True)
+        if not declared[letter].only_tensors and declared[letter].type_name != "*" and not blob.is_tensor
+    ]
+    reads = (_key(operator, name) for name in (*touched.reads, *touched.after))
+    writes = (_key(operator, name) for name in (*touched.writes, *changed))
+    return Access(tuple(reads), tuple(writes))
+
+
+def _key(operator: Operator, name: str) -> Hashable:
+    """Return what tells a blob from others; one that is yet to be made goes by its name."""
+    blob = operator.workspace.get_blob(name)
+    return name if blob is None else id(blob)
 
 
 def dependencies(accesses: Iterable[Access]) -> Dependencies:

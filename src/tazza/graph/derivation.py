@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tazza.errors import NetError, SchemaError, TazzaError
-from tazza.operator import find_schema, make_argument
+from tazza.operator import find_schema, make_argument, read_first, touched_by, touches
+from tazza.operator.nested import change_nested, nested_nets
 from tazza.proto import NetDef, OperatorDef
 
 Rewrite = Callable[[OperatorDef, Collection[str]], list[OperatorDef]]
@@ -28,7 +29,7 @@ def needed_operators(net: NetDef, outputs: Sequence[str]) -> tuple[list[Operator
         NetError: no operator makes an output.
     """
     kept = _needed(net, outputs, lambda op, _: [op])
-    return kept, _read_first(kept)
+    return kept, list(read_first(kept, perhaps_made=True))
 
 
 def net_that_tests(net: NetDef, outputs: Sequence[str], *, parameters: Iterable[str]) -> NetDef:
@@ -67,7 +68,7 @@ def _needed(net: NetDef, outputs: Sequence[str], rewrite: Rewrite) -> list[Opera
     kept: list[OperatorDef] = []
     for position in reversed(range(len(net.op))):
         op = net.op[position]
-        if not needed.intersection(op.output):
+        if not needed.intersection(touches(op).writes):
             continue
         try:
             made = rewrite(op, needed)
@@ -75,10 +76,11 @@ def _needed(net: NetDef, outputs: Sequence[str], rewrite: Rewrite) -> list[Opera
             error.add_context(f"in operator {position} ({op.type}) of net {net.name!r}")
             raise
         for one in reversed(made):
-            needed.difference_update(one.output)
-            needed.update(one.input)
+            touched = touches(one)
+            needed.difference_update(touched.certain)
+            needed.update(touched.reads)
             kept.append(one)
-    made_by_one = {name for op in kept for name in op.output}
+    made_by_one = {name for op in kept for name in touches(op).writes}
     absent = [name for name in outputs if name not in made_by_one]
     if absent:
         raise NetError(
@@ -87,23 +89,13 @@ def _needed(net: NetDef, outputs: Sequence[str], rewrite: Rewrite) -> list[Opera
     return kept[::-1]
 
 
-def _read_first(operators: Iterable[OperatorDef]) -> list[str]:
-    """Return the blobs that operators read before they make them."""
-    made: set[str] = set()
-    read: dict[str, None] = {}
-    for op in operators:
-        read.update(dict.fromkeys(name for name in op.input if name not in made))
-        made.update(op.output)
-    return list(read)
-
-
 def _with_operators(net: NetDef, outputs: Sequence[str], operators: list[OperatorDef]) -> NetDef:
     """Return a net like `net` of these operators alone."""
     made = NetDef()
     made.CopyFrom(net)
     del made.op[:], made.external_input[:], made.external_output[:]
     made.op.extend(operators)
-    made.external_input.extend(_read_first(operators))
+    made.external_input.extend(read_first(operators, perhaps_made=True))
     made.external_output.extend(outputs)
     return made
 
@@ -111,8 +103,9 @@ def _with_operators(net: NetDef, outputs: Sequence[str], operators: list[Operato
 def _tested(op: OperatorDef, needed: Collection[str], state: frozenset[str]) -> list[OperatorDef]:
     """Return an operator in test mode; nothing where all that is needed of it is state, which stays as it was."""
     tested = _in_test_mode(op, needed)
-    wanted = set(needed).intersection(tested.output)
-    written = state.intersection(tested.output)
+    made = touches(tested).writes
+    wanted = set(needed).intersection(made)
+    written = state.intersection(made)
     if wanted <= written:
         return []
     if written:
@@ -128,7 +121,7 @@ def _in_test_mode(op: OperatorDef, needed: Collection[str]) -> OperatorDef:
     schema = find_schema(op.type)
     mode = schema.training_mode
     if mode is None:
-        return op
+        return _with_nets_in_test_mode(op)
     tested = OperatorDef()
     tested.CopyFrom(op)
     del tested.arg[:]
@@ -147,6 +140,22 @@ def _in_test_mode(op: OperatorDef, needed: Collection[str]) -> OperatorDef:
             f"{op.type} makes no {left[-1]!r} with {mode.argument} = 1, and it is needed: {error.message}",
             hint="what only training computes cannot be read in a test",
         ) from error
+    return tested
+
+
+def _with_nets_in_test_mode(op: OperatorDef) -> OperatorDef:
+    """Return an operator whose nets are in test mode; itself where it has none."""
+    if next(nested_nets(op), None) is None:
+        return op
+
+    def switch(net: NetDef) -> None:
+        made = [_in_test_mode(inner, touched_by(net).writes) for inner in net.op]
+        del net.op[:]
+        net.op.extend(made)
+
+    tested = OperatorDef()
+    tested.CopyFrom(op)
+    change_nested(tested, switch)
     return tested
 
 

@@ -6,18 +6,21 @@ be its own: a blob that one maker makes is a `Made`, with all places where its o
 
 Then each gets its name for good, which is the one that Caffe2 gives, without the mark. Another one, `_<name>_anew_<n>`,
 goes to what would overwrite a gradient that is still needed: of another blob that waits for the operator that made it,
-or for the caller, or of an output that this maker has yet to read.
+or for the caller, or of an output that this maker has yet to read. And to what an operator would write over a blob that
+it reads, where its schema does not allow that: behind an operator in place the gradients of what it writes and of what
+it overwrote have one name. Caffe2 refuses such a net.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import gradient_name
+from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def
+from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
 _MARK = re.compile("\0\\d+\0")
@@ -39,18 +42,37 @@ def unmarked(name: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Made:
-    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one."""
+    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one.
+
+    `home` is the list that the operators are in.
+    """
 
     name: str
     op: OperatorDef
     places: list[tuple[OperatorDef, bool, int]] = field(default_factory=list[tuple[OperatorDef, bool, int]])
     order: int = 0
+    home: list[OperatorDef] = field(default_factory=list[OperatorDef])
 
     def rename(self, name: str) -> None:
-        """Give it another name wherever it stands."""
+        """Give it another name wherever it stands, in nets within the operators as well.
+
+        An operator with nets has one name for what it reads and overwrites: there what was read is copied first.
+        """
+        for op in {id(op): op for op, _, _ in self.places}.values() if name != self.name else ():
+            if next(nested_nets(op), None) is None:
+                continue
+            if self.name in op.input and not any(place is op and not is_output for place, is_output, _ in self.places):
+                before = next(index for index, one in enumerate(self.home) if one is op)
+                self.home.insert(before, operator_def("Copy", [self.name], [name]))
+            rename_blobs(op, {self.name: name})
         self.name = name
         for op, is_output, index in self.places:
             (op.output if is_output else op.input)[index] = name
+
+
+def _may_lie_there(op: OperatorDef, output: int) -> bool:
+    allowed = may_overwrite(find_schema(op.type).typed_view(op), output)
+    return all(position in allowed for position, name in enumerate(op.input) if name == op.output[output])
 
 
 class Names:
@@ -72,8 +94,14 @@ class Names:
         for name in names:
             self._blobs[name].discard(blob)
 
-    def settle(self, emitted: Sequence[OperatorDef], position: int, forward: OperatorDef) -> dict[str, Made]:
-        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave."""
+    def settle(
+        self, emitted: list[OperatorDef], position: int, owners: Mapping[str, str], given: Container[str]
+    ) -> dict[str, Made]:
+        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave.
+
+        `owners` are the blobs whose gradients these are, by the names that the maker gave. Those in `given` are passed
+        on as gradients: of several of one blob the sum will rename all but one.
+        """
         made: dict[str, Made] = {}
         late: set[str] = set()
         count = 0
@@ -88,14 +116,25 @@ class Names:
                 one.op, one.order = op, count
                 one.places.append((op, True, index))
                 count += 1
-        owners = {marked(blob, index): blob for index, blob in enumerate(forward.input)}
         taken: set[str] = set()
         for name, one in made.items():
             plain, owner = unmarked(name), owners.get(name)
             clash = plain in late or (owner is None and plain in taken)
+            one.home = emitted
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
+        self._part(emitted, made, given)
         return made
+
+    def _part(self, emitted: Sequence[OperatorDef], made: Mapping[str, Made], given: Container[str]) -> None:
+        """Give another name to what an operator would write over a blob that it must not overwrite, or twice."""
+        owner = {(id(op), i): name for name, one in made.items() for op, is_output, i in one.places if is_output}
+        for op in emitted:
+            for index, name in enumerate(op.output):
+                own = owner[id(op), index]
+                twice = list(op.output).count(name) > 1 and own not in given
+                if twice or (name in op.input and not _may_lie_there(op, index)):
+                    made[own].rename(self._anew(made[own].name))
 
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""

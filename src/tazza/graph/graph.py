@@ -7,9 +7,9 @@ identity than itself, a rewrite cannot be led astray by a name that is written a
 (`graph.naming`): a value gets its old name wherever that is free while the value lives, and a new one elsewhere.
 
 Some names are fixed (`pinned`): external inputs, what must survive, both ends of a forced in-place pair, outputs of
-operators that keep state in blobs, and blobs that nested nets mention. Where two pinned values share
-a name, the older one is gone as soon as the younger is written; `available` is the question that a rewrite must ask
-before it lets a node read a value later than it did.
+operators that keep state in blobs, and what nets within operators, or control inputs, mention. Where two pinned values
+share a name, the older one is gone as soon as the younger is written; `available` is the question that a rewrite must
+ask before it lets a node read a value later than it did.
 
 Changing state: everything; a graph belongs to one thread. Invariants: `value.producer` is active, None (from outside)
 or the value is neither read nor kept; `value.readers` are active nodes, each once; inputs stand before their readers
@@ -22,13 +22,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tazza.device import merge
+from tazza.device import merge, place_of
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps
-from tazza.operator import Effects, Expression, OpView, Spec, effects_of, find_schema, make_argument
-from tazza.operator.nested import nested_nets
+from tazza.operator import (
+    Effects,
+    Expression,
+    OpView,
+    Spec,
+    effects_of,
+    find_schema,
+    make_argument,
+    may_overwrite,
+    must_overwrite,
+)
+from tazza.operator.touches import touched_within
 from tazza.proto import DeviceOption, NetDef, OperatorDef
-from tazza.tensor import TensorSpec
+from tazza.tensor import Place, TensorSpec
 
 Order = tuple[int, ...]
 """Place of a node: what replaces the node at (3,) stands at (3, 0), (3, 1) ..., before (4,)."""
@@ -45,17 +55,17 @@ class PassContext:
         keep: blobs whose last value must survive, beside external outputs and external inputs that the net writes.
             When there is neither an output nor one of these, what nobody reads survives.
         specs: specs of external inputs.
-        takes_epilogue: whether some engine computes a fused operator type with this epilogue well; without it all
-            epilogues are thought to be.
+        takes_epilogue: whether some engine computes a fused operator type with this epilogue well on a kind of device;
+            without it all epilogues are thought to be.
         takes_operator: whether some engine gains by an operator that would stand for several; its inputs' specs are
-            given where they are known. Without it all are thought to.
+            given where they are known, and its kind of device. Without it all are thought to.
     """
 
     constants: Collection[str] = frozenset()
     keep: Collection[str] = frozenset()
     specs: Mapping[str, Spec] = field(default_factory=dict[str, Spec])
-    takes_epilogue: Callable[[str, Expression], bool] | None = None
-    takes_operator: Callable[[OpView, Sequence[Spec | None]], bool] | None = None
+    takes_epilogue: Callable[[str, Expression, str], bool] | None = None
+    takes_operator: Callable[[OpView, Sequence[Spec | None], str], bool] | None = None
 
 
 class Value:
@@ -102,15 +112,28 @@ class Node:
     """One operator. `definition` has its type, arguments, device ...; which blobs it reads and writes is in the values.
 
     `origins` tells which operators of the first net it stands for. `hoisted`: it depends on constants only and belongs
-    to the prelude.
+    to the prelude. `unnamed` are values that nets within read, and write, without the definition saying so.
     """
 
-    __slots__ = ("active", "definition", "device", "hoisted", "inputs", "order", "origins", "outputs", "pure", "view")
+    __slots__ = (
+        "active",
+        "definition",
+        "device",
+        "hoisted",
+        "inputs",
+        "order",
+        "origins",
+        "outputs",
+        "pure",
+        "unnamed",
+        "view",
+    )
 
     def __init__(
         self, view: OpView, inputs: Sequence[Value], outputs: Sequence[Value], order: Order, pure: bool
     ) -> None:
         """Made by `Graph`, which joins it to its values."""
+        self.unnamed: tuple[tuple[Value, ...], tuple[Value, ...]] = (), ()
         self.view = view
         self.definition = view.definition
         self.inputs = tuple(inputs)
@@ -131,6 +154,16 @@ class Node:
         """The operator type."""
         return self.definition.type
 
+    @property
+    def place(self) -> Place:
+        """Where it runs.
+
+        Raises:
+            UnavailableError: a device type that tazza cannot run on.
+        """
+        kind, index, _ = self.device
+        return place_of(DeviceOption(device_type=kind, device_id=index))
+
     def input(self, letter: str) -> Value | None:
         """Return the (first) value that stands for an input letter, None where it is absent."""
         slots = self.view.input_slots
@@ -143,12 +176,10 @@ class Node:
 
     def may_overwrite(self, source: Value, target: Value) -> bool:
         """Whether the schema lets this node write its output `target` over all that it reads of `source`."""
-        schema, slots = self.view.schema, self.view.input_slots
-        letter = self.view.output_slots[self.outputs.index(target)]
-        allowed = (*schema.in_place.get(letter, ()), schema.must_in_place.get(letter))
-        places = [place for place, value in enumerate(self.inputs) if value is source]
-        # Of a variadic input only the first blob may be overwritten.
-        return all(slots[place] in allowed and slots.index(slots[place]) == place for place in places)
+        if target in self.unnamed[1]:  # a net within says what it does itself
+            return True
+        allowed = may_overwrite(self.view, self.outputs.index(target))
+        return all(place in allowed for place, value in enumerate(self.inputs) if value is source)
 
 
 class Graph:
@@ -185,7 +216,7 @@ class Graph:
         def value(name: str, version: int) -> Value:
             return values.setdefault((name, version), Value(name, version))
 
-        hidden: set[str] = set()
+        hidden: set[str] = set()  # what somebody touches who does not name it
         for position, versions in enumerate(ssa.ops):
             op = versions.op
             inputs = [value(name, versions.read[name]) for name in op.input]
@@ -195,9 +226,12 @@ class Graph:
             if net.HasField("device_option"):
                 node.device = _device_key(merge(net.device_option, op.device_option))
             node.origins = (f"{op.type} {op.output[0]!r}" if op.output else op.type,)
-            nested = _nested_names(op)
-            if nested:
-                hidden |= nested
+            read = tuple(value(name, version) for name, version in versions.read.items() if name not in op.input)
+            made = tuple(value(name, version) for name, version in versions.written.items() if name not in op.output)
+            node.unnamed = read, made
+            inner = touched_within(view).named
+            if inner or op.control_input:
+                hidden.update(op.control_input, inner)
                 node.pure = False
             graph._join(node)
         graph.names.update(name for name, _ in values)
@@ -371,9 +405,9 @@ class Graph:
 
     def _join(self, node: Node) -> None:
         self._nodes.append(node)
-        for value in node.outputs:
+        for value in (*node.outputs, *node.unnamed[1]):
             value.producer = node
-        for value in dict.fromkeys(node.inputs):
+        for value in dict.fromkeys((*node.inputs, *node.unnamed[0])):
             value.readers.append(node)
 
     def _mark(self, values: Mapping[tuple[str, int], Value], last: Mapping[str, int], hidden: set[str]) -> None:
@@ -410,10 +444,9 @@ class Graph:
         if effects_of(node.view) >= Effects.STATE:
             for value in node.outputs:
                 value.pinned = True
-        for out, letter in node.view.schema.must_in_place.items():
-            source, target = node.input(letter), node.output(out)
-            if source is not None and target is not None:
-                source.pinned = target.pinned = True
+        for position, target in enumerate(node.outputs):
+            for place in must_overwrite(node.view, position):
+                node.inputs[place].pinned = target.pinned = True
 
     def _mark_constant(self, node: Node) -> None:
         constant = (
@@ -469,16 +502,6 @@ def _view(net: NetDef, position: int, op: OperatorDef) -> OpView:
 
 def _device_key(option: DeviceOption) -> tuple[int, int, str]:
     return option.device_type, option.device_id, option.node_name
-
-
-def _nested_names(op: OperatorDef) -> set[str]:
-    """Return the blobs that nets among the arguments mention: the operator reads or writes them without saying so."""
-    names: set[str] = set()
-    for net in nested_nets(op):
-        names.update(net.external_input, net.external_output)
-        for inner in net.op:
-            names.update(inner.input, inner.output, _nested_names(inner))
-    return names
 
 
 def overwrites(outputs: Iterable[Value], inputs: Iterable[Value]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tazza.errors import NetError
 from tazza.graph.graph import Graph, Node, Value
+from tazza.operator import read_first, touches
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -60,14 +61,14 @@ def name_values(graph: Graph) -> Named:
 def _lives(nodes: tuple[Node, ...], end: int) -> list[_Life]:
     lives: dict[Value, _Life] = {}
     for position, node in enumerate(nodes):
-        for value in node.inputs:
+        for value in (*node.inputs, *node.unnamed[0]):
             life = lives.get(value)
             if life is None:
                 life = lives[value] = _Life(value, -1, -1)
             # What the prelude makes for the net is there in every run.
             hoisted = value.producer is not None and value.producer.hoisted and not node.hoisted
             life.last = end if hoisted else max(life.last, position)
-        for value in node.outputs:
+        for value in (*node.outputs, *node.unnamed[1]):
             lives[value] = _Life(value, position, position)
     for life in lives.values():
         if life.value.lasting:
@@ -121,7 +122,7 @@ def net_of(graph: Graph, named: Named) -> NetDef:
     net.ClearField("op")
     net.ClearField("external_input")
     net.op.extend(operator_of(node, named.names) for node in named.nodes)
-    read = {name for op in net.op for name in op.input}
+    read = {name for op in net.op for name in touches(op).reads}
     consumed = {named.names[value] for node in named.hoisted for value in node.inputs if value.producer is None}
     declared = set(graph.definition.external_output)
     listed = graph.definition.external_input
@@ -139,8 +140,7 @@ def prelude_of(graph: Graph, named: Named) -> NetDef:
     if graph.definition.HasField("device_option"):
         net.device_option.CopyFrom(graph.definition.device_option)
     net.op.extend(operator_of(node, named.names) for node in named.hoisted)
-    made = {name for op in net.op for name in op.output}
-    net.external_input.extend(dict.fromkeys(name for op in net.op for name in op.input if name not in made))
+    net.external_input.extend(read_first(net.op))
     net.external_output.extend(handed_over(named))
     return net
 

@@ -1,7 +1,8 @@
 """Which value of a blob an operator reads or writes: static single assignment over a list of operators.
 
 Names may be written again; each write makes a new *version* of the blob. A blob that is read before it is written has
-the version 0 from outside.
+the version 0 from outside. What nets within an operator touch counts (`operator.touches`); a blob that they may leave
+as it was is read as well as written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tazza.operator import touches
 from tazza.proto import OperatorDef
 
 
@@ -38,13 +40,21 @@ class VersionedOps:
         self.readers: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self.writers: dict[tuple[str, int], int] = {}
         for position, op in enumerate(ops):
-            read = {name: self.last.setdefault(name, 0) for name in op.input}
-            for name in op.input:
+            touched = touches(op)
+            kept = [name for name in touched.writes if name not in touched.certain and name in self.last]
+            unnamed = [name for name in dict.fromkeys((*touched.reads, *kept)) if name not in op.input]
+            read = {name: self.last.setdefault(name, 0) for name in (*op.input, *unnamed)}
+            for name in (*op.input, *unnamed):
                 self.readers[name, read[name]].append(position)
-            for name in op.output:
+            for name in touched.writes:
                 self.last[name] = self.last[name] + 1 if name in self.last else 0
                 self.writers[name, self.last[name]] = position
-            self.ops.append(Versions(op, read, {name: self.last[name] for name in op.output}))
+            self.ops.append(Versions(op, read, {name: self.last[name] for name in touched.writes}))
+
+    @property
+    def writers_of(self) -> set[str]:
+        """The blobs that some operator writes."""
+        return {name for name, _ in self.writers}
 
     def is_read(self, name: str) -> bool:
         """Whether any operator reads any version of a blob."""

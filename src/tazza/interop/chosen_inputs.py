@@ -8,24 +8,38 @@ Nothing in a file tells them from parameters but where `external_input` lists th
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema
+from tazza.errors import ArgumentError, UnknownOperatorError
+from tazza.graph.roles import is_data_alone, roles_of
+from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema, read_first, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.log import logger
 from tazza.tensor import TensorSpec
 
 
-def read_first(net: NetDef) -> list[str]:
-    """Return what a net reads before it makes it, declared external inputs first, in their order."""
-    made: set[str] = set()
-    read: dict[str, None] = {}
-    for op in net.op:
-        read.update((name, None) for name in op.input if name not in made)
-        made.update(op.output)
+def needed_blobs(net: NetDef) -> list[str]:
+    """Return what a net needs from outside, declared external inputs first, in their order."""
+    read = read_first(net.op, perhaps_made=True)
     declared = [name for name in net.external_input if name in read]
     return list(dict.fromkeys([*declared, *read]))
+
+
+def check_inputs(net: NetDef, names: Sequence[str]) -> None:
+    """Check that a net reads what somebody calls its inputs.
+
+    Raises:
+        ArgumentError: no operator reads one of them.
+    """
+    read = {name for op in net.op for name in touches(op).reads} if names else set[str]()
+    strange = [name for name in names if name not in read]
+    if strange:
+        raise ArgumentError(
+            f"net {net.name!r} has no input {strange[0]!r}",
+            hint=f"inputs: {', '.join(net.external_input)}" if net.external_input else "name a blob it reads",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +61,12 @@ def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = 
     filled = _fills(init)
     if wanted is not None:
         return ChosenInputs(tuple(wanted), tuple(n for n in wanted if n in filled and not _is_single(filled[n])))
-    made = {name for op in init.op for name in op.output}
-    read = read_first(predict)
+    made = {name for op in init.op for name in touches(op).writes}
+    read = needed_blobs(predict)
     listed = [name for name in dict.fromkeys(predict.external_input) if name in read]
     held = _held_places(init)
-    front = list(itertools.takewhile(lambda n: n in filled and (n in held or _is_data(predict, n)), listed))
+    roles = roles_of(predict)
+    front = list(itertools.takewhile(lambda n: n in filled and (n in held or is_data_alone(roles[n])), listed))
     single = list(itertools.takewhile(lambda name: _is_single(filled[name]), front))
     names = tuple(name for name in read if name not in made or name in single)
     if names or not front:
@@ -70,11 +85,9 @@ def choose_inputs(init: NetDef, predict: NetDef, wanted: Sequence[str] | None = 
 def _fills(init: NetDef) -> dict[str, Spec | None]:
     """Return what operators without inputs make that draw nothing, unless others write it too."""
     found: dict[str, Spec | None] = {}
-    times = {name: 0 for op in init.op for name in op.output}
+    times = Counter(name for op in init.op for name in touches(op).writes)
     for op in init.op:
-        for name in op.output:
-            times[name] += 1
-        if not op.input and effects_of(op) is Effects.PURE:
+        if not op.input and _is_known(op) and effects_of(op) is Effects.PURE:
             found.update(zip(op.output, _specs(op), strict=True))
     return {name: spec for name, spec in found.items() if times[name] == 1}
 
@@ -95,19 +108,14 @@ def _specs(op: OperatorDef) -> tuple[Spec | None, ...]:
     return schema.infer_specs(schema.view(op), []).specs
 
 
+def _is_known(op: OperatorDef) -> bool:
+    """Whether somebody declares an operator; nets with others can be looked at."""
+    try:
+        find_schema(op.type)
+    except UnknownOperatorError:
+        return False
+    return True
+
+
 def _is_single(spec: Spec | None) -> bool:
     return isinstance(spec, TensorSpec) and spec.known and spec.size == 1
-
-
-def _is_data(net: NetDef, name: str) -> bool:
-    """Whether all that read a blob read it as data: as images that go their own ways, or as their first operand."""
-    for op in net.op:
-        view = find_schema(op.type).typed_view(op)
-        images = view.schema.batched_inputs(view)
-        first = view.input_slots[:1]
-        read = {letter for letter, each in zip(view.input_slots, op.input, strict=True) if each == name}
-        if not read <= (images if images else set(first)):
-            return False
-        if name in op.output:
-            break
-    return True

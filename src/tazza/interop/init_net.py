@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tazza.errors import OutOfMemoryError
-from tazza.operator import Effects, check_trust, find_argument, find_schema
+from tazza.errors import OutOfMemoryError, TazzaError
+from tazza.graph.inference import infer_operator
+from tazza.operator import Spec, check_trust, find_argument
 from tazza.operator.trust import LOADED
+from tazza.ops.data.checkpoint import LOAD
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.memory import available_bytes
 from tazza.tensor import TensorSpec
@@ -29,29 +31,43 @@ def run_init_net(
     Raises:
         TrustError: an operator would do something else; nothing has run then.
         UnknownOperatorError: an operator that tazza does not know.
-        OutOfMemoryError: its fills make more than the machine's memory holds; nothing has run then.
+        OutOfMemoryError: its blobs are larger than the memory that is available; nothing has run then.
     """
-    check_trust(_without_own_loads(net, reader), Effects.IO if trust else LOADED, source=source)
+    check_trust(_without_own_loads(net, reader), LOADED, source=source, trust=trust)
     _check_size(net, source)
     workspace.run_net_once(net)
 
 
 def _check_size(net: NetDef, source: str) -> None:
-    """Refuse a net that fills more memory than there is: a file of a few bytes can ask for any shape."""
+    """Refuse a net whose blobs hold more memory than there is: a file of a few bytes can ask for any shape.
+
+    Counted is what follows from the net without running it. Sizes that follow from values are refused one by one, when
+    they are allocated.
+    """
     limit = available_bytes()
+    if limit is None:
+        return
+    specs: dict[str, Spec | None] = {}
     wanted = 0
     for op in net.op:
-        if not op.input:
-            schema = find_schema(op.type)
-            specs = schema.infer_specs(schema.view(op), []).specs
-            wanted += sum(
-                s.nbytes for s in specs if isinstance(s, TensorSpec) and s.dims is not None and None not in s.dims
-            )
-    if limit is not None and wanted > limit:
+        try:
+            made = infer_operator(op, specs, only_known=True)
+        except TazzaError:
+            return  # the run tells what is wrong, and gets no further
+        for name, spec in zip(op.output, made.outputs, strict=True):
+            wanted += _nbytes(spec) - _nbytes(specs.get(name))
+            specs[name] = spec
+        if wanted > limit:
+            break
+    if wanted > limit:
         raise OutOfMemoryError(
-            f"{source}: net {net.name!r} fills {wanted} bytes, and {limit} are available to this process",
+            f"{source}: net {net.name!r} makes {wanted} bytes of blobs, and {limit} are available to this process",
             hint="check the shapes in the file, or give the process more memory",
         )
+
+
+def _nbytes(spec: Spec | None) -> int:
+    return spec.nbytes if isinstance(spec, TensorSpec) and spec.known else 0
 
 
 def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
@@ -71,4 +87,4 @@ def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
 
 def _loads_from(op: OperatorDef, reader: str) -> bool:
     paths = [find_argument(op, name) for name in ("db", "dbs")]
-    return op.type == "Load" and list(op.input) == [reader] and paths == [None, None]
+    return op.type == LOAD.type and list(op.input) == [reader] and paths == [None, None]

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, NetError
-from tazza.interop.chosen_inputs import choose_inputs, read_first
+from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blobs
 from tazza.interop.init_net import run_init_net
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
+from tazza.nets.base import PLAN
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
-from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument
+from tazza.operator import check_trust, find_argument, find_schema, make_argument, touched_by, touches
 from tazza.operator.owner import OwnsNets
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
@@ -33,6 +34,7 @@ from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor.place import CPU_KIND
 from tazza.workspace import Workspace, feedable, put, take
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ class Predictor(Closing):
             NetError: something that the net reads is neither input nor in the workspace; nothing makes an output.
             TazzaError: an operator is not legal.
         """
-        check_trust(predict_net, Effects.IO if trust else RUN, source="the predict net")
+        check_trust(predict_net, RUN, source="the predict net", trust=trust)
         self.workspace = Workspace() if workspace is None else workspace
-        read = read_first(predict_net)
+        read = needed_blobs(predict_net)
         missing = [name for name in read if not self.workspace.has_blob(name)]
         self.inputs = tuple(missing if inputs is None else inputs)
         self.outputs = tuple(_outputs(predict_net) if outputs is None else outputs)
@@ -96,7 +98,7 @@ class Predictor(Closing):
                 f"net {predict_net.name!r} reads {absent[0]!r}, which is no input and has no value",
                 hint=f"inputs are {', '.join(self.inputs)}: name it among them, or let the init net make it",
             )
-        made = {name for op in predict_net.op for name in op.output}
+        made = touched_by(predict_net).writes
         strange = [name for name in self.outputs if name not in made]
         if strange:
             raise NetError(
@@ -119,8 +121,8 @@ class Predictor(Closing):
         made = NetDef()
         made.CopyFrom(net)
         if not made.type or NETS.get(made.type) is SimpleNet:
-            made.type = "plan"
-        if made.type == "plan":
+            made.type = PLAN
+        if made.type == PLAN:
             del made.external_output[:]
             made.external_output.extend(self.outputs)
             if find_argument(made, "inputs") is None:
@@ -324,11 +326,12 @@ def load(
 
     Raises:
         FileError, DBError, FormatError: a file is missing or broken.
+        ArgumentError: the net reads none of that name that `inputs` says.
         TrustError: a net would do more than compute, and `trust` is not set; nothing has run then.
         NetError: the two nets do not fit each other.
         UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
     """
-    if device not in (None, "cpu"):
+    if device not in (None, CPU_KIND):
         raise ArgumentError(
             f"device = {device!r} is not 'cpu'", hint="leave it out to run a net where it was saved for"
         )
@@ -362,7 +365,7 @@ class _Wanted:
 
     def check(self, net: NetDef, source: str) -> None:
         """Refuse a predict net that does more than it may, before anything runs."""
-        check_trust(net, Effects.IO if self.trust else RUN, source=source)
+        check_trust(net, RUN, source=source, trust=self.trust)
 
 
 def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, wanted: _Wanted) -> Predictor:
@@ -370,6 +373,7 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
         wanted.placed(read_message(net, NetDef) if not isinstance(net, NetDef) else net)
         for net in (init_net, predict_net)
     )
+    check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
@@ -386,6 +390,7 @@ def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Pr
     given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if wanted.outputs is None else tuple(wanted.outputs)
     source = f"'{file.source}'"
     predict = wanted.placed(file.net(ROLES.PREDICT_NET_TYPE))
+    check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, source)
     reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
     with DBReader(file.db_type, str(Path(file.source).absolute())) as records:
@@ -417,8 +422,9 @@ def _without(net: NetDef, names: set[str]) -> NetDef:
 def _outputs(net: NetDef) -> list[str]:
     if net.external_output:
         return list(net.external_output)
-    last_read = {name: position for position, op in enumerate(net.op) for name in op.input}
-    written = {name: position for position, op in enumerate(net.op) for name in op.output}
+    touched = [touches(op) for op in net.op]
+    last_read = {name: position for position, each in enumerate(touched) for name in each.reads}
+    written = {name: position for position, each in enumerate(touched) for name in each.writes}
     return [name for name, position in written.items() if last_read.get(name, -1) <= position]
 
 
@@ -432,6 +438,6 @@ def _dtypes(net: NetDef, name: str) -> frozenset[DataType] | None:
             if read == name and declared is not None and not isinstance(declared, str):
                 taken = frozenset({declared}) if isinstance(declared, DataType) else declared
                 allowed = taken if allowed is None else allowed & taken
-        if name in op.output:
+        if name in touches(view).certain:
             break
     return allowed

@@ -1,10 +1,10 @@
 """How a net is written: scopes, nets, models, layers, initializers, optimizers, and a few whole models in `zoo`."""
 
-from tazza.models import layers, optimizer, zoo
+from tazza.models import layers, optimizer, recurrent, zoo
 from tazza.models.initializer import Initializer, constant, gaussian, given, msra, uniform, xavier
 from tazza.models.model import LAYERS, Model, Parameter, ParameterKind, layer
 from tazza.models.net import BlobReference, Net, scoped, user_line, without_debug_info
-from tazza.models.optimizer import OPTIMIZERS, sgd
+from tazza.models.optimizer import OPTIMIZERS, adam, sgd
 from tazza.models.scope import current_scope, name_scope
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Net",
     "Parameter",
     "ParameterKind",
+    "adam",
     "constant",
     "current_scope",
     "gaussian",
@@ -25,6 +26,7 @@ __all__ = [
     "msra",
     "name_scope",
     "optimizer",
+    "recurrent",
     "scoped",
     "sgd",
     "uniform",

@@ -13,6 +13,7 @@ from tazza.errors import NetError, ShapeError
 from tazza.models.training import close_readers
 from tazza.nets import NetBase
 from tazza.observers.drawing import Guess
+from tazza.operator import touches
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 
@@ -67,7 +68,7 @@ def evaluate(
         TazzaError: the net cannot be made, or fails.
     """
     for op in net.op:
-        written = sorted(set(parameters).intersection(op.output))
+        written = sorted(set(parameters).intersection(touches(op).writes))
         if written:
             raise NetError(
                 f"test net {net.name!r}: {op.type} writes the parameter {written[0]!r}",

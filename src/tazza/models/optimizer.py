@@ -20,20 +20,31 @@ from tazza.operator import RowSlices
 from tazza.proto import DeviceOption
 from tazza.registry import Registry
 from tazza.tensor import DataType
+from tazza.tensor.place import CPU_KIND
 
 OPTIMIZERS: Registry[str, Callable[..., Any]] = Registry("optimizer")
+OPTIONS: Registry[str, frozenset[str]] = Registry("optimizer with options")
+"""What each takes beside the learning rate and the arguments of its policy."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def optimizer(function: F) -> F:
-    """Register a function that takes a model with gradients and a learning rate, and appends the updates."""
-    doc = function.__doc__ if function.__doc__ is not None else ""
-    OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
-    return function
+def optimizer(*options: str) -> Callable[[F], F]:
+    """Register a function that takes a model with gradients and a learning rate, and appends the updates.
+
+    `options` are the keyword arguments of its own that somebody may set from outside.
+    """
+
+    def declare(function: F) -> F:
+        doc = function.__doc__ if function.__doc__ is not None else ""
+        OPTIMIZERS.register(function.__name__, function, help=doc.partition("\n")[0])
+        OPTIONS.register(function.__name__, frozenset(options))
+        return function
+
+    return declare
 
 
-@optimizer
+@optimizer("momentum", "nesterov", "weight_decay")
 def sgd(
     model: Model,
     base_learning_rate: float,
@@ -90,6 +101,58 @@ def _momentum_step(
         momentum=float(momentum),
         nesterov=int(nesterov),
     )
+
+
+@optimizer
+def adam(
+    model: Model,
+    base_learning_rate: float,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    policy: str = "fixed",
+    weight_decay: float = 0.0,
+    **policy_arguments: Any,
+) -> BlobReference:
+    """Append updates by estimates of the first two moments of each gradient; return the blob of the learning rate.
+
+    Args:
+        model: has its gradients; parameters without one are left alone.
+        base_learning_rate: above 0; what the policy starts from.
+        beta1: decay of the estimate of the mean.
+        beta2: decay of the estimate of the mean square.
+        epsilon: added to the root of the latter.
+        policy: how the rate changes over iterations, see the operator LearningRate.
+        weight_decay: times the weight is added to the gradient of each weight, not of biases.
+        **policy_arguments: of LearningRate: `gamma`, `stepsize`, `power` ...; their Python types matter.
+
+    Raises:
+        GradientError: the model has no gradients yet, or one is sparse.
+        ArgumentError: the policy does not know an argument.
+    """
+    updates = dense_gradients(model)
+    option = scoped_device()
+    with device_scope(DeviceOption() if option is None else option):
+        if weight_decay:
+            add_weight_decay(model, weight_decay)
+        rate = add_learning_rate(model, "AdamOptimizer", -base_learning_rate, policy, **policy_arguments)
+        step = add_iteration(model)
+        for parameter, gradient in updates.items():
+            moments = [
+                model.init_net.add("ConstantFill", parameter, f"{parameter}_{which}_moment", value=0.0)
+                for which in ("first", "second")
+            ]
+            state = [parameter, *moments]
+            model.net.add(
+                "Adam",
+                [*state, gradient, rate, step],
+                state,
+                beta1=float(beta1),
+                beta2=float(beta2),
+                epsilon=float(epsilon),
+            )
+    return rate
 
 
 def dense_gradients(model: Model) -> dict[BlobReference, BlobReference]:
@@ -149,7 +212,7 @@ def add_learning_rate(model: Model, prefix: str, base: float, policy: str, **arg
     iteration = add_iteration(model)
     option = scoped_device()
     on_gpu = option is not None and option.device_type != 0
-    device = f"gpu{option.device_id}" if option is not None and on_gpu else "cpu"
+    device = f"gpu{option.device_id}" if option is not None and on_gpu else CPU_KIND
     tries = (f"{prefix}_{count}_lr_{device}" for count in itertools.count())
     name = next(each for each in tries if not model.net.defines(scoped(each)))
     return model.net.add("LearningRate", iteration, name, base_lr=float(base), policy=policy, **arguments)

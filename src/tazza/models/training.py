@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
-from tazza.operator import Effects, effects_of, find_argument, operator_def
+from tazza.models.rate import rates_of
+from tazza.operator import Effects, effects_of, find_argument, operator_def, read_first, touched_by
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
 from tazza.runtime.files import kind_of, resolved, shown
@@ -66,21 +67,15 @@ def carried_blobs(net: NetDef) -> list[str]:
     >>> carried_blobs(NetDef(op=[operator_def("Relu", ["x"], ["y"]), operator_def("Sum", ["y", "b"], ["b"])]))
     ['x', 'b']
     """
-    written: set[str] = set()
-    carried: dict[str, None] = {}
-    for op in net.op:
-        carried.update((name, None) for name in op.input if name not in written)
-        if not op.input and effects_of(op) >= Effects.STATE:
-            carried.update(dict.fromkeys(op.output))
-        written.update(op.output)
-    return list(carried)
+    counters = (name for op in net.op if not op.input and effects_of(op) >= Effects.STATE for name in op.output)
+    return list(dict.fromkeys((*read_first(net.op), *counters)))
 
 
 def _keeping(net: NetDef, names: Iterable[str]) -> NetDef:
     """Return a net that leaves these blobs in the workspace, if it writes them; its type might keep them to itself."""
     made = NetDef()
     made.CopyFrom(net)
-    written = {name for op in net.op for name in op.output}
+    written = touched_by(net).writes
     keep = find_argument(made, "keep")
     if keep is None:
         keep = made.arg.add(name="keep")
@@ -118,7 +113,7 @@ class Trainer(Closing):
             ArgumentError: the train net does not make `loss` or `accuracy`.
             TazzaError: whatever is wrong with the nets.
         """
-        made = {name for op in train_net.op for name in op.output}
+        made = touched_by(train_net).writes
         for name in (loss,) if accuracy is None else (loss, accuracy):
             if name not in made:
                 raise ArgumentError(
@@ -129,7 +124,7 @@ class Trainer(Closing):
         self.iteration = 0
         """Runs of the train net so far, those before a checkpoint included."""
         self._loss, self._accuracy = loss, accuracy
-        self._rate = next((op.output[0] for op in train_net.op if op.type == "LearningRate"), None)
+        self._rate = next(iter(rates_of(train_net)), None)
         workspace.run_net_once(init_net, strict=strict)
         self.net = workspace.create_net(_keeping(train_net, carried_blobs(train_net)), strict=strict)
         self._records_a_step = self._find_readers()

@@ -413,6 +413,9 @@ def _known_types() -> frozenset[str]:
     return frozenset()  # all of them are registered now
 
 
+PLAN = "plan"
+"""The net type that compiles."""
+
 NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_known_types)
 
 

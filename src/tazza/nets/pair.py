@@ -9,13 +9,11 @@ overwrite the one blob that the layer writes, and its formula must not round: th
 
 from __future__ import annotations
 
+from tazza.device import place_of
 from tazza.operator import Expression, find_schema, formulas_of
 from tazza.operator.choice import takes_epilogue
 from tazza.operator.definition import make_argument
 from tazza.proto import OperatorDef
-
-EXACT = frozenset({"name", "constant", "neg", "relu", "max", "min", "abs", "where", "lt", "le", "gt", "ge"})
-"""Heads of nodes of formulas that select among numbers and never round."""
 
 
 def may_pair(first: OperatorDef, second: OperatorDef) -> bool:
@@ -50,7 +48,7 @@ def paired(first: OperatorDef, second: OperatorDef) -> OperatorDef | None:
         return None
     fused = fused_type(find_schema(first.type).view(first))
     epilogue = None if fused is None else _epilogue(second)
-    if fused is None or epilogue is None or not takes_epilogue(fused, epilogue):
+    if fused is None or epilogue is None or not takes_epilogue(fused, epilogue, place_of(first.device_option).kind):
         return None
     made = OperatorDef()
     made.CopyFrom(first)
@@ -66,6 +64,6 @@ def _epilogue(definition: OperatorDef) -> Expression | None:
         return None
     op = schema.view(definition)
     ((_, formula),) = formulas_of(op).items()
-    if not all(node.head in EXACT for node in formula.nodes()) or len(formula.names) != 1:
+    if not formula.exact or len(formula.names) != 1:
         return None
     return formula.substitute({formula.names[0]: Expression.parse("y")})

@@ -19,7 +19,7 @@ from tazza.device import current_context
 from tazza.errors import TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.run import Run
-from tazza.operator import Effects, Operator, effects_of
+from tazza.operator import Effects, Operator, effects_of, read_first, touches
 from tazza.proto import NetDef
 from tazza.tensor import Blob
 
@@ -33,8 +33,8 @@ class SimpleRefcountNet(NetBase):
         self._emptied: dict[int, list[Blob]] = {}
         for name, position in last_readers(self.definition).items():
             blob = self.workspace.get_blob(name)
-            assert blob is not None, "its writer has made it"
-            self._emptied.setdefault(position, []).append(blob)
+            if blob is not None:  # of what a net within writes, the operator may have made it already
+                self._emptied.setdefault(position, []).append(blob)
 
     def _run(self, run: Run | None) -> None:
         done = 0
@@ -71,11 +71,13 @@ def last_readers(net: NetDef) -> dict[str, int]:
     """
     read: dict[str, int] = {}
     written: set[str] = set()
-    kept = {*net.external_output, *net.external_input}
+    kept = {*net.external_output, *net.external_input, *read_first(net.op)}
     for position, op in enumerate(net.op):
-        kept.update(name for name in op.input if name not in written)
+        touched = touches(op)
         if not op.input and effects_of(op) >= Effects.STATE:
             kept.update(op.output)
-        read.update(dict.fromkeys(op.input, position))
-        written.update(op.output)
+        read.update(dict.fromkeys((*touched.reads, *touched.after), position))
+        # What a branch leaves as it is, and nobody reads any more, has to be as it was.
+        kept.update(name for name in touched.writes if name not in touched.certain and name not in op.input)
+        written.update(touched.writes)
     return {name: position for name, position in read.items() if name in written - kept}

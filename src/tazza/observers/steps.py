@@ -18,7 +18,7 @@ from tazza.nets import NetBase
 from tazza.nets.explanation import Row, TimedPart
 from tazza.observers.cost import operator_cost
 from tazza.observers.profile import Occurrence, Step
-from tazza.operator import Cost
+from tazza.operator import Cost, touches
 from tazza.runtime.waiting import Wait
 from tazza.tensor import Tensor, TensorSpec
 
@@ -86,7 +86,7 @@ class StepLog:
 
     def _costs_of(self, net: NetBase) -> dict[str, Cost | None]:
         """Return the cost of each operator of the definition with the shapes that the net read just now."""
-        names = dict.fromkeys(name for op in net.definition.op for name in op.input)
+        names = dict.fromkeys(name for op in net.definition.op for name in touches(op).reads)
         blobs = ((name, net.workspace.get_blob(name)) for name in names)
         specs = tuple(
             (name, TensorSpec(blob.value.spec.dims, blob.value.spec.dtype, quantization=blob.value.quantization))

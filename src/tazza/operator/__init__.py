@@ -1,6 +1,7 @@
 """What an operator is: schema, registries, arguments, gradients, kernels, and the operator itself."""
 
 from tazza.operator.argument import REQUIRED, ArgSpec, arg, find_argument, stored_fields
+from tazza.operator.arity import as_many, pairs, together
 from tazza.operator.choice import Choice, Chosen, choose_kernel
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
@@ -18,7 +19,10 @@ from tazza.operator.gradient import (
     gradient_for_op,
     gradient_name,
     not_written,
+    stops,
 )
+from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
+from tazza.operator.index import ANY
 from tazza.operator.kernel import (
     KERNELS,
     Array,
@@ -32,32 +36,26 @@ from tazza.operator.kernel import (
     Movable,
     NativeCall,
     Operands,
+    SizedLaunch,
     Unsupported,
     contiguous,
     host_kernel,
     kernel,
+    kernel_for,
+    kernel_key,
     launcher,
 )
+from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
+from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
+from tazza.operator.role import Role
 from tazza.operator.run import run_op
-from tazza.operator.schema import (
-    FLOAT,
-    INDEX,
-    NUMBERS,
-    PER_CHANNEL,
-    PER_ROW,
-    PER_TENSOR,
-    PLAIN,
-    BlobSpec,
-    OpSchema,
-    Spec,
-    blob,
-)
+from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.touches import Touched, read_first, touched_by, touches
 from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
@@ -69,6 +67,7 @@ for _registry in (SCHEMAS, KERNELS, ENGINES):
     watch(_registry)
 
 __all__ = [
+    "ANY",
     "ENGINES",
     "FLOAT",
     "INDEX",
@@ -112,17 +111,23 @@ __all__ = [
     "OpView",
     "Operands",
     "Operator",
+    "OwnedNets",
+    "Role",
     "RowSlices",
     "RunnableNet",
+    "SizedLaunch",
     "Spec",
     "Touched",
     "Unsupported",
+    "anything",
     "arg",
+    "as_many",
     "blob",
     "check_trust",
     "choose_kernel",
     "contiguous",
     "definition_hooks",
+    "each",
     "effects_of",
     "ends",
     "engine",
@@ -137,11 +142,16 @@ __all__ = [
     "host_kernel",
     "ignored_text",
     "kernel",
+    "kernel_for",
+    "kernel_key",
     "launcher",
     "make_argument",
+    "may_overwrite",
+    "must_overwrite",
     "not_written",
     "operator_def",
     "operator_of",
+    "pairs",
     "prefer_engines",
     "rank_engines",
     "read_first",
@@ -149,8 +159,10 @@ __all__ = [
     "run_op",
     "schema",
     "show_dims",
+    "stops",
     "stored_fields",
     "streamed",
+    "together",
     "touched_by",
     "touches",
     "why_unavailable",

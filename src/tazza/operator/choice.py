@@ -10,7 +10,7 @@ from tazza.device import Context
 from tazza.errors import UnsupportedError
 from tazza.operator.engine import Candidate, asked_engines, rank_engines, why_unavailable
 from tazza.operator.index import load_kernel
-from tazza.operator.kernel import KERNELS, Kernel, LaidOut, Launch, Unsupported
+from tazza.operator.kernel import Kernel, KernelKey, LaidOut, Launch, Unsupported, kernel_for
 from tazza.operator.native import native_kernel
 from tazza.operator.schema import Spec, logical
 from tazza.operator.view import OpView
@@ -63,20 +63,20 @@ class Variant:
         return cls("its only way", answer)
 
 
-VARIANTS: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec], Sequence[Spec]], list[Variant]]] = Registry(
+VARIANTS: Registry[KernelKey, Callable[[OpView, Sequence[Spec], Sequence[Spec]], list[Variant]]] = Registry(
     "variants of kernel (operator, device, engine)", loader=load_kernel
 )
 """What else a kernel could answer, for who searches the fastest; filled by engines beside their kernels."""
 
 
-EPILOGUES: Registry[tuple[str, str, str], Callable[[Expression], bool]] = Registry(
+EPILOGUES: Registry[KernelKey, Callable[[Expression], bool]] = Registry(
     "judge of epilogues of kernel (operator, device, engine)", loader=load_kernel
 )
 """Whether a kernel of a fused operator takes an epilogue, for who thinks of fusing; filled by engines as well."""
 
 
-def takes_epilogue(type: str, epilogue: Expression, device: str = "cpu") -> bool:
-    """Whether some engine that is available here computes a fused operator with this epilogue."""
+def takes_epilogue(type: str, epilogue: Expression, device: str) -> bool:
+    """Whether some engine that is available here computes a fused operator with this epilogue on a kind of device."""
     for candidate in rank_engines(type, device, ""):
         if why_unavailable(type, device, candidate.engine) is None:
             judge = EPILOGUES.get((type, device, candidate.engine))
@@ -85,7 +85,7 @@ def takes_epilogue(type: str, epilogue: Expression, device: str = "cpu") -> bool
     return False
 
 
-def keeps_engines(op: OpView, type: str, device: str = "cpu") -> bool:
+def keeps_engines(op: OpView, type: str, device: str) -> bool:
     """Whether the engines that `op` asks for, and that have a kernel of it, have one of what would replace it."""
 
     def has(operator: str, name: str) -> bool:
@@ -94,13 +94,13 @@ def keeps_engines(op: OpView, type: str, device: str = "cpu") -> bool:
     return not any(has(op.type, name) and not has(type, name) for name in asked_engines(op.definition.engine))
 
 
-MADE: Registry[tuple[str, str, str], Callable[[OpView, Sequence[Spec | None]], bool]] = Registry(
+MADE: Registry[KernelKey, Callable[[OpView, Sequence[Spec | None]], bool]] = Registry(
     "judge of operators that rewriting makes (operator, device, engine)", loader=load_kernel
 )
 """Whether a kernel gains by an operator that stands for several, as far as the specs of its inputs are known."""
 
 
-def takes_operator(op: OpView, inputs: Sequence[Spec | None], device: str = "cpu") -> bool:
+def takes_operator(op: OpView, inputs: Sequence[Spec | None], device: str) -> bool:
     """Whether some engine that is available here gains by an operator that would stand for several others.
 
     Specs of inputs are None where they are not known.
@@ -158,7 +158,7 @@ def seen_by(
 
 def find_kernel(type: str, device: str, engine: str) -> Kernel:
     """Return the kernel of an engine that `why_unavailable` said is there."""
-    found = KERNELS.get((type, device, engine))
+    found = kernel_for(type, device, engine)
     if found is None:
         found = native_kernel(type, engine)
     assert found is not None, "why_unavailable said that there is one"

@@ -7,14 +7,15 @@ device, then all engines of the device by their priority. `DEFAULT` in a list st
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from tazza.errors import ArgumentError
-from tazza.operator.index import index, load_engine
-from tazza.operator.kernel import KERNELS
+from tazza.operator.index import ANY, index, load_engine
+from tazza.operator.kernel import kernel_for
 from tazza.registry import Registry
 from tazza.runtime.native import NATIVE_KERNELS
+from tazza.tensor.place import CPU_KIND
 
 FORMAT_ENGINES = frozenset(
     """
@@ -38,6 +39,7 @@ def _no_version() -> str:
 class Engine:
     """Kernels that belong together. Higher `priority` is asked first; `unavailable()` gives a reason, or None.
 
+    `devices` are the kinds that it has kernels for, `ANY` among them where that may be any.
     A `selective` one is made for some shapes of what its operators take, and to refuse the others is no lack of it.
     `version()` is that of the library or the code behind it, as far as it has one: what was measured with one does not
     hold for another.
@@ -45,12 +47,20 @@ class Engine:
 
     name: str
     doc: str
-    device: str = "cpu"
+    devices: frozenset[str] = frozenset({CPU_KIND})
     priority: int = 0
     unavailable: Callable[[], str | None] = _always
     version: Callable[[], str] = _no_version
     module: str = ""
     selective: bool = False
+
+    def serves(self, device: str) -> bool:
+        """Whether it is asked for operators on a kind of device.
+
+        >>> REFERENCE.serves("cuda")  # host work is for any device
+        True
+        """
+        return device in self.devices or ANY in self.devices
 
 
 ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
@@ -60,26 +70,31 @@ def engine(
     name: str,
     doc: str,
     *,
-    device: str = "cpu",
+    device: str | Collection[str] = CPU_KIND,
     priority: int = 0,
     unavailable: Callable[[], str | None] = _always,
     version: Callable[[], str] = _no_version,
     selective: bool = False,
 ) -> Engine:
-    """Register an engine."""
+    """Register an engine for a kind of device, or several kinds."""
     module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
-    made = Engine(name, doc, device, priority, unavailable, version, module, selective)
+    devices = frozenset({device} if isinstance(device, str) else device)
+    made = Engine(name, doc, devices, priority, unavailable, version, module, selective)
     ENGINES.register(name, made, help=doc)
     return made
 
 
-REFERENCE = engine("reference", "plain NumPy: the definition of every operator, and the judge of all other engines")
+REFERENCE = engine(
+    "reference",
+    "plain NumPy: the definition of every operator, and the judge of all other engines",
+    device=(CPU_KIND, ANY),
+)
 
 _by_device: dict[str, tuple[str, ...]] = {}
 _by_operator: dict[tuple[str, str], tuple[str, ...]] = {}
 
 
-def prefer_engines(engines: Sequence[str], *, device: str = "cpu", operator: str | None = None) -> None:
+def prefer_engines(engines: Sequence[str], *, device: str = CPU_KIND, operator: str | None = None) -> None:
     """Ask `engines` first, for all operators of a kind of device or for one type; an empty list ends the preference.
 
     Operators that exist already keep their order.
@@ -120,9 +135,9 @@ def asked_engines(wanted: str) -> tuple[str, ...]:
 
 def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     """Return the engines to ask for an operator type, best first; `wanted` is the comma list of its OperatorDef."""
-    own = sorted((ENGINES[name] for name in ENGINES if ENGINES[name].device == device), key=lambda e: -e.priority)
+    own = sorted((ENGINES[name] for name in ENGINES if ENGINES[name].serves(device)), key=lambda e: -e.priority)
     default = [found.name for found in own]
-    native = [engine for (operator, engine) in NATIVE_KERNELS if operator == type and engine not in default]
+    native = [name for (operator, name) in NATIVE_KERNELS if (operator, device) == (type, CPU_KIND)]
     names: dict[str, bool] = {}
     for name in asked_engines(wanted):
         names.update({n: False for n in default if n not in names} if name == "DEFAULT" else {name: True})
@@ -134,11 +149,11 @@ def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
 
 def why_unavailable(type: str, device: str, name: str) -> str | None:
     """Return why an engine has nothing for an operator type, or None when it has a kernel."""
-    found = ENGINES.get(name)
-    if found is None and (type, name) not in NATIVE_KERNELS:
+    found, native = ENGINES.get(name), (type, name) in NATIVE_KERNELS
+    if found is None and not native:
         return "no such engine"
     if found is not None and (reason := found.unavailable()) is not None:
         return reason
-    if (type, device, name) not in KERNELS and (type, name) not in NATIVE_KERNELS:
+    if kernel_for(type, device, name) is None and not (native and device == CPU_KIND):
         return f"it has no {type} kernel for {device}"
     return None

@@ -36,9 +36,11 @@ from tazza.operator.effect import Effects
 from tazza.operator.function_kernel import function_infer, function_prepare
 from tazza.operator.function_signature import FunctionSignature, Output, read_signature
 from tazza.operator.gradient import GradientRequest, NoGradient, not_written
-from tazza.operator.kernel import KERNELS, Kernel
+from tazza.operator.index import ANY
+from tazza.operator.kernel import KERNELS, Kernel, kernel_key
+from tazza.operator.letter import BlobSpec, blob
 from tazza.operator.registry import SCHEMAS, schema
-from tazza.operator.schema import BlobSpec, OpSchema, blob
+from tazza.operator.schema import OpSchema
 from tazza.proto import OperatorDef
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,7 +127,8 @@ def forget_function(type: str) -> None:
     """Take back what `register_function` registered under `type`, its gradient too; for tests and notebooks."""
     for one in (type, type + GRADIENT):
         SCHEMAS.unregister(one)
-        KERNELS.unregister((one, "cpu", "reference"))
+        KERNELS.unregister(kernel_key(one, "reference"))
+        KERNELS.unregister(kernel_key(one, "reference", ANY))
 
 
 def _register(
@@ -156,8 +159,9 @@ def _register(
         made.infer(infer)
     elif not dynamic and not all(one.dims is not None or one.like is not None for one in signature.outputs):
         made.infer(function_infer(signature))
-    kernel = Kernel(type, "cpu", "reference", prepare=function_prepare(signature), module=signature.function.__module__)
-    KERNELS.register((type, "cpu", "reference"), kernel, help=signature.where, priority=priority)
+    key = kernel_key(type, "reference")
+    kernel = Kernel(*key, prepare=function_prepare(signature), module=signature.function.__module__)
+    KERNELS.register(key, kernel, help=signature.where, priority=priority)
     return made
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from tazza.errors import SchemaError
 from tazza.operator.annotations import annotations_of
 from tazza.operator.argument import FIELDS, REQUIRED, ArgSpec, arg
-from tazza.operator.schema import DTypes
+from tazza.operator.letter import DTypes
 from tazza.tensor import DataType, Tensor
 
 

@@ -15,13 +15,14 @@ for its dtype and shape alone, which stand. A maker may write `g.dX` in several 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tazza.errors import GradientError
 from tazza.operator.definition import make_argument
-from tazza.proto import OperatorDef
+from tazza.proto import NetDef, OperatorDef
+from tazza.registry import Hook
 from tazza.tensor.sparse.rows import RowSlices
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class GradientKind(enum.Enum):
 
     ENDS = "ends"
     """The backward pass ends here quietly."""
+    STOPS = "stops"
+    """The backward pass ends here, which is what the operator is for: one that nothing reads is a mistake."""
     FORBIDDEN = "forbidden"
     """Asking for it is a mistake in the net."""
     MISSING = "missing"
@@ -50,10 +53,20 @@ class NoGradient:
     kind: GradientKind
     reason: str
 
+    @property
+    def quiet(self) -> bool:
+        """Whether asking for the gradient is no mistake."""
+        return self.kind in (GradientKind.ENDS, GradientKind.STOPS)
+
 
 def ends(reason: str) -> NoGradient:
     """The backward pass ends at this operator, quietly."""
     return NoGradient(GradientKind.ENDS, reason)
+
+
+def stops(reason: str) -> NoGradient:
+    """The backward pass ends at this operator, since it is there for that."""
+    return NoGradient(GradientKind.STOPS, reason)
 
 
 def forbidden(reason: str) -> NoGradient:
@@ -64,6 +77,23 @@ def forbidden(reason: str) -> NoGradient:
 def not_written(reason: str) -> NoGradient:
     """The gradient exists in principle, but nobody wrote it."""
     return NoGradient(GradientKind.MISSING, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    """The backward pass of a net within an operator.
+
+    Args:
+        ops: the gradient operators.
+        given: for each blob the gradient of what it held before the net ran; a blob that the net overwrites without
+            reading it has none, one that the net leaves alone has that which it was given.
+    """
+
+    ops: tuple[OperatorDef, ...]
+    given: Mapping[str, Gradient]
+
+
+DERIVATIVE: Hook[Callable[[NetDef, Mapping[str, Gradient]], Derivative]] = Hook("derivative", "tazza.graph.backward")
 
 
 class GradientRequest:
@@ -169,6 +199,14 @@ class GradientRequest:
         self.input_gradients[index] = gradient
         return gradient
 
+    def backward(self, net: NetDef, targets: Mapping[str, Gradient]) -> Derivative:
+        """Return the derivative of a net within the operator, given the gradients of what it leaves.
+
+        Raises:
+            GradientError: it has none.
+        """
+        return DERIVATIVE.get()(net, targets)
+
     def emit(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Any) -> list[OperatorDef]:
         """Return one OperatorDef, as a list; its arguments come before those copied from the forward operator."""
         definition = OperatorDef(
@@ -189,6 +227,8 @@ class GradientRule:
     copy_arguments: bool = True
     copy_device: bool = True
     copy_engine: bool = True
+    unasked: bool = False
+    """The maker is called even where nothing gives the gradient of an output."""
 
 
 def gradient_name(blob: str, index: int = 0) -> str:
@@ -222,7 +262,7 @@ def answered_request(
         GradientError: as `gradient_for_op`.
     """
     rule = op.schema.gradient_rule
-    if isinstance(rule, NoGradient) and rule.kind is GradientKind.ENDS:
+    if isinstance(rule, NoGradient) and rule.quiet:
         return [], GradientRequest(op, output_gradients, name_of)
     if not isinstance(rule, GradientRule):
         why = "no rule is declared" if rule is None else rule.reason

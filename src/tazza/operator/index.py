@@ -20,19 +20,21 @@ from tazza.registry import Registry
 PATH = Path(__file__).with_name("index.json")
 FAMILIES, ENGINES = "tazza.ops", "tazza.engines"
 
+ANY = "any"
+"""The device of kernels that are for every kind of device: host work, whatever device its operator stands on."""
 
-MAKERS: Registry[str, Callable[[str], None]] = Registry("maker of kernels for engine")
-"""Engine -> function that registers its kernel for an operator type if it can make one; filled with the engine.
+MAKERS: Registry[tuple[str, str], Callable[[str], None]] = Registry("maker of kernels for (device, engine)")
+"""Device and engine -> function that registers its kernel for an operator type if it can make one.
 
-For engines whose kernels follow from what schemas say, so that no file names the operators."""
+Filled with the engine; for those whose kernels follow from what schemas say, so that no file names the operators."""
 
 
 class Index(TypedDict):
-    """Operator type -> family module; engine -> package; engine -> operator type -> kernel module."""
+    """Operator type -> family module; engine -> package; engine -> device -> operator type -> kernel module."""
 
     operators: dict[str, str]
     engines: dict[str, str]
-    kernels: dict[str, dict[str, str]]
+    kernels: dict[str, dict[str, dict[str, str]]]
 
 
 @functools.cache
@@ -61,14 +63,13 @@ def load_kernel(key: tuple[str, str, str]) -> None:
     Raises:
         UnavailableError: the file cannot be imported; the engine's own reason should have said so before.
     """
-    type, _, engine = key
+    type, device, engine = key
     if engine == "reference":
         load_operator(type)
-        return
-    module = index()["kernels"].get(engine, {}).get(type)
+    module = index()["kernels"].get(engine, {}).get(device, {}).get(type)
     if module is None:
-        if engine in MAKERS:
-            MAKERS[engine](type)
+        if (device, engine) in MAKERS:
+            MAKERS[device, engine](type)
         return
     try:
         importlib.import_module(module)
@@ -99,9 +100,9 @@ def generate() -> Index:
         if SCHEMAS[type].module.startswith(FAMILIES):
             found["operators"][type] = SCHEMAS[type].module
     for key in KERNELS.registered():
-        type, _, engine = key
+        type, device, engine = key
         if KERNELS[key].module.startswith(ENGINES):
-            found["kernels"].setdefault(engine, {})[type] = KERNELS[key].module
+            found["kernels"].setdefault(engine, {}).setdefault(device, {})[type] = KERNELS[key].module
     return found
 
 

@@ -15,10 +15,24 @@ There are three decorators, all public:
   variadic; `DynamicOutput` where the size depends on data; the `Blob` where it holds no tensor), `op`, and `random`.
 - `@launcher(SCHEMA, engine=...)`: a `prepare` function, for libraries with descriptors. It may answer with layouts for
   outputs and inputs (`LaidOut`), and says which layouts it can be shown by `accepts`. The layout of an output's spec is
-  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must.
+  a wish: ROW_MAJOR is none, that of an output which overwrites an input is a must. The spec of an output whose size
+  depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
-  lives in the class; it is made with the operator and closed with it.
+  lives in the class; it is made with the operator and closed with it. It is for any device (`ANY`), unless it says
+  otherwise: what it reads on a device comes to the host by `plain()`, what it makes goes there by `assign()`.
+
+Devices. A bind is given operands that lie where the schema says (`OpSchema.infer_places`), or is not reached: see
+`placement.py`. Where `operands.context` has a stream, a call may *queue* its work there and return:
+
+- What it queues keeps the spans that it was bound to alive until it has run, scratch memory included. Work that is
+  queued later on the same stream comes after it, so that it may be given the same scratch memory.
+- Operands on the host (`host=True`, inputs of copies) are read while the call is made: who made the call may write them
+  when it returns. What it writes on the host is there on return, or after what the stream is asked to `record`.
+- Nobody waits in a call. Whoever reads a value waits: `plain()`, and the copies behind it, for the stream; nets
+  between operators of different devices, by events, and at the end of a run (`simple`, `plan`: behind each stretch of
+  operators on a device). Until then `wrote()` counts as written what is on its way.
+- What fails behind the call is raised where its work is waited for.
 """
 
 from __future__ import annotations
@@ -34,16 +48,18 @@ from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
-from tazza.operator.index import load_kernel
+from tazza.operator.index import ANY, load_kernel
 from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor.place import CPU_KIND
 from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
+    from tazza.operator.owned import OwnedNets
 
 Array: TypeAlias = NDArray[Any]
 Call: TypeAlias = Callable[[], Any]
@@ -133,6 +149,10 @@ class Operands:
         """Return the tensor of an optional letter, or None."""
         return cast("Tensor | None", self.tensors.get(letter))
 
+    def sized_by_kernel(self, letter: str, dtype: DataType) -> DynamicOutput:
+        """Return the output of a letter whose size depends on data: each call allocates it before it writes."""
+        return DynamicOutput(self[letter], dtype)
+
     def arrays(self, letter: str) -> Any:
         """Return what an array kernel gets for a letter: an array, None, a Blob without tensor, or a tuple of these."""
         value = self.tensors[letter]
@@ -180,6 +200,41 @@ class LaunchChain:
         return Chain(tuple(launch.bind(operands) for launch in self.launches))
 
 
+Sizes: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""Extents of outputs, by letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedLaunch:
+    """A launch with outputs whose sizes depend on data, but are found before anything is written.
+
+    `sizes(operands)` gives at each call the extents of those outputs, whose types are `dtypes`, and `launch(sizes)`
+    what computes them; it is made and bound anew only where sizes or memory changed. Where sizes come out while a
+    kernel computes, its own launch asks `operands.sized_by_kernel` for each such output and allocates it when it knows.
+    """
+
+    sizes: Callable[[Operands], Sizes]
+    launch: Callable[[Sizes], Launch]
+    dtypes: Mapping[str, DataType]
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return a call that finds the sizes, allocates, and makes the call for those."""
+        outputs = {letter: operands.sized_by_kernel(letter, dtype) for letter, dtype in self.dtypes.items()}
+        bound: list[tuple[Sizes, list[int], Call]] = []
+
+        def call() -> None:
+            sizes = self.sizes(operands)
+            for letter, output in outputs.items():
+                output.allocate(sizes[letter])
+            addresses = [output.tensor.address for output in outputs.values()]
+            if not bound or bound[0][:2] != (sizes, addresses):
+                bound[:] = [(sizes, addresses, self.launch(sizes).bind(operands))]
+            bound[0][2]()
+
+        return call
+
+
 @dataclass(frozen=True, slots=True)
 class LaidOut:
     """A launch with layouts of its own, by letter: those it writes outputs in, and those it reads inputs in.
@@ -207,11 +262,13 @@ class HostCall:
     """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
 
     `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
+    `nets` are those that the kernel runs.
     """
 
     call: Call
     close: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
+    nets: OwnedNets | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +296,25 @@ class Kernel:
             raise SchemaError(f"kernel of {self.type} for {self.engine}: give prepare or host, and one of them only")
 
 
-KERNELS: Registry[tuple[str, str, str], Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+KernelKey: TypeAlias = tuple[str, str, str]
+"""Operator type, kind of device, engine."""
+
+KERNELS: Registry[KernelKey, Kernel] = Registry("kernel (operator, device, engine)", loader=load_kernel)
+
+
+def kernel_key(type: str, engine: str, device: str = CPU_KIND) -> KernelKey:
+    """Return the key of a kernel in `KERNELS`, and of what engines say of it in other registries.
+
+    >>> kernel_key("Relu", "onednn")
+    ('Relu', 'cpu', 'onednn')
+    """
+    return type, device, engine
+
+
+def kernel_for(type: str, device: str, engine: str) -> Kernel | None:
+    """Return the kernel of an engine for a kind of device, one that it has for any device included; None without."""
+    found = KERNELS.get((type, device, engine))
+    return KERNELS.get((type, ANY, engine)) if found is None else found
 
 
 class DynamicOutput:
@@ -327,7 +402,9 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
     return names
 
 
-def kernel(schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0) -> Callable[[F], F]:
+def kernel(
+    schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
+) -> Callable[[F], F]:
     """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device.
 
     Beside letters it may ask for `op`, `random` (the operator's generator) and `quantization` (by letter).
@@ -394,7 +471,7 @@ def launcher(
     schema: OpSchema,
     *,
     engine: str,
-    device: str = "cpu",
+    device: str = CPU_KIND,
     open: Callable[[Operator], Any] | None = None,
     accepts: Callable[[str, Spec], bool] = accepts_strided,
     priority: int = 0,
@@ -420,12 +497,14 @@ def launcher(
 
 
 def host_kernel(
-    schema: OpSchema, *, engine: str = "reference", device: str = "cpu", priority: int = 0
+    schema: OpSchema, *, engine: str = "reference", device: str = ANY, priority: int = 0
 ) -> Callable[[F], F]:
-    """Register a function, or a class made with the operator, on blobs.
+    """Register a function, or a class made with the operator, on blobs; for any device unless `device` names a kind.
 
+    It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
-    calls that when the net is to end.
+    calls that when the net is to end. One that runs nets has them in `nets`, an `OwnedNets`, which is closed and
+    cancelled for it.
     """
 
     def decorate(target: F) -> F:
@@ -441,7 +520,9 @@ def host_kernel(
                 return HostCall(_returning_nothing(schema, partial(target, *arguments)))
             state = cast("Callable[[Operator], Any]", target)(operator)
             call = _returning_nothing(schema, partial(state.run, *arguments))
-            return HostCall(call, getattr(state, "close", None), getattr(state, "cancel", None))
+            nets = cast("OwnedNets | None", getattr(state, "nets", None))
+            close = getattr(state, "close", None if nets is None else nets.close)
+            return HostCall(call, close, getattr(state, "cancel", None if nets is None else nets.cancel), nets)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

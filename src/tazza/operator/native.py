@@ -12,6 +12,7 @@ from tazza.operator.schema import Spec
 from tazza.operator.view import OpView
 from tazza.runtime.native import NATIVE_KERNELS, NativeKernel, NativeTensor, native_arguments, native_tensor
 from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.place import CPU_KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +51,4 @@ def native_kernel(type: str, engine: str) -> Kernel | None:
             return Unsupported("native kernels take tensors whose sizes are known beforehand")
         return NativeLaunch(found, op)
 
-    return Kernel(type, "cpu", engine, prepare=prepare)
+    return Kernel(type, CPU_KIND, engine, prepare=prepare)

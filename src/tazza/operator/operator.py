@@ -33,7 +33,8 @@ from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
-from tazza.operator.owner import BlobOwner
+from tazza.operator.owner import BlobOwner, RunnableNet
+from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
@@ -193,6 +194,12 @@ class Operator(Observable):
         """Whether its kernel works on blobs and the workspace."""
         return self._host is not None
 
+    @property
+    def nets(self) -> tuple[RunnableNet, ...]:
+        """The nets that its kernel runs, those that are there now."""
+        owned = None if self._host is None else self._host.nets
+        return () if owned is None else tuple(owned)
+
     def cancel(self) -> None:
         """Ask a host kernel that waits for something to give up, where it can; called by another thread."""
         if self._host is not None and self._host.cancel is not None:
@@ -277,6 +284,8 @@ class Operator(Observable):
         """
         if self._host is not None:
             self._check_host_inputs()
+            if not self.place.is_host:
+                place_host_work(self.op, self.inputs, self.outputs, self.place)
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
@@ -323,6 +332,7 @@ class Operator(Observable):
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
         inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        check_places(self.op, inputs, self.place)
         inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
         outputs = tuple(
             self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)

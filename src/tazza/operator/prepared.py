@@ -24,6 +24,7 @@ import numpy as np
 from tazza.device import Generator
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import ENGINES, preferences
+from tazza.operator.in_place import must_overwrite
 from tazza.operator.kernel import KERNELS, Kernel
 from tazza.operator.local import LocalBlobs
 from tazza.operator.operator import Operator
@@ -248,7 +249,8 @@ def local_definition(
     optional by default.
     """
     declared = find_schema(type)
-    count = max(1, sum(not spec.optional for spec in declared.outputs)) if outputs is None else outputs
+    follows = declared.output_count(inputs) if outputs is None else outputs
+    count = max(1, sum(not spec.optional for spec in declared.outputs)) if follows is None else follows
     names_in = [f"in{i}" for i in range(inputs)]
     names_out = [f"out{i}" for i in range(count if declared.outputs else 0)]
     definition = operator_def(type, names_in, names_out, engine=engine, device=device, **arguments)
@@ -260,10 +262,10 @@ def local_definition(
 def _overwriting(declared: OpSchema, definition: OperatorDef) -> list[str]:
     op = declared.typed_view(definition)  # `view` would refuse what does not overwrite yet
     names: list[str] = []
-    for letter, name in zip(op.output_slots, definition.output, strict=False):
-        must = declared.must_in_place.get(letter)
-        names.append(op.input_name(must) if must is not None and op.has_input(must) else name)
-    return [*names, *definition.output[len(names) :]]
+    for position, name in enumerate(definition.output):
+        forced = must_overwrite(op, position)
+        names.append(definition.input[forced[0]] if forced else name)
+    return names
 
 
 def _as_input(value: Any) -> Any:

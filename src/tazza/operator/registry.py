@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tazza.errors import SchemaError, UnknownOperatorError
 from tazza.operator.argument import ArgSpec
+from tazza.operator.arity import Relation
 from tazza.operator.gradient import NoGradient
+from tazza.operator.in_place import InPlace
 from tazza.operator.index import index, load_operator
-from tazza.operator.schema import BlobSpec, EffectsRule, OpSchema
+from tazza.operator.letter import BlobSpec
+from tazza.operator.schema import EffectsRule, OpSchema
 from tazza.operator.view import INJECTED, RESERVED
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
@@ -27,14 +30,15 @@ def schema(
     inputs: Sequence[BlobSpec] = (),
     outputs: Sequence[BlobSpec] = (),
     args: Iterable[ArgSpec] = (),
-    in_place: Mapping[str, str | tuple[str, ...]] | None = None,
-    must_in_place: Mapping[str, str] | None = None,
+    in_place: InPlace = None,
+    must_in_place: InPlace = None,
     no_gradient: NoGradient | None = None,
-    arity: Callable[[int, int], bool] | None = None,
+    relations: Iterable[Relation] = (),
     ineffective: Callable[[OperatorDef], list[str]] | None = None,
     open_args: Callable[[str], bool] | None = None,
     effects: EffectsRule | None = None,
-    onnx: str | None = None,
+    private: bool = False,
+    inputs_can_cross_devices: bool = False,
     source: str = "",
     example: str = "",
     priority: int = 0,
@@ -47,16 +51,18 @@ def schema(
         inputs: letters in order, see `blob`.
         outputs: letters in order.
         args: arguments, see `arg`.
-        in_place: output letter -> input letter(s) that it may overwrite (of a variadic input, its first blob).
-        must_in_place: output letter -> input letter that it must overwrite, where that input is given.
+        in_place: output letter -> what it may overwrite: an input letter (of a variadic one its first blob), `each` of
+            a letter, `anything()`, or several of these; `anything()` alone says it of all outputs.
+        must_in_place: output letter -> what it must overwrite, where that input is given; in the same forms.
         no_gradient: `ends(reason)`, `forbidden(reason)` or `not_written(reason)`, for operators without a gradient
             maker.
-        arity: joint rule for the numbers of inputs and outputs.
+        relations: what ties the numbers of blobs of several letters: `as_many`, `pairs`, `together`.
         ineffective: names declared arguments that have no effect in an OperatorDef, to be treated like unknown ones.
         open_args: says whether a name that is not declared is an argument all the same, which kernels read themselves.
         effects: what a run does beside computing its outputs, or a function of the operator's view that tells; without
             it an operator counts as one that does everything: passes leave it alone, nets of strangers do not run it.
-        onnx: the ONNX operator that means the same.
+        private: for other operators alone, which make it: not offered by builders and documentation.
+        inputs_can_cross_devices: inputs may lie on another device than the operator's, as those of copies do.
         source: paper and section, or "Caffe2"; of operators that Caffe2 does not have it begins with "tazza".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
         priority: a third party may replace a declaration by a higher one.
@@ -74,14 +80,15 @@ def schema(
         inputs=inputs,
         outputs=outputs,
         args=args,
-        in_place={} if in_place is None else in_place,
-        must_in_place={} if must_in_place is None else must_in_place,
+        in_place=in_place,
+        must_in_place=must_in_place,
         no_gradient=no_gradient,
-        arity=arity,
+        relations=relations,
         ineffective=ineffective,
         open_args=open_args,
         effects=effects,
-        onnx=onnx,
+        private=private,
+        inputs_can_cross_devices=inputs_can_cross_devices,
         source=source,
         example=inspect.cleandoc(example),
         module=sys._getframe(1).f_globals["__name__"],  # pyright: ignore[reportPrivateUsage] -- the index needs the family file

@@ -17,105 +17,31 @@ Shapes follow from the patterns of `blob` where they can (see `operator.pattern`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
+from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
+from tazza.operator.in_place import InPlace, may_overwrite, must_overwrite, places_of
+from tazza.operator.letter import TENSOR, BlobSpec
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, PerChannel, PerRow, PerTensor, Place, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
     from tazza.operator.touches import Touched
 
 Spec: TypeAlias = TensorSpec | TypeSpec
-DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
 EffectsRule: TypeAlias = "Effects | Callable[[OpView], Effects]"
+Condition: TypeAlias = "Callable[[OpView], bool] | None"
 F = TypeVar("F", bound=Callable[..., Any])
-
-FLOAT = frozenset({DataType.FLOAT})
-INDEX = frozenset({DataType.INT32, DataType.INT64})
-NUMBERS = frozenset(DataType) - {DataType.STRING, DataType.BOOL}
-
-PLAIN: frozenset[type] = frozenset({type(None)})
-"""Of a letter: tensors that are not quantized. Quantizations are joined by `|`, as in `PLAIN | PER_ROW`."""
-PER_TENSOR: frozenset[type] = frozenset({PerTensor})
-PER_CHANNEL: frozenset[type] = frozenset({PerChannel})
-PER_ROW: frozenset[type] = frozenset({PerRow})
-
-
-TENSOR = "Tensor"
-"""What unions of types call a tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlobSpec:
-    """Declaration of one input or output letter; see `blob`."""
-
-    name: str
-    dtypes: DTypes
-    dims: str | None
-    like: str | None
-    optional: bool
-    variadic: bool
-    type_name: str | None
-    dynamic: bool
-    host: bool
-    doc: str
-    quantization: frozenset[type] = PLAIN
-    also: tuple[str, ...] = ()
-
-    @property
-    def only_tensors(self) -> bool:
-        """Whether it holds a tensor, and cannot hold anything else."""
-        return self.type_name is None and not self.also
-
-    def takes_type(self, name: str) -> bool:
-        """Whether a blob of that type may stand here."""
-        return self.type_name == "*" or name == (self.type_name or TENSOR) or name in self.also
-
-
-def blob(
-    name: str,
-    dtypes: DTypes = None,
-    dims: str | None = None,
-    *,
-    like: str | None = None,
-    optional: bool = False,
-    variadic: bool = False,
-    type_name: str | tuple[str, ...] | None = None,
-    quantization: frozenset[type] = PLAIN,
-    dynamic: bool = False,
-    host: bool = False,
-    doc: str = "",
-) -> BlobSpec:
-    """Declare one input or output.
-
-    Args:
-        name: the schema's letter, such as `X` or `dY`.
-        dtypes: allowed element types; the letter of another blob means "the same as that one"; None means any.
-        dims: shape pattern such as `"N C *S"`.
-        like: for an output: dtype and shape are those of this input; for an input, which inference checks: those of
-            this output.
-        optional: may be left out (trailing ones only, unless the schema names its slots).
-        variadic: stands for any number of blobs, at least one unless optional.
-        type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means
-            anything, several names one of these, `"Tensor"` among them a tensor.
-        quantization: what a tensor here may be: `PLAIN`, `PER_TENSOR`, `PER_CHANNEL`, `PER_ROW`, or some of them.
-        dynamic: the size of this output depends on data, so the kernel allocates it.
-        host: the blob lives on the CPU, whatever the operator's device.
-        doc: what it is, where the letter does not say it.
-    """
-    names = (type_name,) if isinstance(type_name, str) else () if type_name is None else type_name
-    first = None if not names or names[0] == TENSOR else names[0]
-    return BlobSpec(name, dtypes, dims, like, optional, variadic, first, dynamic, host, doc, quantization, names[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +71,21 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
+    binds_nets = False
+    """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
+    commuting: str | None = None
+    formulas: Formulas | None = None
+    training_mode: TrainingMode | None = None
+    prediction: Prediction | None = None
+    rate: str | None = None
+    _infer: Callable[..., Any] | None = None
+    _cost: Callable[..., Cost] | None = None
+    _validate: Callable[[OpView], None] | None = None
+    _input_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
+    _output_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
+    _batched: tuple[frozenset[str], Condition] = frozenset(), None
+    _hands_on: tuple[str, Condition] | None = None
 
     def __init__(
         self,
@@ -155,14 +95,15 @@ class OpSchema:
         inputs: Sequence[BlobSpec],
         outputs: Sequence[BlobSpec],
         args: Iterable[ArgSpec],
-        in_place: Mapping[str, str | tuple[str, ...]],
-        must_in_place: Mapping[str, str],
+        in_place: InPlace,
+        must_in_place: InPlace,
         no_gradient: NoGradient | None,
-        arity: Callable[[int, int], bool] | None,
+        relations: Iterable[Relation],
         ineffective: Callable[[OperatorDef], list[str]] | None,
         open_args: Callable[[str], bool] | None,
         effects: EffectsRule | None,
-        onnx: str | None,
+        private: bool,
+        inputs_can_cross_devices: bool,
         source: str,
         example: str,
         module: str,
@@ -175,29 +116,21 @@ class OpSchema:
         self.args = {spec.name: spec for spec in args}
         self._defaults = {name: spec.default for name, spec in self.args.items()}
         self._required = tuple(name for name, spec in self.args.items() if spec.required)
-        self.in_place = {out: (letter,) if isinstance(letter, str) else letter for out, letter in in_place.items()}
-        self.must_in_place = dict(must_in_place)
+        self.in_place = places_of(in_place, self.outputs)
+        self.must_in_place = places_of(must_in_place, self.outputs)
         self.inputs_by_letter = {spec.name: spec for spec in self.inputs}
         self.outputs_by_letter = {spec.name: spec for spec in self.outputs}
         self._counts_only = any(spec.dims is not None and spec.dims.startswith("#") for spec in self.inputs)
-        self.arity = arity
+        self.relations = tuple(relations)
         self.ineffective = ineffective
         self.open_args = open_args
         self.effects = effects
-        self.onnx = onnx
+        self.private = private
+        self.inputs_can_cross_devices = inputs_can_cross_devices
         self.source = source
         self.example = example
         self.module = module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
-        self.formulas: Formulas | None = None
-        self.training_mode: TrainingMode | None = None
-        self.prediction: Prediction | None = None
-        self._infer: Callable[..., Any] | None = None
-        self._cost: Callable[..., Cost] | None = None
-        self._validate: Callable[[OpView], None] | None = None
-        self._input_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
-        self._output_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
-        self._batched: tuple[frozenset[str], Callable[[OpView], bool] | None] = frozenset(), None
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs_by_letter), ", ".join(self.outputs_by_letter)
@@ -224,11 +157,26 @@ class OpSchema:
         return function
 
     def gradient(
-        self, maker: GradientMaker, *, copy_arguments: bool = True, copy_device: bool = True, copy_engine: bool = True
+        self,
+        maker: GradientMaker,
+        *,
+        copy_arguments: bool = True,
+        copy_device: bool = True,
+        copy_engine: bool = True,
+        unasked: bool = False,
     ) -> GradientMaker:
-        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off."""
-        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine)
+        """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off.
+
+        `unasked`: it is called even where nothing gives the gradient of an output.
+        """
+        self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
+
+    @property
+    def lists_anything(self) -> bool:
+        """Whether it has a rule of what nets within touch, and any of that may be named among inputs and outputs."""
+        ends = [blobs[-1] for blobs in (self.inputs, self.outputs) if blobs]
+        return self.touches_rule is not None and len(ends) == 2 and all(e.variadic and e.type_name == "*" for e in ends)
 
     def touches(self, function: F) -> F:
         """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.
@@ -249,13 +197,25 @@ class OpSchema:
         self._output_slots = function
         return function
 
-    def batched(self, *letters: str, when: Callable[[OpView], bool] | None = None) -> None:
+    def batched(self, *letters: str, when: Condition = None) -> None:
         """Declare that each image goes its own way: element n of every output depends on element n of these inputs.
 
         Their first dimension, and that of the outputs, is that of the images; other inputs are read for each of them.
         Where that depends on arguments, `when` says whether it is so. Elementwise operators need no declaration.
         """
         self._batched = frozenset(letters), when
+
+    def hands_on(self, letter: str, *, when: Condition = None) -> None:
+        """Declare that the first output equals the first input of a letter (where `when` says so)."""
+        self._hands_on = letter, when
+
+    def commutes(self, letter: str) -> None:
+        """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
+        self.commuting = letter
+
+    def gives_rate(self, letter: str) -> None:
+        """Declare the output that is the rate at which parameters are learned, which training shows."""
+        self.rate = letter
 
     def trains_unless(self, argument: str, *outputs: str) -> None:
         """Declare a training mode: without `argument` = 1 the operator looks at the batch, draws or keeps statistics.
@@ -285,6 +245,13 @@ class OpSchema:
         letters, when = self._batched
         return letters if when is None or when(op) else frozenset()
 
+    def handed_on(self, op: OpView) -> int | None:
+        """Return the position of the input that the first output equals, None where it equals none."""
+        if self._hands_on is None or not op.has_input(self._hands_on[0]):
+            return None
+        letter, when = self._hands_on
+        return op.input_slots.index(letter) if when is None or when(op) else None
+
     def own_effects(self, op: OpView) -> Effects:
         """Return what a run does by itself; `operator.trust.effects_of` adds what nets among the arguments do."""
         if self.effects is None:
@@ -303,11 +270,19 @@ class OpSchema:
 
     def input_slots(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` inputs."""
-        return _slots(self.inputs, count) if self._input_slots is None else self._input_slots(op, count)
+        if self._input_slots is not None:
+            return self._input_slots(op, count)
+        return letters_of(self.inputs, count, self.relations)
 
     def output_slots(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` outputs."""
-        return _slots(self.outputs, count) if self._output_slots is None else self._output_slots(op, count)
+        if self._output_slots is not None:
+            return self._output_slots(op, count)
+        return letters_of(self.outputs, count, self.relations)
+
+    def output_count(self, inputs: int) -> int | None:
+        """Return how many outputs an operator has with so many inputs, None where that does not follow from them."""
+        return output_count(self.inputs, self.outputs, self.relations, inputs)
 
     def unknown_arguments(self, definition: OperatorDef) -> list[str]:
         """Return the names of arguments that have no effect: undeclared ones, and those that `ineffective` finds."""
@@ -346,17 +321,16 @@ class OpSchema:
             )
         self._check_count("input", len(definition.input), self.inputs)
         self._check_count("output", len(definition.output), self.outputs)
-        if self.arity is not None and not self.arity(len(definition.input), len(definition.output)):
-            raise SchemaError(
-                f"{self.type} does not take {len(definition.input)} inputs with {len(definition.output)} outputs"
-            )
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
         arguments = dict(self._defaults)
         for name in (*self._required, *given):
             spec = self.args.get(name)
             if spec is not None:
                 arguments[name] = self._argument(given.get(name), spec)
-        return OpView(self, definition, arguments)
+        op = OpView(self, definition, arguments)
+        if self.relations:
+            self._check_relations(op)
+        return op
 
     def infer_specs(self, op: OpView, inputs: Sequence[Spec | None], known: Known | None = None) -> Inferred:
         """Return the specs of the outputs, as far as they follow from `inputs` (in order, None: unknown).
@@ -379,9 +353,7 @@ class OpSchema:
                 )
         else:
             bindings = self._bind_letters(op, inputs)
-            specs = tuple(
-                self._follow(op, self.outputs_by_letter[letter], inputs, bindings) for letter in op.output_slots
-            )
+            specs = tuple(self._follow(op, position, inputs, bindings) for position in range(len(op.output_slots)))
         return Inferred(tuple(logical(spec) for spec in specs), frozenset(op.reads))
 
     def infer_places(self, op: OpView, place: Place) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
@@ -446,27 +418,38 @@ class OpSchema:
                 f"{self.type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None
             )
 
+    def _check_relations(self, op: OpView) -> None:
+        counts = dict.fromkeys((*self.inputs_by_letter, *self.outputs_by_letter), 0)
+        for letter in (*op.input_slots, *op.output_slots):
+            counts[letter] += 1
+        wrong = wrong_numbers(self.relations, counts)
+        if wrong is not None:
+            given = f"{len(op.input_slots)} inputs with {len(op.output_slots)} outputs"
+            raise SchemaError(f"{self.type} does not take {given}: {wrong}", hint=f"{self!r}")
+
     def _check_in_place(self, op: OpView) -> None:
-        outputs = op.definition.output
-        for out_letter, out_name in zip(op.output_slots, outputs, strict=True):
-            must = self.must_in_place.get(out_letter)
-            if must is not None and op.has_input(must) and op.input_name(must) != out_name:
+        inputs, outputs = op.definition.input, op.definition.output
+        for position, name in enumerate(outputs):
+            letter, forced = op.output_slots[position], must_overwrite(op, position)
+            if forced and name not in [inputs[place] for place in forced]:
+                first = forced[0]
                 raise SchemaError(
-                    f"{self.type}: output {out_letter} = {out_name!r} must be in place of input "
-                    f"{must} = {op.input_name(must)!r}",
-                    hint=f"name the output {op.input_name(must)!r}",
+                    f"{self.type}: output {letter} = {name!r} must be in place of input "
+                    f"{op.input_slots[first]} = {inputs[first]!r}",
+                    hint=f"name the output {inputs[first]!r}",
                 )
-            self._check_aliases(op, out_letter, out_name)
+            self._check_aliases(op, position, name)
         if len(set(outputs)) != len(outputs):
             raise SchemaError(f"{self.type} writes a blob twice: {', '.join(outputs)}")
 
-    def _check_aliases(self, op: OpView, out_letter: str, out_name: str) -> None:
-        allowed = {*self.in_place.get(out_letter, ()), self.must_in_place.get(out_letter)}
-        for position, (letter, name) in enumerate(zip(op.input_slots, op.definition.input, strict=True)):
-            # Of a variadic input only the first blob may be overwritten.
-            if name == out_name and (letter not in allowed or position != op.input_slots.index(letter)):
+    def _check_aliases(self, op: OpView, output: int, out_name: str) -> None:
+        read = [place for place, name in enumerate(op.definition.input) if name == out_name]
+        allowed = may_overwrite(op, output) if read else ()
+        for place in read:
+            if place not in allowed:
                 raise SchemaError(
-                    f"{self.type} cannot write {out_letter} in place of {letter}: both are {name!r}",
+                    f"{self.type} cannot write {op.output_slots[output]} in place of {op.input_slots[place]}: "
+                    f"both are {out_name!r}",
                     hint="give the output a name of its own",
                 )
 
@@ -519,11 +502,15 @@ class OpSchema:
             return frozenset({other.dtype}) if isinstance(other, TensorSpec) else None
         return dtypes
 
-    def _follow(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
+    def _follow(self, op: OpView, position: int, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
+        letter = op.output_slots[position]
+        declared = self.outputs_by_letter[letter]
         if declared.type_name is not None:
             return TypeSpec(declared.type_name)
         if declared.like is not None:
-            return inputs[op.input_slots.index(declared.like)]
+            alike = [spec for slot, spec in zip(op.input_slots, inputs, strict=True) if slot == declared.like]
+            # Where there are as many of both, each is like its own; else all are like the first.
+            return alike[op.output_slots[:position].count(letter) if len(alike) == op.output_slots.count(letter) else 0]
         if isinstance(declared.dtypes, str) and None in inputs:
             return None
         dtypes = self._dtypes(op, declared, inputs)
@@ -540,19 +527,6 @@ def logical(spec: Spec | None) -> Spec | None:
     if not isinstance(spec, TensorSpec) or (spec.layout == ROW_MAJOR and spec.place == CPUPlace()):
         return spec
     return TensorSpec(spec.dims, spec.dtype, quantization=spec.quantization)
-
-
-def _slots(specs: tuple[BlobSpec, ...], count: int) -> tuple[str, ...]:
-    """Return letters by position: required ones first, then optional ones; a variadic letter takes what is left."""
-    widths = [0 if spec.optional else 1 for spec in specs]
-    left = count - sum(widths)
-    for position, spec in enumerate(specs):
-        if spec.optional and not spec.variadic and left > 0:
-            widths[position], left = 1, left - 1
-    letters: list[str] = []
-    for spec, width in zip(specs, widths, strict=True):
-        letters.extend([spec.name] * (width + (max(left, 0) if spec.variadic else 0)))
-    return tuple(letters)
 
 
 def gather(declared: tuple[BlobSpec, ...], slots: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """How much memory this process can still get: of the machine, and of its control groups (Linux, versions 1 and 2).
 
 A group is bound by the groups above it as well. What it has used counts without the cache of files, which the kernel
-gives up when memory is wanted; the machine says so itself (`MemAvailable`).
+gives up when memory is wanted; the machine says so itself (`MemAvailable`). What lies in memory can go to free swap.
 """
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import os
 from pathlib import Path
 
+from tazza.errors import OutOfMemoryError
 from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
 
 MEMINFO = Path("/proc/meminfo")
@@ -29,12 +32,32 @@ def available_bytes(*, meminfo: Path | None = None, own: Path | None = None, roo
     return min([*machine, *groups], default=None)
 
 
+def require_room(room_bytes: int, purpose: str) -> None:
+    """Check that so much memory can be mapped at this moment, before a library is called that ends the process if not.
+
+    Code generators do not bear a failed allocation: oneDNN writes code to where none was given (a signal), or throws
+    through C; LLVM aborts. A mapping that nothing is written to costs some microseconds. Another thread may take the
+    room meanwhile, so ask for a good deal more than is wanted.
+
+    Raises:
+        OutOfMemoryError: there is less.
+    """
+    try:
+        mmap.mmap(-1, room_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        raise OutOfMemoryError(
+            f"{purpose} wants {room_bytes} bytes of room, and the system gives less",
+            hint="raise the limit on this process's memory (ulimit -v), or run fewer beside it",
+        ) from None
+
+
 def _machine_bytes(meminfo: Path) -> list[int]:
     fields = words(meminfo)
-    if "MemAvailable:" in fields[:-1]:
-        kib = fields[fields.index("MemAvailable:") + 1]
-        if kib.isdecimal():
-            return [int(kib) * 1024]
+    told = dict(itertools.pairwise(fields))
+    free = _number([told.get("MemAvailable:", "")])
+    if free is not None:
+        swap = _number([told.get("SwapFree:", "")])
+        return [1024 * (free + (0 if swap is None else swap))]
     try:
         return [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):

@@ -40,6 +40,7 @@ from tazza.runtime.digest import NBYTES, digest_of
 from tazza.runtime.files import atomic_write, kind_of, make_folder, open_regular, reading, shown
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
+from tazza.runtime.memory import require_room
 from tazza.runtime.object_code import UnsupportedObject, load_object
 from tazza.runtime.object_code import unavailable as no_loader
 
@@ -50,6 +51,8 @@ OLDEST_LLVMLITE = (0, 45)
 MAGIC = b"tazza object\n"
 ENTRY_BYTES_MAX = 64 * 2**20
 """Longest entry that is read; those that are made have some kilobytes."""
+ROOM_BYTES, LIBRARY_BYTES = 64 * 2**20, 256 * 2**20
+"""What must be free before LLVM compiles, and before its library is loaded: more than they take."""
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_NAME = ("vendor_id", "cpu family", "model", "stepping", "model name")
 """Lines of it that tell processors of one instruction set apart: LLVM tunes for some of them."""
@@ -158,6 +161,7 @@ def native_function(
 
     Raises:
         UnavailableError: llvmlite is missing.
+        OutOfMemoryError: there is no room for LLVM, which ends the process when it gets none.
     """
     key = f"{description}\n{sources}"
     found = _addresses.get(key)
@@ -198,6 +202,8 @@ def _require() -> None:
 
 def _llvm() -> Any:
     _require()
+    if "llvmlite.binding" not in sys.modules:
+        require_room(LIBRARY_BYTES, "LLVM's library")
     # llvmlite has no type stubs; everything of it stays behind this function.
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
@@ -268,6 +274,7 @@ def _link_by_llvm(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
 
 def _compile(text: str, *, rewrite: bool = True) -> bytes:
     llvm = _llvm()
+    require_room(ROOM_BYTES, "LLVM")
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine()

@@ -37,11 +37,14 @@ import numpy.typing as npt
 from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
 from tazza.runtime.fork import in_forked_child, renewed
-from tazza.tensor.place import PLACE_KINDS, CPUPlace, Place
+from tazza.runtime.memory import available_bytes
+from tazza.tensor.place import CPU_KIND, PLACE_KINDS, CPUPlace, Place
 
 ALIGNMENT = 64
 """Bytes that every address handed out is a multiple of: a cache line, and the widest vector register."""
 
+LARGE_BYTES = 1 << 28
+"""From here on the system is asked what it has before it is asked for memory: it promises more than there is."""
 _HOLDERS_SHOWN = 5
 
 Bytes = npt.NDArray[np.uint8]
@@ -378,6 +381,12 @@ class _Owned(weakref.ref[Any]):
         return self is other
 
 
+def _is_beyond_memory(nbytes: int) -> bool:
+    """Whether so much is more than there is: the system would give it, and end some process once it is written to."""
+    left = available_bytes()
+    return left is not None and nbytes > left
+
+
 class AlignedAllocator(Allocator):
     """Ordinary memory at addresses that are multiples of `ALIGNMENT`; not filled with zeros.
 
@@ -393,7 +402,7 @@ class AlignedAllocator(Allocator):
         super().__init__(CPUPlace(), limit_bytes=limit_bytes)
 
     def _take(self, nbytes: int) -> Taken | None:
-        if nbytes > sys.maxsize - ALIGNMENT:
+        if nbytes > sys.maxsize - ALIGNMENT or (nbytes >= LARGE_BYTES and _is_beyond_memory(nbytes)):
             return None
         taken = nbytes + ALIGNMENT
         try:
@@ -453,7 +462,7 @@ ALLOCATORS: Registry[str, Callable[[Place], Allocator]] = Registry(
 `allocators` bring policies (buddy, arena, caching), which cut up what the usual one of the place gives them."""
 
 
-@ALLOCATORS.registering("cpu", help="ordinary memory, 64-byte aligned")
+@ALLOCATORS.registering(CPU_KIND, help="ordinary memory, 64-byte aligned")
 def _make_aligned(place: Place) -> Allocator:
     return AlignedAllocator()
 

@@ -125,6 +125,11 @@ class Expression:
         """Floating-point operations for one element; what occurs twice is counted once."""
         return sum(FUNCTIONS[node.head].flops for node in self.nodes() if node.head in FUNCTIONS)
 
+    @property
+    def exact(self) -> bool:
+        """Whether it never rounds, so that it gives the same bits wherever it is computed."""
+        return all(FUNCTIONS[node.head].exact for node in self.nodes() if node.head in FUNCTIONS)
+
     def nodes(self) -> Iterator[Node]:
         """Yield every different node once, operands before what uses them."""
         seen: set[Node] = set()

@@ -40,7 +40,8 @@ class Rule(enum.Enum):
 class Function:
     """One function: its operands, its cost in flops, its meaning in NumPy, its types, its name in the array standard.
 
-    Half-precision operands come to `evaluate` as float32.
+    Half-precision operands come to `evaluate` as float32. `exact`: it selects among its operands, changes signs or
+    answers yes or no, and so gives the same bits wherever it is computed, without rounding or overflow.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Function:
     evaluate: Callable[..., Any]
     rule: Rule
     standard: str = ""
+    exact: bool = False
 
 
 def _erf(x: Any) -> Any:
@@ -102,12 +104,12 @@ def _cast(dtype: DataType) -> Callable[[Any], Any]:
 
 def _unary() -> list[Function]:
     return [
-        Function("neg", 1, 1, np.negative, Rule.NUMBER, "negative"),
-        Function("abs", 1, 1, np.abs, Rule.ANY),
-        Function("sign", 1, 2, np.sign, Rule.NUMBER),
+        Function("neg", 1, 1, np.negative, Rule.NUMBER, "negative", exact=True),
+        Function("abs", 1, 1, np.abs, Rule.ANY, exact=True),
+        Function("sign", 1, 2, np.sign, Rule.NUMBER, exact=True),
         Function("square", 1, 1, np.square, Rule.NUMBER),
         Function("cube", 1, 2, _cube, Rule.NUMBER),
-        Function("relu", 1, 1, _relu, Rule.NUMBER),
+        Function("relu", 1, 1, _relu, Rule.NUMBER, exact=True),
         Function("floor", 1, 1, _whole(np.floor), Rule.NUMBER),
         Function("ceil", 1, 1, _whole(np.ceil), Rule.NUMBER),
         Function("trunc", 1, 1, _whole(np.trunc), Rule.NUMBER),
@@ -135,11 +137,11 @@ def _unary() -> list[Function]:
         Function("asinh", 1, 30, np.arcsinh, Rule.FLOAT),
         Function("acosh", 1, 30, np.arccosh, Rule.FLOAT),
         Function("atanh", 1, 30, np.arctanh, Rule.FLOAT),
-        Function("isnan", 1, 1, np.isnan, Rule.TRUTH),
-        Function("isinf", 1, 1, np.isinf, Rule.TRUTH),
-        Function("isfinite", 1, 1, np.isfinite, Rule.TRUTH),
-        Function("signbit", 1, 1, np.signbit, Rule.TRUTH),
-        Function("logical_not", 1, 1, np.logical_not, Rule.LOGIC),
+        Function("isnan", 1, 1, np.isnan, Rule.TRUTH, exact=True),
+        Function("isinf", 1, 1, np.isinf, Rule.TRUTH, exact=True),
+        Function("isfinite", 1, 1, np.isfinite, Rule.TRUTH, exact=True),
+        Function("signbit", 1, 1, np.signbit, Rule.TRUTH, exact=True),
+        Function("logical_not", 1, 1, np.logical_not, Rule.LOGIC, exact=True),
         Function("bit_not", 1, 1, np.invert, Rule.BITS, "bitwise_invert"),
     ]
 
@@ -150,24 +152,24 @@ def _binary() -> list[Function]:
         Function("sub", 2, 1, np.subtract, Rule.NUMBER, "subtract"),
         Function("mul", 2, 1, np.multiply, Rule.ANY, "multiply"),
         Function("div", 2, 4, np.divide, Rule.DIVIDE, "divide"),
-        Function("lt", 2, 1, np.less, Rule.TRUTH, "less"),
-        Function("le", 2, 1, np.less_equal, Rule.TRUTH, "less_equal"),
-        Function("gt", 2, 1, np.greater, Rule.TRUTH, "greater"),
-        Function("ge", 2, 1, np.greater_equal, Rule.TRUTH, "greater_equal"),
-        Function("eq", 2, 1, np.equal, Rule.TRUTH, "equal"),
-        Function("ne", 2, 1, np.not_equal, Rule.TRUTH, "not_equal"),
-        Function("min", 2, 1, np.minimum, Rule.ANY, "minimum"),
-        Function("max", 2, 1, np.maximum, Rule.ANY, "maximum"),
+        Function("lt", 2, 1, np.less, Rule.TRUTH, "less", exact=True),
+        Function("le", 2, 1, np.less_equal, Rule.TRUTH, "less_equal", exact=True),
+        Function("gt", 2, 1, np.greater, Rule.TRUTH, "greater", exact=True),
+        Function("ge", 2, 1, np.greater_equal, Rule.TRUTH, "greater_equal", exact=True),
+        Function("eq", 2, 1, np.equal, Rule.TRUTH, "equal", exact=True),
+        Function("ne", 2, 1, np.not_equal, Rule.TRUTH, "not_equal", exact=True),
+        Function("min", 2, 1, np.minimum, Rule.ANY, "minimum", exact=True),
+        Function("max", 2, 1, np.maximum, Rule.ANY, "maximum", exact=True),
         Function("pow", 2, 35, _power, Rule.NUMBER),
         Function("floor_divide", 2, 20, np.floor_divide, Rule.NUMBER),
         Function("remainder", 2, 20, np.remainder, Rule.NUMBER),
         Function("atan2", 2, 40, np.arctan2, Rule.FLOAT),
         Function("hypot", 2, 10, np.hypot, Rule.FLOAT),
         Function("logaddexp", 2, 40, np.logaddexp, Rule.FLOAT),
-        Function("copysign", 2, 1, np.copysign, Rule.FLOAT),
-        Function("logical_and", 2, 1, np.logical_and, Rule.LOGIC),
-        Function("logical_or", 2, 1, np.logical_or, Rule.LOGIC),
-        Function("logical_xor", 2, 1, np.logical_xor, Rule.LOGIC),
+        Function("copysign", 2, 1, np.copysign, Rule.FLOAT, exact=True),
+        Function("logical_and", 2, 1, np.logical_and, Rule.LOGIC, exact=True),
+        Function("logical_or", 2, 1, np.logical_or, Rule.LOGIC, exact=True),
+        Function("logical_xor", 2, 1, np.logical_xor, Rule.LOGIC, exact=True),
         Function("bit_and", 2, 1, np.bitwise_and, Rule.BITS, "bitwise_and"),
         Function("bit_or", 2, 1, np.bitwise_or, Rule.BITS, "bitwise_or"),
         Function("bit_xor", 2, 1, np.bitwise_xor, Rule.BITS, "bitwise_xor"),
@@ -184,7 +186,7 @@ FUNCTIONS = {
     for function in (
         *_unary(),
         *_binary(),
-        Function("where", 3, 1, _where, Rule.WHERE),
+        Function("where", 3, 1, _where, Rule.WHERE, exact=True),
         *(Function(label, 1, 0, _cast(dtype), Rule.CAST) for label, dtype in CASTS.items()),
     )
 }

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from tazza.errors import NotFoundError
 
+CPU_KIND = "cpu"
+"""The kind of the host's processor and its memory: the one file that spells it."""
+
 _INDEXED = frozenset({"cuda"})
-PLACE_KINDS = frozenset({"cpu", "pinned"}) | _INDEXED
+PLACE_KINDS = frozenset({CPU_KIND, "pinned"}) | _INDEXED
 """What a place can be."""
 
 _FORM = re.compile(r"([a-z]+)(?::(\d{1,6}))?")
@@ -63,7 +66,7 @@ def _place(kind: str, index: int) -> Place:
 
 def CPUPlace() -> Place:
     """Return the place of ordinary memory."""
-    return _place("cpu", 0)
+    return _place(CPU_KIND, 0)
 
 
 def PinnedPlace() -> Place:

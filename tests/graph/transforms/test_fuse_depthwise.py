@@ -132,7 +132,8 @@ def test_it_is_left_where_no_engine_takes_it(unwanted: str) -> None:
     specs = {name: TensorSpec(DIMS[name], DataType.FLOAT) for name in ("w", "v", "c")}
     seen: list[tuple[tuple[str, str, int], Sequence[Spec | None]]] = []
 
-    def takes(op: OpView, inputs: Sequence[Spec | None]) -> bool:
+    def takes(op: OpView, inputs: Sequence[Spec | None], device: str) -> bool:
+        assert device == "cpu"
         seen.append(((op.inner, op.epilogue, op.stride), inputs))
         return unwanted not in (op.inner, op.epilogue)
 

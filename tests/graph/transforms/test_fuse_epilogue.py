@@ -178,7 +178,9 @@ def test_into_what_is_told() -> None:
 
 def test_a_chain_ends_where_no_engine_takes_it() -> None:
     net = parse_net(f"{IN}\nout: z\n{CONV}\nt = Relu(y)\nu = Tanh(t)\nz = Relu(u)")
-    context = PassContext(takes_epilogue=lambda type, epilogue: "tanh" not in epilogue.text() or type == "FusedFC")
+    context = PassContext(
+        takes_epilogue=lambda type, epilogue, device: "tanh" not in epilogue.text() or type == "FusedFC"
+    )
     made = TRANSFORMS["fuse_epilogue"]().apply(net, context)
     assert print_net(made.net).splitlines()[2:] == [
         fused("relu(y)", output="t").replace('"', "'"),

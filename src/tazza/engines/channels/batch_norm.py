@@ -16,7 +16,7 @@ from tazza.engines.channels.code import BACKWARD, FORWARD, SUMMED, Backward, For
 from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
 from tazza.engines.jit.image import accepts_images, image_layout, lies_as
 from tazza.engines.jit.loop import compiled, lane_count, threads_for
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.engine import asked_engines
 from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
@@ -187,4 +187,4 @@ def _any_formula(formula: Expression) -> bool:
 
 
 for _type in (FUSED_SPATIAL_BN.type, FUSED_SPATIAL_BN_GRADIENT.type):
-    EPILOGUES.register((_type, "cpu", ENGINE), _any_formula, help="any formula")
+    EPILOGUES.register(kernel_key(_type, ENGINE), _any_formula, help="any formula")

@@ -15,6 +15,7 @@ from tazza.operator.index import MAKERS
 from tazza.runtime.native_code import llvm_version, source_digest
 from tazza.runtime.native_code import unavailable as no_compiler
 from tazza.runtime.openmp import openmp_unavailable
+from tazza.tensor.place import CPU_KIND
 
 
 @functools.cache
@@ -41,4 +42,4 @@ def make_kernel(type: str) -> None:
         register_formula(found)
 
 
-MAKERS.register("jit", make_kernel, help="kernels of operators that have a formula")
+MAKERS.register((CPU_KIND, "jit"), make_kernel, help="kernels of operators that have a formula")

@@ -39,6 +39,7 @@ from tazza.operator import (
     Spec,
     Unsupported,
     formulas_of,
+    kernel_key,
     show_dims,
 )
 from tazza.runtime.threads import thread_count
@@ -303,7 +304,7 @@ def register_formula(schema: OpSchema) -> None:
     Whoever asks for something else of that kernel, or two who ask for it at once, come here as well.
     """
     KERNELS.setdefault(
-        (schema.type, "cpu", "jit"),
-        Kernel(schema.type, "cpu", "jit", prepare=prepare_formula, accepts=accepts_dense),
+        kernel_key(schema.type, "jit"),
+        Kernel(*kernel_key(schema.type, "jit"), prepare=prepare_formula, accepts=accepts_dense),
         help="compiled from the formula",
     )

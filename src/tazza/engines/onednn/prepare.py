@@ -10,8 +10,10 @@ from tazza.device import Context
 from tazza.engines.onednn.descriptor import accepts_dense
 from tazza.engines.onednn.launch import ZeroLaunch
 from tazza.engines.onednn.library import Unimplemented
-from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.engines.onednn.primitive import ROOM_BYTES
+from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
+from tazza.runtime.memory import require_room
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
 
@@ -46,6 +48,7 @@ def onednn(
             hollow = {letter: spec for letter, spec in specs.items() if spec.size == 0}
             if hollow:
                 return _hollow(op, specs, empty, hollow)
+            require_room(ROOM_BYTES, "oneDNN")
             try:
                 return _checked(op, translate(op, specs), specs)
             except Unimplemented as error:
@@ -54,7 +57,7 @@ def onednn(
         for one in schemas:
             launcher(one, engine="onednn", accepts=accepts)(_of_module(prepare, translate.__module__))
             if "epilogue" in one.args:
-                EPILOGUES.register((one.type, "cpu", "onednn"), _takes, help="what post-ops can compute")
+                EPILOGUES.register(kernel_key(one.type, "onednn"), _takes, help="what post-ops can compute")
         return translate
 
     return decorate

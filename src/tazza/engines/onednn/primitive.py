@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -27,6 +27,7 @@ from tazza.engines.onednn.library import Unimplemented, check, constant, engine,
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
 from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.memory import require_room
 from tazza.runtime.openmp import openmp_threads, set_openmp_threads
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
@@ -41,6 +42,8 @@ BYTES_PER_US = 40_000
 """What one thread reads and writes in a microsecond, for the estimate only."""
 NUMBER_MAX = 2**31 - 1
 """Strides, dilations and pads beyond overflow in its own arithmetic."""
+ROOM_BYTES = 32 << 20
+"""What must be free before it generates code: many times what a primitive takes."""
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -231,8 +234,8 @@ class PrimitiveDescriptor:
 
     @property
     def is_slow(self) -> bool:
-        """Whether oneDNN fell back on an implementation that is there to be right, not fast."""
-        return self.implementation.startswith(("ref", "simple:any"))
+        """Whether oneDNN fell back on an implementation that is there to be right, not fast: an element at a time."""
+        return self.implementation.startswith(("ref", "simple:any", "simple_nchw"))
 
     @property
     def is_best(self) -> bool:
@@ -262,6 +265,7 @@ class PrimitiveDescriptor:
         """The owned handle of the primitive, made on first use."""
         with _lock, with_openmp_threads(self.threads):
             made = ffi.new("dnnl_primitive_t *")
+            require_room(ROOM_BYTES, "oneDNN's code generator")
             check(lib.dnnl_primitive_create(made, self.handle), f"dnnl_primitive_create of {self.key[0]}")
             return ffi.gc(made[0], lib.dnnl_primitive_destroy)
 
@@ -287,6 +291,18 @@ _cache: OrderedDict[tuple[Any, ...], PrimitiveDescriptor] = OrderedDict()
 _lock = Guard("primitives of oneDNN")
 
 
+MOST_AXES = {"batch_normalization": 5, "layer_normalization": 5, "prelu": 5, "lrn": 5}
+"""Operation -> the axes of a tensor up to which oneDNN documents it; beyond it refuses, or reads and writes memory that
+is not the tensor's (batch normalization of oneDNN 3.2), which only looking at the number of axes here keeps from."""
+
+
+def _check_axes(operation: str, arguments: Sequence[Argument]) -> None:
+    most = MOST_AXES.get(operation.removesuffix("_forward").removesuffix("_backward"))
+    rank = max((len(one.dims) for one in arguments if isinstance(one, Descriptor)), default=0)
+    if most is not None and rank > most:
+        raise Unimplemented(f"{rank} axes: {operation} of oneDNN is for {most} at most")
+
+
 def describe(
     operation: str,
     *arguments: Argument,
@@ -309,6 +325,7 @@ def describe(
         Unimplemented: oneDNN cannot do that.
         KernelError: oneDNN takes the arguments for wrong.
     """
+    _check_axes(operation, arguments)
     attributes = float_math() if attributes is None else attributes
     count = threads if threads else threads_for(flops, sum(_nbytes(one) for one in arguments))
     key = (operation, arguments, attributes, count, 0)
@@ -372,6 +389,7 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     values = [engine() if kind is handle_of_engine else given.pop(0) for kind in wanted]
     assert not given, f"{operation} takes {len(wanted)} arguments with the engine, {len(given)} are left over"
     made = ffi.new("dnnl_primitive_desc_t *")
+    require_room(ROOM_BYTES, "a primitive descriptor of oneDNN")
     with with_openmp_threads(threads):
         status = create(made, *values, attributes.create())
         check(status, f"{operation} of {', '.join(str(one) for one in arguments if isinstance(one, Descriptor))}")

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, name_specs
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, first_fast
-from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
+from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, kernel_key
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.tensor import TensorSpec
 
@@ -56,7 +56,7 @@ def searched(*schemas: OpSchema) -> Callable[[Ask], Ask]:
 
     def decorate(ask: Ask) -> Ask:
         for one in schemas:
-            VARIANTS.register((one.type, "cpu", "onednn"), partial(_variants, ask), help=ask.__qualname__)
+            VARIANTS.register(kernel_key(one.type, "onednn"), partial(_variants, ask), help=ask.__qualname__)
         return ask
 
     return decorate

@@ -14,7 +14,7 @@ from tazza.engines.jit.loop import compiled, lane_count
 from tazza.engines.stem.code import WORDS, Code
 from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
 from tazza.engines.stem.packing import Packing
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
 from tazza.ops.nn.conv import CONV, CONV2D, conv_window
@@ -193,4 +193,4 @@ def packing_words(problem: Problem, threads: int, band: int, *, planes: bool) ->
 
 for _schema in (CONV, CONV2D, FUSED_CONV):
     launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)
-    VARIANTS.register((_schema.type, "cpu", ENGINE), variants, help="its only way")
+    VARIANTS.register(kernel_key(_schema.type, ENGINE), variants, help="its only way")

@@ -13,7 +13,7 @@ from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.code import WORDS, Code
 from tazza.engines.winograd.filters import ENGINE, SOURCES
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
 from tazza.ops.nn.conv import CONV, CONV2D, conv_window
@@ -131,4 +131,4 @@ def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> lis
 
 for _schema in (CONV, CONV2D, FUSED_CONV):
     launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)
-    VARIANTS.register((_schema.type, "cpu", ENGINE), variants, help="tiles of each size")
+    VARIANTS.register(kernel_key(_schema.type, ENGINE), variants, help="tiles of each size")

@@ -13,11 +13,11 @@ class Accumulate(Transform):
     """X0 + X1 = X1 + X0 to the last bit, so only the first two operands change places. `in_place` does the rest."""
 
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
-        """A Sum whose second operand dies, while the first does not."""
+        """A sum whose second operand dies, while the first does not."""
         return (
             not partial
-            and node.type == "Sum"
-            and len(node.inputs) > 1
+            and node.view.schema.commuting is not None
+            and node.view.input_slots[:2] == (node.view.schema.commuting,) * 2
             and not graph.dies_at(node.inputs[0], node)
             and graph.dies_at(node.inputs[1], node)
             and node.inputs.count(node.inputs[1]) == 1

@@ -2,47 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from tazza.graph.graph import Graph, Node
+from tazza.graph.graph import Graph, Node, Value
 from tazza.graph.transform import Transform, transform
-from tazza.operator import OpView
-
-Rule = Callable[[OpView], bool]
-
-
-def _always(op: OpView) -> bool:
-    del op
-    return True
-
-
-def _single(op: OpView) -> bool:
-    return len(op.input_slots) == 1
-
-
-def _in_tests(op: OpView) -> bool:
-    return bool(op.is_test)
-
-
-def _stacks_nothing(op: OpView) -> bool:
-    return _single(op) and not op.add_axis
-
-
-def _by_one(op: OpView) -> bool:
-    return op.scale == 1
-
-
-HANDS_ON: dict[str, Rule] = {
-    "Copy": _always,
-    "Alias": _always,
-    "EnsureCPUOutput": _always,
-    "StopGradient": _always,
-    "Dropout": _in_tests,
-    "Sum": _single,
-    "Concat": _stacks_nothing,
-    "Scale": _by_one,
-}
-"""Operator type -> when its first output equals its first input. Third parties may add theirs."""
 
 
 @transform("canonicalise", help="remove operators that only hand on their input")
@@ -52,19 +15,27 @@ class Canonicalise(Transform):
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """One node that hands on its input."""
         del graph
-        rule = HANDS_ON.get(node.type)
-        return not partial and rule is not None and rule(node.view)
+        return not partial and _handed_on(node) is not None
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
         """The other outputs are not used, and one of the two values can take the other's part."""
         (node,) = match
         others_unused = all(not value.readers and not value.kept for value in node.outputs[1:])
-        maker = node.inputs[0].producer
-        same_device = maker is None or maker.device == node.device
-        return others_unused and same_device and graph.can_merge(node.outputs[0], node.inputs[0])
+        source = _handed_on(node)
+        assert source is not None, "the pattern says so"
+        same_device = source.producer is None or source.producer.device == node.device
+        return others_unused and same_device and graph.can_merge(node.outputs[0], source)
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Merge the two values."""
         (node,) = match
+        source = _handed_on(node)
+        assert source is not None, "the pattern says so"
         graph.remove(node)
-        graph.merge(node.outputs[0], node.inputs[0])
+        graph.merge(node.outputs[0], source)
+
+
+def _handed_on(node: Node) -> Value | None:
+    """Return the value that the first output of a node equals by its schema, None where it equals none."""
+    position = node.view.schema.handed_on(node.view)
+    return None if position is None else node.inputs[position]

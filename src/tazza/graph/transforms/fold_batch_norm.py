@@ -10,11 +10,17 @@ from collections.abc import Sequence
 from tazza.graph.graph import Graph, Node, Order, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import OpView
+from tazza.ops.nn.affine_channel import AFFINE_CHANNEL
+from tazza.ops.nn.batch_norm import SPATIAL_BN
+from tazza.ops.nn.conv import CONVS
+from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE
+from tazza.ops.nn.fc import FC
+from tazza.ops.nn.fold import FOLD_AFFINE_CHANNEL, FOLD_BATCH_NORM
 
-LAYERS = ("Conv", "Conv1D", "Conv2D", "Conv3D", "FC", "ConvTranspose")
+LAYERS = frozenset(one.type for one in (*CONVS, FC, CONV_TRANSPOSE))
 FOLDS = {
-    "SpatialBN": ("FoldBatchNorm", ("scale", "bias", "mean", "var"), ("epsilon",)),
-    "AffineChannel": ("FoldAffineChannel", ("scale", "bias"), ()),
+    SPATIAL_BN.type: (FOLD_BATCH_NORM.type, ("scale", "bias", "mean", "var"), ("epsilon",)),
+    AFFINE_CHANNEL.type: (FOLD_AFFINE_CHANNEL.type, ("scale", "bias"), ()),
 }
 """What is folded -> the operator that computes the new weights, the parameters that it reads, and arguments."""
 
@@ -96,9 +102,9 @@ def _folds(layer: Node, node: Node) -> bool:
     """Whether `node` normalizes the channels that `layer` gives, by constants."""
     if node.type not in FOLDS or not node.pure or len(node.outputs) != 1:
         return False
-    if node.type == "SpatialBN" and not node.view.is_test:
+    if node.view.schema is SPATIAL_BN and not node.view.is_test:
         return False
-    same_axis = layer.type == "FC" or _order(layer.view) == _order(node.view)
+    same_axis = layer.view.schema is FC or _order(layer.view) == _order(node.view)
     return same_axis and node.input("X") is not None and all(value.constant for value in node.inputs[1:])
 
 
@@ -112,8 +118,8 @@ def _group(op: OpView) -> int:
 
 def _axis(op: OpView) -> int | None:
     """Return the axis of W along which the output channels lie, None where they are not one axis of W and Y."""
-    if op.type == "FC":
+    if op.schema is FC:
         return 0 if op.axis == 1 and op.axis_w == 1 else None
-    if op.type == "ConvTranspose":
+    if op.schema is CONV_TRANSPOSE:
         return 1 if _order(op) == "NCHW" else -1
     return 0

@@ -12,8 +12,13 @@ from collections.abc import Sequence
 from tazza.graph.composition import broadcast_dims
 from tazza.graph.graph import Graph, Node, overwrites
 from tazza.graph.transform import Transform, transform
+from tazza.ops.math.arithmetic import ADD
+from tazza.ops.math.matmul import MATMUL
+from tazza.ops.nn.conv import CONVS
+from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE
+from tazza.ops.nn.fc import FC
 
-CONVOLUTIONS = ("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose")
+CONVOLUTIONS = frozenset(one.type for one in (*CONVS, CONV_TRANSPOSE))
 
 
 @transform("fuse_bias", help="added vectors become biases of convolutions and FC", after=("reorder_elimination",))
@@ -27,7 +32,7 @@ class FuseBias(Transform):
         (layer,) = partial if len(partial) == 1 else (None,)
         return (
             layer is not None
-            and node.type == "Add"
+            and node.view.schema is ADD
             and layer.outputs[0].only_reader is node
             and node.inputs[0] is layer.outputs[0]
             and node.inputs[1] is not layer.outputs[0]
@@ -48,7 +53,7 @@ class FuseBias(Transform):
         arguments = {} if layer.type in CONVOLUTIONS else {"axis_w": layer.view.axis_b}
         graph.remove(layer, add)
         graph.add(
-            layer.type if layer.type in CONVOLUTIONS else "FC",
+            layer.type if layer.type in CONVOLUTIONS else FC.type,
             [*layer.inputs, add.inputs[1]],
             [result],
             like=layer,
@@ -63,7 +68,9 @@ class FuseBias(Transform):
 def _is_fc(node: Node) -> bool:
     """Whether a node is a MatMul that FC can do: its result has two dimensions."""
     op = node.view
-    return node.type == "MatMul" and len(node.inputs) == 2 and op.axis_a == 1 and not op.trans_a and bool(op.trans_b)
+    return (
+        node.view.schema is MATMUL and len(node.inputs) == 2 and op.axis_a == 1 and not op.trans_a and bool(op.trans_b)
+    )
 
 
 def _along_channels(layer: Node, node: Node) -> bool:

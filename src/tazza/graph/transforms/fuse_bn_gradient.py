@@ -50,8 +50,8 @@ class FuseBNGradient(Transform):
         prologue, judge = _prologue(match[0]), graph.context.takes_epilogue
         return (
             len(prologue.text()) <= LONGEST
-            and (judge is None or judge(FUSED_SPATIAL_BN_GRADIENT.type, prologue))
-            and keeps_engines(match[1].view, FUSED_SPATIAL_BN_GRADIENT.type)
+            and (judge is None or judge(FUSED_SPATIAL_BN_GRADIENT.type, prologue, match[1].place.kind))
+            and keeps_engines(match[1].view, FUSED_SPATIAL_BN_GRADIENT.type, match[1].place.kind)
             and not overwrites(
                 match[1].outputs, (*match[0].inputs, *match[1].inputs, _bias(_known_sources(match[0])[0]))
             )

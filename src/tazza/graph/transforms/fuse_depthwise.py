@@ -91,7 +91,7 @@ def _taken(graph: Graph, first: Node, second: Node) -> bool:
     definition = OperatorDef(type=FUSED_CONV_DEPTHWISE.type, input=[value.name for value in values], output=["Y"])
     definition.arg.extend(argument for argument in second.definition.arg if argument.name not in changed)
     definition.arg.extend(make_argument(name, text) for name, text in changed.items() if text is not None)
-    return judge(FUSED_CONV_DEPTHWISE.view(definition), [value.tensor for value in values])
+    return judge(FUSED_CONV_DEPTHWISE.view(definition), [value.tensor for value in values], second.place.kind)
 
 
 def _is_layer(node: Node) -> bool:

@@ -93,8 +93,10 @@ def _takes_it_later(layer: Node, node: Node, value: Value) -> bool:
 
 
 def _taken(graph: Graph, match: Sequence[Node]) -> bool:
-    made, judge = FUSED[match[0].type].type, graph.context.takes_epilogue
-    return keeps_engines(match[0].view, made) and (judge is None or judge(made, _epilogue(graph, match)[0]))
+    made, judge, device = FUSED[match[0].type].type, graph.context.takes_epilogue, match[0].place.kind
+    return keeps_engines(match[0].view, made, device) and (
+        judge is None or judge(made, _epilogue(graph, match)[0], device)
+    )
 
 
 def _epilogue(graph: Graph, match: Sequence[Node]) -> tuple[Expression, list[Value]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tazza.graph.graph import Graph, Node, Value
 from tazza.graph.transform import Transform, transform
+from tazza.operator import may_overwrite
 from tazza.tensor import TensorSpec
 
 
@@ -33,15 +34,14 @@ class InPlace(Transform):
 
 
 def _pairs(graph: Graph, node: Node) -> list[tuple[Value, Value]]:
-    schema, found = node.view.schema, list[tuple[Value, Value]]()
-    for letter, target in zip(node.view.output_slots, node.outputs, strict=True):
-        for other in schema.in_place.get(letter, ()):
-            source = node.input(other)
+    found: list[tuple[Value, Value]] = []
+    for output, target in enumerate(node.outputs):
+        for place in may_overwrite(node.view, output):
+            source = node.inputs[place]
             if (
-                source is not None
-                and source.name != target.name
+                source.name != target.name
                 and not target.pinned
-                and _same_spec(node, (letter, target), (other, source))
+                and _same_spec(node, output, place)
                 and graph.dies_at(source, node)
                 and node.may_overwrite(source, target)
             ):
@@ -53,9 +53,10 @@ def _memory(spec: TensorSpec) -> TensorSpec:
     return replace(spec, quantization=None)
 
 
-def _same_spec(node: Node, output: tuple[str, Value], taken: tuple[str, Value]) -> bool:
+def _same_spec(node: Node, output: int, place: int) -> bool:
     """Whether an output has the spec of an input; where specs are not known, whether the schema says so."""
-    (letter, target), (other, source) = output, taken
+    target, source = node.outputs[output], node.inputs[place]
+    letter, other = node.view.output_slots[output], node.view.input_slots[place]
     if source.spec is not None and target.spec is not None:
         # What integers stand for is no matter of memory: the schema says that they may be overwritten.
         taken_over, made = source.tensor, target.tensor

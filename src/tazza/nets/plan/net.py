@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.device import CPUContext, Generator
+from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
-from tazza.nets.base import NetBase, net_type
+from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
-from tazza.nets.plan.rewrite import Rewrite, constants_of, read_first, rewrite_net
+from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_net
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema
+from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
 from tazza.operator.kernel import value_key
 from tazza.operator.owner import OwnsNets
 from tazza.operator.reorder import LAYOUTS
@@ -107,7 +107,7 @@ class _Shared:
         return bool(varying)
 
 
-@net_type("plan", help="compiled: fused, laid out, memory-planned for the signature of what it reads")
+@net_type(PLAN, help="compiled: fused, laid out, memory-planned for the signature of what it reads")
 class PlanNet(NetBase, StepHost):
     """Runs compiled programs, and between them the operators that cannot be compiled."""
 
@@ -169,7 +169,7 @@ class PlanNet(NetBase, StepHost):
         if ignored:
             told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
             self._report_once(told, told)
-        for name in read_first(self.definition):
+        for name in read_first(self.definition.op, perhaps_made=True):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
                     f"input blob {name!r} of net {self.name!r} does not exist",
@@ -320,6 +320,9 @@ class PlanNet(NetBase, StepHost):
             instance = self._ready(rewrite, region)
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
+        finally:
+            if not instance.context.place.is_host:
+                instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
 
@@ -385,7 +388,7 @@ class PlanNet(NetBase, StepHost):
                 self._shared.note_changes(programs[-1].values_read)
             program = self._compiled(rewrite, region, specs, movable)
             rewrite.keep(key, program)
-        known.append(Instance(program, rewrite.copies, self._blobs, self, CPUContext()))
+        known.append(Instance(program, rewrite.copies, self._blobs, self, new_context(region.place)))
         return known[-1]
 
     def _reads_the_same(self, program: Program) -> bool:
@@ -406,7 +409,7 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, CPUContext(), read)
+        program = compile_fastest(region, specs, free, new_context(region.place), read)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program
@@ -496,7 +499,7 @@ class PlanNet(NetBase, StepHost):
     def why_missing(self, name: str) -> str | None:
         """Return into what a blob of the definition went."""
         rewrite = self._adopted
-        if rewrite is None or not any(name in op.output for op in self.definition.op):
+        if rewrite is None or name not in touched_by(self.definition).writes:
             return None
         reason = rewrite.result.gone.get(name, "it lives in the plan's memory, which other blobs use after it")
         return (

@@ -1,9 +1,9 @@
 """Which operators of a net are compiled together, and which run one by one.
 
 An operator runs by itself (it is *loose*) when its kernel works on blobs and the workspace, when a blob of it holds no
-tensor, when the size of an output depends on data, or when it stands on another device. A loose operator ends a region,
+tensor, when the size of an output depends on data, or when it may work across devices. A loose operator ends a region,
 unless it can run before all of it: it reads and writes nothing that the region's operators write, and writes nothing
-that they read.
+that they read. The operators of a region stand on one device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tazza.device import place_of
 from tazza.nets.plan.compiler import Region
-from tazza.operator import find_schema, rank_engines, why_unavailable
+from tazza.operator import Touched, find_schema, rank_engines, read_first, touches, why_unavailable
 from tazza.operator.choice import find_kernel
 from tazza.proto import OperatorDef
 
@@ -33,11 +33,11 @@ def why_loose(definition: OperatorDef) -> str | None:
     """Return why an operator runs by itself, or None."""
     schema = find_schema(definition.type)
     place = place_of(definition.device_option)
-    if place.kind != "cpu":
-        return f"it runs on {place}"
     op = schema.view(definition)
     used = [schema.inputs_by_letter[letter] for letter in op.input_slots]
     made = [schema.outputs_by_letter[letter] for letter in op.output_slots]
+    if not place.is_host and (schema.inputs_can_cross_devices or any(blob.host for blob in (*used, *made))):
+        return "a blob of it may lie on another device"
     if not all(blob.only_tensors for blob in (*used, *made)):
         return "a blob of it holds no tensor"
     if any(blob.dynamic for blob in made):
@@ -69,14 +69,18 @@ def partition(
         origins: for each operator what it was made from.
         keys: for each operator what tells it from the others.
     """
+    touched = [touches(op) for op in ops]
     groups: list[list[int] | int] = []
     region: list[int] = []
     start = 0
     for position, op in enumerate(ops):
         if not loose(position, op):
+            if region and place_of(ops[region[0]].device_option) != place_of(op.device_option):
+                groups.append(region)
+                region, start = [], len(groups)
             region.append(position)
             continue
-        if any(_conflict(ops[other], op) for other in region):
+        if any(_conflict(touched[other], touched[position]) for other in region):
             groups.append(region)
             region = []
             groups.append(position)
@@ -89,10 +93,9 @@ def partition(
     return _regions(ops, groups, frozenset(survivors), frozenset(constants), (origins, keys))
 
 
-def _conflict(first: OperatorDef, second: OperatorDef) -> bool:
+def _conflict(first: Touched, second: Touched) -> bool:
     """Whether two operators have to stay in order."""
-    written = set(first.output)
-    return bool(written & {*second.input, *second.output}) or bool(set(first.input) & set(second.output))
+    return not set(first.writes).isdisjoint(second.named) or not set(first.named).isdisjoint(second.writes)
 
 
 def _regions(
@@ -103,7 +106,7 @@ def _regions(
     names: tuple[Sequence[tuple[str, ...]], Sequence[str]],
 ) -> Parts:
     members = [[group] if isinstance(group, int) else group for group in groups]
-    reads = [_reads_first([ops[i] for i in group]) for group in members]
+    reads = [read_first(ops[i] for i in group) for group in members]
     parts: list[Part] = []
     crossing: set[str] = set()
     needed: set[str] = set(survivors)
@@ -118,13 +121,3 @@ def _regions(
             parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), made_from, keys, tuple(group)))
         needed |= set(inputs)
     return Parts(tuple(reversed(parts)), frozenset(crossing))
-
-
-def _reads_first(ops: Sequence[OperatorDef]) -> tuple[str, ...]:
-    """Return the blobs that operators read before they write them, in order."""
-    written: set[str] = set()
-    found: dict[str, None] = {}
-    for op in ops:
-        found.update(dict.fromkeys(name for name in op.input if name not in written))
-        written.update(op.output)
-    return tuple(found)

@@ -13,12 +13,13 @@ from weakref import WeakSet
 
 import numpy as np
 
+from tazza.graph.roles import comes_with_data, roles_of
 from tazza.graph.transform import PassContext, Rewritten, apply_all
 from tazza.nets.base import with_device_of
 from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.partition import Parts, partition, why_loose
 from tazza.nets.plan.program import Program
-from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument
+from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument, read_first, touched_by, touches
 from tazza.operator.choice import takes_epilogue, takes_operator
 from tazza.operator.operator import Report
 from tazza.proto import NetDef, OperatorDef
@@ -28,38 +29,29 @@ KEPT = 64
 """Signatures for which a net remembers what was compiled."""
 
 
-def read_first(net: NetDef) -> tuple[str, ...]:
-    """Return the blobs that a net reads before it writes them, in order."""
-    written: set[str] = set()
-    found: dict[str, None] = {}
-    for op in net.op:
-        found.update(dict.fromkeys(name for name in op.input if name not in written))
-        written.update(op.output)
-    return tuple(found)
-
-
 def survivors_of(net: NetDef) -> frozenset[str]:
     """Return the blobs whose last value is needed after a run: declared ones or leaves, parameters, kept ones."""
-    written = {name for op in net.op for name in op.output}
-    read = {name for op in net.op for name in op.input}
+    touched = [touches(op) for op in net.op]
+    written = {name for each in touched for name in each.writes}
+    read = {name for each in touched for name in each.reads}
     declared = set(net.external_output) & written
     chosen = declared if declared else written - read
     keep = _names(net, "keep")
-    return frozenset(chosen | (written & set(read_first(net))) | (set() if keep is None else keep & written))
+    return frozenset(chosen | (written & set(read_first(net.op))) | (set() if keep is None else keep & written))
 
 
 def constants_of(net: NetDef, owner: BlobOwner, variable: Collection[str]) -> frozenset[str]:
     """Return the inputs that are taken for constant.
 
-    They are what the argument `inputs` does not name, or without it what no operator reads first; what the net writes,
-    what somebody has a writable view of, and `variable` are data.
+    They are what the argument `inputs` does not name, or without it what no operator takes for data or indices; what
+    the net writes, what somebody has a writable view of, and `variable` are data.
     """
-    written = {name for op in net.op for name in op.output}
+    written = set(touched_by(net).writes)
     data = _names(net, "inputs")
     if data is None:
-        data = frozenset(op.input[0] for op in net.op if op.input)
+        data = frozenset(name for name, roles in roles_of(net).items() if comes_with_data(roles))
     found: set[str] = set()
-    for name in read_first(net):
+    for name in read_first(net.op):
         blob = owner.get_blob(name)
         if blob is None or name in written or name in data or name in variable:
             continue
@@ -142,10 +134,9 @@ class Rewrite:
                 if old is not new:
                     old.tensor().share(new.tensor())
             self.spared.clear()
-        read = dict.fromkeys(name for op in prelude.op for name in op.input if name not in blobs.blobs)
         self.computed_from = [
             (name, blob.value.storage, blob.value.storage.version)
-            for name in read
+            for name in read_first(prelude.op)
             if (blob := owner.get_blob(name)) is not None and isinstance(blob.value, Tensor)
         ]
 
@@ -155,7 +146,7 @@ class Rewrite:
     def read_loosely(self) -> frozenset[str]:
         """What operators read that are not compiled."""
         ops = self.result.net.op
-        return frozenset(name for part in self.cut.parts if isinstance(part, int) for name in ops[part].input)
+        return frozenset(name for part in self.cut.parts if isinstance(part, int) for name in touches(ops[part]).reads)
 
     def spare(self, names: Collection[str]) -> list[Blob]:
         """Give back the memory of computed constants of which no program reads more than copies; return their blobs."""
@@ -251,7 +242,7 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     context = PassContext(constants, survivors, known, takes_epilogue, takes_operator)
     result = apply_all(net, context)
     computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
-    public = (survivors | frozenset(read_first(definition))) - computed
+    public = (survivors | frozenset(read_first(definition.op))) - computed
     keys = _keys(list(result.net.op))
     cut = _cut(result, keys, survivors, constants | computed, ())
     return Rewrite(result, keys, constants | computed, survivors, public, cut)

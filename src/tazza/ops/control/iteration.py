@@ -6,7 +6,7 @@ The counter goes up before anyone reads it in a run, so that the first run sees 
 from __future__ import annotations
 
 from tazza.errors import DTypeError, NumericError, ShapeError
-from tazza.operator import Effects, OpView, blob, ends, host_kernel, schema
+from tazza.operator import Effects, OpView, Role, blob, ends, host_kernel, schema
 from tazza.ops.control.mutex import MUTEX, Mutex
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 
@@ -38,8 +38,8 @@ ITER = schema(
     """t_next = t + 1, in place.
 
     Without an input the counter is the output itself, which is made with the value 0 if it holds no tensor.""",
-    inputs=[blob("t", frozenset({DataType.INT64}), optional=True, doc="of one element")],
-    outputs=[blob("t_next", DataType.INT64, doc="(1,) when it is made here")],
+    inputs=[blob("t", frozenset({DataType.INT64}), optional=True, host=True, role=Role.STATE, doc="of one element")],
+    outputs=[blob("t_next", DataType.INT64, host=True, doc="(1,) when it is made here")],
     must_in_place={"t_next": "t"},
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
@@ -70,8 +70,11 @@ def iter_kernel(op: OpView, t_next: Blob) -> None:
 ATOMIC_ITER = schema(
     "AtomicIter",
     "t_next = t + 1, in place, while holding a mutex: several nets may count together.",
-    inputs=[blob("mutex", type_name=MUTEX), blob("t", frozenset({DataType.INT64}), doc="of one element")],
-    outputs=[blob("t_next", like="t")],
+    inputs=[
+        blob("mutex", type_name=MUTEX, role=Role.STATE),
+        blob("t", frozenset({DataType.INT64}), host=True, role=Role.STATE, doc="of one element"),
+    ],
+    outputs=[blob("t_next", like="t", host=True)],
     must_in_place={"t_next": "t"},
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,

@@ -17,7 +17,7 @@ from pathlib import Path
 from tazza.db import Cursor, DBReader, Mode, open_db
 from tazza.db.place import check_parent, holds_something, kind_at
 from tazza.errors import ArgumentError, DBError, DuplicateError, FileError, NotFoundError, TazzaError
-from tazza.operator import BlobOwner, Effects, OpView, arg, blob, ends, forbidden, host_kernel, schema
+from tazza.operator import BlobOwner, Effects, OpView, Role, arg, blob, ends, forbidden, host_kernel, schema
 from tazza.ops.data.db import READER
 from tazza.runtime.files import resolved, shown, temporary_beside
 from tazza.tensor import Blob
@@ -176,7 +176,14 @@ LOAD = schema(
     No blob is written before all records of all blobs were seen. A tensor keeps its memory where that is large enough.
     Tensors come to the CPU, whatever `keep_device` says.""",
     inputs=[
-        blob("reader", type_name=READER, variadic=True, optional=True, doc="read from the first record, in place of db")
+        blob(
+            "reader",
+            type_name=READER,
+            variadic=True,
+            optional=True,
+            role=Role.STATE,
+            doc="read from the first record, in place of db",
+        )
     ],
     outputs=[blob("X", type_name="*", variadic=True, optional=True)],
     args=[

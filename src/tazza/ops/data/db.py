@@ -15,7 +15,7 @@ import numpy as np
 from tazza.db import DBReader
 from tazza.device import Event
 from tazza.errors import ShapeError
-from tazza.operator import Array, BlobOwner, Effects, Operator, OpView, arg, blob, ends, host_kernel, schema
+from tazza.operator import Array, BlobOwner, Effects, Operator, OpView, Role, arg, blob, ends, host_kernel, schema
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
 from tazza.runtime.workers import WorkerPool
@@ -54,7 +54,7 @@ TENSOR_PROTOS_DB_INPUT = schema(
     Tensor i of every record goes to output i: (N, dims...), or (dims...) with batch_size 0. After the last record
     follows the first one, within a batch if need be. BYTE data comes out as uint8. The next batch is read while the
     net runs.""",
-    inputs=[blob("reader", type_name=READER)],
+    inputs=[blob("reader", type_name=READER, role=Role.STATE)],
     outputs=[blob("data", dynamic=True, variadic=True)],
     args=[arg("batch_size", int, 0, minimum=0, doc="N; 0 gives one record without a batch dimension")],
     effects=Effects.IO,

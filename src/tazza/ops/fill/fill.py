@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, Dims, Effects, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import Array, Cost, Dims, Effects, OpView, Role, arg, blob, ends, kernel, schema
 from tazza.ops.shape.axis import unknown_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -80,8 +80,8 @@ CONSTANT_FILL = schema(
     Without `dtype` the type of `value` decides: a float gives float32, an int or a bool int64. The element type
     of X does not count. A second input V, of one element and the type of Y, takes the place of `value`.""",
     inputs=[
-        blob("X", optional=True, doc=SHAPE_DOC),
-        blob("V", optional=True, doc="the value, of one element"),
+        blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC),
+        blob("V", optional=True, role=Role.PARAMETER, doc="the value, of one element"),
     ],
     outputs=[blob("Y")],
     args=[
@@ -99,7 +99,6 @@ CONSTANT_FILL = schema(
     in_place={"Y": "X"},
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
-    onnx="ConstantOfShape",
     source="Caffe2",
     example="""
     >>> run("ConstantFill", shape=[2], value=3)

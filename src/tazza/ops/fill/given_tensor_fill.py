@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -36,13 +36,12 @@ def _declare(type: str, dtype: DataType | None, example: str) -> OpSchema:
     declared = schema(
         type,
         f"Y = values, in row-major order, as {'dtype says' if dtype is None else dtype}.",
-        inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
         outputs=[blob("Y")],
         args=[arg("values", values, doc="one for each element"), *SHAPE_ARGS, *([number] if dtype is None else [])],
         in_place={"Y": "X"},
         effects=Effects.PURE,
         no_gradient=NO_GRADIENT,
-        onnx="Constant",
         source="Caffe2",
         example=example,
     )
@@ -172,7 +171,7 @@ GIVEN_TENSOR_STRING_FILL = _declare(
 GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL = schema(
     "GivenTensorByteStringToUInt8Fill",
     "Y = the bytes of the one string in values, as uint8.",
-    inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+    inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
     outputs=[blob("Y", DataType.UINT8)],
     args=[arg("values", list[bytes], doc="one string, with a byte for each element"), *SHAPE_ARGS],
     in_place={"Y": "X"},

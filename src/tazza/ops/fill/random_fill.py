@@ -10,7 +10,7 @@ import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema, together
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -74,9 +74,9 @@ UNIFORM_FILL = schema(
     "UniformFill",
     "Y = float32 numbers, uniform in [min, max).",
     inputs=[
-        blob("X", optional=True, doc=SHAPE_DOC),
-        blob("low", FLOAT, optional=True, doc=f"min {RANGE}"),
-        blob("high", FLOAT, optional=True, doc=f"max {RANGE}"),
+        blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC),
+        blob("low", FLOAT, optional=True, role=Role.PARAMETER, doc=f"min {RANGE}"),
+        blob("high", FLOAT, optional=True, role=Role.PARAMETER, doc=f"max {RANGE}"),
     ],
     outputs=[blob("Y", FLOAT)],
     args=[
@@ -86,9 +86,8 @@ UNIFORM_FILL = schema(
     ],
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
-    arity=lambda inputs, outputs: inputs != 2,
+    relations=[together("low", "high")],
     no_gradient=NO_GRADIENT,
-    onnx="RandomUniform",
     source="Matsumoto, Nishimura 1998 (MT19937)",
     example="""
     >>> Y = run("UniformFill", shape=[100], min=-1.0, max=2.0)
@@ -116,9 +115,9 @@ UNIFORM_INT_FILL = schema(
     "UniformIntFill",
     "Y = int32 numbers, uniform in [min, max], both included.",
     inputs=[
-        blob("X", optional=True, doc=SHAPE_DOC),
-        blob("low", INTEGER, optional=True, doc=f"min {RANGE}"),
-        blob("high", INTEGER, optional=True, doc=f"max {RANGE}"),
+        blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC),
+        blob("low", INTEGER, optional=True, role=Role.PARAMETER, doc=f"min {RANGE}"),
+        blob("high", INTEGER, optional=True, role=Role.PARAMETER, doc=f"max {RANGE}"),
     ],
     outputs=[blob("Y", INTEGER)],
     args=[
@@ -128,7 +127,7 @@ UNIFORM_INT_FILL = schema(
     ],
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
-    arity=lambda inputs, outputs: inputs != 2,
+    relations=[together("low", "high")],
     no_gradient=NO_GRADIENT,
     source="Matsumoto, Nishimura 1998 (MT19937)",
     example="""
@@ -158,7 +157,7 @@ def uniform_int_fill(op: OpView, random: Generator, low: Array | None, high: Arr
 GAUSSIAN_FILL = schema(
     "GaussianFill",
     "Y = float32 numbers from N(mean, std**2).",
-    inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+    inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
     outputs=[blob("Y", FLOAT)],
     args=[
         *SHAPE_ARGS,
@@ -168,7 +167,6 @@ GAUSSIAN_FILL = schema(
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
     no_gradient=NO_GRADIENT,
-    onnx="RandomNormal",
     source="Box, Muller 1958",
     example="""
     >>> run("GaussianFill", shape=[2], mean=3.0, std=0.0)
@@ -203,7 +201,7 @@ def _declare(type: str, doc: str, source: str, example: str) -> OpSchema:
     made = schema(
         type,
         doc,
-        inputs=[blob("X", optional=True, doc=SHAPE_DOC)],
+        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
         outputs=[blob("Y", FLOAT)],
         args=SHAPE_ARGS,
         in_place={"Y": "X"},

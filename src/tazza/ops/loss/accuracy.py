@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, OpView, arg, blob, forbidden, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, OpView, Role, arg, blob, forbidden, kernel, schema
 from tazza.tensor import DataType
 
 ACCURACY = schema(
@@ -13,7 +13,7 @@ ACCURACY = schema(
 
     Equal scores rank by index. A label that is no class, and one whose score is NaN, counts as missed. Without rows
     the accuracy is NaN.""",
-    inputs=[blob("X", FLOAT, "N D", doc="scores"), blob("label", DataType.INT32, "N")],
+    inputs=[blob("X", FLOAT, "N D", doc="scores"), blob("label", DataType.INT32, "N", role=Role.INDEX)],
     outputs=[blob("accuracy", "X", "")],
     args=[arg("top_k", int, 1, minimum=1, doc="how many of the highest scores count")],
     effects=Effects.PURE,

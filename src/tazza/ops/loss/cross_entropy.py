@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, blob, ends, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, Role, blob, ends, kernel, schema, show_dims
 from tazza.ops.shape.axis import agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -21,7 +21,7 @@ LABEL_CROSS_ENTROPY = schema(
     "Y[n] = -log(max(X[n, label[n]], 1e-20)).",
     inputs=[
         blob("X", FLOAT, doc="(N, D...): probabilities"),
-        blob("label", DataType.INT32, doc="(N) or (N, 1), each in [0, D)"),
+        blob("label", DataType.INT32, role=Role.INDEX, doc="(N) or (N, 1), each in [0, D)"),
     ],
     outputs=[blob("Y", "X", doc="(N)")],
     effects=Effects.PURE,
@@ -87,7 +87,7 @@ LABEL_CROSS_ENTROPY_GRADIENT = schema(
     """dX[n, label[n]] = -dY[n] / max(X[n, label[n]], 1e-20), all else 0.
 
     Below 1e-20 the forward operator is constant; the gradient there is that at 1e-20, as in Caffe2: it leads out.""",
-    inputs=[blob("X", FLOAT), blob("label", DataType.INT32), blob("dY", "X", "N")],
+    inputs=[blob("X", FLOAT), blob("label", DataType.INT32, role=Role.INDEX), blob("dY", "X", "N")],
     outputs=[blob("dX", "X")],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, blob, ends, kernel, schema
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, Role, blob, ends, kernel, schema
 from tazza.ops.shape.axis import require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -15,7 +15,6 @@ AVERAGED_LOSS = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("loss", "X", "")],
     effects=Effects.PURE,
-    onnx="ReduceMean",
     source="Caffe2",
     example="""
     >>> run("AveragedLoss", [[1.0, 2.0], [3.0, 6.0]])
@@ -37,7 +36,7 @@ def averaged_loss(X: Array, loss: Array) -> None:
 AVERAGED_LOSS_GRADIENT = schema(
     "AveragedLossGradient",
     "dX = dloss / the number of elements of X, everywhere.",
-    inputs=[blob("X", FLOAT, "*S"), blob("dloss", "X", doc="one element, of any rank")],
+    inputs=[blob("X", FLOAT, "*S", role=Role.SHAPE), blob("dloss", "X", doc="one element, of any rank")],
     outputs=[blob("dX", "X", "*S")],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),

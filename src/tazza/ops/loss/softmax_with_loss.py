@@ -16,6 +16,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -49,7 +50,9 @@ SOFTMAX_WITH_LOSS = schema(
     0 and where there are no rows. The gradient is that of the loss alone; what else depends on P adds nothing.""",
     inputs=[
         blob("X", FLOAT, "*S", doc="(lead..., D...)"),
-        blob("label", doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"),
+        blob(
+            "label", role=Role.INDEX, doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"
+        ),
         blob("weights", "X", optional=True, doc="N elements"),
     ],
     outputs=[
@@ -181,7 +184,7 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     rest. dX is 0 where the weights sum up to 0, as the loss is.""",
     inputs=[
         blob("X", FLOAT, "*S"),
-        blob("label"),
+        blob("label", role=Role.INDEX),
         blob("weights", "X", optional=True),
         blob("P", "X", "*S"),
         blob("dloss", "X", doc="one element, of any rank"),

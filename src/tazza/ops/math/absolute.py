@@ -27,7 +27,6 @@ ABS = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
-    onnx="Abs",
     source="Caffe2",
     example="""
     >>> run("Abs", [-1.5, 2.0])
@@ -76,7 +75,6 @@ SIGN = schema(
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     no_gradient=forbidden("it is a step function"),
-    onnx="Sign",
     source="Caffe2",
     example="""
     >>> run("Sign", [-5, 0, 7])
@@ -99,7 +97,6 @@ NEGATIVE = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Neg",
     source="Caffe2",
     example="""
     >>> run("Negative", [-5, 7])
@@ -127,7 +124,6 @@ RECIPROCAL = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Reciprocal",
     source="Caffe2",
     example="""
     >>> run("Reciprocal", [-4.0, 0.5])
@@ -178,7 +174,6 @@ FLOOR = schema(
     in_place={"Y": "X"},
     effects=Effects.PURE,
     no_gradient=not_written("it would be 0 nearly everywhere"),
-    onnx="Floor",
     source="Caffe2",
     example="""
     >>> run("Floor", [-1.5, 2.5])
@@ -202,7 +197,6 @@ CEIL = schema(
     in_place={"Y": "X"},
     effects=Effects.PURE,
     no_gradient=not_written("it would be 0 nearly everywhere"),
-    onnx="Ceil",
     source="Caffe2",
     example="""
     >>> run("Ceil", [-1.5, 2.5])

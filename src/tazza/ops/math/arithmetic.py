@@ -18,6 +18,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     blob,
     ends,
     formula,
@@ -52,12 +53,11 @@ def _declare(type: str, doc: str, text: str, compute: Compute, example: str, *, 
     declared = schema(
         type,
         f"{doc}\n\nBoth have one element type.",
-        inputs=[blob("A", SUMMABLE), blob("B", "A")],
+        inputs=[blob("A", SUMMABLE), blob("B", "A", role=Role.PARAMETER)],
         outputs=[blob("C", "A", doc="the joint shape of A and B; with `broadcast` that of A")],
         args=BROADCAST_ARGS,
         in_place={"C": ("A", "B") if over_b else "A"},
         effects=Effects.PURE,
-        onnx=type,
         source="Caffe2",
         example=example,
     )
@@ -77,7 +77,7 @@ def _declare_gradient(forward: OpSchema, doc: str, flops: int, compute: ComputeG
     declared = schema(
         f"{forward.type}Gradient",
         f"{doc}\n\nEach summed over what was broadcast.",
-        inputs=[blob("dC", SUMMABLE), blob("A", "dC"), blob("B", "dC")],
+        inputs=[blob("dC", SUMMABLE), blob("A", "dC"), blob("B", "dC", role=Role.PARAMETER)],
         outputs=[blob("dA", like="A"), blob("dB", like="B")],
         args=BROADCAST_ARGS,
         in_place={"dA": "dC", "dB": "dC"},
@@ -233,7 +233,12 @@ DIV_GRADIENT = schema(
     """dA = dC / B, dB = -dC * C / B.
 
     Each summed over what was broadcast. Inputs dC, A, B, C; or, where A has the shape of C, just B, C, dC.""",
-    inputs=[blob("dC", SUMMABLE), blob("A", "dC", optional=True), blob("B", "dC"), blob("C", "dC")],
+    inputs=[
+        blob("dC", SUMMABLE),
+        blob("A", "dC", optional=True),
+        blob("B", "dC", role=Role.PARAMETER),
+        blob("C", "dC"),
+    ],
     outputs=[blob("dA", "dC"), blob("dB", like="B")],
     args=BROADCAST_ARGS,
     in_place={"dA": "dC"},
@@ -283,7 +288,7 @@ def div_gradient_kernel(op: OpView, dC: Array, A: Array | None, B: Array, C: Arr
 SUM_REDUCE_LIKE = schema(
     "SumReduceLike",
     "C = sum of A over what would be broadcast if B lay under it; C has the shape of B, whose values do not matter.",
-    inputs=[blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})), blob("B", "A")],
+    inputs=[blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})), blob("B", "A", role=Role.SHAPE)],
     outputs=[blob("C", like="B")],
     args=AXIS_ARGS,
     effects=Effects.PURE,

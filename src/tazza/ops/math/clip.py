@@ -24,7 +24,6 @@ CLIP = schema(
     args=BOUNDS,
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Clip",
     source="Caffe2",
     example="""
     >>> run("Clip", [-1.0, 0.5, 9.0], min=0.0, max=2.0)

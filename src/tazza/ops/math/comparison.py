@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Effects, OpSchema, OpView, blob, forbidden, formula, kernel, schema
+from tazza.operator import Array, Effects, OpSchema, OpView, Role, blob, forbidden, formula, kernel, schema
 from tazza.ops.math.broadcast import BROADCAST_ARGS, align_b, check_axis, joint_dims, lying
 from tazza.ops.math.elementwise import formula_cost
 from tazza.ops.math.sum import SUMMABLE
@@ -21,19 +21,18 @@ def comparison_infer(op: OpView, A: TensorSpec, B: TensorSpec) -> TensorSpec:
     return TensorSpec(joint_dims(op, A, B), DataType.BOOL)
 
 
-def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str, *, onnx: str | None = None) -> OpSchema:
+def _declare(type: str, doc: str, text: str, compare: np.ufunc, example: str) -> OpSchema:
     """Declare an operator; `text` is its formula. What takes bool only, logic, may work in place."""
     logic = compare in (np.logical_and, np.logical_or, np.logical_xor)
     declared = schema(
         type,
         doc,
-        inputs=[blob("A", TRUTH if logic else COMPARABLE), blob("B", "A")],
+        inputs=[blob("A", TRUTH if logic else COMPARABLE), blob("B", "A", role=Role.PARAMETER)],
         outputs=[blob("C", DataType.BOOL, doc="the joint shape of A and B; with `broadcast` that of A")],
         args=BROADCAST_ARGS,
         in_place={"C": "A"} if logic else None,
         effects=Effects.PURE,
         no_gradient=forbidden("it is a step function"),
-        onnx=onnx,
         source="Caffe2",
         example=example,
     )
@@ -58,7 +57,6 @@ EQ = _declare(
     >>> run("EQ", [1, 2, 3], [2])
     array([False,  True, False])
     """,
-    onnx="Equal",
 )
 NE = _declare(
     "NE",
@@ -79,7 +77,6 @@ LT = _declare(
     >>> run("LT", [1, 2, 3], [2])
     array([ True, False, False])
     """,
-    onnx="Less",
 )
 LE = _declare(
     "LE",
@@ -90,7 +87,6 @@ LE = _declare(
     >>> run("LE", [1, 2, 3], [2])
     array([ True,  True, False])
     """,
-    onnx="LessOrEqual",
 )
 GT = _declare(
     "GT",
@@ -101,7 +97,6 @@ GT = _declare(
     >>> run("GT", [1, 2, 3], [2])
     array([False, False,  True])
     """,
-    onnx="Greater",
 )
 GE = _declare(
     "GE",
@@ -112,7 +107,6 @@ GE = _declare(
     >>> run("GE", [1, 2, 3], [2])
     array([False,  True,  True])
     """,
-    onnx="GreaterOrEqual",
 )
 AND = _declare(
     "And",
@@ -123,7 +117,6 @@ AND = _declare(
     >>> run("And", np.array([True, True, False]), np.array([True, False, False]))
     array([ True, False, False])
     """,
-    onnx="And",
 )
 OR = _declare(
     "Or",
@@ -134,7 +127,6 @@ OR = _declare(
     >>> run("Or", np.array([True, True, False]), np.array([True, False, False]))
     array([ True,  True, False])
     """,
-    onnx="Or",
 )
 XOR = _declare(
     "Xor",
@@ -145,7 +137,6 @@ XOR = _declare(
     >>> run("Xor", np.array([True, True, False]), np.array([True, False, False]))
     array([False,  True, False])
     """,
-    onnx="Xor",
 )
 
 NOT = schema(
@@ -155,7 +146,6 @@ NOT = schema(
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     no_gradient=forbidden("it is a step function"),
-    onnx="Not",
     source="Caffe2",
     example="""
     >>> run("Not", np.array([True, False]))

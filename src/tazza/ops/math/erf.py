@@ -16,7 +16,6 @@ ERF = schema(
     inputs=[blob("X", FLOAT, "*S")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
-    onnx="Erf",
     source="Abramowitz, Stegun 1964, section 7.1",
     example="""
     >>> run("Erf", [0.0, 100.0])

@@ -18,6 +18,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -46,7 +47,6 @@ def _declare(
     *,
     dtypes: DTypes = FLOAT,
     in_place: bool = True,
-    onnx: str | None = None,
 ) -> OpSchema:
     """Declare an operator of one tensor; `text` is its formula."""
     declared = schema(
@@ -56,7 +56,6 @@ def _declare(
         outputs=[blob("Y", like="X")],
         in_place={"Y": "X"} if in_place else None,
         effects=Effects.PURE,
-        onnx=onnx,
         source="Caffe2",
         example=example,
     )
@@ -79,7 +78,6 @@ EXP = _declare(
     >>> run("Exp", [0.0, -1000.0])
     array([1., 0.], dtype=float32)
     """,
-    onnx="Exp",
 )
 
 
@@ -97,7 +95,6 @@ LOG = _declare(
     >>> run("Log", [1.0, 0.0])
     array([  0., -inf], dtype=float32)
     """,
-    onnx="Log",
 )
 
 
@@ -116,7 +113,6 @@ SQRT = _declare(
     array([2. , 0.5], dtype=float32)
     """,
     dtypes=frozenset({DataType.FLOAT, DataType.DOUBLE}),
-    onnx="Sqrt",
 )
 
 
@@ -230,12 +226,14 @@ POW = schema(
 
     NaN for a negative A with a fraction as exponent; 0^0 is 1. Gradients: dA = dC * B * A^(B - 1), for which 1 is
     taken from B; dB = dC * C * log(A), NaN where A is 0.""",
-    inputs=[blob("A", FLOAT), blob("B", "A", optional=True, doc="the shape of A; with `broadcast` it lies under A")],
+    inputs=[
+        blob("A", FLOAT),
+        blob("B", "A", optional=True, role=Role.PARAMETER, doc="the shape of A; with `broadcast` it lies under A"),
+    ],
     outputs=[blob("C", like="A")],
     args=[arg("exponent", float, None, doc="one exponent for all; no effect where there is B"), *BROADCAST_ARGS],
     in_place={"C": ("A", "B")},
     effects=Effects.PURE,
-    onnx="Pow",
     source="Caffe2",
     example="""
     >>> run("Pow", [1.0, 2.0, 3.0], exponent=2.0)

@@ -18,6 +18,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     kernel,
@@ -40,8 +41,8 @@ MATMUL = schema(
     Y is (M, N), or has the shape of `like` when that is there.""",
     inputs=[
         blob("A", FLOAT, doc="as a matrix (M, K)"),
-        blob("B", "A", doc="as a matrix (K, N)"),
-        blob("like", optional=True, doc="its shape is that of Y; its value does not matter"),
+        blob("B", "A", role=Role.PARAMETER, doc="as a matrix (K, N)"),
+        blob("like", optional=True, role=Role.SHAPE, doc="its shape is that of Y; its value does not matter"),
     ],
     outputs=[blob("Y", "A", doc="(M, N), or the same elements in the shape of `like`")],
     args=[
@@ -50,7 +51,6 @@ MATMUL = schema(
         *TRANSPOSED,
     ],
     effects=Effects.PURE,
-    onnx="MatMul",
     source="Caffe2",
     example="""
     >>> run("MatMul", [[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]], trans_b=1)
@@ -122,7 +122,7 @@ BATCH_MATMUL = schema(
     A is (batch..., M, K), B (batch..., K, N) with the same batch. With `broadcast` the batches are broadcast against
     each other as NumPy does it, and there is no gradient. A of rank 1 is one row, B of rank 1 one column, whatever
     trans_a and trans_b say; that dimension of Y is left out, and Y of two vectors is (1).""",
-    inputs=[blob("A", FLOAT, doc="(batch..., M, K)"), blob("B", "A", doc="(batch..., K, N)")],
+    inputs=[blob("A", FLOAT, doc="(batch..., M, K)"), blob("B", "A", role=Role.PARAMETER, doc="(batch..., K, N)")],
     outputs=[blob("Y", "A", doc="(batch..., M, N)")],
     args=[
         *TRANSPOSED,
@@ -130,7 +130,6 @@ BATCH_MATMUL = schema(
         arg("use_scratch", int, 0, doc="no effect: it chose where the GPU kernel of Caffe2 kept pointers"),
     ],
     effects=Effects.PURE,
-    onnx="MatMul",
     source="Caffe2",
     example="""
     >>> run("BatchMatMul", np.ones((2, 1, 3), "f"), np.ones((3, 2), "f"), broadcast=1).tolist()

@@ -14,6 +14,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    as_many,
     blob,
     ends,
     formula,
@@ -83,7 +84,6 @@ def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchem
         outputs=[blob("Y", "X")],
         in_place={"Y": "X"},
         effects=Effects.PURE,
-        onnx=type,
         source="Caffe2",
         example=example,
     )
@@ -104,7 +104,7 @@ def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchem
         inputs=[blob("Y", FLOAT), blob("dY", "Y"), blob("X", "Y", variadic=True)],
         outputs=[blob("dX", "X", variadic=True)],
         effects=Effects.PURE,
-        arity=lambda inputs, outputs: inputs == outputs + 2,
+        relations=[as_many("dX", "X")],
         no_gradient=ends("second derivatives are not built"),
         example=f"""
         >>> run("{type}Gradient", [1.0, 2.0], [5.0, 7.0], [1.0, 0.0], [0.0, 2.0], outputs=2)

@@ -24,6 +24,9 @@ SCALE = schema(
 )
 
 
+SCALE.hands_on("X", when=lambda op: op.scale == 1)
+
+
 @SCALE.gradient
 def scale_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Scale", [g.dY], [g.dX])

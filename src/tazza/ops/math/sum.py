@@ -14,11 +14,14 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
+    as_many,
     blob,
     ends,
     formula,
     kernel,
+    pairs,
     schema,
     show_dims,
 )
@@ -32,16 +35,19 @@ SUM = schema(
     "Sum",
     "Y = X0 + X1 + ..., from left to right.",
     inputs=[blob("X", SUMMABLE, variadic=True)],
-    outputs=[blob("Y", "X")],
+    outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Sum",
     source="Caffe2",
     example="""
     >>> run("Sum", [1, 2], [10, 20], [100, 200])
     array([111, 222], dtype=int32)
     """,
 )
+
+
+SUM.hands_on("X", when=lambda op: len(op.input_slots) == 1)
+SUM.commutes("X")
 
 
 def same_tensors(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> TensorSpec:
@@ -102,25 +108,19 @@ WEIGHTED_SUM = schema(
     The weights get gradients only with `grad_on_w`.""",
     inputs=[
         blob("X", FLOAT, "#S", variadic=True, doc="the first one says the shape"),
-        blob("w", FLOAT, variadic=True, doc="one element each, of any rank"),
+        blob("w", FLOAT, variadic=True, role=Role.PARAMETER, doc="one element each, of any rank"),
     ],
     outputs=[blob("Y", "X")],
     args=[arg("grad_on_w", int, 0, doc="the gradient operator gives gradients of the weights too")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs % 2 == 0,
+    relations=[pairs("X", "w")],
     source="Caffe2",
     example="""
     >>> run("WeightedSum", [1.0, 2.0], [10.0], [3.0, 4.0], [-1.0])
     array([ 7., 16.], dtype=float32)
     """,
 )
-
-
-@WEIGHTED_SUM.name_inputs
-def weighted_sum_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("X", "w") * (count // 2)
 
 
 def weighted_tensors(op: OpView, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -170,11 +170,15 @@ WEIGHTED_SUM_GRADIENT = schema(
     """dX0 = w0 * dY, dX1 = w1 * dY ...; with `grad_on_w` then dw0 = sum of X0 * dY, dw1 ...
 
     Inputs dY, X0, w0, X1, w1 ...""",
-    inputs=[blob("dY", FLOAT, "*S"), blob("X", "dY", "#S", variadic=True), blob("w", "dY", variadic=True)],
+    inputs=[
+        blob("dY", FLOAT, "*S"),
+        blob("X", "dY", "#S", variadic=True),
+        blob("w", "dY", variadic=True, role=Role.PARAMETER),
+    ],
     outputs=[blob("dX", like="dY", variadic=True), blob("dw", "dY", "1", variadic=True, optional=True)],
     args=[arg("grad_on_w", int, 0, doc="give gradients of the weights too")],
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs % 2 == 1,
+    relations=[pairs("X", "w"), as_many("dX", "X")],
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
@@ -184,20 +188,13 @@ WEIGHTED_SUM_GRADIENT = schema(
 )
 
 
-@WEIGHTED_SUM_GRADIENT.name_inputs
-def weighted_sum_gradient_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("dY", *("X", "w") * (count // 2))
-
-
 @WEIGHTED_SUM_GRADIENT.name_outputs
 def weighted_sum_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
-    pairs = len(op.definition.input) // 2
-    letters = ("dX",) * pairs + ("dw",) * (pairs if op.grad_on_w else 0)
+    count_of_pairs = op.input_slots.count("w")
+    letters = ("dX",) * count_of_pairs + ("dw",) * (count_of_pairs if op.grad_on_w else 0)
     if count != len(letters):
-        message = (
-            f"{count} outputs, it gives {len(letters)} for {pairs} pairs of inputs with grad_on_w = {op.grad_on_w}"
-        )
+        given = f"{count_of_pairs} pairs of inputs with grad_on_w = {op.grad_on_w}"
+        message = f"{count} outputs, it gives {len(letters)} for {given}"
         raise op.error(SchemaError, message)
     return letters
 

@@ -41,7 +41,6 @@ def _declare(
         inputs=[blob("X", FLOAT, "*S")],
         outputs=[blob("Y", like="X")],
         effects=Effects.PURE,
-        onnx=type,
         source="Abramowitz, Stegun 1964, chapter 4",
         example=example,
     )

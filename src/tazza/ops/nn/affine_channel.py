@@ -15,6 +15,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -36,8 +37,8 @@ AFFINE_CHANNEL = schema(
     "Y = scale * X + bias, for each channel.",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
-        blob("scale", "X", doc="(C)"),
-        blob("bias", "X", doc="(C)"),
+        blob("scale", "X", role=Role.PARAMETER, doc="(C)"),
+        blob("bias", "X", role=Role.PARAMETER, doc="(C)"),
     ],
     outputs=[blob("Y", like="X")],
     args=ARGS,
@@ -84,7 +85,7 @@ AFFINE_CHANNEL_GRADIENT = schema(
     """dX = scale * dY; with is_learnable dscale = sum of dY * X, dbias = sum of dY, over all but the channels.
 
     Inputs dY, scale, with is_learnable dY, X, scale.""",
-    inputs=[blob("dY", FLOAT), blob("X", "dY", optional=True), blob("scale", "dY")],
+    inputs=[blob("dY", FLOAT), blob("X", "dY", optional=True), blob("scale", "dY", role=Role.PARAMETER)],
     outputs=[blob("dX", like="dY"), blob("dscale", like="scale", optional=True), blob("dbias", "dY", optional=True)],
     args=ARGS,
     in_place={"dX": "dY"},

@@ -13,7 +13,21 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    Role,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    together,
+)
 from tazza.ops.nn.window import channels_first
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -36,10 +50,10 @@ SPATIAL_BN = schema(
     pair.""",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
-        blob("scale", FLOAT, doc="(C)"),
-        blob("bias", FLOAT, doc="(C)"),
-        blob("mean", FLOAT, doc="(C), running"),
-        blob("var", FLOAT, doc="(C), running"),
+        blob("scale", FLOAT, role=Role.PARAMETER, doc="(C)"),
+        blob("bias", FLOAT, role=Role.PARAMETER, doc="(C)"),
+        blob("mean", FLOAT, role=Role.STATE, doc="(C), running"),
+        blob("var", FLOAT, role=Role.STATE, doc="(C), running"),
         blob("sums", FLOAT, optional=True, doc="(C), of X over all batches"),
         blob("sumsq", FLOAT, optional=True, doc="(C), of X * X over all batches"),
     ],
@@ -54,8 +68,10 @@ SPATIAL_BN = schema(
     in_place={"Y": "X", "saved_mean": "sums", "saved_inv_std": "sumsq"},
     must_in_place={"running_mean": "mean", "running_var": "var"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs in (5, 7) and outputs in (1, 5),
-    onnx="BatchNormalization",
+    relations=[
+        together("sums", "sumsq"),
+        together("running_mean", "running_var", "saved_mean", "saved_inv_std"),
+    ],
     source="Ioffe, Szegedy 2015, arXiv 1502.03167; Caffe2",
     example="""
     >>> X, one, zero = np.array([[1.0], [5.0]], "f"), np.ones(1, "f"), np.zeros(1, "f")
@@ -150,10 +166,10 @@ SPATIAL_BN_GRADIENT = schema(
     dX takes, is their mean.""",
     inputs=[
         blob("X", FLOAT),
-        blob("scale", FLOAT),
+        blob("scale", FLOAT, role=Role.PARAMETER),
         blob("dY", FLOAT),
-        blob("mean", FLOAT, doc="(C), saved or running"),
-        blob("inv_std", FLOAT, doc="(C), saved; with is_test the running variance"),
+        blob("mean", FLOAT, role=Role.STATE, doc="(C), saved or running"),
+        blob("inv_std", FLOAT, role=Role.STATE, doc="(C), saved; with is_test the running variance"),
         blob("dscale_sum", FLOAT, optional=True),
         blob("dbias_sum", FLOAT, optional=True),
     ],
@@ -162,7 +178,7 @@ SPATIAL_BN_GRADIENT = schema(
     # The gradient of SpatialBN in place, in test mode, needs the first: both gradients have the name of its blob.
     in_place={"dX": "dY", "dscale": "dscale_sum", "dbias": "dbias_sum"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs in (5, 7) and outputs == 3,
+    relations=[together("dscale_sum", "dbias_sum")],
     no_gradient=ends("second derivatives are not built"),
     # In test mode Caffe2 takes the variance for an inverse deviation, which is wrong.
     source="Ioffe, Szegedy 2015, section 3",

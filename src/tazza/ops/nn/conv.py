@@ -28,6 +28,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -206,14 +207,13 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         that of the kernel, not that of the operator's name.""",
         inputs=[
             blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
-            blob("W", "X", doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),
-            blob("b", "X", optional=True, doc="(M)"),
+            blob("W", "X", role=Role.PARAMETER, doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),
+            blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
         ],
         outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
         args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
         effects=Effects.PURE,
         ineffective=half_pairs,
-        onnx="Conv",
         source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
         example=f"""
         >>> run("{type}", np.arange(9.0, dtype="f").reshape(1, 1, 3, 3), np.ones((1, 1, 2, 2), "f"), kernel=2)
@@ -231,7 +231,7 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         """dW, db and dX of a convolution, from X, W and dY.
 
         Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
-        inputs=[blob("X", FLOAT), blob("W", "X"), blob("dY", "X")],
+        inputs=[blob("X", FLOAT), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
         outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
         args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0), arg("no_bias", int, 0, doc="the convolution had no b")],
         effects=Effects.PURE,

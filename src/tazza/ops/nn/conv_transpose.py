@@ -29,6 +29,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -138,14 +139,13 @@ CONV_TRANSPOSE = schema(
     What a convolution with the same arguments does to its input when dX is made from dY. Dilation has no effect.""",
     inputs=[
         blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
-        blob("W", "X", doc="(C, M/G, k...), NHWC: (C, k..., M/G)"),
-        blob("b", "X", optional=True, doc="(M)"),
+        blob("W", "X", role=Role.PARAMETER, doc="(C, M/G, k...), NHWC: (C, k..., M/G)"),
+        blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
     ],
     outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
     args=[*CONV_TRANSPOSE_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
     effects=Effects.PURE,
     ineffective=without_effect,
-    onnx="ConvTranspose",
     source="Dumoulin, Visin 2016, arXiv 1603.07285, section 4; Caffe2",
     example="""
     >>> run("ConvTranspose", [[[[1.0, 2.0]]]], [[[[3.0, 4.0]]]], kernels=[1, 2])
@@ -200,7 +200,7 @@ CONV_TRANSPOSE_GRADIENT = schema(
     """dW, db and dX of a transposed convolution, from X, W and dY; dX is the convolution of dY.
 
     Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
-    inputs=[blob("X", FLOAT), blob("W", "X"), blob("dY", "X")],
+    inputs=[blob("X", FLOAT), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
     outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
     args=[
         *CONV_TRANSPOSE_ARGS,

@@ -42,7 +42,6 @@ DROPOUT = schema(
     args=[RATIO, arg("is_test", int, doc="0: train, with both outputs; else Y = X")],
     in_place={"Y": "X"},
     effects=Effects.RANDOM,
-    onnx="Dropout",
     source="Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014, section 10, scaled while training",
     example="""
     >>> Y, mask = run("Dropout", np.ones(100, "f"), ratio=0.75, is_test=0, outputs=2)
@@ -52,6 +51,7 @@ DROPOUT = schema(
 )
 
 
+DROPOUT.hands_on("X", when=lambda op: bool(op.is_test))
 DROPOUT.trains_unless("is_test", "mask")
 
 

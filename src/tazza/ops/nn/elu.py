@@ -18,7 +18,6 @@ ELU = schema(
     args=[ALPHA],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Elu",
     source="Clevert, Unterthiner, Hochreiter 2016, arXiv 1511.07289, section 3",
     example="""
     >>> run("Elu", [-100.0, 2.0], alpha=0.5)
@@ -78,7 +77,6 @@ SELU = schema(
     args=SELF_NORMALISING,
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Selu",
     source="Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv 1706.02515, section 2",
     example="""
     >>> run("Selu", [-100.0, 3.0], alpha=0.25, scale=2.0)

@@ -18,6 +18,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -42,13 +43,12 @@ FC = schema(
     Y keeps the dimensions of X before `axis`. X of rank 1 needs `axis` 0.""",
     inputs=[
         blob("X", FLOAT, doc="(lead..., K), K possibly spread over several dimensions"),
-        blob("W", "X", doc="(M, K), both possibly spread over several dimensions"),
-        blob("b", "X", "M"),
+        blob("W", "X", role=Role.PARAMETER, doc="(M, K), both possibly spread over several dimensions"),
+        blob("b", "X", "M", role=Role.PARAMETER),
     ],
     outputs=[blob("Y", "X", doc="(lead..., M)")],
     args=FC_ARGS,
     effects=Effects.PURE,
-    onnx="Gemm",
     source="Caffe2",
     example="""
     >>> run("FC", [[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [10.0, 20.0, 30.0])
@@ -109,7 +109,7 @@ FC_GRADIENT = schema(
     dX may be left out.""",
     inputs=[
         blob("X", FLOAT),
-        blob("W", "X"),
+        blob("W", "X", role=Role.PARAMETER),
         blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
     ],
     outputs=[blob("dW", like="W"), blob("db", "X"), blob("dX", like="X", optional=True)],

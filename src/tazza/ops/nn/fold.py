@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, not_written, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, not_written, schema
 from tazza.tensor import TensorSpec
 
 NO_GRADIENT = not_written("weights that are folded are not trained")
@@ -27,12 +27,12 @@ FOLD_BATCH_NORM = schema(
 
     Without b it counts as 0.""",
     inputs=[
-        blob("W", FLOAT),
-        blob("b", "W", optional=True, doc="(M)"),
-        blob("scale", "W", doc="(M)"),
-        blob("bias", "W", doc="(M)"),
-        blob("mean", "W", doc="(M)"),
-        blob("var", "W", doc="(M)"),
+        blob("W", FLOAT, role=Role.PARAMETER),
+        blob("b", "W", optional=True, role=Role.PARAMETER, doc="(M)"),
+        blob("scale", "W", role=Role.PARAMETER, doc="(M)"),
+        blob("bias", "W", role=Role.PARAMETER, doc="(M)"),
+        blob("mean", "W", role=Role.STATE, doc="(M)"),
+        blob("var", "W", role=Role.STATE, doc="(M)"),
     ],
     outputs=[blob("W_folded", like="W"), blob("b_folded", "W", doc="(M)")],
     args=[arg("epsilon", float, 1e-5, doc="added to the variance"), *ARGS],
@@ -50,10 +50,10 @@ FOLD_AFFINE_CHANNEL = schema(
     "FoldAffineChannel",
     "W_folded = scale W, b_folded = scale b + bias; without b it counts as 0.",
     inputs=[
-        blob("W", FLOAT),
-        blob("b", "W", optional=True, doc="(M)"),
-        blob("scale", "W", doc="(M)"),
-        blob("bias", "W", doc="(M)"),
+        blob("W", FLOAT, role=Role.PARAMETER),
+        blob("b", "W", optional=True, role=Role.PARAMETER, doc="(M)"),
+        blob("scale", "W", role=Role.PARAMETER, doc="(M)"),
+        blob("bias", "W", role=Role.PARAMETER, doc="(M)"),
     ],
     outputs=[blob("W_folded", like="W"), blob("b_folded", "W", doc="(M)")],
     args=ARGS,

@@ -33,6 +33,7 @@ from tazza.operator import (
     schema,
     show_dims,
 )
+from tazza.operator.in_place import InPlace
 from tazza.ops.math.matmul import MATMUL, matmul, matmul_cost, matmul_infer
 from tazza.ops.nn.batch_norm import SPATIAL_BN, spatial_bn, spatial_bn_cost, spatial_bn_infer, spatial_bn_validate
 from tazza.ops.nn.conv import CONV, CONVS, conv, conv_cost, conv_infer
@@ -87,7 +88,7 @@ def _declare(
     inputs: Sequence[BlobSpec] | None = None,
     outputs: Sequence[BlobSpec] = (blob("Y", FLOAT),),
     in_place: tuple[str, ...] = ("S",),
-    must_in_place: Mapping[str, str] | None = None,
+    must_in_place: InPlace = None,
     args: Mapping[str, ArgSpec] | None = None,
     takes: Callable[[OpView], bool] = _always,
     validate: Callable[[OpView], None] | None = None,
@@ -132,7 +133,7 @@ def _declare(
 
 
 def _without_pattern(spec: BlobSpec) -> BlobSpec:
-    return blob(spec.name, spec.dtypes, spec.dims, optional=spec.optional, doc=spec.doc)
+    return blob(spec.name, spec.dtypes, spec.dims, optional=spec.optional, role=spec.role, doc=spec.doc)
 
 
 def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:

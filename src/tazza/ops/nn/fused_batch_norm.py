@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, Expression, OpView, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, Expression, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.nn.batch_norm import (
     SPATIAL_BN_GRADIENT,
     spatial_bn_gradient_cost,
@@ -25,7 +25,7 @@ X, SCALE, DY, MEAN, INV_STD = SPATIAL_BN_GRADIENT.inputs[:5]
 FUSED_SPATIAL_BN_GRADIENT = schema(
     "FusedSpatialBNGradient",
     """dX, dscale and dbias of SpatialBN for dZ = prologue(dy = dY, y = Z), with Z what SpatialBN gives for X.""",
-    inputs=[X, SCALE, blob("bias", FLOAT, doc="(C)"), DY, MEAN, INV_STD],
+    inputs=[X, SCALE, blob("bias", FLOAT, role=Role.PARAMETER, doc="(C)"), DY, MEAN, INV_STD],
     outputs=SPATIAL_BN_GRADIENT.outputs,
     args=[
         *{**SPATIAL_BN_GRADIENT.args, **TRAINS}.values(),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, Expression, OpView, arg, blob, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, Expression, OpView, Role, arg, blob, kernel, schema, show_dims
 from tazza.ops.nn.conv import CONV_ARGS, conv, conv_cost, conv_infer, require_bias
 from tazza.ops.nn.fused import NO_GRADIENT, check_formula, epilogue_of
 from tazza.ops.nn.window import Window, channels_first, channels_first_dims, half_pairs
@@ -23,10 +23,10 @@ FUSED_CONV_DEPTHWISE = schema(
     "Y = epilogue(conv(inner(conv(X, W, b)), V, c)): a 1x1 convolution, then a depthwise one of what it gives.",
     inputs=[
         blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
-        blob("W", "X", doc="(M, C, 1...), NHWC: (M, 1..., C)"),
-        blob("b", "X", doc="(M)"),
-        blob("V", "X", doc="(M, 1, k...), NHWC: (M, k..., 1)"),
-        blob("c", "X", doc="(M)"),
+        blob("W", "X", role=Role.PARAMETER, doc="(M, C, 1...), NHWC: (M, 1..., C)"),
+        blob("b", "X", role=Role.PARAMETER, doc="(M)"),
+        blob("V", "X", role=Role.PARAMETER, doc="(M, 1, k...), NHWC: (M, k..., 1)"),
+        blob("c", "X", role=Role.PARAMETER, doc="(M)"),
     ],
     outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
     args=[

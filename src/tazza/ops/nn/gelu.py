@@ -22,7 +22,6 @@ GELU = schema(
     outputs=[blob("Y", like="X")],
     args=[FAST],
     effects=Effects.PURE,
-    onnx="Gelu",
     source="Hendrycks, Gimpel 2016, arXiv 1606.08415, section 2",
     example="""
     >>> run("Gelu", [-100.0, 0.0, 100.0])

@@ -16,12 +16,14 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
     kernel,
     schema,
     show_dims,
+    together,
 )
 from tazza.ops.nn.channel import ORDER, channel_count, require_channels
 from tazza.ops.nn.window import channels_first
@@ -45,8 +47,8 @@ GROUP_NORM = schema(
     inv_std = 1 / sqrt(variance + epsilon), with the biased variance. The group is as large as its channels times S.""",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
-        blob("gamma", "X", doc="(C)"),
-        blob("beta", "X", doc="(C)"),
+        blob("gamma", "X", role=Role.PARAMETER, doc="(C)"),
+        blob("beta", "X", role=Role.PARAMETER, doc="(C)"),
     ],
     outputs=[
         blob("Y", like="X"),
@@ -55,8 +57,7 @@ GROUP_NORM = schema(
     ],
     args=ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: outputs in (1, 3),
-    onnx="GroupNormalization",
+    relations=[together("mean", "inv_std")],
     source="Wu, He 2018, arXiv 1803.08494",
     example="""
     >>> run("GroupNorm", [[1.0, 5.0, 4.0, 2.0]], [1.0] * 4, [0.0] * 4, group=2, epsilon=0.0)
@@ -129,8 +130,8 @@ GROUP_NORM_GRADIENT = schema(
     inputs=[
         blob("dY", FLOAT),
         blob("X", "dY"),
-        blob("gamma", "dY"),
-        blob("beta", "dY"),
+        blob("gamma", "dY", role=Role.PARAMETER),
+        blob("beta", "dY", role=Role.PARAMETER),
         blob("mean", "dY", doc="(N, G)"),
         blob("inv_std", "dY", doc="(N, G)"),
     ],

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, Role, arg, blob, kernel, schema, show_dims
 from tazza.ops.nn.window import Window, channels_first, channels_first_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -86,7 +86,7 @@ COL2IM = schema(
     Only the shape of X counts. Y may have any shape with as many elements as Im2Col gives.""",
     inputs=[
         blob("Y", FLOAT, doc="(N, C*kH*kW, oH, oW), NHWC: (N, oH, oW, kH*kW*C)"),
-        blob("X", doc="its shape counts"),
+        blob("X", role=Role.SHAPE, doc="its shape counts"),
     ],
     outputs=[blob("Z", "Y", doc="like X")],
     args=IM2COL_ARGS,

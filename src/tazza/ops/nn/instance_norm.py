@@ -15,6 +15,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -38,8 +39,8 @@ INSTANCE_NORM = schema(
     inv_std = 1 / sqrt(variance + epsilon), with the biased variance.""",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
-        blob("scale", "X", doc="(C)"),
-        blob("bias", "X", doc="(C)"),
+        blob("scale", "X", role=Role.PARAMETER, doc="(C)"),
+        blob("bias", "X", role=Role.PARAMETER, doc="(C)"),
     ],
     outputs=[
         blob("Y", like="X"),
@@ -49,7 +50,6 @@ INSTANCE_NORM = schema(
     args=ARGS,
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="InstanceNormalization",
     source="Ulyanov, Vedaldi, Lempitsky 2016, arXiv 1607.08022",
     example="""
     >>> run("InstanceNorm", [[[1.0, 5.0], [2.0, 2.0]]], [10.0, 10.0], [1.0, 3.0], epsilon=1e-9)
@@ -108,8 +108,8 @@ INSTANCE_NORM_GRADIENT = schema(
     channels. mean and inv_std are computed again where they are not given. bias is not read.""",
     inputs=[
         blob("X", FLOAT),
-        blob("scale", "X"),
-        blob("bias", "X"),
+        blob("scale", "X", role=Role.PARAMETER),
+        blob("bias", "X", role=Role.PARAMETER),
         blob("dY", "X"),
         blob("mean", "X", optional=True, doc="(N, C)"),
         blob("inv_std", "X", optional=True, doc="(N, C)"),

@@ -15,12 +15,14 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
     kernel,
     schema,
     show_dims,
+    together,
 )
 from tazza.ops.reduce.moment import moments, normalization_gradient
 from tazza.ops.shape.axis import agree, cut, matrix, product, shapes_agree
@@ -42,14 +44,13 @@ LAYER_NORM = schema(
     The variance is the biased one. mean and std are always given, as the gradient reads them.""",
     inputs=[
         blob("X", REAL, doc="(lead..., inner...)"),
-        blob("gamma", "X", optional=True, doc="n elements"),
-        blob("beta", "X", optional=True, doc="n elements"),
+        blob("gamma", "X", optional=True, role=Role.PARAMETER, doc="n elements"),
+        blob("beta", "X", optional=True, role=Role.PARAMETER, doc="n elements"),
     ],
     outputs=[blob("Y", like="X"), blob("mean", "X", doc="(lead..., 1)"), blob("std", "X", doc="(lead..., 1)")],
     args=ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs in (1, 3),
-    onnx="LayerNormalization",
+    relations=[together("gamma", "beta")],
     source="Ba, Kiros, Hinton 2016, arXiv 1607.06450",
     example="""
     >>> Y, mean, std = run("LayerNorm", [[1.0, 5.0]], epsilon=0.0)
@@ -126,12 +127,12 @@ LAYER_NORM_GRADIENT = schema(
         blob("mean", "dY"),
         blob("std", "dY"),
         blob("X", "dY"),
-        blob("gamma", "dY", optional=True),
+        blob("gamma", "dY", optional=True, role=Role.PARAMETER),
     ],
     outputs=[blob("dX", like="X"), blob("dgamma", "dY", optional=True), blob("dbeta", "dY", optional=True)],
     args=ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: outputs in (1, 3),
+    relations=[together("dgamma", "dbeta")],
     no_gradient=ends("second derivatives are not built"),
     source="Ba, Kiros, Hinton 2016, supplementary material",
     example="""

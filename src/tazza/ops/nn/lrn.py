@@ -44,7 +44,6 @@ LRN = schema(
     outputs=[blob("Y", like="X"), blob("scale", like="X", optional=True)],
     args=ARGS,
     effects=Effects.PURE,
-    onnx="LRN",
     source="Krizhevsky, Sutskever, Hinton 2012, section 3.3, with alpha divided by size as in Caffe",
     example="""
     >>> X = np.array([1, 2, 3], "f").reshape(1, 3, 1, 1)

@@ -37,7 +37,6 @@ NORMALIZE = schema(
     outputs=[blob("Y", "X", "*S")],
     args=[AXIS],
     effects=Effects.PURE,
-    onnx="LpNormalization",
     source="Caffe2",
     example="""
     >>> run("Normalize", [[3.0, 4.0], [0.0, 0.0]])
@@ -118,7 +117,6 @@ NORMALIZE_L1 = schema(
     args=[AXIS],
     effects=Effects.PURE,
     no_gradient=not_written("Caffe2 has none either"),
-    onnx="LpNormalization",
     source="Caffe2",
     example="""
     >>> run("NormalizeL1", [[3.0, -1.0], [0.0, 0.0]])

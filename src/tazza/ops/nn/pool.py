@@ -301,7 +301,6 @@ def _declare(pooling: Pooling, suffix: str) -> tuple[OpSchema, OpSchema]:
         args=pooling.args,
         effects=Effects.PURE,
         ineffective=half_pairs,
-        onnx=pooling.name,
         source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
         example=f'>>> run("{type}", {image}, kernel=2)\narray([[[{pooling.pooled}]]], dtype=float32)',
     )

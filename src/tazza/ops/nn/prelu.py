@@ -14,6 +14,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     blob,
     ends,
     formula,
@@ -32,13 +33,12 @@ PRELU = schema(
     "Y = X where X > 0, else W * X.",
     inputs=[
         blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
-        blob("W", "X", doc="C elements of any shape, or one for all channels"),
+        blob("W", "X", role=Role.PARAMETER, doc="C elements of any shape, or one for all channels"),
     ],
     outputs=[blob("Y", like="X")],
     args=[ORDER],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="PRelu",
     source="He, Zhang, Ren, Sun 2015, arXiv 1502.01852, section 2.1",
     example="""
     >>> run("PRelu", [[-1.0, -1.0, 3.0]], [0.5, 2.0, 7.0])
@@ -86,7 +86,7 @@ PRELU_GRADIENT = schema(
 
     Y is not read; it is there as Caffe2 hands it over. After a PRelu in place X is Y, which has the sign of X where W
     is positive only.""",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S"), blob("X", "Y", "*S"), blob("W", "Y")],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S"), blob("X", "Y", "*S"), blob("W", "Y", role=Role.PARAMETER)],
     outputs=[blob("dX", like="X"), blob("dW", like="W")],
     args=[ORDER],
     effects=Effects.PURE,

@@ -16,7 +16,6 @@ RELU = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Relu",
     source="Nair, Hinton 2010, section 2",
     example="""
     >>> run("Relu", [-1.0, 2.0])
@@ -72,7 +71,6 @@ LEAKY_RELU = schema(
     args=[SLOPE],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="LeakyRelu",
     source="Maas, Hannun, Ng 2013, section 2.2",
     example="""
     >>> run("LeakyRelu", [-1.0, 2.0], alpha=0.5)

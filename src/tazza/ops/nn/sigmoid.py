@@ -15,7 +15,6 @@ SIGMOID = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Sigmoid",
     source="Goodfellow, Bengio, Courville 2016, section 3.10",
     example="""
     >>> run("Sigmoid", [0.0, -1000.0])
@@ -72,7 +71,6 @@ HARD_SIGMOID = schema(
     args=LINE,
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="HardSigmoid",
     source="Courbariaux, Bengio, David 2015, arXiv 1511.00363, section 2.3",
     example="""
     >>> run("HardSigmoid", [-9.0, 1.0, 9.0], alpha=0.25)

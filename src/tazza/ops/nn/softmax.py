@@ -21,7 +21,6 @@ SOFTMAX = schema(
     outputs=[blob("Y", "X", "*S")],
     args=[AXIS],
     effects=Effects.PURE,
-    onnx="Softmax",
     source="Goodfellow, Bengio, Courville 2016, sections 4.1 and 6.2.2.3; Caffe2",
     example="""
     >>> run("Softmax", [[0.0, 0.0], [1000.0, 0.0]])

@@ -15,7 +15,6 @@ SOFTPLUS = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Softplus",
     source="Dugas, Bengio, Belisle, Nadeau, Garcia 2001, section 3",
     example="""
     >>> run("Softplus", [-1000.0, 1000.0])
@@ -67,7 +66,6 @@ SOFTSIGN = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Softsign",
     source="Bergstra, Desjardins, Lamblin, Bengio 2009",
     example="""
     >>> run("Softsign", [-1.0, 3.0])

@@ -15,7 +15,6 @@ TANH = schema(
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Tanh",
     source="LeCun, Bottou, Orr, Muller 1998, Efficient BackProp, section 4.4",
     example="""
     >>> run("Tanh", [0.0, 100.0])

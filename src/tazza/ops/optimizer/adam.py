@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
@@ -24,12 +24,12 @@ ADAM = schema(
     "Adam",
     "W_next = W + lr * step, with step = sqrt(1 - beta2^t) / (1 - beta1^t) * M_next / (sqrt(V_next) + epsilon).",
     inputs=[
-        blob("W", FLOAT),
-        blob("M", FLOAT, doc="estimate of the mean of dW"),
-        blob("V", FLOAT, doc="estimate of the mean of dW * dW"),
+        blob("W", FLOAT, role=Role.PARAMETER),
+        blob("M", FLOAT, role=Role.STATE, doc="estimate of the mean of dW"),
+        blob("V", FLOAT, role=Role.STATE, doc="estimate of the mean of dW * dW"),
         blob("dW", FLOAT),
-        blob("lr", FLOAT, doc="of one element, negative to descend"),
-        blob("iter", DataType.INT64, host=True, doc="of one element: steps before this one"),
+        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend"),
+        blob("iter", DataType.INT64, host=True, role=Role.STATE, doc="of one element: steps before this one"),
     ],
     outputs=[
         blob("W_next", like="W"),

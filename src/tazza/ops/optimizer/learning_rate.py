@@ -7,30 +7,62 @@ float32. Source: Caffe2; cyclical: Smith 2017, arXiv 1506.01186; cosine: Loshchi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from tazza.errors import ArgumentError, NumericError
-from tazza.operator import ArgSpec, Array, Effects, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import ArgSpec, Array, Effects, OpView, Role, arg, blob, ends, kernel, schema
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
 from tazza.tensor import DataType, TensorSpec
 
-Policy: TypeAlias = Callable[[OpView, int], float]
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a policy makes of an iteration t > 0: `multiplier(op, t)`, in float64.
+
+    `formula` says the same over t and the arguments, where it is one formula; `absent` is what arguments count that
+    have no default of their own.
+    """
+
+    multiplier: Callable[[OpView, int], float]
+    formula: str | None
+    absent: Mapping[str, float]
+
+    def __call__(self, op: OpView, t: int) -> float:
+        """Return the multiplier of `base_lr`."""
+        return self.multiplier(op, t)
+
+    def value(self, op: OpView, name: str) -> float:
+        """Return what an argument counts."""
+        given = op.arguments[name]
+        return float(self.absent[name] if given is None else given)
+
 
 POLICIES: Registry[str, Policy] = Registry("learning-rate policy")
 
 
-@POLICIES.registering("fixed")
+def policy(
+    name: str, formula: str | None = None, **absent: float
+) -> Callable[[Callable[[OpView, int], float]], Policy]:
+    """Register a function as the policy of a name; see `Policy`."""
+
+    def declare(multiplier: Callable[[OpView, int], float]) -> Policy:
+        return POLICIES.registering(name)(Policy(multiplier, formula, absent))
+
+    return declare
+
+
+@policy("fixed", "1")
 def fixed(op: OpView, t: int) -> float:
     """1."""
     del op, t
     return 1.0
 
 
-@POLICIES.registering("alter")
+@policy("alter")
 def alter(op: OpView, t: int) -> float:
     """1 and 0 by turns, for `active_period` and `inactive_period` iterations."""
     period = op.active_period + op.inactive_period
@@ -40,38 +72,37 @@ def alter(op: OpView, t: int) -> float:
     return float(place < op.active_period if op.active_first else place >= op.inactive_period)
 
 
-@POLICIES.registering("step")
+@policy("step", "pow(gamma, floor(t / stepsize))")
 def step(op: OpView, t: int) -> float:
     """Return gamma ** floor(t / stepsize)."""
     return _power(op.gamma, t // _stepsize(op))
 
 
-@POLICIES.registering("exp")
+@policy("exp", "pow(gamma, t)")
 def exponential(op: OpView, t: int) -> float:
     """Return gamma ** t."""
     return _power(op.gamma, t)
 
 
-@POLICIES.registering("inv")
+@policy("inv", "pow(1 + gamma * t, -power)")
 def inverse(op: OpView, t: int) -> float:
     """(1 + gamma t) ** -power."""
     return _power(1 + op.gamma * t, -op.power)
 
 
-@POLICIES.registering("poly")
+@policy("poly", "pow(1 - t / max_iter, power)")
 def poly(op: OpView, t: int) -> float:
     """(1 - t / max_iter) ** power: NaN behind max_iter, unless power is an integer."""
     return _power(1 - t / op.max_iter, op.power)
 
 
-@POLICIES.registering("gate")
+@policy("gate", "where(t < num_iter, multiplier_1, multiplier_2)", multiplier_1=1.0, multiplier_2=1.0)
 def gate(op: OpView, t: int) -> float:
     """multiplier_1 before num_iter, then multiplier_2; both are 1 when missing."""
-    before, after = (1.0 if value is None else value for value in (op.multiplier_1, op.multiplier_2))
-    return before if t < op.num_iter else after
+    return gate.value(op, "multiplier_1" if t < op.num_iter else "multiplier_2")
 
 
-@POLICIES.registering("hill")
+@policy("hill")
 def hill(op: OpView, t: int) -> float:
     """A line up from start_multiplier to 1 at num_iter, then the decay of `inv`, down to end_multiplier."""
     if t < op.num_iter:
@@ -79,13 +110,13 @@ def hill(op: OpView, t: int) -> float:
     return max(op.end_multiplier, _power(1 + op.gamma * (t - op.num_iter), -op.power))
 
 
-@POLICIES.registering("slope")
+@policy("slope", multiplier_1=0.0, multiplier_2=0.0)
 def slope(op: OpView, t: int) -> float:
     """multiplier_1 before num_iter_1, then the line through (num_iter_1, multiplier_1) and (num_iter_2, multiplier_2).
 
     The line is followed beyond num_iter_2, but the multiplier does not fall below multiplier_2.
     """
-    first, second = (0.0 if value is None else value for value in (op.multiplier_1, op.multiplier_2))
+    first, second = slope.value(op, "multiplier_1"), slope.value(op, "multiplier_2")
     if t < op.num_iter_1:
         return first
     if op.num_iter_1 == op.num_iter_2:
@@ -93,25 +124,25 @@ def slope(op: OpView, t: int) -> float:
     return max(second, _line(first, second, (t - op.num_iter_1) / (op.num_iter_2 - op.num_iter_1)))
 
 
-@POLICIES.registering("linearWarmup")
+@policy("linearWarmup", "where(t < num_iter, start_multiplier + (1 - start_multiplier) * (t / num_iter), 1)")
 def linear_warmup(op: OpView, t: int) -> float:
     """A line from start_multiplier to 1 at num_iter."""
     return 1.0 if t >= op.num_iter else _line(op.start_multiplier, 1.0, t / op.num_iter)
 
 
-@POLICIES.registering("constantWarmup")
+@policy("constantWarmup", "where(t < num_iter, multiplier, 1)")
 def constant_warmup(op: OpView, t: int) -> float:
     """`multiplier` before num_iter, then 1."""
     return 1.0 if t >= op.num_iter else op.multiplier
 
 
-@POLICIES.registering("pieceWarmup")
+@policy("pieceWarmup", "where(t < n1, m1, where(t < n2, m2, m3))")
 def piece_warmup(op: OpView, t: int) -> float:
     """m1 before n1, m2 before n2, then m3."""
     return op.m1 if t < op.n1 else op.m2 if t < op.n2 else op.m3
 
 
-@POLICIES.registering("constantThenLinearWarmup")
+@policy("constantThenLinearWarmup")
 def constant_then_linear_warmup(op: OpView, t: int) -> float:
     """start_warmup_multiplier for constant_warmup_num_iter, a line to 1 in the next linear_warmup_num_iter."""
     risen = t - op.constant_warmup_num_iter
@@ -124,14 +155,13 @@ def constant_then_linear_warmup(op: OpView, t: int) -> float:
     )
 
 
-@POLICIES.registering("cyclical")
+@policy("cyclical", max_lr=0.005)
 def cyclical(op: OpView, t: int) -> float:
     """Triangles between base_lr and max_lr, 2 stepsize wide; `decay` times lower from one to the next."""
-    peak = 0.005 if op.max_lr is None else op.max_lr
-    return _triangle(op, t, peak, _stepsize(op), op.decay)
+    return _triangle(op, t, cyclical.value(op, "max_lr"), _stepsize(op), op.decay)
 
 
-@POLICIES.registering("compositeCyclical")
+@policy("compositeCyclical")
 def composite_cyclical(op: OpView, t: int) -> float:
     """constantThenLinearWarmup, then cyclical with the arguments cyclical_*."""
     begun = _after_warmup(op, t)
@@ -140,14 +170,13 @@ def composite_cyclical(op: OpView, t: int) -> float:
     return _triangle(op, begun, op.cyclical_max_lr, op.cyclical_step_size, op.cyclical_decay)
 
 
-@POLICIES.registering("cosine")
+@policy("cosine", max_lr=0.5)
 def cosine(op: OpView, t: int) -> float:
     """Half waves from max_lr down to min_lr; the next one is t_mult times as long and lr_shrink times as high."""
-    peak = 0.5 if op.max_lr is None else op.max_lr
-    return _half_wave(t, (op.min_lr, peak), op.period, op.t_mult, op.lr_shrink)
+    return _half_wave(t, (op.min_lr, cosine.value(op, "max_lr")), op.period, op.t_mult, op.lr_shrink)
 
 
-@POLICIES.registering("compositeCosine")
+@policy("compositeCosine")
 def composite_cosine(op: OpView, t: int) -> float:
     """constantThenLinearWarmup, then cosine with the arguments cosine_*."""
     begun = _after_warmup(op, t)
@@ -157,7 +186,7 @@ def composite_cosine(op: OpView, t: int) -> float:
     return _half_wave(begun, limits, op.cosine_period, op.cosine_t_mult, op.cosine_lr_shrink)
 
 
-@POLICIES.registering("composite")
+@policy("composite")
 def composite(op: OpView, t: int) -> float:
     """Policies one after the other, each for its part of sub_policy_num_iters; the last one has no end.
 
@@ -240,7 +269,7 @@ LEARNING_RATE = schema(
 
     t is the iteration. What a policy does is said at its function. A missing argument is mostly 0, which is of little
     use: `step` without gamma gives 0.""",
-    inputs=[blob("t", frozenset({DataType.INT64}), doc="of one element")],
+    inputs=[blob("t", frozenset({DataType.INT64}), host=True, role=Role.STATE, doc="of one element")],
     outputs=[blob("lr", DataType.FLOAT)],
     args=[
         arg("base_lr", float, doc="rate at multiplier 1; negative for operators that add"),
@@ -292,6 +321,9 @@ LEARNING_RATE = schema(
 )
 
 
+LEARNING_RATE.gives_rate("lr")
+
+
 def part_of(op: OpView, index: int) -> tuple[OpView, float]:
     """Return part `index` of a composite, as an operator of its own with the same base_lr, and its scale.
 
@@ -315,13 +347,13 @@ def part_of(op: OpView, index: int) -> tuple[OpView, float]:
 
 @LEARNING_RATE.validate
 def learning_rate_validate(op: OpView) -> None:
-    policy = POLICIES.get(op.policy)
-    if policy is None:
+    named = POLICIES.get(op.policy)
+    if named is None:
         raise op.error(ArgumentError, f"unknown policy {op.policy!r}", hint=POLICIES.near(op.policy))
-    if policy is composite:
+    if named is composite:
         _check_parts(op)
     else:
-        policy(op, 1)  # refuses what it cannot work with
+        named(op, 1)  # refuses what it cannot work with
 
 
 def _check_parts(op: OpView) -> None:

@@ -17,7 +17,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Spec, arg, blob, forbidden, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    OpView,
+    Role,
+    Spec,
+    arg,
+    blob,
+    forbidden,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
@@ -58,7 +72,11 @@ def _align(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
 MOMENTUM_SGD = schema(
     "MomentumSGD",
     "M_next = m M + lr dW; step = M_next, or with nesterov (1 + m) M_next - m M.",
-    inputs=[blob("dW", FLOAT), blob("M", FLOAT), blob("lr", FLOAT, doc="of one element")],
+    inputs=[
+        blob("dW", FLOAT),
+        blob("M", FLOAT, role=Role.STATE),
+        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element"),
+    ],
     outputs=[blob("step", like="dW"), blob("M_next", like="M")],
     args=ARGS,
     in_place={"step": "dW", "M_next": "M"},
@@ -100,7 +118,12 @@ MOMENTUM_SGD_UPDATE = schema(
     """W_next = W - step, with step and M_next as MomentumSGD makes them.
 
     It subtracts, so lr is positive, while Adam, Adagrad and WeightedSum add.""",
-    inputs=[blob("dW", FLOAT), blob("M", FLOAT), blob("lr", FLOAT, doc="of one element"), blob("W", FLOAT)],
+    inputs=[
+        blob("dW", FLOAT),
+        blob("M", FLOAT, role=Role.STATE),
+        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element"),
+        blob("W", FLOAT, role=Role.PARAMETER),
+    ],
     outputs=[blob("step", like="dW"), blob("M_next", like="M"), blob("W_next", like="W")],
     args=ARGS,
     in_place={"step": "dW", "M_next": "M", "W_next": "W"},

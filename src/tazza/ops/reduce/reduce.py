@@ -239,7 +239,6 @@ def _declare(reduction: Reduction) -> tuple[OpSchema, OpSchema]:
         outputs=[blob("Y", "X")],
         args=REDUCE_ARGS,
         effects=Effects.PURE,
-        onnx=type,
         source="Caffe2",
         example=f'>>> run("{type}", [[3.0, -4.0]], axes=[1])\narray({reduction.reduced}, dtype=float32)',
     )

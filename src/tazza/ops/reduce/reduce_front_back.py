@@ -20,6 +20,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -147,7 +148,7 @@ def spread_columns(op: OpView, dY: Array, lengths: Array | None, dX: Array) -> N
 def _declare(end: str, what: str, formula: str, examples: tuple[str, str]) -> tuple[OpSchema, OpSchema]:
     """Declare a reduction and its gradient operator."""
     type = f"Reduce{end}{what}"
-    lengths = blob("lengths", DataType.INT32, optional=True, doc="(K) elements that count")
+    lengths = blob("lengths", DataType.INT32, optional=True, role=Role.INDEX, doc="(K) elements that count")
     forward = schema(
         type,
         f"Y = {formula} over the {'first' if end == 'Front' else 'last'} `num_reduce_dim` axes.",
@@ -161,7 +162,7 @@ def _declare(end: str, what: str, formula: str, examples: tuple[str, str]) -> tu
     backward = schema(
         f"{type}Gradient",
         f"dX = dY{' / (elements that count)' if what == 'Mean' else ''} for each element that counts, else 0.",
-        inputs=[blob("dY", SUMMABLE), blob("X", doc="or, if a list of int64, its shape"), lengths],
+        inputs=[blob("dY", SUMMABLE), blob("X", role=Role.SHAPE, doc="or, if a list of int64, its shape"), lengths],
         outputs=[blob("dX", "dY")],
         args=ARGS,
         effects=Effects.PURE,

@@ -11,6 +11,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -74,7 +75,7 @@ def sum_elements(op: OpView, X: Array, Y: Array) -> None:
 SUM_ELEMENTS_GRADIENT = schema(
     "SumElementsGradient",
     "dX = dY, everywhere, with `average` divided by the number of elements of X.",
-    inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", doc="one element, of any rank")],
+    inputs=[blob("X", FLOAT, "*S", role=Role.SHAPE), blob("dY", "X", doc="one element, of any rank")],
     outputs=[blob("dX", like="X")],
     args=[AVERAGE],
     effects=Effects.PURE,

@@ -16,13 +16,15 @@ ALIAS = schema(
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
-    onnx="Identity",
     source="Caffe2",
     example="""
     >>> run("Alias", [1, 2])
     array([1, 2], dtype=int32)
     """,
 )
+
+
+ALIAS.hands_on("X")
 
 
 @ALIAS.cost

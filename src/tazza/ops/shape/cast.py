@@ -53,7 +53,6 @@ CAST = schema(
         arg("from_type", int | str, None, doc="element type of X, and so of its gradient"),
     ],
     effects=Effects.PURE,
-    onnx="Cast",
     source="Caffe2",
     example="""
     >>> run("Cast", [-1.7, 2.5], to="int32")

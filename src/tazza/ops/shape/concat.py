@@ -131,7 +131,6 @@ def _declare(type: str) -> OpSchema:
         outputs=[blob("Y", "X"), blob("split_info", DataType.INT32, host=True, doc="A0, A1 ...; 1s with add_axis")],
         args=[*JOIN_ARGS, arg("split", list[int], [], doc="no effect; the gradient of Split brings it")],
         effects=Effects.PURE,
-        onnx="Concat",
         source="Caffe2",
         example=f"""
         >>> run("{type}", [[1, 2], [3, 4]], [[5], [6]], axis=1)
@@ -141,6 +140,7 @@ def _declare(type: str) -> OpSchema:
     )
     declared.validate(join_validate)
     declared.infer(concat_infer)
+    declared.hands_on("X", when=lambda op: len(op.input_slots) == 1 and not op.add_axis)
     declared.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0))
     declared.cost(concat_cost)
     declared.gradient(concat_gradient)

@@ -19,6 +19,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     forbidden,
@@ -39,7 +40,7 @@ RESHAPE = schema(
     an empty X, 0 means 0, and -1 too.""",
     inputs=[
         blob("X"),
-        blob("new_shape", INDEX, optional=True, host=True, doc="the new shape, one-dimensional"),
+        blob("new_shape", INDEX, optional=True, host=True, role=Role.SHAPE, doc="the new shape, one-dimensional"),
     ],
     outputs=[
         blob("Y", "X"),
@@ -48,7 +49,6 @@ RESHAPE = schema(
     args=[arg("shape", list[int], None, minimum=-1, doc="the new shape, when there is no input new_shape")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Reshape",
     source="Caffe2",
     example="""
     >>> run("Reshape", [[1, 2, 3], [4, 5, 6]], shape=[-1, 2])
@@ -158,7 +158,6 @@ FLATTEN = schema(
     outputs=[blob("Y", "X")],
     args=[arg("axis", int, 1, minimum=0, doc="the first axis that goes into the columns")],
     effects=Effects.PURE,
-    onnx="Flatten",
     source="Caffe2",
     example="""
     >>> run("Flatten", [[[1, 2], [3, 4]]], axis=2)
@@ -223,7 +222,6 @@ SQUEEZE = schema(
     args=[arg("dims", list[int], minimum=0, doc="axes of X to drop, counted from 0")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Squeeze",
     source="Caffe2",
     example="""
     >>> run("Squeeze", [[[1], [2]]], dims=[0, 2])
@@ -262,7 +260,6 @@ EXPAND_DIMS = schema(
     args=[arg("dims", list[int], minimum=0, doc="axes of Y to add, counted from 0")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
-    onnx="Unsqueeze",
     source="Caffe2",
     example="""
     >>> run("ExpandDims", [1, 2], dims=[0, 2]).shape
@@ -297,7 +294,7 @@ kernel(EXPAND_DIMS)(regroup)
 RESIZE_LIKE = schema(
     "ResizeLike",
     "Y = X in the shape of another tensor with as many elements. The element type stays.",
-    inputs=[blob("X"), blob("like", doc="has the shape; its elements do not count")],
+    inputs=[blob("X"), blob("like", role=Role.SHAPE, doc="has the shape; its elements do not count")],
     outputs=[blob("Y", "X")],
     args=[arg("axis", int, 0, doc="no effect; the gradient of Flatten brings it")],
     effects=Effects.PURE,

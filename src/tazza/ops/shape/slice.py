@@ -18,6 +18,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -25,6 +26,7 @@ from tazza.operator import (
     schema,
     show_dims,
     streamed,
+    together,
 )
 from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
@@ -34,8 +36,8 @@ SLICE_ARGS = (
     arg("starts", list[int], None, doc="first element along each axis; without effect beside the inputs"),
     arg("ends", list[int], None, doc="the element behind the last along each axis; without effect beside the inputs"),
 )
-STARTS = blob("first", INDEX, optional=True, host=True, doc="starts, one-dimensional")
-ENDS = blob("behind", "first", optional=True, host=True, doc="ends, as many")
+STARTS = blob("first", INDEX, optional=True, host=True, role=Role.INDEX, doc="starts, one-dimensional")
+ENDS = blob("behind", "first", optional=True, host=True, role=Role.INDEX, doc="ends, as many")
 
 
 def slice_validate(op: OpView) -> None:
@@ -112,7 +114,6 @@ SLICE = schema(
     outputs=[blob("Y", "X")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
-    onnx="Slice",
     source="Caffe2",
     example="""
     >>> run("Slice", [[1, 2, 3], [4, 5, 6]], starts=[0, 1], ends=[-1, -1])
@@ -152,11 +153,11 @@ SLICE_GRADIENT = schema(
     """dX = dY where Y was cut out of X, else 0.
 
     Inputs X, dY, or X, starts, ends, dY.""",
-    inputs=[blob("X"), STARTS, ENDS, blob("dY", "X")],
+    inputs=[blob("X", role=Role.SHAPE), STARTS, ENDS, blob("dY", "X")],
     outputs=[blob("dX", like="X")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs != 3,
+    relations=[together(STARTS.name, ENDS.name)],
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""

@@ -11,7 +11,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, Effects, GradientRequest, OpSchema, OpView, arg, blob, kernel, schema, streamed
+from tazza.operator import (
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    kernel,
+    schema,
+    streamed,
+)
 from tazza.ops.shape.axis import agree, product
 from tazza.ops.shape.concat import JOIN_ARGS, join_axis, join_validate
 from tazza.proto import OperatorDef
@@ -111,11 +124,13 @@ def _declare(type: str) -> OpSchema:
 
         The extents of the parts are those in `split` or in the input lengths, else equal. With `add_axis` each part has
         one element there, and loses the axis; the numbers in `split` and lengths do not count then.""",
-        inputs=[blob("X"), blob("lengths", DataType.INT32, optional=True, host=True, doc="A0, A1 ...")],
+        inputs=[
+            blob("X"),
+            blob("lengths", DataType.INT32, optional=True, host=True, role=Role.SHAPE, doc="A0, A1 ..."),
+        ],
         outputs=[blob("Y", "X", variadic=True)],
         args=[*JOIN_ARGS, arg("split", list[int], [], minimum=0, doc="A0, A1 ...")],
         effects=Effects.PURE,
-        onnx="Split",
         source="Caffe2",
         example=f"""
         >>> run("{type}", [[1, 2, 5], [3, 4, 6]], axis=1, split=[2, 1], outputs=2)

@@ -44,7 +44,6 @@ TRANSPOSE = schema(
     outputs=[blob("Y", "X")],
     args=[arg("axes", list[int], [], minimum=0, doc="axis of X for each axis of Y; empty for the reverse order")],
     effects=Effects.PURE,
-    onnx="Transpose",
     source="Caffe2",
     example="""
     >>> run("Transpose", [[1, 2, 3], [4, 5, 6]])
@@ -103,7 +102,6 @@ NCHW2NHWC = schema(
     inputs=[blob("X", FLOAT, doc="(N, C, D...)")],
     outputs=[blob("Y", "X", doc="(N, D..., C)")],
     effects=Effects.PURE,
-    onnx="Transpose",
     source="Caffe2",
     example="""
     >>> run("NCHW2NHWC", np.arange(4, dtype="f").reshape(1, 2, 1, 2))
@@ -150,7 +148,6 @@ NHWC2NCHW = schema(
     inputs=[blob("X", FLOAT, doc="(N, D..., C)")],
     outputs=[blob("Y", "X", doc="(N, C, D...)")],
     effects=Effects.PURE,
-    onnx="Transpose",
     source="Caffe2",
     example="""
     >>> run("NHWC2NCHW", np.arange(4, dtype="f").reshape(1, 1, 2, 2))

@@ -8,7 +8,21 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, INDEX, Array, Cost, Effects, OpView, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import (
+    FLOAT,
+    INDEX,
+    Array,
+    Cost,
+    Effects,
+    OpView,
+    Role,
+    blob,
+    forbidden,
+    kernel,
+    pairs,
+    schema,
+    show_dims,
+)
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -18,16 +32,16 @@ SCATTER_WEIGHTED_SUM = schema(
 
     Inputs X0, w0, indices, X1, w1, X2, w2 ... An index that stands there twice takes both its rows, and w0 twice.""",
     inputs=[
-        blob("X0", FLOAT, doc="(R, ...)"),
-        blob("w0", FLOAT, doc="one element"),
-        blob("indices", INDEX, doc="K indices of any shape, each in [0, R)"),
+        blob("X0", FLOAT, role=Role.PARAMETER, doc="(R, ...)"),
+        blob("w0", FLOAT, role=Role.PARAMETER, doc="one element"),
+        blob("indices", INDEX, role=Role.INDEX, doc="K indices of any shape, each in [0, R)"),
         blob("X", FLOAT, variadic=True, doc="as many elements as K rows of X0"),
-        blob("w", FLOAT, variadic=True, doc="one element each"),
+        blob("w", FLOAT, variadic=True, role=Role.PARAMETER, doc="one element each"),
     ],
     outputs=[blob("Y", like="X0")],
     must_in_place={"Y": "X0"},
     effects=Effects.PURE,
-    arity=lambda inputs, outputs: inputs % 2 == 1,
+    relations=[pairs("X", "w")],
     no_gradient=forbidden("it changes a tensor in place, which is for updates of parameters"),
     source="Caffe2",
     example="""
@@ -42,12 +56,6 @@ SCATTER_WEIGHTED_SUM = schema(
     array([20.5,  2. , 11.5], dtype=float32)
     """,
 )
-
-
-@SCATTER_WEIGHTED_SUM.name_inputs
-def scatter_weighted_sum_inputs(op: OpView, count: int) -> tuple[str, ...]:
-    del op
-    return ("X0", "w0", "indices", *("X", "w") * ((count - 3) // 2))
 
 
 @SCATTER_WEIGHTED_SUM.infer

@@ -99,7 +99,6 @@ PAD_IMAGE = schema(
     args=PAD_ARGS,
     effects=Effects.PURE,
     ineffective=half_sides,
-    onnx="Pad",
     source="Caffe2",
     example="""
     >>> run("PadImage", [[[[1.0, 2.0, 3.0]]]], pads=[0, 2, 0, 1], mode="reflect")

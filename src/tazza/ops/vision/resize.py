@@ -24,6 +24,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -42,7 +43,7 @@ SCALE_ARGS = (
     arg("height_scale", float, 1.0, doc="sh, above 0; without effect beside an input scales"),
 )
 ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
-SCALES = blob("scales", FLOAT, "2", optional=True, host=True, doc="(sh, sw)")
+SCALES = blob("scales", FLOAT, "2", optional=True, host=True, role=Role.SHAPE, doc="(sh, sw)")
 
 
 def order_of(op: OpView) -> str:
@@ -195,7 +196,6 @@ RESIZE_NEAREST = schema(
     outputs=[blob("Y", "X", doc="(N, C, h, w), NHWC: (N, h, w, C)")],
     args=[*SCALE_ARGS, ORDER],
     effects=Effects.PURE,
-    onnx="Resize",
     source="Caffe2",
     example="""
     >>> run("ResizeNearest", [[[[1.0, 2.0]]]], width_scale=2.0)
@@ -209,7 +209,7 @@ kernel(RESIZE_NEAREST)(resize_nearest)
 RESIZE_NEAREST_GRADIENT = schema(
     "ResizeNearestGradient",
     "dX = sum of dY over all elements of Y that were taken from one of X.",
-    inputs=[blob("dY", FLOAT), blob("X", "dY"), SCALES],
+    inputs=[blob("dY", FLOAT), blob("X", "dY", role=Role.SHAPE), SCALES],
     outputs=[blob("dX", like="X")],
     args=[*SCALE_ARGS, ORDER],
     effects=Effects.PURE,
@@ -232,7 +232,6 @@ UPSAMPLE_BILINEAR = schema(
     outputs=[blob("Y", "X", doc="(N, C, h, w)")],
     args=SCALE_ARGS,
     effects=Effects.PURE,
-    onnx="Resize",
     source="Caffe2",
     example="""
     >>> run("UpsampleBilinear", [[[[1.0, 4.0]]]], width_scale=2.0)
@@ -246,7 +245,7 @@ kernel(UPSAMPLE_BILINEAR)(upsample_bilinear)
 UPSAMPLE_BILINEAR_GRADIENT = schema(
     "UpsampleBilinearGradient",
     "dX = sum of dY over all elements of Y that are made of one of X, by its weight in each.",
-    inputs=[blob("dY", FLOAT), blob("X", "dY"), SCALES],
+    inputs=[blob("dY", FLOAT), blob("X", "dY", role=Role.SHAPE), SCALES],
     outputs=[blob("dX", like="X")],
     args=SCALE_ARGS,
     effects=Effects.PURE,

@@ -122,7 +122,7 @@ def test_a_search_times_both_ways() -> None:
 
 
 def judged(op: OperatorDef, M: int) -> bool:
-    return takes_operator(view(op), [None, TensorSpec((M, 16, 1, 1), DataType.FLOAT), None, None, None])
+    return takes_operator(view(op), [None, TensorSpec((M, 16, 1, 1), DataType.FLOAT), None, None, None], "cpu")
 
 
 def test_it_is_wanted_where_there_is_code_for_both_at_once() -> None:
@@ -134,7 +134,7 @@ def test_it_is_wanted_where_there_is_code_for_both_at_once() -> None:
     assert not judged(definition(96, kernel=5, pad=1), 96)
     assert not judged(definition(96, inner="y * y"), 96)
     assert not judged(definition(96, epilogue="sin(y)"), 96)
-    assert not takes_operator(view(definition(96)), [None] * 5)
+    assert not takes_operator(view(definition(96)), [None] * 5, "cpu")
 
 
 def test_pads_that_cut_off_are_left_to_others() -> None:

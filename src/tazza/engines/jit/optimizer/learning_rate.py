@@ -1,4 +1,4 @@
-"""LearningRate: policies that are one formula of the iteration, computed in float64; the others are left to Python."""
+"""LearningRate: policies that are one formula of the iteration, in float64; the others are left to Python."""
 
 from __future__ import annotations
 
@@ -12,20 +12,7 @@ from tazza.engines.jit.rows import when
 from tazza.engines.jit.vector import Emission
 from tazza.errors import NumericError
 from tazza.operator import Expression, Launch, Operands, OpView, Spec, Unsupported, launcher
-from tazza.ops.optimizer.learning_rate import LEARNING_RATE
-
-FORMULAS = {
-    "fixed": "1",
-    "step": "pow(gamma, floor(t / stepsize))",
-    "exp": "pow(gamma, t)",
-    "inv": "pow(1 + gamma * t, -power)",
-    "poly": "pow(1 - t / max_iter, power)",
-    "gate": "where(t < num_iter, multiplier_1, multiplier_2)",
-    "linearWarmup": "where(t < num_iter, start_multiplier + (1 - start_multiplier) * (t / num_iter), 1)",
-    "constantWarmup": "where(t < num_iter, multiplier, 1)",
-    "pieceWarmup": "where(t < n1, m1, where(t < n2, m2, m3))",
-}
-"""Policy -> multiplier of base_lr over t and the arguments; an argument that is missing counts 1."""
+from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
 
 
 @launcher(LEARNING_RATE, engine="jit", accepts=accepts_rows)
@@ -34,12 +21,11 @@ def prepare_learning_rate(
 ) -> Launch | Unsupported:
     """Compile LearningRate."""
     del context, inputs, outputs
-    text = FORMULAS.get(op.policy)
-    if text is None:
-        return Unsupported(f"policy {op.policy!r} is not compiled")
-    parsed = Expression.parse(f"base_lr * ({text})")
-    given = {name: op.arguments[name] for name in parsed.names if name != "t"}
-    rate = parsed.substitute({name: 1.0 if value is None else float(value) for name, value in given.items()})
+    policy = POLICIES[op.policy]
+    if policy.formula is None:
+        return Unsupported(f"policy {op.policy!r} is no formula")
+    parsed = Expression.parse(f"base_lr * ({policy.formula})")
+    rate = parsed.substitute({name: policy.value(op, name) for name in parsed.names if name != "t"})
 
     def check(operands: Operands) -> None:
         iteration = int(operands["t"].array.reshape(()))

@@ -24,7 +24,7 @@ from tazza.engines.onednn.primitive import (
     depthwise_argument,
     describe,
 )
-from tazza.operator import LaidOut, OpView, Spec, Unsupported
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key
 from tazza.operator.choice import MADE, VARIANTS, Variant
 from tazza.ops.nn.fused import epilogue_of
 from tazza.ops.nn.fused_depthwise import FUSED_CONV_DEPTHWISE, inner_of, inner_spec
@@ -35,7 +35,7 @@ from tazza.tensor import DataType, Layout, TensorSpec
 
 BETWEEN, REORDERED = Part("between"), Part("between, reordered")
 STRIDES = ((1, 1), (2, 2))
-KEY = (FUSED_CONV_DEPTHWISE.type, "cpu", "onednn")
+KEY = kernel_key(FUSED_CONV_DEPTHWISE.type, "onednn")
 
 
 class Pair:

@@ -1,0 +1,1 @@
+"""Compiled kernels: steps of recurrent nets."""

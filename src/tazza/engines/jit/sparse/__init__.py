@@ -1,0 +1,1 @@
+"""Compiled kernels: segments, and rows that indices pick."""

@@ -1,0 +1,279 @@
+"""Recurrent layers: a step is a net of its own, and RecurrentNetwork runs it for each row of a sequence.
+
+    h, h_last, c, c_last = lstm(model, "x", "LSTM", 62, 192, initial=("h0", "c0"))
+
+Letters: T steps, N sequences; a sequence is (T, N, D). Names of blobs, order of arguments and the nets within are those
+of Caffe2 1.8, so that its scripts and saved nets find them. What does not hang on the state (the product of the input)
+stands before the loop, for all steps at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tazza.errors import ArgumentError
+from tazza.graph import backward_pass
+from tazza.models.initializer import constant
+from tazza.models.layers import Start, fc
+from tazza.models.model import Model, layer
+from tazza.models.net import BlobReference, Net, scoped, without_debug_info
+from tazza.models.scope import name_scope
+from tazza.operator import RowSlices, operator_def, read_first
+from tazza.proto import NetDef, OperatorDef
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A state: the blob of a step that is its value before, the one that is its value after, and its initial value."""
+
+    before: str
+    after: str
+    initial: str
+
+
+def recurrent_net(
+    net: Net,
+    step: Net,
+    sequence: tuple[str, str],
+    states: Sequence[Carried],
+    *,
+    scope: str | None = None,
+    timestep: str = "timestep",
+    outputs_with_grads: Sequence[int] = (0,),
+    recompute: Collection[str] = (),
+    forward_only: bool = False,
+    num_workspaces: int | None = None,
+) -> tuple[BlobReference, ...]:
+    """Add what runs `step` for each row of a sequence.
+
+    Args:
+        net: gets the operator.
+        step: one step; each state's value after it is among its external outputs. Names are taken as they are.
+        sequence: the blob of a step that is its row, and the blob of all rows.
+        states: what goes from one step to the next.
+        scope: prefix of the blobs that hold states over time.
+        timestep: the blob of a step with its number.
+        outputs_with_grads: the outputs that get gradients from outside.
+        recompute: blobs of a step that are made again in the backward pass, and so need not be kept for each step.
+        forward_only: there is no backward pass.
+        num_workspaces: how many serve all steps in turn, where there is none; by default 2.
+
+    Returns:
+        For each state all its values, (T, N, D), and the last one, (1, N, D).
+
+    Raises:
+        GradientError: a step has no gradient.
+        ArgumentError: an operator makes some blobs that are made again, and some that are not.
+    """
+    prefix = f"{net.next_name('recurrent') if scope is None else scope}/"
+    all_states = {state.before: f"{prefix}{state.before}_states" for state in states}
+    known = {sequence[1], timestep, *(name for state in states for name in (state.before, state.initial))}
+    shared = [name for name in step.proto.external_input if name not in known and name != sequence[0]]
+    inputs = [sequence[1], *(state.initial for state in states), *shared]
+    outputs = [f"{state.after}_{end}" for state in states for end in ("all", "last")]
+    links = [
+        (name, all_states[state.before], offset)
+        for state in states
+        for offset, name in enumerate((state.before, state.after))
+    ]
+    sources = [all_states[state.before] for state in states for _ in range(2)]
+    arguments: dict[str, Any] = {
+        **_split("alias", ("src", "dst", "offset"), list(zip(sources, outputs, (1, -1) * len(states), strict=True))),
+        "recurrent_states": list(all_states.values()),
+        "initial_recurrent_state_ids": [inputs.index(state.initial) for state in states],
+        **_split("link", ("internal", "external", "offset"), [*links, (sequence[0], sequence[1], 0)]),
+        "enable_rnn_executor": 1,
+        "step_net": _plain(step.proto),
+        "timestep": timestep,
+    }
+    if not forward_only:
+        back = _Backward(step.proto, sequence, states, all_states, recompute)
+        arguments |= back.arguments(inputs, shared, outputs_with_grads)
+    elif num_workspaces is not None:
+        arguments["num_workspaces"] = num_workspaces
+    made = net.add(
+        "RecurrentNetwork",
+        [BlobReference(name) for name in inputs],
+        [BlobReference(name) for name in (*outputs, f"{prefix}step_workspaces")],
+        **arguments,
+    )
+    return made[:-1]
+
+
+def _split(stem: str, ends: Iterable[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Return an argument for each column."""
+    return {f"{stem}_{end}": [row[column] for row in rows] for column, end in enumerate(ends)}
+
+
+def _plain(net: NetDef) -> NetDef:
+    made = without_debug_info(net)
+    made.type = "simple"
+    return made
+
+
+class _Backward:
+    """The backward net of a step, and how its blobs are linked."""
+
+    def __init__(
+        self,
+        step: NetDef,
+        sequence: tuple[str, str],
+        states: Sequence[Carried],
+        all_states: Mapping[str, str],
+        recompute: Collection[str],
+    ) -> None:
+        self.recompute = list(recompute)
+        emitted, self.gradients = backward_pass(step.op, {name: f"{name}_grad" for name in step.external_output})
+        ops = [*self._made_again(step), *emitted]
+        self.net = NetDef(name="RecurrentBackwardStep", type="simple")
+        self.net.external_input.extend(self._left_over(step, ops))
+        self.links: list[tuple[str, str, int]] = []
+        written = {name for op in ops for name in op.output}
+        for state in states:
+            over_time = f"{all_states[state.before]}_grad"
+            self.links.append((f"{state.after}_grad", over_time, 1))
+            self.net.external_input.append(f"{state.after}_grad")
+            own = f"{state.before}_grad"
+            self.links.append((own if own in written else self._dense(state.before), over_time, 0))
+        self.links.append((self._dense(sequence[0]), f"{sequence[1]}_grad", 0))
+        self.net.external_input.extend((*step.external_input, *step.external_output))
+        self.net.op.extend(self._adding(ops))
+
+    def _made_again(self, step: NetDef) -> list[OperatorDef]:
+        """Return the operators that make the blobs which are not kept."""
+        wanted = set(self.recompute)
+        found = [op for op in step.op if not wanted.isdisjoint(op.output)]
+        for op in found:
+            others = set(op.output) - wanted
+            if others:
+                raise ArgumentError(
+                    f"{op.type} makes {sorted(others)[0]!r} too, which is not made again", hint="name all its outputs"
+                )
+        return found
+
+    @staticmethod
+    def _left_over(step: NetDef, ops: Sequence[OperatorDef]) -> list[str]:
+        """Return the blobs that forward operators leave in the workspace of a step, and backward ones read."""
+        read = read_first(ops)
+        outputs = dict.fromkeys(name for op in step.op for name in op.output)
+        return [name for name in outputs if name in read and name not in step.external_output]
+
+    def _adding(self, ops: Sequence[OperatorDef]) -> list[OperatorDef]:
+        """Return the operators; what is written to a blob that comes from outside is added to what it was."""
+        found: list[OperatorDef] = []
+        outside = set(self.net.external_input)
+        for op in ops:
+            changed = OperatorDef()
+            changed.CopyFrom(op)
+            found.append(changed)
+            for place, name in enumerate(op.output):
+                if name in outside and name not in op.input:
+                    changed.output[place] = f"{name}_accum"
+                    found.append(operator_def("Sum", [name, f"{name}_accum"], [name]))
+        return found
+
+    def _dense(self, blob: str) -> str:
+        gradient = self.gradients.get(blob)
+        if gradient is None or isinstance(gradient, RowSlices):
+            kind = "has no gradient" if gradient is None else "has a sparse gradient"
+            raise ArgumentError(
+                f"blob {blob!r} of a step {kind}", hint="build it with forward_only, or read it densely"
+            )
+        return gradient
+
+    def arguments(self, inputs: Sequence[str], shared: Sequence[str], given: Sequence[int]) -> dict[str, Any]:
+        """Return what the operator says of its gradient."""
+        parameters = [name for name in shared if name in self.gradients]
+        found: dict[str, Any] = {
+            "param": [inputs.index(name) for name in parameters],
+            **_split("backward_link", ("internal", "external", "offset"), self.links),
+            "outputs_with_grads": list(given),
+            "recompute_blobs_on_backward": self.recompute,
+            "param_grads": [self._dense(name) for name in parameters],
+        }
+        if self.net.op:
+            found["backward_step_net"] = _plain(self.net)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class LstmStarts:
+    """What the parameters of an LSTM start from: weights and biases of the input, and of h."""
+
+    weight: Start = None
+    bias: Start = None
+    recurrent_weight: Start = None
+    recurrent_bias: Start = None
+
+
+@layer
+def lstm(
+    model: Model,
+    x: str,
+    name: str,
+    dim_in: int,
+    dim_out: int,
+    *,
+    lengths: str | None = None,
+    initial: tuple[str, str] | None = None,
+    forget_bias: float = 0.0,
+    drop_states: bool = False,
+    outputs_with_grads: Sequence[int] = (0,),
+    memory_optimization: bool = False,
+    forward_only: bool = False,
+    num_workspaces: int | None = None,
+    starts: LstmStarts = LstmStarts(),
+) -> tuple[BlobReference, ...]:
+    """Add an LSTM over x (T, N, dim_in); return all h (T, N, dim_out), the last h (1, N, dim_out), all c, the last c.
+
+    Args:
+        model: gets the layer.
+        x: the sequences.
+        name: prefix of all its blobs: parameters are `<name>/i2h_w`, `i2h_b`, `gates_t_w` and `gates_t_b`.
+        dim_in: elements of an input.
+        dim_out: elements of h and c.
+        lengths: int32 (N): how many steps each sequence has; all have T without.
+        initial: h and c before the first step, (1, N, dim_out); parameters of the layer without.
+        forget_bias: added to the gate of forgetting.
+        drop_states: h and c of a sequence that has ended are 0, not what they were.
+        outputs_with_grads: which of the four outputs get gradients from outside.
+        memory_optimization: make gates again in the backward pass rather than keep them for all steps.
+        forward_only: there is no backward pass.
+        num_workspaces: see `recurrent_net`.
+        starts: what the parameters start from.
+    """
+    outside, gates = scoped(name), 4 * dim_out
+    if initial is None:
+        with name_scope(name):
+            initial = (_initial_state(model, "hidden", dim_out), _initial_state(model, "cell", dim_out))
+    row = fc(model, x, f"{name}/i2h", dim_in, gates, weight=starts.weight, bias=starts.bias, axis=2)
+    step = Net(outside, strict=model.net.strict)
+    step.proto.name = outside
+    now, timestep = (step.add_external_input(each) for each in ("input_t", "timestep"))
+    before = [step.add_external_input(f"{name}/{each}_t_prev") for each in ("hidden", "cell")]
+    weight, bias = starts.recurrent_weight, starts.recurrent_bias
+    ends = [] if lengths is None else [BlobReference(scoped(lengths))]
+    unit = {"forget_bias": float(forget_bias), "drop_states": int(drop_states), "sequence_lengths": len(ends)}
+    with name_scope(name):
+        sums = fc(model.with_net(step), before[0], "gates_t", dim_out, gates, weight=weight, bias=bias, axis=2)
+        step.add("Sum", [sums, now], sums)
+        after = step.add("LSTMUnit", [*before, sums, *ends, timestep], ["hidden_state", "cell_state"], **unit)
+    step.add_external_output(*after)
+    return recurrent_net(
+        model.net,
+        step,
+        (now, row),
+        [Carried(*each) for each in zip(before, after, map(scoped, initial), strict=True)],
+        scope=outside,
+        timestep=timestep,
+        outputs_with_grads=outputs_with_grads,
+        recompute=[sums] if memory_optimization else [],
+        forward_only=forward_only,
+        num_workspaces=num_workspaces,
+    )
+
+
+def _initial_state(model: Model, kind: str, size: int) -> BlobReference:
+    return model.add_parameter(f"initial_{kind}_state", [size], constant(0.0))

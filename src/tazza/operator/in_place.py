@@ -1,0 +1,109 @@
+"""Which outputs of an operator may be written over which of its inputs, and which have to be.
+
+    in_place={"Y": "X"}            Y over X; of letters that stand for several blobs the first over the first
+    in_place={"Y": ("A", "B")}     over either
+    in_place={"Y": each("X")}      output k of Y over input k of X
+    in_place={"Y": anything()}     each output of Y over any input
+    in_place=anything()            every output over any input
+
+The same forms say under `must_in_place` what an output has to overwrite where the inputs that they name are given.
+`may_overwrite` and `must_overwrite` are the two questions; nothing else interprets the forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from tazza.operator.letter import BlobSpec
+
+if TYPE_CHECKING:
+    from tazza.operator.view import OpView
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Blob k of an output letter over blob k of an input letter; see `each`."""
+
+    letter: str
+
+    def __str__(self) -> str:
+        return f"each {self.letter}"
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any output over any input; see `anything`."""
+
+    def __str__(self) -> str:
+        return "any input"
+
+
+Place: TypeAlias = "str | Each | Anything"
+"""What one output letter may overwrite: a letter's first blob, blob k of a letter, or whatever is read."""
+InPlace: TypeAlias = "Mapping[str, Place | tuple[Place, ...]] | Anything | None"
+"""What a schema is given."""
+Places: TypeAlias = "dict[str, tuple[Place, ...]]"
+"""The same by output letter, as a schema has it."""
+
+
+def each(letter: str) -> Each:
+    """Let blob k of an output letter overwrite blob k of the input letter."""
+    return Each(letter)
+
+
+def anything() -> Anything:
+    """Let an output, or all of them, overwrite any input."""
+    return Anything()
+
+
+def places_of(given: InPlace, outputs: Sequence[BlobSpec]) -> Places:
+    """Return what each output letter may, or must, overwrite."""
+    if given is None:
+        return {}
+    if isinstance(given, Anything):
+        return {spec.name: (given,) for spec in outputs}
+    return {letter: place if isinstance(place, tuple) else (place,) for letter, place in given.items()}
+
+
+def may_overwrite(op: OpView, output: int) -> tuple[int, ...]:
+    """Return the positions of the inputs that output number `output` may be written over, as the schema lists them.
+
+    >>> from tazza.operator import find_schema, operator_def
+    >>> may_overwrite(find_schema("Sum").view(operator_def("Sum", ["a", "b"], ["c"])), 0)
+    (0,)
+    """
+    schema = op.schema
+    if not schema.in_place and not schema.must_in_place:
+        return ()
+    forced = must_overwrite(op, output)
+    return tuple(dict.fromkeys((*_positions(op, schema.in_place, output), *forced)))
+
+
+def must_overwrite(op: OpView, output: int) -> tuple[int, ...]:
+    """Return the positions of the inputs one of which output number `output` has to overwrite; none where it is free.
+
+    >>> from tazza.operator import find_schema, operator_def
+    >>> must_overwrite(find_schema("Iter").view(operator_def("Iter", ["t"], ["t"])), 0)
+    (0,)
+    """
+    forced = op.schema.must_in_place
+    return _positions(op, forced, output) if forced else ()
+
+
+def _positions(op: OpView, places: Places, output: int) -> tuple[int, ...]:
+    letter = op.output_slots[output]
+    found: list[int] = []
+    for place in places.get(letter, ()):
+        number = op.output_slots[:output].count(letter)
+        if isinstance(place, Anything):
+            found.extend(range(len(op.input_slots)))
+            continue
+        wanted = place.letter if isinstance(place, Each) else place
+        positions = [position for position, slot in enumerate(op.input_slots) if slot == wanted]
+        if isinstance(place, Each):
+            found.extend(positions[number : number + 1])
+        elif number == 0:
+            found.extend(positions[:1])
+    return tuple(found)

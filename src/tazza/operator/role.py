@@ -1,0 +1,33 @@
+"""What an input is for: each schema says it of each letter; nobody guesses it from where an input stands."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Role(enum.Enum):
+    """What an operator takes an input for.
+
+    Which inputs of a net are fed and which are kept, what a plan computes once, and what is exported as a parameter
+    follow from these. A blob that several operators read has a role for each of them.
+
+    >>> from tazza.operator import find_schema
+    >>> [spec.role.name for spec in find_schema("Conv").inputs]
+    ['DATA', 'PARAMETER', 'PARAMETER']
+    """
+
+    DATA = "data"
+    """What goes through the net: another one in each run."""
+    PARAMETER = "parameter"
+    """What is learned, or given once: weights, biases, tables, a rate. The same from run to run but for updates."""
+    INDEX = "index"
+    """Integers that say where: rows, lengths of segments, labels as positions. They come with the data."""
+    SHAPE = "shape"
+    """What only says how large something is: its values as extents, or its own shape and nothing else of it."""
+    STATE = "state"
+    """What an operator keeps from run to run: running statistics, moments, counters, generators."""
+
+    @property
+    def comes_with_data(self) -> bool:
+        """Whether such an input is thought to be another one in each run."""
+        return self in (Role.DATA, Role.INDEX)

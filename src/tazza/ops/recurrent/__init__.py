@@ -1,0 +1,1 @@
+"""Operators: recurrent nets, and what their steps compute."""

@@ -1,0 +1,284 @@
+"""The pointwise part of an LSTM: LSTMUnit.
+
+Letters: N sequences, D units. The products of a step are done before it, by FC and Sum:
+
+    H_prev, C_prev, H, C (1, N, D)    gates (1, N, 4 D): of the input, of forgetting, of the output, of the cell
+
+`seq_lengths` (N) says how many steps each sequence has; `timestep` holds the number of this one, from 0. A sequence
+that has ended keeps its state, or drops it to 0.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from tazza.errors import SchemaError
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    Role,
+    arg,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+)
+from tazza.ops.shape.axis import agree, require_one_element
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+INT32 = frozenset({DataType.INT32})
+FLOPS = 60
+"""About so many for each unit: five functions with exp, and what joins them."""
+
+LSTM_UNIT_ARGS = (
+    arg("forget_bias", float, 0.0, doc="added to the gate of forgetting"),
+    arg("sequence_lengths", int, 1, doc="sequences have lengths, and end at them; without, `seq_lengths` is left out"),
+    arg("drop_states", int, 0, doc="the state of a sequence that has ended is 0, not what it was"),
+)
+
+STATE_INPUTS = (
+    blob("H_prev", FLOAT, "1 N D"),
+    blob("C_prev", "H_prev", "1 N D"),
+    blob("gates", "H_prev", "1 N G", doc="G = 4 D"),
+    blob("seq_lengths", INT32, optional=True, role=Role.INDEX, doc="N elements; there unless `sequence_lengths` is 0"),
+    blob("timestep", INT32, host=True, role=Role.INDEX, doc="one element"),
+)
+
+LSTM_UNIT = schema(
+    "LSTMUnit",
+    """C = f * C_prev + i * g, H = o * tanh(C), where the step is within the sequence.
+
+    i, f, o = sigmoid of the first three quarters of the gates, f with `forget_bias` added; g = tanh of the fourth.
+    Elsewhere C = C_prev and H = H_prev, or 0 with `drop_states`.""",
+    inputs=[*STATE_INPUTS, blob("unused", optional=True, doc="old nets give lengths all the same")],
+    outputs=[blob("H", like="H_prev"), blob("C", like="C_prev")],
+    args=LSTM_UNIT_ARGS,
+    effects=Effects.PURE,
+    source="Hochreiter, Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000",
+    example="""
+    >>> H, C = run("LSTMUnit", [[[0.0]]], [[[2.0]]], [[[0.0, 0.0, 0.0, 0.0]]], [1], [0], outputs=2)
+    >>> H.round(3), C
+    (array([[[0.381]]], dtype=float32), array([[[1.]]], dtype=float32))
+    """,
+)
+
+
+@LSTM_UNIT.name_inputs
+def lstm_unit_inputs(op: OpView, count: int) -> tuple[str, ...]:
+    if op.sequence_lengths:
+        return ("H_prev", "C_prev", "gates", "seq_lengths", "timestep", "unused")[:count]
+    return ("H_prev", "C_prev", "gates", "timestep", "unused", "unused")[:count]
+
+
+def check_step(op: OpView, gates: TensorSpec, like: TensorSpec, lengths: TensorSpec | None, step: TensorSpec) -> None:
+    """Check the gates against a state of theirs, and that lengths and step are there and have as many elements."""
+    if gates.dims is not None and like.dims is not None:
+        G, D = gates.dims[2], like.dims[2]
+        op.require(
+            agree(G, None if D is None else 4 * D), f"gates have G = {G}, the state has D = {D}", "G must be 4 D"
+        )
+    if lengths is not None and lengths.dims is not None and like.dims is not None:
+        count = lengths.size if lengths.known else None
+        relation = f"seq_lengths {show_dims(lengths.dims)} are not one for each of N = {like.dims[1]} sequences"
+        op.require(agree(count, like.dims[1]), relation)
+    require_one_element(op, "timestep", step.dims)
+
+
+@LSTM_UNIT.infer
+def lstm_unit_infer(
+    op: OpView,
+    H_prev: TensorSpec,
+    C_prev: TensorSpec,
+    gates: TensorSpec,
+    seq_lengths: TensorSpec | None,
+    timestep: TensorSpec,
+    unused: TensorSpec | None,
+) -> tuple[TensorSpec, TensorSpec]:
+    del unused
+    check_step(op, gates, H_prev, seq_lengths, timestep)
+    return TensorSpec(H_prev.dims, H_prev.dtype), TensorSpec(C_prev.dims, C_prev.dtype)
+
+
+@LSTM_UNIT.validate
+def lstm_unit_validate(op: OpView) -> None:
+    require_timestep(op)
+
+
+def require_timestep(op: OpView) -> None:
+    """Check that the operator has as many inputs as `sequence_lengths` says."""
+    if not op.has_input("timestep"):
+        raise op.error(
+            SchemaError,
+            f"{len(op.definition.input)} inputs with sequence_lengths = {op.sequence_lengths}, timestep is missing",
+            "without lengths, say sequence_lengths=0",
+        )
+
+
+@LSTM_UNIT.cost
+def lstm_unit_cost(
+    op: OpView,
+    H_prev: TensorSpec,
+    C_prev: TensorSpec,
+    gates: TensorSpec,
+    seq_lengths: TensorSpec | None,
+    timestep: TensorSpec,
+    unused: TensorSpec | None,
+    H: TensorSpec,
+    C: TensorSpec,
+) -> Cost:
+    del op, seq_lengths, timestep, unused
+    return Cost(FLOPS * H.size, H_prev.nbytes + C_prev.nbytes + gates.nbytes, H.nbytes + C.nbytes)
+
+
+@LSTM_UNIT.gradient
+def lstm_unit_gradient(g: GradientRequest) -> list[OperatorDef]:
+    lengths = [g.seq_lengths] if g.op.sequence_lengths else []
+    inputs = [g.H_prev, g.C_prev, g.gates, *lengths, g.timestep, g.H, g.C, g.dH, g.dC]
+    return g.emit("LSTMUnitGradient", inputs, [g.dH_prev, g.dC_prev, g.dgates])
+
+
+@kernel(LSTM_UNIT)
+def lstm_unit(
+    op: OpView,
+    H_prev: Array,
+    C_prev: Array,
+    gates: Array,
+    seq_lengths: Array | None,
+    timestep: Array,
+    H: Array,
+    C: Array,
+) -> None:
+    i, f, o, g = activated(op, gates)
+    on = goes_on(seq_lengths, timestep)
+    c = f * C_prev + i * g
+    kept = 0 if op.drop_states else 1
+    C[...] = np.where(on, c, kept * C_prev)
+    H[...] = np.where(on, o * np.tanh(c), kept * H_prev)
+
+
+def activated(op: OpView, gates: Array) -> tuple[Array, Array, Array, Array]:
+    """Return i, f, o, g."""
+    i, f, o, g = np.split(gates, 4, axis=2)
+    return sigmoid(i), sigmoid(f + gates.dtype.type(op.forget_bias)), sigmoid(o), np.tanh(g)
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x))."""
+    return cast("Array", 1 / (1 + np.exp(-x)))
+
+
+def goes_on(seq_lengths: Array | None, timestep: Array) -> Array:
+    """Return (1, N, 1) or a scalar: whether the step lies within each sequence."""
+    if seq_lengths is None:
+        return np.array(True)
+    return timestep.reshape(()) < seq_lengths.reshape(1, -1, 1)
+
+
+LSTM_UNIT_GRADIENT = schema(
+    "LSTMUnitGradient",
+    """With T = tanh(C) and e = dC + dH * o * (1 - T^2), where the step is within the sequence:
+
+    dC_prev = e * f, dH_prev = 0, and the four quarters of dgates are e * g * i * (1 - i), e * C_prev * f * (1 - f),
+    dH * T * o * (1 - o) and e * i * (1 - g^2). Elsewhere dgates = 0, dC_prev = dC and dH_prev = dH, or 0 with
+    `drop_states`.""",
+    inputs=[*STATE_INPUTS, *(blob(letter, "H_prev", "1 N D") for letter in ("H", "C", "dH", "dC"))],
+    outputs=[blob("dH_prev", like="H_prev"), blob("dC_prev", like="C_prev"), blob("dgates", like="gates")],
+    args=LSTM_UNIT_ARGS,
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="derivative of the forward operator",
+    example="""
+    >>> state, gates = [[[1.0]]], [[[0.0, 0.0, 0.0, 0.0]]]
+    >>> run("LSTMUnitGradient", state, state, gates, [1], [0], [[[0.0]]], [[[0.0]]], [[[4.0]]], [[[0.0]]], outputs=3)[1]
+    array([[[1.]]], dtype=float32)
+    """,
+)
+
+
+@LSTM_UNIT_GRADIENT.name_inputs
+def lstm_unit_gradient_inputs(op: OpView, count: int) -> tuple[str, ...]:
+    lengths = ("seq_lengths",) if op.sequence_lengths else ()
+    return ("H_prev", "C_prev", "gates", *lengths, "timestep", "H", "C", "dH", "dC")[:count]
+
+
+@LSTM_UNIT_GRADIENT.validate
+def lstm_unit_gradient_validate(op: OpView) -> None:
+    wanted = 9 if op.sequence_lengths else 8
+    count = len(op.definition.input)
+    if count != wanted:
+        raise op.error(SchemaError, f"{count} inputs, with sequence_lengths = {op.sequence_lengths} it takes {wanted}")
+
+
+@LSTM_UNIT_GRADIENT.infer
+def lstm_unit_gradient_infer(
+    op: OpView,
+    H_prev: TensorSpec,
+    C_prev: TensorSpec,
+    gates: TensorSpec,
+    seq_lengths: TensorSpec | None,
+    timestep: TensorSpec,
+    H: TensorSpec,
+    C: TensorSpec,
+    dH: TensorSpec,
+    dC: TensorSpec,
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    del H, C, dH, dC
+    check_step(op, gates, H_prev, seq_lengths, timestep)
+    return (
+        TensorSpec(H_prev.dims, H_prev.dtype),
+        TensorSpec(C_prev.dims, C_prev.dtype),
+        TensorSpec(gates.dims, gates.dtype),
+    )
+
+
+@LSTM_UNIT_GRADIENT.cost
+def lstm_unit_gradient_cost(
+    op: OpView,
+    H_prev: TensorSpec,
+    C_prev: TensorSpec,
+    gates: TensorSpec,
+    seq_lengths: TensorSpec | None,
+    timestep: TensorSpec,
+    H: TensorSpec,
+    C: TensorSpec,
+    dH: TensorSpec,
+    dC: TensorSpec,
+    dH_prev: TensorSpec,
+    dC_prev: TensorSpec,
+    dgates: TensorSpec,
+) -> Cost:
+    del op, H_prev, seq_lengths, timestep, H
+    read = gates.nbytes + C_prev.nbytes + C.nbytes + dH.nbytes + dC.nbytes
+    return Cost(FLOPS * C.size, read, dH_prev.nbytes + dC_prev.nbytes + dgates.nbytes)
+
+
+@kernel(LSTM_UNIT_GRADIENT)
+def lstm_unit_gradient_kernel(
+    op: OpView,
+    C_prev: Array,
+    gates: Array,
+    seq_lengths: Array | None,
+    timestep: Array,
+    C: Array,
+    dH: Array,
+    dC: Array,
+    dH_prev: Array,
+    dC_prev: Array,
+    dgates: Array,
+) -> None:
+    i, f, o, g = activated(op, gates)
+    on, T = goes_on(seq_lengths, timestep), np.tanh(C)
+    e = dC + dH * o * (1 - T * T)
+    quarters = e * g * i * (1 - i), e * C_prev * f * (1 - f), dH * T * o * (1 - o), e * i * (1 - g * g)
+    kept = 0 if op.drop_states else 1
+    dgates[...] = np.where(on, np.concatenate(quarters, axis=2), 0)
+    dC_prev[...] = np.where(on, e * f, kept * dC)
+    dH_prev[...] = np.where(on, 0, kept * dH)

@@ -1,0 +1,463 @@
+"""Nets that run once for each step of a sequence: RecurrentNetwork.
+
+Letters: T steps, N sequences, D elements of a state, L rows of its initial value (1, or the first extent of an input of
+rank 3). X is (T, N, ...); a state over time is (T + L, N, D). What links, states and aliases are: see `recurrence`; how
+a step runs: see `step`.
+
+Outputs lie on the rows of a state, they are no copies. The last output keeps a workspace for each step, which its
+gradient reads; without a backward step net a few workspaces serve all steps in turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.errors import GradientError, NotFoundError, SchemaError, ShapeError
+from tazza.operator import (
+    BlobOwner,
+    Effects,
+    GradientRequest,
+    LocalBlobs,
+    Operator,
+    OpView,
+    Touched,
+    arg,
+    blob,
+    ends,
+    host_kernel,
+    operator_def,
+    schema,
+    show_dims,
+    touched_by,
+)
+from tazza.ops.recurrent.recurrence import (
+    RENAME,
+    Link,
+    StateGradient,
+    aliases_of,
+    links_of,
+    parameters_of,
+    renamed,
+    state_gradients_of,
+    states_of,
+    step_net,
+)
+from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, rows_of
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
+
+FORWARD_WORKSPACES = 2
+"""Workspaces that serve all steps in turn where nothing is kept for a gradient."""
+
+RECURRENT_ARGS = (
+    arg("step_net", NetDef | str, doc="runs once a step; as a net, or as its text"),
+    arg("backward_step_net", NetDef | str, None, doc="the gradient of one step; without it nothing is kept for one"),
+    arg("timestep", str, "timestep", doc="blob in a step: its number, int32 (1), on the CPU"),
+    arg("recurrent_states", list[str], [], doc="blobs that hold all values of a state over time"),
+    arg("initial_recurrent_state_ids", list[int], [], doc="for each state the input that is its initial value"),
+    arg("link_internal", list[str], [], doc="blobs in a step that lie on rows of blobs outside"),
+    arg("link_external", list[str], [], doc="these blobs outside"),
+    arg("link_offset", list[int], [], doc="which row that is in step 0"),
+    arg("link_window", list[int], [], doc="how many rows; 1 unless given"),
+    arg("alias_src", list[str], [], doc="states that outputs lie on"),
+    arg("alias_dst", list[str], [], doc="these outputs"),
+    arg("alias_offset", list[int], [], doc="the first of their rows; below 0 from the end"),
+    arg("param", list[int], [], doc="inputs that all steps read, and that get gradients"),
+    arg("param_grads", list[str], [], doc="their gradients in the backward step net"),
+    arg("backward_link_internal", list[str], [], doc="as link_internal, for the backward step net"),
+    arg("backward_link_external", list[str], [], doc="as link_external: gradients of the sequence and of states"),
+    arg("backward_link_offset", list[int], [], doc="as link_offset"),
+    arg("outputs_with_grads", list[int], [], doc="outputs whose gradients come from outside"),
+    arg("recompute_blobs_on_backward", list[str], [], doc="blobs of a step that the backward step net makes again"),
+    arg("num_workspaces", int, FORWARD_WORKSPACES, minimum=1, doc="of a net without backward step net"),
+    arg("enable_rnn_executor", int, 0, doc="how Caffe2 ran the steps; no effect"),
+)
+
+
+def open_arguments(name: str) -> bool:
+    """Whether an argument that is named after blobs, or after Caffe2's way to run steps, belongs to the format."""
+    return name.endswith(RENAME) or name.startswith("rnn_executor.")
+
+
+RECURRENT_NETWORK = schema(
+    "RecurrentNetwork",
+    """Runs `step_net` for each row of X. Links let its blobs lie on rows of X and of recurrent states.
+
+    A state begins with its initial value: an input (N, D), one (D) for all sequences, or several rows (L, N, D). Steps
+    read other inputs as they are. Blobs that a step makes are its own; one that it reads first is the one outside.""",
+    inputs=[
+        blob("X", dims="T N *D", doc="the sequences"),
+        blob("inputs", type_name="*", variadic=True, optional=True, doc="initial states, and what steps read"),
+    ],
+    outputs=[
+        blob("Y", variadic=True, doc="what `alias_dst` names"),
+        blob("step_workspaces", type_name=SCRATCH, doc="what the gradient reads"),
+    ],
+    args=RECURRENT_ARGS,
+    open_args=open_arguments,
+    effects=Effects.WORKSPACE,
+    source="Caffe2",
+)
+
+
+def forward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
+    """Return the step net and its links."""
+    made = step_net(op, "step_net")
+    if made is None:
+        raise op.error(SchemaError, "step_net is empty")
+    return made, links_of(op)
+
+
+@RECURRENT_NETWORK.validate
+def recurrent_network_validate(op: OpView) -> None:
+    forward_steps(op)
+    states = {state.states for state in states_of(op, op.definition.input)}
+    outputs = op.definition.output[:-1]
+    for alias in aliases_of(op):
+        if alias.source not in states:
+            raise op.error(
+                SchemaError, f"alias {alias.target!r} lies on {alias.source!r}, which is none of recurrent_states"
+            )
+        if alias.target not in outputs:
+            raise op.error(SchemaError, f"alias {alias.target!r} is none of the outputs {', '.join(outputs)}")
+
+
+@RECURRENT_NETWORK.infer
+def recurrent_network_infer(
+    op: OpView, X: TensorSpec, inputs: tuple[TensorSpec | TypeSpec, ...]
+) -> tuple[TensorSpec | TypeSpec | None, ...]:
+    given = (X, *inputs)
+    states = {state.states: given[state.position] for state in states_of(op, op.definition.input)}
+    aliases = {alias.target: alias for alias in aliases_of(op)}
+    found: list[TensorSpec | TypeSpec | None] = []
+    for name in op.definition.output[:-1]:
+        alias = aliases.get(name)
+        initial = None if alias is None else states[alias.source]
+        if alias is None or not isinstance(initial, TensorSpec):
+            found.append(None)
+        elif X.dims is None or initial.dims is None:
+            found.append(TensorSpec(None, initial.dtype))
+        else:
+            T, N = X.dims[:2]
+            rows = None if T is None else T + _initial_rows(initial)
+            count = None if rows is None else max(0, rows - alias.first_row(rows))
+            found.append(TensorSpec((count, N, initial.dims[-1]), initial.dtype))
+    return (*found, TypeSpec(SCRATCH))
+
+
+def _initial_rows(initial: TensorSpec) -> int:
+    dims = initial.dims
+    return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
+
+
+@RECURRENT_NETWORK.touches
+def recurrent_network_touches(op: OpView) -> Touched:
+    net, links = forward_steps(op)
+    states = [state.states for state in states_of(op, op.definition.input)]
+    return _seen_outside(touched_by(net), op, links, states, list(op.definition.output))
+
+
+def _seen_outside(inner: Touched, op: OpView, links: list[Link], made: list[str], outputs: list[str]) -> Touched:
+    """Return what steps touch outside of their workspaces: blobs that they read first, and what links lead to."""
+    own = {op.timestep, *(link.internal for link in links)}
+    reads = [name for name in inner.reads if name not in own]
+    externals = [link.external for link in links if link.external not in made]
+    through = [name for name in inner.writes if name in reads]
+    return Touched(tuple(dict.fromkeys((*reads, *externals))), tuple((*made, *through)), frozenset((*outputs, *made)))
+
+
+@RECURRENT_NETWORK.gradient
+def recurrent_network_gradient(g: GradientRequest) -> list[OperatorDef]:
+    given = g.op.outputs_with_grads
+    if not given:
+        raise GradientError(
+            "RecurrentNetwork names no output that gets a gradient", hint="say outputs_with_grads=[0], say"
+        )
+    inputs = [g.GO(i) for i in given]
+    inputs += [g.I(i) for i in range(len(g.definition.input))]
+    inputs += list(g.definition.output)
+    outputs = [g.GI(i) for i in (0, *g.op.param, *g.op.initial_recurrent_state_ids)]
+    return g.emit("RecurrentNetworkGradient", inputs, outputs)
+
+
+@host_kernel(RECURRENT_NETWORK)
+class RecurrentNetwork:
+    """Runs the steps of one operator."""
+
+    def __init__(self, operator: Operator) -> None:
+        op = operator.op
+        net, links = forward_steps(op)
+        self._operator, self._op = operator, op
+        self._states = states_of(op, op.definition.input)
+        self._aliases = aliases_of(op)
+        self._keeps = step_net(op, "backward_step_net") is not None
+        self._steps = Steps(operator, net, links, op.timestep, shared=op.recompute_blobs_on_backward)
+        workspace = operator.workspace
+        self._blobs = {state.states: workspace.create_blob(state.states) for state in self._states}
+
+    def run(self, X: Blob, step_workspaces: Blob) -> None:
+        op, owner = self._op, self._operator.workspace
+        T, N = tuple(X.tensor().shape)[:2]
+        for state in self._states:
+            initial = owner.get_blob(state.initial)
+            assert initial is not None, "inputs are there"
+            begin_state(op, self._blobs[state.states].tensor(), initial, T, N)
+        if not isinstance(step_workspaces.value, StepWorkspaces):
+            step_workspaces.set(StepWorkspaces())
+        scratch = step_workspaces.get(StepWorkspaces)
+        count = T if self._keeps else min(T, op.num_workspaces)
+        spaces = scratch.reserve(owner, count)
+        assert scratch.shared is not None
+        for t in range(T):
+            self._steps.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
+        for alias in self._aliases:
+            source, target = self._blobs[alias.source].tensor(), owner.create_blob(alias.target)
+            rows = int(source.shape[0])
+            first = alias.first_row(rows)
+            op.require(0 <= first <= rows, f"alias {alias.target!r} begins at row {first} of {rows}")
+            lay_on(target, rows_of(source, first, rows - first, alias.target))
+
+    def cancel(self) -> None:
+        self._steps.cancel()
+
+    def close(self) -> None:
+        self._steps.close()
+
+
+def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
+    """Make room for a state over time, and put its initial value there."""
+    value = initial.tensor()
+    dims = tuple(value.shape)
+    op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
+    if len(dims) > 1:
+        relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
+        op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
+    L = dims[0] if len(dims) == 3 else 1
+    wanted = (T + L, N, dims[-1])
+    if isinstance(state.spec, TensorSpec) and (tuple(state.shape) != wanted or state.dtype is not value.dtype):
+        state.resize(wanted, value.dtype)
+    state.make_plain()
+    np.copyto(state.array[:L], value.plain())
+    state.mark_written()
+
+
+def lay_on(target: Blob, rows: Tensor) -> None:
+    """Let a blob lie on the rows of another one; what lies there already stays the same object."""
+    value = target.value
+    if (
+        isinstance(value, Tensor)
+        and value.storage is rows.storage
+        and value.offset_bytes == rows.offset_bytes
+        and value.spec == rows.spec
+    ):
+        return
+    target.set(rows)
+
+
+RECURRENT_NETWORK_GRADIENT = schema(
+    "RecurrentNetworkGradient",
+    """Runs `backward_step_net` for each step, the last one first.
+
+    Inputs: the gradients of the outputs that `outputs_with_grads` names, then inputs and outputs of the forward
+    operator. Outputs: the gradients of X, of the parameters, which are sums over the steps, and of initial states.""",
+    inputs=[
+        blob("dY", variadic=True, doc="gradients of outputs"),
+        blob("X", dims="T N *D"),
+        blob("blobs", type_name="*", variadic=True, optional=True, doc="other inputs, and outputs, of the operator"),
+        blob("step_workspaces", type_name=SCRATCH),
+    ],
+    outputs=[
+        blob("dX"),
+        blob("dparam", variadic=True, optional=True, doc="one for each of `param`"),
+        blob("dinitial", variadic=True, optional=True, doc="one for each state"),
+    ],
+    args=RECURRENT_ARGS,
+    open_args=open_arguments,
+    effects=Effects.WORKSPACE,
+    no_gradient=ends("second derivatives are not built"),
+    source="the chain rule, through time; Werbos 1990",
+)
+
+
+@RECURRENT_NETWORK_GRADIENT.name_inputs
+def recurrent_network_gradient_inputs(op: OpView, count: int) -> tuple[str, ...]:
+    given = len(op.outputs_with_grads)
+    return (*("dY",) * given, "X", *("blobs",) * (count - given - 2), "step_workspaces")[:count]
+
+
+@RECURRENT_NETWORK_GRADIENT.name_outputs
+def recurrent_network_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
+    letters = ("dX", *("dparam",) * len(op.param), *("dinitial",) * len(op.recurrent_states))
+    if count != len(letters):
+        raise op.error(
+            SchemaError, f"{count} outputs, with {len(op.param)} parameters and its states it has {len(letters)}"
+        )
+    return letters
+
+
+def forward_inputs(op: OpView) -> list[str]:
+    """Return the names of the inputs of the forward operator, with those behind them."""
+    return list(op.definition.input[len(op.outputs_with_grads) :])
+
+
+@RECURRENT_NETWORK_GRADIENT.infer
+def recurrent_network_gradient_infer(
+    op: OpView,
+    dY: tuple[TensorSpec, ...],
+    X: TensorSpec,
+    blobs: tuple[TensorSpec | TypeSpec, ...],
+    step_workspaces: TypeSpec,
+) -> tuple[TensorSpec | TypeSpec | None, ...]:
+    del dY, step_workspaces
+    given = (X, *blobs)
+    positions = (0, *op.param, *op.initial_recurrent_state_ids)
+    found = [given[i] if 0 <= i < len(given) else None for i in positions]
+    return tuple(TensorSpec(spec.dims, spec.dtype) if isinstance(spec, TensorSpec) else spec for spec in found)
+
+
+def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
+    """Return the backward step net with what adds up gradients in front and behind, and the links of its blobs."""
+    net = step_net(op, "backward_step_net")
+    if net is None:
+        net = NetDef(name="backward", type="simple")  # of a step whose gradient is what it was given
+    inputs = forward_inputs(op)
+    definition = op.definition
+    links = [
+        Link(renamed(definition, link.internal), renamed(definition, link.external), link.offset, link.window)
+        for link in (*links_of(op, "backward_"), *links_of(op))
+    ]
+    parameters = parameters_of(op, inputs, definition.output[1 : 1 + len(op.param)])
+    within = {one.of_step.removesuffix("_tmpstep"): one.of_step for one in parameters}
+    ops = list(net.op)
+    for each in ops:
+        for names in (each.input, each.output):
+            for place, name in enumerate(names):
+                names[place] = within.get(name, name)
+    before: list[OperatorDef] = []
+    for each in state_gradients_of(op, states_of(op, inputs)):
+        if each.given is not None:
+            names = [f"{each.gradients}/row", f"{each.given}/row"]
+            links = [Link(names[0], each.gradients, 1), Link(names[1], each.given, 0), *links]
+            before.append(operator_def("Sum", names, names[:1]))
+    after = [operator_def("Sum", [one.gradient, one.of_step], [one.gradient]) for one in parameters]
+    for made in (*before, *after):
+        if definition.HasField("device_option"):
+            made.device_option.CopyFrom(definition.device_option)
+    del net.op[:]
+    net.op.extend((*before, *ops, *after))
+    return net, links
+
+
+@RECURRENT_NETWORK_GRADIENT.validate
+def recurrent_network_gradient_validate(op: OpView) -> None:
+    backward_steps(op)
+
+
+@RECURRENT_NETWORK_GRADIENT.touches
+def recurrent_network_gradient_touches(op: OpView) -> Touched:
+    net, links = backward_steps(op)
+    forward = step_net(op, "step_net")
+    inner = touched_by(net)
+    if forward is not None:  # what the forward steps left is in their workspaces
+        made = set(touched_by(forward).writes)
+        inner = Touched(tuple(name for name in inner.reads if name not in made), inner.writes, inner.certain)
+    states = states_of(op, forward_inputs(op))
+    made = [each.gradients for each in state_gradients_of(op, states)]
+    made.append(renamed(op.definition, f"{forward_inputs(op)[0]}_grad"))
+    outputs = list(op.definition.output)
+    seen = _seen_outside(inner, op, links, made, outputs)
+    kept = tuple(name for name in seen.reads if name not in outputs)
+    return Touched(tuple(dict.fromkeys((*kept, *(state.states for state in states)))), seen.writes, seen.certain)
+
+
+@host_kernel(RECURRENT_NETWORK_GRADIENT)
+class RecurrentNetworkGradient:
+    """Runs the backward steps of one operator."""
+
+    def __init__(self, operator: Operator) -> None:
+        op, workspace = operator.op, operator.workspace
+        self._operator, self._op = operator, op
+        inputs = forward_inputs(op)
+        self._states = states_of(op, inputs)
+        self._gradients = state_gradients_of(op, self._states)
+        self._parameters = parameters_of(op, inputs, op.definition.output[1 : 1 + len(op.param)])
+        net, links = backward_steps(op)
+        self._steps = Steps(operator, net, links, op.timestep)
+        self._dX = workspace.create_blob(renamed(op.definition, f"{inputs[0]}_grad"))
+        self._within: dict[int, LocalBlobs] = {}
+
+    def run(self, X: Blob, step_workspaces: Blob, dX: Blob, dinitial: tuple[Blob, ...]) -> None:
+        op, owner = self._op, self._operator.workspace
+        T = int(X.tensor().shape[0])
+        scratch = step_workspaces.get(StepWorkspaces)
+        if len(scratch.steps) < T or scratch.shared is None:
+            raise op.error(
+                ShapeError,
+                f"{len(scratch.steps)} steps were kept, X has {T}",
+                "run the forward operator first; it keeps steps if it has a backward_step_net",
+            )
+        for one in self._parameters:
+            like_zero(owner.create_blob(one.gradient).tensor(), _tensor(owner, one.name))
+        for each in self._gradients:
+            self._begin(op, owner, each)
+        given = X.tensor()
+        self._dX.tensor().resize(tuple(given.shape), given.dtype)
+        _ = self._dX.tensor().array
+        for t in reversed(range(T)):
+            blobs = scratch.steps[t]
+            inner = self._within.get(id(blobs))
+            if inner is None:
+                inner = self._within[id(blobs)] = blobs.child()
+            self._steps.of(inner, scratch.shared).run(t)
+        if self._dX is not dX:
+            lay_on(dX, rows_of(self._dX.tensor(), 0, T, dX.name))
+        for each, target in zip(self._gradients, dinitial, strict=True):
+            self._finish(owner, each, target)
+
+    def _begin(self, op: OpView, owner: BlobOwner, each: StateGradient) -> None:
+        """Make room for the gradients of a state, of which the last one is what its output was given, or 0."""
+        states = _tensor(owner, each.state.states)
+        gradients = owner.create_blob(each.gradients).tensor()
+        gradients.resize(tuple(states.shape), states.dtype)
+        last = gradients.array[-1:]
+        if each.given_last is None:
+            last[...] = 0
+        else:
+            given = _tensor(owner, each.given_last)
+            relation = f"gradient {each.given_last!r} has the shape {show_dims(tuple(given.shape))}"
+            op.require(given.size == last.size, f"{relation}, one row of the state {show_dims(last.shape)}")
+            np.copyto(last, given.plain().reshape(last.shape))
+        gradients.mark_written()
+
+    def _finish(self, owner: BlobOwner, each: StateGradient, target: Blob) -> None:
+        """Give the gradient of the initial value of a state: that of its first rows."""
+        gradients, initial = owner.create_blob(each.gradients).tensor(), _tensor(owner, each.state.initial)
+        dims = tuple(initial.shape)
+        if len(dims) > 1:
+            L = dims[0] if len(dims) == 3 else 1
+            first = rows_of(gradients, 0, L, target.name)
+            lay_on(target, first.view(dims))
+            return
+        tensor = target.tensor()  # one value for all sequences
+        tensor.resize(dims, initial.dtype)
+        np.sum(gradients.array[0], axis=0, out=tensor.array)
+
+    def cancel(self) -> None:
+        self._steps.cancel()
+
+    def close(self) -> None:
+        self._steps.close()
+
+
+def like_zero(tensor: Tensor, like: Tensor) -> None:
+    """Give a tensor the shape and dtype of another one, and zeros."""
+    tensor.resize(tuple(like.shape), like.dtype)
+    tensor.array[...] = 0
+    tensor.mark_written()
+
+
+def _tensor(owner: BlobOwner, name: str) -> Tensor:
+    found = owner.get_blob(name)
+    if found is None:
+        raise NotFoundError(f"blob {name!r} does not exist", hint="run the forward operator first")
+    return found.tensor()

@@ -1,0 +1,260 @@
+"""Running the net of one step: a workspace for each step, and blobs in it that lie on rows of blobs outside.
+
+A `Steps` belongs to one operator and has a `Step` for each workspace that the net ran in. Constant state: net, links.
+Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the blob
+outside has moved, or the workspace serves another step; so from its second run on a step is one bound section.
+
+What the net leaves elsewhere than in a view (in a layout of its own, say) is copied to where the view was. Of several
+links of one blob the first is the view; after the step the others get copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tazza.errors import ShapeError
+from tazza.operator import BlobOwner, LocalBlobs, Operator, RunnableNet, touched_by
+from tazza.ops.recurrent.recurrence import Link, declare_inputs
+from tazza.proto import NetDef
+from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
+from tazza.tensor.blob import blob_type
+
+SCRATCH = "caffe2::detail::ScratchWorkspaces"
+
+
+@blob_type(SCRATCH)
+@dataclass(slots=True)
+class StepWorkspaces:
+    """What the steps of a recurrent net leave for its gradient: a workspace for each, and one that all of them see."""
+
+    shared: LocalBlobs | None = None
+    steps: list[LocalBlobs] = field(default_factory=list[LocalBlobs])
+
+    def reserve(self, owner: BlobOwner, count: int) -> list[LocalBlobs]:
+        """Return at least `count` workspaces; other operators may have made some, or want more."""
+        if self.shared is None:
+            self.shared = owner.child()
+        while len(self.steps) < count:
+            self.steps.append(self.shared.child())
+        return self.steps
+
+
+def own_blob(blobs: LocalBlobs, name: str) -> Blob:
+    """Return the blob of that name in this very workspace, whatever is outside of it."""
+    return blobs.blobs.setdefault(name, Blob(name))
+
+
+@dataclass(slots=True)
+class Joint:
+    """A link in one workspace, with what its view was made of when it was made last.
+
+    `written`: the net writes the blob inside before it reads it. `loose`: it does so elsewhere than in the view.
+    """
+
+    link: Link
+    external: Blob
+    internal: Blob
+    written: bool
+    row: int = -1
+    outer: Tensor | None = None
+    spec: TensorSpec | None = None
+    storage: Storage | None = None
+    generation: int = -1
+    view: Tensor | None = None
+    view_spec: TensorSpec | None = None
+    loose: bool = False
+
+    def connect(self, step: int) -> None:
+        """Let the blob inside lie on the rows of this step.
+
+        Raises:
+            ShapeError: there are no such rows.
+        """
+        row = step + self.link.offset
+        if not self._stands(row):
+            self._make(row)
+        view = self.view
+        if not self.written and view is not None and view.spec is not self.view_spec:
+            view.resize_to(self.view_spec)  # an operator gave it another shape in place
+
+    def _stands(self, row: int) -> bool:
+        outer, view = self.outer, self.view
+        return (
+            row == self.row
+            and outer is not None
+            and view is not None
+            and self.external.value is outer
+            and outer.spec is self.spec
+            and outer.storage is self.storage
+            and self.storage.generation == self.generation
+            and (self.loose or (self.internal.value is view and view.storage is self.storage))
+        )
+
+    def _make(self, row: int) -> None:
+        outer = self.external.tensor()
+        outer.make_plain()
+        view = rows_of(outer, row, self.link.window, self.link.internal)
+        self.row, self.outer, self.spec, self.storage = row, outer, outer.spec, outer.storage
+        self.generation, self.view, self.view_spec = outer.storage.generation, view, view.spec
+        if not (self.loose and self.written):
+            self.internal.set(view)
+
+    def settle(self) -> None:
+        """Bring what the net wrote elsewhere to where the view was."""
+        value, view = self.internal.value, self.view
+        assert view is not None, "the step was connected"
+        if value is view and view.storage is self.storage:
+            return
+        assert self.outer is not None
+        target = rows_of(self.outer, self.row, self.link.window, self.link.internal)
+        copy_rows(self.internal.tensor(), target, self.link.internal)
+        self.view, self.view_spec, self.loose = target, target.spec, True
+
+
+def rows_of(tensor: Tensor, first: int, count: int, name: str) -> Tensor:
+    """Return a view of rows of a tensor.
+
+    Raises:
+        ShapeError: it has no such rows.
+    """
+    dims = tuple(tensor.shape)
+    if not dims or first < 0 or first + count > dims[0]:
+        raise ShapeError(
+            f"blob {name!r} is linked to rows [{first}, {first + count}) of a tensor of shape {dims}",
+            hint="look at link_offset and link_window, and whether each step writes what it must",
+        )
+    size = int(np.prod(dims[1:], dtype=np.int64))
+    return tensor.view((count, *dims[1:]), offset=first * size)
+
+
+def copy_rows(source: Tensor, target: Tensor, name: str) -> None:
+    """Copy elements, of any layout, to a tensor that has as many.
+
+    Raises:
+        ShapeError: it has not.
+    """
+    if source.size != target.size:
+        raise ShapeError(
+            f"blob {name!r} has the shape {tuple(source.shape)}, its link has room for {tuple(target.shape)}"
+        )
+    np.copyto(target.array, source.plain().reshape(tuple(target.shape)), casting="equiv")
+    target.mark_written()
+
+
+class Step:
+    """The net in one workspace."""
+
+    def __init__(self, steps: Steps, blobs: LocalBlobs, shared: LocalBlobs) -> None:
+        """Make the blobs that are the workspace's own, or shared; the net is made by the first run."""
+        self.blobs = blobs
+        self._steps = steps
+        self._time = own_blob(blobs, steps.timestep)
+        self._net: RunnableNet | None = None
+        joined: dict[str, Joint] = {}
+        self._copies: list[Joint] = []
+        for name in steps.made:
+            own_blob(shared if name in steps.shared else blobs, name)
+        outside = steps.operator.workspace
+        for link in steps.links:
+            external = outside.create_blob(link.external)
+            joint = Joint(link, external, own_blob(blobs, link.internal), link.internal in steps.made)
+            if link.internal in joined:
+                self._copies.append(joint)
+            else:
+                joined[link.internal] = joint
+        self._joints = list(joined.values())
+        self._settled = [joint for joint in self._joints if joint.link.internal in steps.touched.writes]
+
+    def run(self, number: int) -> None:
+        """Run step `number`.
+
+        Raises:
+            TazzaError: a link has no rows there, or the net failed.
+        """
+        self._set_time(number)
+        for joint in self._joints:
+            joint.connect(number)
+        if self._net is None:
+            self._net = self.blobs.net(self._steps.definition, within=self._steps.operator)
+        self._net.run()
+        for joint in self._settled:
+            joint.settle()
+        for joint in self._copies:
+            outer = joint.external.tensor()
+            outer.make_plain()
+            target = rows_of(outer, number + joint.link.offset, joint.link.window, joint.link.internal)
+            copy_rows(joint.internal.tensor(), target, joint.link.internal)
+
+    def _set_time(self, number: int) -> None:
+        tensor = self._time.tensor()
+        if tensor.dtype is not DataType.INT32 or tuple(tensor.shape) != (1,):
+            tensor.resize((1,), DataType.INT32)
+        array = tensor.array
+        if array[0] != number:
+            array[0] = number
+            tensor.mark_written()
+
+    def cancel(self) -> None:
+        """Ask the net to give up what it waits for."""
+        if self._net is not None:
+            self._net.cancel_waiting()
+
+    def close(self) -> None:
+        """End the net."""
+        if self._net is not None:
+            self._net.close()
+
+
+class Steps:
+    """See the module."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        definition: NetDef,
+        links: Sequence[Link],
+        timestep: str,
+        *,
+        shared: Collection[str] | None = None,
+    ) -> None:
+        """Take a net that runs in order.
+
+        Args:
+            operator: whose net it is.
+            definition: the net; blobs outside that it reads are added to its external inputs.
+            links: of its blobs.
+            timestep: the blob with the number of the step.
+            shared: which of the blobs that it makes have one memory for all steps; None: all but linked ones.
+        """
+        self.operator = operator
+        self.definition = definition
+        self.links = tuple(links)
+        self.timestep = timestep
+        self.touched = touched_by(definition)
+        declare_inputs(definition, self.touched.reads)
+        read = frozenset(self.touched.reads)
+        self.made = tuple(name for name in self.touched.writes if name not in read)
+        linked = {link.internal for link in self.links}
+        self.shared = frozenset(self.made if shared is None else shared) - linked
+        self._steps: dict[int, Step] = {}  # by workspace, which each of them keeps alive
+
+    def of(self, blobs: LocalBlobs, shared: LocalBlobs) -> Step:
+        """Return the step of a workspace; `shared` is one that it sees."""
+        found = self._steps.get(id(blobs))
+        if found is None:
+            found = self._steps[id(blobs)] = Step(self, blobs, shared)
+        return found
+
+    def cancel(self) -> None:
+        """Ask the nets to give up what they wait for; called by another thread."""
+        for step in list(self._steps.values()):
+            step.cancel()
+
+    def close(self) -> None:
+        """End all nets."""
+        steps, self._steps = list(self._steps.values()), {}
+        for step in steps:
+            step.close()

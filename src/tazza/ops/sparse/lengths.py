@@ -1,0 +1,258 @@
+"""Reductions of segments: Lengths<R>, SparseLengths<R> and their gradients, for each reducer R of a table.
+
+    Y[m] = R over the rows of segment m; LENGTHS[m] rows belong to it, one segment behind the other
+
+Letters: M segments; DATA has N rows that are taken in turn, or V rows of which INDICES (I) picks; a row has the shape
+S. A segment without rows gives what R gives of nothing. Lengths that do not add up to N (or I), negative ones, and
+indices outside of [0, V) are errors that name the position. For each R of `REDUCERS` there are
+
+- `Lengths<R>`: of rows in turn. Its gradient operator is `LengthsIndicesInGradient<R>Gradient`;
+- `SparseLengths<R>`: of picked rows, float16 ones too, which are added up in float32. Its gradient is one of rows:
+  INDICES, and what `SparseLengthsIndicesInGradient<R>Gradient` gives for each of them;
+- `Lengths<R>Gradient`, `SparseLengths<R>Gradient`: the same from lengths alone, with as many rows as these add up to.
+
+Source: Caffe2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tazza.operator import (
+    FLOAT,
+    INDEX,
+    Array,
+    BlobSpec,
+    Cost,
+    DynamicOutput,
+    Effects,
+    GradientRequest,
+    OpSchema,
+    OpView,
+    Role,
+    blob,
+    ends,
+    kernel,
+    schema,
+)
+from tazza.ops.sparse.segment import check_rows, starts_of
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """What makes one row of many.
+
+    Attributes:
+        name: R in the names of its operators.
+        formula: of Y[m], in words of rows x.
+        gradient: of the gradient of each row, in terms of dY[m].
+        reduce: writes the result of rows (n, S...) into a row (S...); n may be 0.
+        spread: the gradient of each of n rows, given that of their result.
+        example: Y for DATA = 1, 2, 3 and LENGTHS = 2, 0, 1.
+    """
+
+    name: str
+    formula: str
+    gradient: str
+    reduce: Callable[[Array, Array], None]
+    spread: Callable[[Array, int], Array]
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The operators of one reducer."""
+
+    reducer: Reducer
+    lengths: OpSchema
+    sparse: OpSchema
+    lengths_gradient: OpSchema
+    sparse_gradient: OpSchema
+    bare_gradients: tuple[OpSchema, OpSchema]
+
+
+def _sum(rows: Array, y: Array) -> None:
+    np.sum(rows, axis=0, dtype=y.dtype, out=y)
+
+
+REDUCERS = (Reducer("Sum", "sum of x", "dY[m]", _sum, lambda dy, count: dy, "3., 0., 3."),)
+"""All that segments can be reduced by."""
+
+LENGTHS = blob("LENGTHS", DataType.INT32, "M", role=Role.INDEX, doc="how many rows each segment takes")
+INDICES = blob("INDICES", INDEX, "I", role=Role.INDEX, doc="which row of DATA, each in [0, V)")
+PICKED = frozenset({DataType.FLOAT, DataType.FLOAT16})
+NO_GRADIENT = ends("second derivatives are not built")
+
+
+def _declare(reducer: Reducer) -> Family:
+    """Declare the operators of a reducer."""
+    lengths_gradient = _gradient(
+        reducer,
+        f"LengthsIndicesInGradient{reducer.name}Gradient",
+        blob("DATA", FLOAT, "N *S", role=Role.SHAPE, doc="of which the shape counts alone"),
+        blob("dX", like="DATA"),
+        ("rows of DATA", "[[0.0]] * 3"),
+    )
+    sparse_gradient = _gradient(
+        reducer,
+        f"SparseLengthsIndicesInGradient{reducer.name}Gradient",
+        INDICES,
+        blob("dX", FLOAT, "I *S"),
+        ("INDICES", "[0, 2, 2]"),
+    )
+    bare = _bare_gradient(reducer, ""), _bare_gradient(reducer, "Sparse")
+    lengths = _lengths(reducer, lengths_gradient.type)
+    return Family(reducer, lengths, _sparse(reducer, sparse_gradient.type), lengths_gradient, sparse_gradient, bare)
+
+
+# -- forward -----------------------------------------------------------------------------------------------------------
+
+
+def _lengths(reducer: Reducer, gradient: str) -> OpSchema:
+    declared = schema(
+        f"Lengths{reducer.name}",
+        f"Y[m] = {reducer.formula} for the rows x of DATA in segment m.",
+        inputs=[blob("DATA", FLOAT, "N *S"), LENGTHS],
+        outputs=[blob("Y", FLOAT, "M *S")],
+        effects=Effects.PURE,
+        source="Caffe2",
+        example=f"""
+        >>> run("Lengths{reducer.name}", [1.0, 2.0, 3.0], [2, 0, 1])
+        array([{reducer.example}], dtype=float32)
+        """,
+    )
+
+    @declared.cost
+    def cost(op: OpView, DATA: TensorSpec, LENGTHS: TensorSpec, Y: TensorSpec) -> Cost:
+        del op
+        return Cost(DATA.size, DATA.nbytes + LENGTHS.nbytes, Y.nbytes)
+
+    @declared.gradient
+    def maker(g: GradientRequest) -> list[OperatorDef]:
+        return g.emit(gradient, [g.dY, g.LENGTHS, g.like("DATA")], [g.dDATA])
+
+    @kernel(declared)
+    def compute(op: OpView, DATA: Array, LENGTHS: Array, Y: Array) -> None:
+        starts = starts_of(op, LENGTHS, len(DATA), "rows of DATA")
+        for m in range(LENGTHS.size):
+            reducer.reduce(DATA[starts[m] : starts[m + 1]], Y[m, ...])
+
+    return declared
+
+
+def _sparse(reducer: Reducer, gradient: str) -> OpSchema:
+    declared = schema(
+        f"SparseLengths{reducer.name}",
+        f"Y[m] = {reducer.formula} for the rows x = DATA[i] of the INDICES i in segment m.",
+        inputs=[blob("DATA", PICKED, "V *S", role=Role.PARAMETER, doc="a table"), INDICES, LENGTHS],
+        outputs=[blob("Y", FLOAT, "M *S")],
+        effects=Effects.PURE,
+        source="Caffe2",
+        example=f"""
+        >>> run("SparseLengths{reducer.name}", [3.0, 1.0, 2.0], [1, 2, 0], [2, 0, 1])
+        array([{reducer.example}], dtype=float32)
+        """,
+    )
+
+    @declared.cost
+    def cost(op: OpView, DATA: TensorSpec, INDICES: TensorSpec, LENGTHS: TensorSpec, Y: TensorSpec) -> Cost:
+        del op
+        taken = INDICES.size * (DATA.size // DATA.shape[0] if DATA.shape[0] else 0)
+        return Cost(taken, taken * DATA.dtype.itemsize + INDICES.nbytes + LENGTHS.nbytes, Y.nbytes)
+
+    @declared.gradient
+    def maker(g: GradientRequest) -> list[OperatorDef]:
+        rows = g.sparse(0, indices=g.INDICES)
+        return g.emit(gradient, [g.dY, g.LENGTHS, g.INDICES], [rows.values])
+
+    @kernel(declared)
+    def compute(op: OpView, DATA: Array, INDICES: Array, LENGTHS: Array, Y: Array) -> None:
+        starts = starts_of(op, LENGTHS, INDICES.size, "INDICES")
+        check_rows(op, INDICES, len(DATA))
+        for m in range(LENGTHS.size):
+            reducer.reduce(DATA[INDICES[starts[m] : starts[m + 1]]], Y[m, ...])
+
+    return declared
+
+
+# -- backward ----------------------------------------------------------------------------------------------------------
+
+
+def _gradient(reducer: Reducer, type: str, rows: BlobSpec, dX: BlobSpec, words: tuple[str, str]) -> OpSchema:
+    """Declare a gradient operator that is told by `rows` how many there are; `words`: their name, and an example."""
+    noun, three = words
+    declared = schema(
+        type,
+        f"dX[n] = {reducer.gradient} for each row n of segment m.",
+        inputs=[blob("dY", FLOAT, "M *S"), LENGTHS, rows],
+        outputs=[dX],
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source="derivative of the forward operator",
+        example=f"""
+        >>> run("{type}", [[5.0], [6.0], [7.0]], [2, 0, 1], {three})[:, 0]
+        array([5., 5., 7.], dtype=float32)
+        """,
+    )
+    declared.cost(_copying)
+
+    @kernel(declared)
+    def compute(op: OpView, dY: Array, LENGTHS: Array, dX: Array) -> None:
+        _spread(reducer, dY, starts_of(op, LENGTHS, len(dX), noun), dX)
+
+    return declared
+
+
+def _bare_gradient(reducer: Reducer, kind: str) -> OpSchema:
+    """Declare a gradient operator that finds the number of rows in the lengths."""
+    type = f"{kind}Lengths{reducer.name}Gradient"
+    declared = schema(
+        type,
+        f"dX[n] = {reducer.gradient} for each row n of segment m; there are as many rows as LENGTHS add up to.",
+        inputs=[blob("dY", FLOAT, "M *S"), LENGTHS],
+        outputs=[blob("dX", FLOAT, "R *S", dynamic=True)],
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source="derivative of the forward operator",
+        example=f"""
+        >>> run("{type}", [5.0, 6.0, 7.0], [2, 0, 1])
+        array([5., 5., 7.], dtype=float32)
+        """,
+    )
+
+    @kernel(declared)
+    def compute(op: OpView, dY: Array, LENGTHS: Array, dX: DynamicOutput) -> None:
+        rows = rows_of(op, LENGTHS)
+        _spread(reducer, dY, starts_of(op, LENGTHS, rows, "rows"), dX.allocate((rows, *dY.shape[1:])))
+
+    return declared
+
+
+def rows_of(op: OpView, lengths: Array) -> int:
+    """Return how many rows lengths add up to.
+
+    Raises:
+        NumericError: one is negative.
+    """
+    rows = int(np.sum(lengths, dtype=np.int64))
+    return int(starts_of(op, lengths, rows, "rows")[-1])
+
+
+def _copying(op: OpView, dY: TensorSpec, LENGTHS: TensorSpec, dX: TensorSpec, **rows: TensorSpec) -> Cost:
+    del op, rows
+    return Cost(0, dY.nbytes + LENGTHS.nbytes, dX.nbytes)
+
+
+def _spread(reducer: Reducer, dY: Array, starts: Array, dX: Array) -> None:
+    for m, dy in enumerate(dY):
+        begin, end = starts[m], starts[m + 1]
+        dX[begin:end] = reducer.spread(dy, int(end - begin))
+
+
+FAMILIES = {reducer.name: _declare(reducer) for reducer in REDUCERS}
+"""Reducer -> its operators."""
