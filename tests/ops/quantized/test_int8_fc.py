@@ -49,4 +49,4 @@ def test_the_parameters_of_another_engine_do_not_count() -> None:
     """Caffe2's CPU looks at the arguments alone; other engines of it read what a fourth input says."""
     x: Any = octets(3, 10)
     plain = run_op("Int8FC", x, W, b, **TO)
-    np.testing.assert_array_equal(run_op("Int8FC", x, W, b, "anything", **TO).data, plain.data)
+    np.testing.assert_array_equal(run_op("Int8FC", x, W, b, np.ones(2, np.float32), **TO).data, plain.data)
