@@ -103,7 +103,7 @@ def _momentum_step(
     )
 
 
-@optimizer
+@optimizer("weight_decay")
 def adam(
     model: Model,
     base_learning_rate: float,
