@@ -112,7 +112,8 @@ class Names:
         count = 0
         for op in emitted:
             if next(nested_nets(op), None) is not None:
-                self._within.update(name for name in touches(op).writes if name not in owners)
+                own = {unmarked(name) for name in op.output} if find_schema(op.type).binds_nets else set[str]()
+                self._within.update(name for name in touches(op).writes if name not in owners and name not in own)
             for index, name in enumerate(op.input):
                 if name in made:
                     made[name].places.append((op, False, index))

@@ -150,6 +150,9 @@ def _initial_rows(initial: TensorSpec) -> int:
     return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
 
 
+RECURRENT_NETWORK.binds_nets = True
+
+
 @RECURRENT_NETWORK.touches
 def recurrent_network_touches(op: OpView) -> Touched:
     net, links = forward_steps(op)
@@ -351,6 +354,9 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
 @RECURRENT_NETWORK_GRADIENT.validate
 def recurrent_network_gradient_validate(op: OpView) -> None:
     backward_steps(op)
+
+
+RECURRENT_NETWORK_GRADIENT.binds_nets = True
 
 
 @RECURRENT_NETWORK_GRADIENT.touches
