@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.device import device_option, place_of
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
@@ -29,8 +30,10 @@ from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.operator.schema import gather
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, Tensor, TensorSpec
+from tazza.tensor import CPUPlace, DataType, Int8Tensor, Place, Tensor, TensorSpec
+from tazza.tensor.transfer import to_place
 from tests.declared import LEDGER
+from tests.int8 import assert_near, changed, data_of, fresh, spec_of, tensor_of
 
 Array = NDArray[Any]
 
@@ -62,22 +65,25 @@ class Case:
     gradient: bool = True
     slack: float = 1.0
     id: str = ""
+    place: Place = CPUPlace()  # noqa: RUF009 - one immutable object per place
 
     def arrays(self) -> list[Array]:
         """Return fresh copies of the inputs."""
-        return [np.array(value) for value in self.inputs]
+        return [cast("Array", fresh(value)) for value in self.inputs]
 
     def definition(self, engine: str = "") -> OperatorDef:
         """Return the OperatorDef with inputs in0, in1 ... and outputs out0 ..."""
         declared = find_schema(self.type)
         count = sum(not spec.optional for spec in declared.outputs) if self.outputs is None else self.outputs
         names = [f"in{i}" for i in range(len(self.inputs))], [f"out{i}" for i in range(count)]
-        return operator_def(self.type, *names, engine=engine, **self.args)
+        device = None if self.place.is_host else device_option(self.place)
+        return operator_def(self.type, *names, engine=engine, device=device, **self.args)
 
 
-def engines_of(type: str) -> list[str]:
-    """Return the engines that have a kernel of this type and are available."""
-    return [name for name in ENGINES if why_unavailable(type, "cpu", name) is None]
+def engines_of(type: str, place: Place | None = None) -> list[str]:
+    """Return the engines that have a kernel of this type for a place, by default the host, and are available."""
+    kind = (CPUPlace() if place is None else place).kind
+    return [name for name in ENGINES if why_unavailable(type, kind, name) is None]
 
 
 def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
@@ -89,8 +95,9 @@ def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
     return pytest.mark.parametrize(("case", "engine"), listed)
 
 
-def check_op(case: Case, engine: str) -> None:
-    """Run `case` on `engine` and assert everything that must hold."""
+def check_op(case: Case, engine: str, place: Place | None = None) -> None:
+    """Run `case` on `engine`, at a place if that is not the host, and assert everything that must hold."""
+    case = case if place is None else replace(case, place=place)
     definition = case.definition(engine)
     inputs = case.arrays()
     results, operator = run(definition, inputs, engine)
@@ -98,12 +105,14 @@ def check_op(case: Case, engine: str) -> None:
         return  # it gave its reason, and the engine that ran has this case too
     _check_specs(operator, inputs, results)
     given: Any = case.expected(*inputs) if callable(case.expected) else case.expected
-    expected = cast("Sequence[Any]", given if isinstance(given, (tuple, list)) else (given,))
+    expected = cast(
+        "Sequence[Any]", given if isinstance(given, (tuple, list)) and not isinstance(given, Int8Tensor) else (given,)
+    )
     assert len(expected) == len(results)
     for got, wanted in zip(results, expected, strict=True):
-        assert_close(got, np.asarray(wanted), case.slack)
+        assert_close(got, wanted, case.slack)
     for before, after in zip(case.arrays(), inputs, strict=True):
-        np.testing.assert_array_equal(before, after, err_msg="an input was changed")
+        np.testing.assert_array_equal(data_of(before), data_of(after), err_msg="an input was changed")
     again = OperatorDef.FromString(definition.SerializeToString())
     assert again == definition
     _check_strided(case, engine, results)
@@ -126,15 +135,16 @@ def run(
     if engine is not None:
         asked.engine = engine
     blobs = LocalBlobs()
-    for name, value in zip(asked.input, inputs, strict=True):
+    schema = find_schema(asked.type)
+    places, _ = schema.infer_places(schema.typed_view(asked), place_of(asked.device_option))
+    for name, value, place in zip(asked.input, inputs, places, strict=True):
         if name not in blobs.blobs:
-            blobs.create_blob(name).set(
-                Tensor.from_numpy(cast("Array", value), copy=None) if isinstance(value, np.ndarray) else value
-            )
+            given = tensor_of(value)
+            blobs.create_blob(name).set(to_place(given, place) if isinstance(given, Tensor) else given)
     operator = Operator(asked, blobs, strict=True)
     with np.errstate(all="ignore"):
         operator.run()
-    results = [np.array(blob.tensor().plain()) for blob in operator.outputs]
+    results = [cast("Array", blob.tensor().fetched()) for blob in operator.outputs]
     operator.close()
     if engine is not None:
         check_engine(operator, engine, refusable=refusable)
@@ -158,7 +168,7 @@ def _why_refused(operator: Operator, engine: str) -> str:
     reasons = [choice.reason for choice in operator.choices if choice.engine == engine]
     assert reasons, f"{engine} was passed over without a reason: {operator.choices}"
     assert reasons[0], f"{engine} was passed over without a reason: {operator.choices}"
-    assert why_unavailable(operator.op.type, "cpu", engine) is None, f"{engine} was not there to refuse"
+    assert why_unavailable(operator.op.type, operator.place.kind, engine) is None, f"{engine} was not there to refuse"
     return reasons[0]
 
 
@@ -168,8 +178,12 @@ def _engine_that_ran(operator: Operator) -> str:
     return taken[0]
 
 
-def assert_close(got: Array, wanted: Array, slack: float = 1.0) -> None:
-    """Assert equal shape and values, to rounding for floats."""
+def assert_close(got: Any, wanted: Any, slack: float = 1.0) -> None:
+    """Assert equal shape and values, to rounding for floats and to a step for integers with a scale."""
+    if isinstance(wanted, Int8Tensor):
+        assert_near(got, wanted)
+        return
+    wanted = np.asarray(wanted)
     assert got.shape == wanted.shape
     if got.dtype.kind == "f":
         relative, absolute = TOLERANCE[got.dtype.name]
@@ -224,7 +238,7 @@ def _gradients(
     blobs = dict(zip((*op.definition.input, *op.definition.output), (*inputs, *outputs), strict=True))
     blobs.update((n, w) for n, w in zip(given, weights, strict=True) if n is not None and w is not None)
     for step in emitted:
-        there = engine in engines_of(step.type)
+        there = engine in engines_of(step.type, place_of(step.device_option))
         made, _ = run(step, [blobs[name] for name in step.input], engine if there else None)
         blobs.update(zip(step.output, made, strict=True))
     dense = [None if name is None else _dense(name, blobs, x) for name, x in zip(names, inputs, strict=True)]
@@ -245,6 +259,10 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
         Sized(s.dtype) if op.schema.outputs_by_letter[letter].dynamic else np.zeros(s.shape, _wide(s.dtype))
         for letter, s in zip(op.output_slots, inferred, strict=True)
     ]
+    given = dict(zip(op.definition.input, inputs, strict=True))
+    for name, result in zip(op.definition.output, results, strict=True):
+        if name in given and not isinstance(result, Sized) and given[name].shape == result.shape:
+            result[...] = given[name]  # what it leaves as it is stays, in place
     function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
@@ -293,17 +311,18 @@ def _every_second(array: Array) -> Tensor | Array:
 
 def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[Array]) -> None:
     slots = operator.op.input_slots
-    given = [TensorSpec(x.shape, DataType.of(x)) for x in inputs]
+    given = [spec_of(x) for x in inputs]
     inferred = operator.schema.infer_specs(operator.op, given, lambda letter: inputs[slots.index(letter)])
     for spec, result, declared in zip(inferred.specs, results, operator.op.output_slots, strict=True):
         assert isinstance(spec, TensorSpec)
         if not operator.schema.outputs_by_letter[declared].dynamic:
-            assert (tuple(spec.shape), spec.dtype) == (result.shape, DataType.of(result))
+            assert spec == spec_of(result)
 
 
 def _check_strided(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Inputs whose memory is not row-major must give the same."""
-    again, _ = run(case.definition(engine), [_every_second(x) for x in case.arrays()], engine)
+    strided = [changed(x, cast("Any", _every_second)) for x in case.arrays()]
+    again, _ = run(case.definition(engine), strided, engine)
     for got, wanted in zip(again, results, strict=True):
         assert_close(got, wanted, case.slack)
 
@@ -314,10 +333,8 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
     op = schema.view(definition)
     for target in range(len(op.output_slots)):
         for source in () if must_overwrite(op, target) else may_overwrite(op, target):
-            if (
-                case.arrays()[source].shape != results[target].shape
-                or case.arrays()[source].dtype != results[target].dtype
-            ):
+            before, after = data_of(case.arrays()[source]), data_of(results[target])
+            if (before.shape, before.dtype) != (after.shape, after.dtype):
                 continue
             aliased = OperatorDef.FromString(definition.SerializeToString())
             aliased.output[target] = aliased.input[source]
@@ -330,22 +347,27 @@ def _check_batched(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Where images go their own ways by the schema, each image alone must give its part of the results."""
     definition = case.definition(engine)
     op = find_schema(case.type).view(definition)
-    specs = [[TensorSpec(x.shape, DataType.of(x)) for x in arrays] for arrays in (case.arrays(), results)]
+    specs = [[spec_of(x) for x in arrays] for arrays in (case.arrays(), results)]
     letters = batched_letters(op.schema, op, (specs[0], specs[1]))
-    if not letters or results[0].ndim == 0:
+    count = data_of(results[0]).shape[:1]
+    if not letters or not count:
         return
-    for n in range(results[0].shape[0]):
+    for n in range(count[0]):
+
+        def one(x: Any, n: int = n) -> Any:
+            return changed(x, lambda data: data[n : n + 1])
+
         pairs = zip(op.input_slots, case.arrays(), strict=True)
-        alone, _ = run(definition, [x[n : n + 1] if letter in letters else x for letter, x in pairs])
+        alone, _ = run(definition, [one(x) if letter in letters else x for letter, x in pairs])
         for got, wanted in zip(alone, results, strict=True):
-            if wanted.shape[0] == results[0].shape[0] and got.shape[0] == 1:
-                assert_close(got, wanted[n : n + 1], case.slack)
+            if data_of(wanted).shape[:1] == count and data_of(got).shape[0] == 1:
+                assert_close(got, one(wanted), case.slack)
 
 
 def _check_empty(case: Case, engine: str) -> None:
     """A batch of 0 must run and give the shapes that inference says."""
     if not case.batched:
         return
-    inputs = [x[:0] if i in case.batched else x for i, x in enumerate(case.arrays())]
+    inputs = [changed(x, lambda data: data[:0]) if i in case.batched else x for i, x in enumerate(case.arrays())]
     results, operator = run(case.definition(engine), inputs, engine)
     _check_specs(operator, inputs, results)

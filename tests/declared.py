@@ -102,7 +102,8 @@ def _blob(blob: Blob) -> str:
     if not isinstance(found, Tensor):
         return blob.type_name
     lies = "" if found.layout == ROW_MAJOR else " strided"
-    return f"{found.dtype.label}{list(found.shape)}{lies}"
+    meaning = "" if found.quantization is None else f" ({found.quantization})"
+    return f"{found.dtype.label}{list(found.shape)}{lies}{meaning}"
 
 
 def _value(operator: Operator, name: str) -> str:

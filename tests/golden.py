@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.proto import OperatorDef
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import Int8Tensor
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 
@@ -19,19 +20,29 @@ FOLDER = Path(__file__).parent / "data" / "golden"
 class Recording:
     """One recorded run: operator, inputs and outputs in order, and the gradient operators that Caffe2 emits.
 
-    An input that is no tensor is the text that Caffe2 shows for it, which names its type.
+    An input that is no tensor is the text that Caffe2 shows for it, which names its type. Whole numbers with a scale
+    and a zero point are an `Int8Tensor`.
     """
 
     name: str
     definition: OperatorDef
-    inputs: list[NDArray[Any]]
-    outputs: list[NDArray[Any]]
+    inputs: list[NDArray[Any] | Int8Tensor]
+    outputs: list[NDArray[Any] | Int8Tensor]
     gradient: list[OperatorDef]
 
 
 def operators() -> list[str]:
     """Return the operator types that have recordings here."""
     return sorted(path.stem for path in FOLDER.glob("*.npz"))
+
+
+def recorded_in_nets() -> set[str]:
+    """Return the operator types that recorded nets hold: what works on other blobs than it names has no other run."""
+    found: set[str] = set()
+    for path in FOLDER.glob("*/*.npz"):
+        with np.load(path, allow_pickle=False) as stored:
+            found.update(op.type for op in NetDef.FromString(stored["net"].tobytes()).op)
+    return found
 
 
 def recordings(type: str, folder: Path = FOLDER) -> Iterator[Recording]:
@@ -41,16 +52,21 @@ def recordings(type: str, folder: Path = FOLDER) -> Iterator[Recording]:
             parts = {key.split("/")[1]: stored[key] for key in stored.files if key.startswith(f"{case}/")}
             definition = OperatorDef.FromString(parts["op"].tobytes())
             gradient = [OperatorDef.FromString(part.tobytes()) for part in _series(parts, "grad")]
-            inputs, outputs = (
-                [_text(part) for part in _series(parts, "in")],
-                [_text(part) for part in _series(parts, "out")],
-            )
+            inputs, outputs = _values(parts, "in"), _values(parts, "out")
             yield Recording(f"{type}-{case}", definition, inputs, outputs, gradient)
 
 
 def _series(parts: dict[str, NDArray[Any]], prefix: str) -> list[NDArray[Any]]:
     count = sum(key.startswith(prefix) and key.removeprefix(prefix).isdigit() for key in parts)
     return [parts[f"{prefix}{i}"] for i in range(count)]
+
+
+def _values(parts: dict[str, NDArray[Any]], prefix: str) -> list[NDArray[Any] | Int8Tensor]:
+    found: list[NDArray[Any] | Int8Tensor] = []
+    for i, array in enumerate(_series(parts, prefix)):
+        meaning = parts.get(f"{prefix}{i}_int8")
+        found.append(_text(array) if meaning is None else Int8Tensor(array, float(meaning[0]), int(meaning[1])))
+    return found
 
 
 def _text(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,8 @@ on Python 3.8 too:
     python3.8 tools/record_golden.py [FOLDER]
 
 Keys of a file: `caseNN/op` the serialized OperatorDef, `caseNN/inJ` and `caseNN/outJ` the blobs in the order of the
-OperatorDef (text has dtype S; a blob that is no tensor is the text that Caffe2 shows for it), `caseNN/gradJ` the
+OperatorDef (text has dtype S; a blob that is no tensor is the text that Caffe2 shows for it; one of whole numbers with
+a scale has that and its zero point in `caseNN/inJ_int8` or `caseNN/outJ_int8`), `caseNN/gradJ` the
 OperatorDefs that the gradient maker emits when the gradient of output `y` is called `y_grad`. Each case runs three
 times, each time as the first run of a new operator in an empty workspace, and is refused unless all three agree to
 the last bit.
@@ -31,6 +32,14 @@ MUTEX = "a mutex"
 """Stands for an input that `CreateMutex` makes."""
 
 
+class Int8(NamedTuple):
+    """Whole numbers, of uint8 or int32, with a scale and a zero point."""
+
+    data: Any
+    scale: float
+    zero_point: int
+
+
 class Call(NamedTuple):
     """One case: inputs by name, names of the outputs (an input's name: in place), arguments, seed of the operator."""
 
@@ -41,7 +50,7 @@ class Call(NamedTuple):
 
 
 def main(groups: Sequence[Callable[[], list[tuple[str, list[Call]]]]]) -> None:
-    """Record all cases of some groups."""
+    """Record all cases of some groups: functions that return operators with their calls."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     for operator, calls in [case for group in groups for case in group()]:
         stored: dict[str, Any] = {}
@@ -69,22 +78,46 @@ def run(operator: str, call: Call) -> dict[str, Any]:
     core, workspace, protos = caffe2()
     workspace.ResetWorkspace()
     for name, value in call.inputs.items():
-        if isinstance(value, str) and value == MUTEX:
-            workspace.RunOperatorOnce(core.CreateOperator("CreateMutex", [], [name]))
-        else:
-            workspace.FeedBlob(name, value)
+        feed(core, workspace, name, value)
     device = protos.DeviceOption()
     if call.seed is not None:
         device.random_seed = call.seed
     inputs = list(call.inputs)
     definition = core.CreateOperator(operator, inputs, call.outputs, device_option=device, **call.arguments)
     parts: dict[str, Any] = {"op": as_bytes(definition)}
-    parts.update({f"in{i}": as_array(workspace.FetchBlob(name)) for i, name in enumerate(inputs)})
+    parts.update(fetched(workspace, "in", inputs))
     workspace.RunOperatorOnce(definition)
-    parts.update({f"out{i}": as_array(workspace.FetchBlob(name)) for i, name in enumerate(call.outputs)})
+    parts.update(fetched(workspace, "out", call.outputs))
     gradient = emitted(core, definition, [f"{name}_grad" for name in call.outputs])
     parts.update({f"grad{i}": as_bytes(made) for i, made in enumerate(gradient)})
     return parts
+
+
+def feed(core: Any, workspace: Any, name: str, value: Any) -> None:
+    """Put a value into a blob."""
+    if isinstance(value, Int8):
+        whole = value.data.dtype == np.int32
+        type = "Int8GivenIntTensorFill" if whole else "Int8GivenTensorFill"
+        given: Any = value.data.reshape(-1).tolist() if whole else value.data.tobytes()
+        arguments = {"shape": list(value.data.shape), "Y_scale": value.scale, "Y_zero_point": value.zero_point}
+        workspace.RunOperatorOnce(core.CreateOperator(type, [], [name], values=given, **arguments))
+    elif isinstance(value, str) and value == MUTEX:
+        workspace.RunOperatorOnce(core.CreateOperator("CreateMutex", [], [name]))
+    else:
+        workspace.FeedBlob(name, value)
+
+
+def fetched(workspace: Any, prefix: str, names: Any) -> dict[str, Any]:
+    """Return the values of blobs as they are stored, with scale and zero point where there are such."""
+    found: dict[str, Any] = {}
+    for i, name in enumerate(names):
+        try:
+            found[f"{prefix}{i}"] = as_array(workspace.FetchBlob(name))
+        except TypeError:  # what FetchBlob says of these
+            value = workspace.FetchInt8Blob(name)
+            found[f"{prefix}{i}"] = np.array(value.data)
+            found[f"{prefix}{i}_int8"] = np.array([value.scale, value.zero_point], np.float64)
+    return found
 
 
 def emitted(core: Any, definition: Any, given: list[str]) -> list[Any]:
@@ -455,6 +488,20 @@ def resizes() -> list[tuple[str, list[Call]]]:
     return found
 
 
+def links() -> list[tuple[str, list[Call]]]:
+    """What puts rows of blobs into a step, and adds gradients of rows, as the nets of steps have it at run time."""
+    rows = {"timestep": labels(1), "external": signed(4, 3, 2)}
+    both = ["internal", "external"]
+    sums = {"timestep": labels(2), "given": signed(4, 3, 2), "gradients": signed(6, 3, 2, seed=1)}
+    return [
+        (
+            "rnn_internal_apply_link",
+            [Call(rows, both, {"offset": first, "window": count}) for first, count in ((0, 1), (1, 2))],
+        ),
+        ("rnn_internal_accumulate_gradient_input", [Call(sums, ["gradients"], {"offset": n}) for n in (0, 3)]),
+    ]
+
+
 def steps_of_lstm() -> list[tuple[str, list[Call]]]:
     """LSTMUnit and its gradient: sequences that have ended, with and without their states, and none with lengths."""
     state = {"H_prev": signed(1, 5, 3), "C_prev": signed(1, 5, 3, seed=1), "gates": signed(1, 5, 12, seed=2)}
@@ -489,6 +536,7 @@ GROUPS = (
     transposed_convolutions,
     resizes,
     steps_of_lstm,
+    links,
 )
 """All cases, by what they are about."""
 

@@ -59,6 +59,10 @@ class BlobTypeError(TazzaError, TypeError):
     """A blob holds another kind of value than the one asked for (a tensor, a string, a DB reader ...)."""
 
 
+class PlaceError(TazzaError, ValueError):
+    """A blob lies on another device than the one that is to read it."""
+
+
 class UnknownOperatorError(TazzaError, KeyError):
     """No schema, or no kernel on the wanted device, of this operator type."""
 
@@ -81,6 +85,10 @@ class RunCancelledError(TazzaError):
 
 class DeadlineError(TazzaError, TimeoutError):
     """A run of a net did not end in the time that it was given; it was stopped, as if cancelled."""
+
+
+class ClosedError(TazzaError):
+    """A queue, or a world of ranks, that was closed: nothing more goes in or comes out."""
 
 
 class KernelError(TazzaError):

@@ -142,6 +142,19 @@ def test_models_that_are_not_there(run: Run, model: Path, tmp_path: Path) -> Non
     assert "a.npy: 1 (" in named.output
 
 
+@pytest.mark.parametrize("command", ["predict", "show", "profile"])
+@pytest.mark.parametrize("name", ["nets", "predictor"])
+def test_an_input_that_the_net_has_not_is_told_by_name(
+    run: Run, model: Path, tmp_path: Path, command: str, name: str
+) -> None:
+    image = tmp_path / "a.npy"
+    np.save(image, columns(1))
+    place = model if name == "nets" else model / "columns.minidb"
+    result = run(command, place, *([image] if command == "predict" else []), "--input", "nope")
+    assert result.exit_code == 1
+    assert "has no input 'nope'" in result.stderr
+
+
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +178,27 @@ def test_show_counts_parameters_and_operations(run: Run, tmp_path: Path) -> None
     ):
         bad = run(*common, "--shape", shape)
         assert (bad.exit_code, reason in bad.stderr) == (1, True), bad.stderr
+
+
+def test_show_lists_operators_that_nobody_declares(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "net.pbtxt"
+    lines = [
+        'name: "strange" external_input: "x" external_input: "w"',
+        'op { type: "Relu" input: "x" output: "y" }',
+        'op { type: "NobodyKnows" input: "y" input: "w" output: "z" }',
+        'op { type: "Sigmoid" input: "z" output: "p" }',
+    ]
+    path.write_text("\n".join(lines))
+    (tmp_path / "init.pbtxt").write_text('op { type: "NobodyFills" output: "w" }')
+    for words in ([], ["--shape", "x=2,3"], ["--init-net", tmp_path / "init.pbtxt"]):
+        result = run("show", path, *words)
+        assert result.exit_code == 0, result.stderr
+        assert "NobodyKnows (unknown)" in result.output
+        assert [word for word in ("Relu", "Sigmoid") if word not in result.output] == []
+        assert "(unknown) : nobody declares NobodyKnows" in result.output
+    result = run("predict", path, "--init-net", tmp_path / "init.pbtxt", tmp_path / "x.npy")
+    assert result.exit_code == 1
+    assert "NobodyKnows" in result.stderr or "NobodyFills" in result.stderr
 
 
 def test_show_takes_what_a_predictor_file_says(run: Run, model: Path) -> None:

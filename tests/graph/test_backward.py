@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph import backward_pass
-from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema
-from tazza.operator.gradient import GradientRequest
+from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema, stops
+from tazza.operator.gradient import GradientRequest, GradientRule
 from tazza.proto import NetDef, OperatorDef
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "backward_passes.json").read_text())
@@ -173,3 +174,23 @@ def test_forbidden_gradients_say_why() -> None:
 def test_targets_are_a_list() -> None:
     with pytest.raises(ArgumentError, match="targets is the text 'loss', not a list"):
         backward_pass([op("Relu", "x", "loss")], "loss")
+
+
+def test_what_ends_on_purpose_or_starts_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass knows no operator by name: any other with the same declaration is treated alike."""
+    rule = SCHEMAS["Flatten"].gradient_rule
+    assert isinstance(rule, GradientRule)
+    net = [op("Flatten", "x", "y"), op("AveragedLoss", "x", "l")]
+    assert [made.type for made in backward_pass(net, ["l"])[0]] == ["ConstantFill", "AveragedLossGradient"]
+    monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", stops("a test"))
+    with pytest.raises(GradientError, match="nothing reads 'y', the output of Flatten"):
+        backward_pass(net, ["l"])
+    asked: list[str] = []
+
+    def started(request: GradientRequest) -> list[OperatorDef]:
+        asked.append(request.op.type)
+        return []
+
+    monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", replace(rule, maker=started, unasked=True))
+    backward_pass(net, ["l"])
+    assert asked == ["Flatten"]

@@ -17,10 +17,12 @@ from tazza.cli.pictures import Pixels, read_images
 from tazza.cli.profile import Request, made
 from tazza.cli.train import train_lenet
 from tazza.cli.train_settings import TrainSettings
+from tazza.cli.train_text import TextSettings, train_char_lstm
 from tazza.db import DBS, Mode, open_db
 from tazza.db.idx import read_idx
 from tazza.db.image_source import prepare
 from tazza.db.images import count_records, load_idx
+from tazza.db.text import read_characters
 from tazza.interop import PredictorFile
 from tazza.models import Model
 from tazza.models.training import Trainer
@@ -74,6 +76,10 @@ def _resume(path: Path) -> object:
     return train_lenet({}, path, resume=True, overwrite=False)
 
 
+def _resume_text(path: Path) -> object:
+    return train_char_lstm({}, path, resume=True, overwrite=False)
+
+
 def _searched(path: Path) -> object:
     with CACHE_DIR.override(str(path.parent)):
         return search._read()  # pyright: ignore[reportPrivateUsage] -- what a process reads when it starts
@@ -111,6 +117,9 @@ READERS = [
     Reader("history", lambda path: History.read(path, 10), ".csv", missing_is_fine=True),
     Reader("settings", TrainSettings.read, ".json"),
     Reader("training to resume", _resume),
+    Reader("text to learn from", read_characters, ".txt"),
+    Reader("settings of a text", TextSettings.read, ".json"),
+    Reader("training on a text to resume", _resume_text),
     Reader("checkpoint", _trainer),
     Reader("table of a search", _searched, ".json", is_cache=True, prefix="search"),
     Reader("folder of compiled kernels", _compiled, is_cache=True, reads_content=False),

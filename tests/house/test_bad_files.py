@@ -93,7 +93,7 @@ def test_one_module_opens_the_files_that_people_name() -> None:
 
 def test_every_module_that_reads_files_has_a_reader_in_the_table() -> None:
     """The readers are found to run through each module that uses the functions that open."""
-    names = {"open_regular", "read_text", "read_json", "read_bytes", "regular_opener"}
+    names = {"open_regular", "read_text", "read_json", "read_bytes", "open_descriptor"}
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
@@ -115,7 +115,8 @@ READ_BY: dict[str, list[str]] = {
     "db/image_source.py": ["data of a training"],
     "cli/history.py": ["history"],
     "cli/pictures.py": ["array", "picture"],
-    "cli/train_settings.py": ["settings", "training to resume"],
+    "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
+    "db/text.py": ["text to learn from"],
     "tensor/safetensors.py": ["safetensors"],
     "nets/plan/search.py": ["table of a search"],
     "runtime/native_code.py": ["folder of compiled kernels"],
@@ -262,6 +263,8 @@ COMMANDS = (
     ["train", "lenet", "--data", "{}", "--out", "out"],
     ["train", "lenet", "--out", "{}", "--iterations", "1"],
     ["train", "lenet", "--net", "{}", "--init-net", "{}", "--out", "out"],
+    ["train", "char-lstm", "--data", "{}", "--out", "out"],
+    ["train", "char-lstm", "--out", "{}", "--iterations", "1"],
 )
 MODEL = Path(__file__).parent.parent / "data" / "interop" / "small"
 

@@ -78,7 +78,8 @@ def test_all_callers_are_served(two_seats: Predictor) -> None:
         sys.setswitchinterval(former)
     assert right == dict.fromkeys(range(THREADS), 20)
     line = two_seats._seats  # pyright: ignore[reportPrivateUsage] -- which nobody else can see
-    assert (len(line.free), len(line.line)) == (2, 0)
+    made = line._all  # pyright: ignore[reportPrivateUsage] -- on a busy machine one may have been enough
+    assert (len(line.free), len(line.line)) == (len(made), 0)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

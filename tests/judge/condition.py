@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,24 +30,44 @@ UNROUNDED = frozenset(
 """Functions whose value is one of their operands', or an integer."""
 
 
-Spelled: TypeAlias = Callable[[OpView, list[Array]], "tuple[OpView, list[Array]] | None"]
-SPELLED: dict[str, Spelled] = {}
-"""Operator type -> the same problem with numbers as inputs, unrounded, that it would compute first; None where it has
-them."""
+Factor: TypeAlias = Callable[[tuple[int, ...], float], Any]
+"""Shape and number of terms -> 1 with an error of a rounding; that of a sum of so many terms grows by their root."""
+Stepped: TypeAlias = Callable[[OpView, list[Array], Factor], "list[Array] | None"]
+STEPPED: dict[str, Stepped] = {}
+"""Operator type -> its outputs when what it computes first is rounded; None where it is given that."""
 
 
-def spells_out(type: str) -> Callable[[Spelled], Spelled]:
-    """Register what spells out what an operator computes first: that is rounded too, and its moves may be all there is.
+def steps_of(*types: str) -> Callable[[Stepped], Stepped]:
+    """Register how these operators compute: what they compute first is rounded, and its moves may be all there is.
 
     Of what normalizes a channel with one huge number, for one, nothing changes when that number does, but much when the
-    mean is a little off.
+    mean is a little off; nor does the sign of the distance of two numbers, though their mean is rounded as they are.
     """
 
-    def decorate(function: Spelled) -> Spelled:
-        SPELLED[type] = function
+    def decorate(function: Stepped) -> Stepped:
+        STEPPED.update(dict.fromkeys(types, function))
         return function
 
     return decorate
+
+
+def stepwise(op: OpView, inputs: list[Array], plain: list[Array], factor: Factor) -> list[Array] | None:
+    """Return the outputs with each step inside rounded otherwise; None where nothing is known of the steps."""
+    if op.type in STEPPED:
+        return STEPPED[op.type](op, inputs, factor)
+    formulas = formulas_of(op)
+    if not formulas or any(x.dtype.kind in "iu" for x in inputs):
+        return None
+    return _by_formula(op, inputs, plain, formulas, lambda shape: factor(shape, 1.0))
+
+
+def operations(op: OpView, inputs: list[Array], outputs: list[Array]) -> float:
+    """Return the number of operations, by the schema."""
+
+    def specs(arrays: list[Array]) -> list[TensorSpec]:
+        return [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in arrays]
+
+    return float(op.schema.infer_cost(op, specs(inputs), specs(outputs)).flops)
 
 
 @dataclass(frozen=True)
@@ -69,9 +89,7 @@ def conditions(
     """
     found = [Condition(np.zeros(y.shape), np.zeros(y.shape, bool), _real(y), _real(y)) for y in plain]
     with np.errstate(all="ignore"):
-        spelled = SPELLED[op.type](op, inputs) if op.type in SPELLED else None
-        moves = [_moves(op, inputs, plain, rng), *([] if spelled is None else [_moves(*spelled, plain, rng)])]
-        for move in chain.from_iterable(moves):
+        for move in _moves(op, inputs, plain, rng):
             around = [move(step) for _ in range(DRAWS)]
             near = [move(step * FINE) for _ in range(2)]
             found = [
@@ -146,19 +164,25 @@ def _moves(
 
             yield move
     if any(isinstance(value, float) for value in op.arguments.values()):
+        yield partial(_argue, op, inputs, plain, factor)
+    if stepwise(op, inputs, plain, lambda shape, terms: 1.0) is not None:
+        yield partial(_step_by_step, op, inputs, plain, factor)
 
-        def argue(step: float) -> list[Array]:
-            values = {n: v * float(factor(step)) if isinstance(v, float) else v for n, v in op.arguments.items()}
-            try:
-                moved = evaluate(OpView(op.schema, op.definition, values), [wide(x) for x in inputs])
-            except TazzaError:
-                return plain  # shapes follow from them
-            return moved if [y.shape for y in moved] == [y.shape for y in plain] else plain
 
-        yield argue
-    formulas = formulas_of(op)
-    if formulas and not any(x.dtype.kind in "iu" for x in inputs):
-        yield lambda step: _by_formula(op, inputs, plain, formulas, lambda shape: factor(step, shape))
+def _argue(op: OpView, inputs: list[Array], plain: list[Array], factor: Callable[..., Any], step: float) -> list[Array]:
+    values = {n: v * float(factor(step)) if isinstance(v, float) else v for n, v in op.arguments.items()}
+    try:
+        moved = evaluate(OpView(op.schema, op.definition, values), [wide(x) for x in inputs])
+    except TazzaError:
+        return plain  # shapes follow from them
+    return moved if [y.shape for y in moved] == [y.shape for y in plain] else plain
+
+
+def _step_by_step(
+    op: OpView, inputs: list[Array], plain: list[Array], factor: Callable[..., Any], step: float
+) -> list[Array]:
+    found = stepwise(op, inputs, plain, lambda shape, terms: 1.0 + (factor(step, shape) - 1.0) * terms**0.5)
+    return plain if found is None else found
 
 
 def letters_read(op: OpView, inputs: list[Array]) -> frozenset[str]:

@@ -4,6 +4,11 @@ The judge knows no tolerance of its own: it runs a chain several times, each tim
 rounding, and looks how far the results spread. So a chain that cancels may be inexact, one that is well-conditioned may
 not; and where a result jumps (the kink of a rectifier, two maxima that are nearly equal, a bound) it shows as well.
 
+One theory of rounding serves layers and chains: inputs move, by the root of how many are added up, and so does each
+step inside that is known (`condition.stepwise`). Layers ask for the condition of each element and bound it (`verdict`):
+there is one operator, and a bound is sharper. In chains conditions multiply and jumps meet, so errors are run through
+them. PyTorch is compared in float64 (`peer`), where of all that nothing is left but what cancels.
+
 What no engine rounds is not moved: elements that an operator copies from an input, and those that are a constant.
 """
 
@@ -22,12 +27,15 @@ from tazza.ops.nn.fused import fused_type
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
 from tests.check import evaluate
+from tests.judge.condition import operations, stepwise
 from tests.judge.hand import Array
 
 Blobs: TypeAlias = dict[str, Array]
 
 SINGLE = 2.0**-22
 """Relative: four roundings of float32, since sums go through many."""
+FEW = 4.0
+"""Beyond 16 terms the roundings of sums grow by the root of their number."""
 NARROW = 2.0**-8
 """Relative: one rounding of bfloat16."""
 COARSE = {"winograd": 2.0**-19}
@@ -48,10 +56,15 @@ class Noise:
     amplitude: float = 1.0
     engine: str = ""
 
-    def move(self, values: Array, *, forward: bool) -> Array:
-        """Return values with an error on each."""
-        size = self.amplitude * (NARROW if self.narrow and forward else SINGLE)
+    def move(self, values: Array, *, forward: bool, terms: float = 1.0) -> Array:
+        """Return values with an error on each, where they are sums of so many terms, or go into them."""
+        single = self.amplitude * SINGLE * max(1.0, np.sqrt(terms) / FEW)
+        size = max(self.amplitude * NARROW, single) if self.narrow and forward else single
         return values * (1.0 + self.rng.uniform(-size, size, values.shape))
+
+    def factor(self, shape: tuple[int, ...], terms: float) -> Array:
+        """Return the error of a step inside an operator: steps are those of float32."""
+        return self.move(np.ones(shape), forward=False, terms=terms)
 
     def spoil(self, op: OperatorDef, values: Array) -> Array:
         """Return results with errors that go by the largest of them, of an operator that the coarse engine has."""
@@ -104,7 +117,10 @@ def _moved(
     # A gradient compares what the forward pass left, so only what comes from behind is moved there.
     names = [name for name in op.input if ahead or name in gradients or name.endswith(GIVEN)]
     floats = {name for name in names if blobs[name].dtype == np.float64}
-    move = partial(noise.move, forward=ahead)
+    view = SCHEMAS[op.type].view(op)
+    flops = operations(view, [blobs[name] for name in op.input], results)
+    each = flops / max(1, *(one.size for one in results), 1)
+    move = partial(noise.move, forward=ahead, terms=each)
     if all(one.dtype.kind != "f" for one in results) and noise.rounds(forward=ahead):
         move = noise.level  # what is compared may become equal
     inputs = {name: move(blobs[name]) if name in floats else blobs[name] for name in op.input}
@@ -118,14 +134,17 @@ def _moved(
     ]
     if all(bool(mask.all()) for mask in kept):
         return results
+    with np.errstate(all="ignore"):
+        inside = stepwise(view, [inputs[name] for name in op.input], again, noise.factor)
+    again = again if inside is None else inside
     again = [noise.spoil(op, one) if one.dtype.kind == "f" else one for one in again]
-    return [_placed(*one, noise, ahead) for one in zip(results, again, kept, strict=True)]
+    return [_placed(*one, flops, noise, ahead) for one in zip(results, again, kept, strict=True)]
 
 
-def _placed(exact: Array, moved: Array, kept: Array, noise: Noise, ahead: bool) -> Array:
+def _placed(exact: Array, moved: Array, kept: Array, flops: float, noise: Noise, ahead: bool) -> Array:
     if exact.dtype.kind != "f" or exact.shape != moved.shape:
         return moved
-    found = np.where(kept, exact, noise.move(moved, forward=False))
+    found = np.where(kept, exact, noise.move(moved, forward=False, terms=flops / max(1, exact.size)))
     return rounded(found) if noise.rounds(forward=ahead) else found
 
 
@@ -154,6 +173,11 @@ class Reach:
 
     exact: Array
     allowed: Array
+
+    @property
+    def decides(self) -> bool:
+        """Whether there is a result that would be wrong: some element has a bound, or there is none."""
+        return self.exact.size == 0 or bool(np.isfinite(self.allowed).any())
 
     def excess(self, got: Array) -> float:
         """Return how many times as far as allowed the worst element lies; infinity for another shape, or NaN."""

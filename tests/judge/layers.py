@@ -14,6 +14,7 @@ from tazza.operator import ENGINES, why_unavailable
 from tazza.proto import NetDef
 from tazza.runtime.fpmath import FPMATH
 from tazza.workspace import Workspace
+from tests.int8 import data_of
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, makers_of
 from tests.judge.exceptions import allowance
 from tests.judge.hand import GENERATORS, Array
@@ -77,10 +78,11 @@ def judge_problem(problem: Problem, dtype: str, again: str = "") -> Iterator[Out
     with FPMATH.override("bf16") if dtype == "bfloat16" else nullcontext():
         for engine in engines_of(problem.type):
             for net in NETS:
-                yield _one(problem, wanted, engine, net, told)
+                yield _one(problem, wanted, (engine, net, dtype), told)
 
 
-def _one(problem: Problem, wanted: Standard, engine: str, net: str, told: str) -> Outcome:
+def _one(problem: Problem, wanted: Standard, way: tuple[str, str, str], told: str) -> Outcome:
+    engine, net, dtype = way
     try:
         got, ran = run_in_net(problem, engine, net)
     except Exception as error:  # whatever it raises is a mismatch: the reference took the problem
@@ -88,8 +90,9 @@ def _one(problem: Problem, wanted: Standard, engine: str, net: str, told: str) -
         return Outcome(told, problem.type, engine, net, Verdict.MISMATCH, f"{type(error).__name__}: {text}")
     if engine not in ran:
         return Outcome(told, problem.type, engine, net, Verdict.REFUSED)
-    lines = list(wrong(got, problem, wanted, allowance(problem, engine)))
-    return Outcome(told, problem.type, engine, net, Verdict.MISMATCH if lines else Verdict.RIGHT, "; ".join(lines))
+    lines = list(wrong(got, problem, wanted, allowance(problem, engine, dtype)))
+    verdict = Verdict.MISMATCH if lines else Verdict.RIGHT if wanted.decides else Verdict.UNDECIDED
+    return Outcome(told, problem.type, engine, net, verdict, "; ".join(lines))
 
 
 def run_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array], set[str]]:
@@ -100,13 +103,13 @@ def run_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array
     definition.external_input.extend(problem.inputs)
     workspace = Workspace()
     in_place = set(problem.definition.output) & set(problem.inputs)
-    for name, value in problem.inputs.items():
-        workspace.feed(name, np.array(value))
+    for name in problem.inputs:
+        workspace.feed(name, problem.value(name))
     made = workspace.create_net(definition, strict=True)
     with np.errstate(all="ignore"):
         for _ in range(1 if in_place else 2):  # the second run reads what the first one kept
             made.run()
-    found: dict[str, Any] = {name: np.asarray(workspace.fetch(name)) for name in problem.definition.output}
+    found: dict[str, Any] = {name: data_of(workspace.fetch(name)) for name in problem.definition.output}
     ran = {row.engine for row in made.explain().rows}
     workspace.reset()
     return found, ran

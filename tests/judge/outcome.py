@@ -21,6 +21,8 @@ class Verdict(enum.Enum):
     RIGHT = "right"
     REFUSED = "refused"
     """The engine said that it does not take the problem, and why."""
+    UNDECIDED = "undecided"
+    """It ran, and nothing can be said: whatever it gave, the numbers that it was given allow it."""
     MISMATCH = "mismatch"
 
 

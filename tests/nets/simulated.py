@@ -257,6 +257,7 @@ def _register() -> None:
         "args": [arg("salt", int, 0, doc="what the hash begins with")],
         "in_place": {"Y": "X"},
         "no_gradient": ends("a test"),
+        "inputs_can_cross_devices": True,
     }
     mix = schema("TestMix", "Y = hashes of X.", **letters)
     host = schema("TestHost", "Y = hashes of X.", **letters)

@@ -27,9 +27,9 @@ from tazza.models.training import seed_operators
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets import NETS, NetBase, SimpleNet
 from tazza.nets.base import OVERRIDES
-from tazza.nets.plan.rewrite import read_first, survivors_of
+from tazza.nets.plan.rewrite import survivors_of
 from tazza.nets.simple_refcount import last_readers
-from tazza.operator import operator_def
+from tazza.operator import operator_def, read_first
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.tensor import Tensor

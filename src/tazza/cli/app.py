@@ -6,6 +6,7 @@ nothing of what they need.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tazza.cli.interruption import Interrupted
+from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.interruption import Interrupted, raised_signals
 from tazza.errors import TazzaError
 
-INTERRUPTED = 130
-"""Exit status of a program that SIGINT ended, as shells have it."""
+INTERRUPTED = STATUS_OF_SIGNAL + signal.SIGINT
+"""Exit status of a program that SIGINT ended."""
 
 
 class Commands(TyperGroup):
@@ -26,7 +28,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""
         try:
-            return super().invoke(ctx)
+            with raised_signals():
+                return super().invoke(ctx)
         except TazzaError as error:
             if ctx.params.get("debug"):
                 raise
@@ -140,6 +143,52 @@ def train_lenet(
     from tazza.cli.train import train_lenet as run
 
     run(given, out, resume=resume, overwrite=overwrite, trust=trust)
+
+
+@train.command("char-lstm")
+def train_char_lstm(
+    data: Annotated[
+        str | None, typer.Option(help="text file (UTF-8). [default: ../shared/data/text/shakespeare.txt]")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(help="rounds through the text. [default: 30]", min=0)] = None,
+    iterations: Annotated[int | None, typer.Option(help="windows to learn from", min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="parts of the text side by side. [default: 32]", min=1)] = None,
+    steps: Annotated[int | None, typer.Option(help="characters of a window. [default: 32]", min=1)] = None,
+    hidden: Annotated[int | None, typer.Option(help="units of a layer. [default: 192]", min=1)] = None,
+    layers: Annotated[int | None, typer.Option(help="layers of LSTM. [default: 2]", min=1)] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="share of a layer's output that is dropped. [default: 0.5]")
+    ] = None,
+    input_dropout: Annotated[
+        float | None, typer.Option(help="share of the characters that it does not see. [default: 0.05]")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="what Adam's rate falls from, in a straight line to 0. [default: 0.006]")
+    ] = None,
+    characters: Annotated[int | None, typer.Option(help="length of the sample. [default: 600]", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="of parameters, dropout and sample. [default: 1]", min=0)] = None,
+    net_type: Annotated[
+        str | None, typer.Option(help="how nets run: simple, async_scheduling, dag, plan ... [default: simple]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="operators at a time, of parallel net types. [default: the threads]", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="folder for all that is written")] = Path("out/char-lstm"),
+    checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
+) -> None:
+    """Train an LSTM on a text, character by character; test it on the last tenth, and let it write.
+
+    The defaults of --resume are the options of the training that it goes on with. Into --out go the checkpoint, the
+    nets (init_net.pb and predict_net.pb) with their alphabet, history.csv, a picture of both losses, and a sample.
+    Ctrl-C and SIGTERM end a training behind the present step, with a checkpoint.
+    """
+    own = {"out", "resume", "overwrite"}
+    given = {key: value for key, value in locals().items() if value is not None and key not in own | {"own"}}
+    from tazza.cli.train_text import train_char_lstm as run
+
+    run(given, out, resume=resume, overwrite=overwrite)
 
 
 @app.command()

@@ -12,16 +12,18 @@ from tazza.models.training import Step
 from tazza.observers.drawing import Curve
 from tazza.runtime.files import kind_of, one_line, read_text, shown, write_bytes_atomically
 
-HEADER = ["iteration", "loss", "accuracy", "learning_rate", "test_accuracy"]
+HEADER = ["iteration", "loss", "accuracy", "learning_rate"]
+"""Columns; behind them stands what was tested."""
 
 
 class History:
-    """Steps in order, and the accuracies of the tests between them."""
+    """Steps in order, and what the tests between them gave: accuracies, or what else `tested` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, tested: str = "test_accuracy") -> None:
         self.steps: list[Step] = []
         self.tests: dict[int, float] = {}
-        """Iteration after which was tested -> accuracy."""
+        """Iteration after which was tested -> what it gave."""
+        self._column = tested
 
     def write(self, path: Path) -> None:
         """Write the table; what was there is replaced as a whole.
@@ -31,7 +33,7 @@ class History:
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(HEADER)
+        writer.writerow([*HEADER, self._column])
         for step in self.steps:
             writer.writerow(
                 _cell(value)
@@ -46,13 +48,13 @@ class History:
         write_bytes_atomically(path, text.getvalue().encode())
 
     @classmethod
-    def read(cls, path: Path, until: int) -> History:
+    def read(cls, path: Path, until: int, tested: str = "test_accuracy") -> History:
         """Read the steps up to an iteration; a file that is missing has none.
 
         Raises:
             FileError, FormatError: the file cannot be read, or is something else.
         """
-        made = cls()
+        made = cls(tested)
         if kind_of(path) is None:
             return made
         text = read_text(path, "history of a training")
@@ -76,7 +78,7 @@ class History:
         return Curve([at for at, _ in points], [number for _, number in points]) if points else None
 
     def tested(self) -> Curve | None:
-        """Return the accuracies of the tests; None without any."""
+        """Return what the tests gave; None without any."""
         return Curve(list(self.tests), list(self.tests.values())) if self.tests else None
 
 

@@ -11,16 +11,22 @@ nothing changes.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from tazza.cli import STATUS_OF_SIGNAL, end_at_once
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-STATUS_OF_SIGNAL = 128
-"""What shells add to the number of a signal for the exit status of a program that it ended."""
+
+
+PATIENCE_S = 2.0
+"""How long the main thread may take to end in order, behind a second signal."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -31,6 +37,49 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(signal.Signals(number).name)
         self.status = STATUS_OF_SIGNAL + number
         """Exit status of the program."""
+
+
+def end_at_second_signal() -> None:
+    """Let a second SIGINT or SIGTERM end the process in any case.
+
+    Python hears of signals between its own instructions, so not while the main thread is within a long call of a
+    kernel. A thread that waits for them does; it ends the process when they came twice and nothing followed.
+    """
+    ear, mouth = os.pipe()
+    os.set_blocking(mouth, False)
+    signal.set_wakeup_fd(mouth, warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(ear,), name="tazza-signals", daemon=True).start()
+
+
+@contextmanager
+def raised_signals() -> Generator[None]:
+    """Let signals that would end the process at once raise `Interrupted` in a block instead."""
+    taken = [number for number in SIGNALS if signal.getsignal(number) is end_at_once]
+    try:
+        for number in taken:
+            signal.signal(number, _raise)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, end_at_once)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise Interrupted(number)
+
+
+def _listen(ear: int) -> None:
+    came = 0
+    while data := os.read(ear, 1):
+        number = data[0]
+        if number not in SIGNALS or signal.getsignal(number) == signal.SIG_IGN:
+            continue
+        came += 1
+        if came == 2:
+            time.sleep(PATIENCE_S)
+            os.write(2, b"interrupted: ended within a kernel\n")
+            os._exit(STATUS_OF_SIGNAL + number)
 
 
 class Interruption:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import tazza
-from tazza.errors import ArgumentError, FileError
+from tazza.errors import FileError
 from tazza.graph.inference import infer_net
 from tazza.interop import Predictor, PredictorFile
-from tazza.interop.chosen_inputs import choose_inputs
+from tazza.interop.chosen_inputs import check_inputs, choose_inputs
 from tazza.interop.predictor_file import ROLES
 from tazza.operator import Spec
 from tazza.proto import NetDef
@@ -98,12 +98,7 @@ def describe(files: ModelFiles) -> Described:
         TazzaError: a file is missing or broken.
     """
     described = _describe_nets(files) if files.is_net else _describe_predictor(files)
-    strange = [name for name in files.inputs if not any(name in op.input for op in described.net.op)]
-    if strange:
-        raise ArgumentError(
-            f"net {described.net.name!r} has no input {strange[0]!r}",
-            hint=f"external inputs: {', '.join(described.net.external_input)}",
-        )
+    check_inputs(described.net, files.inputs)
     return described
 
 
@@ -135,7 +130,7 @@ def _describe_predictor(files: ModelFiles) -> Described:
 def _outputs(net: NetDef) -> dict[str, Spec]:
     return {
         name: spec
-        for made in infer_net(net, {}, declared_only=True)
+        for made in infer_net(net, {}, only_known=True)
         for name, spec in zip(made.definition.output, made.outputs, strict=True)
         if spec is not None
     }

@@ -20,10 +20,14 @@ SHOWN_STEPS = 20
 
 
 class Pace:
-    """Mean loss and accuracy of the last steps, images per second, and how long the rest will take."""
+    """Mean loss and accuracy of the last steps, things per second, and how long the rest will take.
 
-    def __init__(self, batch_size: int, iterations: int) -> None:
+    A step learns from `batch_size` things, which are called `unit`.
+    """
+
+    def __init__(self, batch_size: int, iterations: int, unit: str = "images") -> None:
         self.batch_size = batch_size
+        self.unit = unit
         self.iterations = iterations
         self.steps = 0
         self.seconds = 0.0
@@ -36,8 +40,8 @@ class Pace:
         self._last.append(step)
 
     @property
-    def images_per_s(self) -> float:
-        """Images learned from in a second, on average."""
+    def units_per_s(self) -> float:
+        """Things learned from in a second, on average."""
         return self.steps * self.batch_size / self.seconds if self.seconds else 0.0
 
     @property
@@ -50,7 +54,7 @@ class Pace:
         loss = sum(step.loss for step in self._last) / max(1, len(self._last))
         accuracies = [step.accuracy for step in self._last if step.accuracy is not None]
         accuracy = f"accuracy {sum(accuracies) / len(accuracies):.3f}  " if accuracies else ""
-        return f"loss {loss:.4f}  {accuracy}{self.images_per_s:.0f} images/s"
+        return f"loss {loss:.4f}  {accuracy}{self.units_per_s:.0f} {self.unit}/s"
 
 
 class Display:

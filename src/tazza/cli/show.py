@@ -14,6 +14,7 @@ from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Described, Loading, describe, find_model
 from tazza.errors import ArgumentError
 from tazza.graph.inference import OperatorSpecs, infer_net
+from tazza.interop.chosen_inputs import check_inputs
 from tazza.operator import (
     ENGINES,
     REQUIRED,
@@ -27,8 +28,9 @@ from tazza.operator import (
     why_unavailable,
 )
 from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.place import CPU_KIND
 
-DEVICE = "cpu"
+UNKNOWN = "(unknown)"
 
 
 def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs: Sequence[str] = ()) -> None:
@@ -41,13 +43,8 @@ def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs
     """
     described = describe(find_model(path, init_net, Loading(inputs)))
     given = dict(map(read_shape, shapes))
-    unknown = [name for name in given if not any(name in op.input for op in described.net.op)]
-    if unknown:
-        raise ArgumentError(
-            f"net {described.net.name!r} has no input {unknown[0]!r}",
-            hint=f"inputs: {', '.join(described.net.external_input)}",
-        )
-    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, declared_only=True)
+    check_inputs(described.net, list(given))
+    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, only_known=True)
     console = make_console()
     console.print(_table(described, rows))
     _notes(console, described, rows)
@@ -83,7 +80,7 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
         cells.append(
             (
                 str(position),
-                row.definition.type,
+                _type(row),
                 escape(", ".join(name for name in row.definition.input if name not in described.parameters)),
                 escape(", ".join(row.definition.output)),
                 escape("; ".join(_text(spec) for spec in row.outputs)),
@@ -103,6 +100,9 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
 
 
 def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
+    strange = dict.fromkeys(row.definition.type for row in rows if not row.known)
+    if strange:
+        print_text(console, f"{UNKNOWN} : nobody declares {', '.join(strange)}, so the net cannot run")
     if all(row.cost is not None for row in rows):
         return
     made = touched_by(described.net).writes
@@ -118,6 +118,10 @@ def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]
             f"? : not known without the shapes of {', '.join(open_inputs)}; give them with --shape NAME=EXTENT,EXTENT"
             " or --init-net",
         )
+
+
+def _type(row: OperatorSpecs) -> str:
+    return escape(row.definition.type if row.known else f"{row.definition.type} {UNKNOWN}")
 
 
 def _size(spec: Spec) -> int:
@@ -193,7 +197,7 @@ def _facts(schema: OpSchema) -> list[tuple[str, str]]:
         gradient = "not declared" if rule is None else "yes"
     in_place = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.in_place.items())
     must = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.must_in_place.items())
-    engines = [name for name in ENGINES if why_unavailable(schema.type, DEVICE, name) is None]
+    engines = [name for name in ENGINES if why_unavailable(schema.type, CPU_KIND, name) is None]
     facts = [
         ("gradient", gradient),
         ("private", "other operators make it, nobody else" if schema.private else ""),

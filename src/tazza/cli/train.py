@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -13,15 +12,15 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
-from tazza.cli.progress import Display, Pace
+from tazza.cli.progress import SHOWN_STEPS, Display, Pace
+from tazza.cli.train_folder import check_end, check_folder, remove_results
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import TrainAndTest, prepare
-from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets, save_predictor
 from tazza.models.evaluation import Evaluation, evaluate
 from tazza.models.training import Trainer
-from tazza.runtime.files import kind_of, make_folder, names_in, shown
+from tazza.runtime.files import kind_of, names_in
 from tazza.workspace import Workspace
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
@@ -49,7 +48,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     """
     console = make_console()
     started = time.perf_counter()
-    _check_folder(out, resume=resume, overwrite=overwrite)
+    check_folder(out, RESULTS, (CHECKPOINT, SETTINGS), resume=resume, overwrite=overwrite)
     settings = (TrainSettings.read(out / SETTINGS) if resume else TrainSettings()).updated(given)
     settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
@@ -57,8 +56,8 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     nets = build(settings, data, iterations, trust=trust)
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
     if not goes_on:
-        _remove_results(out)
-    settings.write(out / SETTINGS)
+        remove_results(out, RESULTS)
+        settings.write(out / SETTINGS)
     print_text(
         console,
         f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
@@ -68,6 +67,8 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
         if goes_on:
             trainer.load(out / CHECKPOINT)
+            check_end(trainer.iteration, iterations, out)
+            settings.write(out / SETTINGS)
             run.history = History.read(out / HISTORY, trainer.iteration)
             run.say(f"going on after iteration {trainer.iteration} of {iterations}")
         with Interruption() as interruption:
@@ -79,35 +80,21 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
                 raise
 
 
-def _check_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
-    """Make the folder, and look whether it can take what is asked for; nothing in it is changed."""
-    if resume and overwrite:
-        raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
-    make_folder(out)
-    try:
-        with TemporaryFile(dir=out):
-            pass  # a folder that cannot be written is found before anything else is done
-    except OSError as error:
-        raise FileError(
-            f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
-        ) from error
-    there = [name for name in RESULTS if kind_of(out / name) is not None]
-    if resume and CHECKPOINT not in there and (there or kind_of(out / SETTINGS) is None):
-        raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
-    if there and not (resume or overwrite):
-        raise FileError(
-            f"'{out}' holds a training already: {', '.join(there)}",
-            hint="--resume goes on with it, --overwrite replaces it, --out names another folder",
-        )
+def diverged(losses: Sequence[float]) -> str | None:
+    """Return what to say of a training whose loss is no lower at its end than at its beginning; None: it is lower.
 
-
-def _remove_results(out: Path) -> None:
-    """Remove what a former training left, so that nothing of it is taken for this one's."""
-    try:
-        for name in RESULTS:
-            (out / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot replace what is in '{out}': {error}", hint="name another folder with --out") from error
+    >>> print(diverged([2.0] * 20 + [1.0] * 20))
+    None
+    >>> diverged([2.0] * 20 + [3.0] * 20)
+    'the loss did not fall: 2 in the first 20 iterations, 3 in the last 20'
+    """
+    count = SHOWN_STEPS
+    if len(losses) < 2 * count:
+        return None
+    first, last = sum(losses[:count]) / count, sum(losses[-count:]) / count
+    if last < first:
+        return None
+    return f"the loss did not fall: {first:.4g} in the first {count} iterations, {last:.4g} in the last {count}"
 
 
 class _Run:
@@ -126,8 +113,9 @@ class _Run:
         self._console = console
         self._data, self._nets, self._out = data, nets, out
         self._iterations = iterations
-        self._epoch = max(1, data.train.count // settings.batch_size)
-        self._every = self._epoch if settings.checkpoint_every is None else settings.checkpoint_every
+        self._batch = settings.batch_size
+        epoch = max(1, data.train.count // settings.batch_size)
+        self._every = epoch if settings.checkpoint_every is None else settings.checkpoint_every
         self._pace = Pace(settings.batch_size, iterations)
 
     def say(self, text: str) -> None:
@@ -159,13 +147,19 @@ class _Run:
 
     def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
         done = trainer.iteration
-        if 0 < done < self._iterations and done % self._epoch == 0 and done not in self.history.tests:
+        if done == self._iterations or done in self.history.tests:  # `finish` tests at the end
+            return
+        if self._epochs_of(done) > self._epochs_of(done - 1):
             display.note(self._test_now(trainer))
+
+    def _epochs_of(self, iterations: int) -> int:
+        """Return how many rounds through the data these are; what `TrainSettings.iterations_of` is the inverse of."""
+        return max(iterations, 0) * self._batch // self._data.train.count
 
     def _test_now(self, trainer: Trainer) -> str:
         tested = self._evaluate(trainer, 0)
         self.history.tests[trainer.iteration] = tested.accuracy
-        return f"epoch {trainer.iteration // self._epoch}  {self._pace}  test accuracy {tested.accuracy:.2%}"
+        return f"epoch {self._epochs_of(trainer.iteration)}  {self._pace}  test accuracy {tested.accuracy:.2%}"
 
     def _evaluate(self, trainer: Trainer, keep: int) -> Evaluation:
         nets = self._nets
@@ -190,8 +184,11 @@ class _Run:
         self.say(f"written to '{self._out}': {', '.join(names_in(self._out))}")
         self.say(
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
-            f" {self._pace.images_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
+            f" {self._pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
+        remark = diverged([step.loss for step in self.history.steps])
+        if remark is not None:
+            self.say(f"warning: {remark}; a smaller --learning-rate may help")
 
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters

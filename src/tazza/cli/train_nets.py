@@ -15,7 +15,7 @@ from tazza.models.rate import rates_of
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet_training, pixels
 from tazza.nets import NETS
-from tazza.operator import ENGINES, Effects, check_trust, prefer_engines, read_first, touched_by, touches
+from tazza.operator import ENGINES, check_trust, prefer_engines, read_first, touched_by, touches
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -59,7 +59,7 @@ def build(settings: TrainSettings, data: TrainAndTest, iterations: int, *, trust
         init, train = _lenet(settings, data, iterations)
     else:
         assert settings.init_net is not None, "the settings were checked"
-        init, train = _from_files(settings.init_net, settings.net, Effects.IO if trust else RUN)
+        init, train = _from_files(settings.init_net, settings.net, trust=trust)
     nets = _with_readers(init, train, settings, data)
     seed_operators(nets.init, settings.seed)
     seed_operators(nets.train, settings.seed + 1)
@@ -98,7 +98,7 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
         dims = first_image_dims(db)
         if dims != IMAGE_DIMS:
             raise ShapeError(
-                f"{db.db_type} '{db.path}' holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
+                f"{db} holds an image of dims {dims}, and LeNet takes {IMAGE_DIMS}",
                 hint="scale the images, put the channel first, and write them anew",
             )
     model = Model("lenet")
@@ -130,10 +130,10 @@ def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
 # -- nets from files -------------------------------------------------------------------------------------------------
 
 
-def _from_files(init_path: str, path: str, allowed: Effects) -> tuple[NetDef, NetDef]:
+def _from_files(init_path: str, path: str, *, trust: bool) -> tuple[NetDef, NetDef]:
     init, train = read_message(init_path, NetDef), read_message(path, NetDef)
     for source, net in ((init_path, init), (path, train)):
-        check_trust(net, allowed, source=f"'{source}'")
+        check_trust(net, RUN, source=f"'{source}'", trust=trust)
     _check(path, train, _made(init))
     return init, train
 

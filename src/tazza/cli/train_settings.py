@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from tazza.errors import ArgumentError, FormatError
 from tazza.runtime.files import read_json, shown, write_bytes_atomically
@@ -22,7 +22,40 @@ POLICY_DEFAULTS: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TrainSettings:
+class StoredSettings:
+    """Options of a command, which a file keeps."""
+
+    def write(self, path: Path) -> None:
+        """Write the settings to a file.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        write_bytes_atomically(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what `write` wrote.
+
+        Raises:
+            FileError: it cannot be read.
+            FormatError: it is something else.
+        """
+        stored: Any = read_json(path, "file with the settings of a training")
+        names = cast("dict[str, Any]", stored if isinstance(stored, dict) else {"": stored})
+        kinds = {field.name: str(field.type).split(" | ") for field in fields(cls)}
+        for name, value in names.items():
+            if name not in kinds or not any(_is(kind, value) for kind in kinds[name]):
+                wanted = " or ".join(kinds.get(name, ["nothing of this name"]))
+                raise FormatError(
+                    f"{shown(path)} does not hold the settings of a training: {name!r} is {value!r:.60}, not {wanted}",
+                    hint="start without --resume",
+                )
+        return cls(**names)  # what an older file does not say has its default
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings(StoredSettings):
     """Options of `tazza train`, see its help. None stands for what follows from others."""
 
     data: str = "digits"
@@ -100,34 +133,6 @@ class TrainSettings:
         given = {name: value for name, value in own.items() if value is not None}
         end: dict[str, float] = {"max_iter": iterations} if policy == "poly" else {}
         return {**POLICY_DEFAULTS.get(policy, {}), **end, **given}
-
-    def write(self, path: Path) -> None:
-        """Write the settings to a file.
-
-        Raises:
-            FileError: it cannot be written.
-        """
-        write_bytes_atomically(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
-
-    @classmethod
-    def read(cls, path: Path) -> TrainSettings:
-        """Read what `write` wrote.
-
-        Raises:
-            FileError: it cannot be read.
-            FormatError: it is something else.
-        """
-        stored: Any = read_json(path, "file with the settings of a training")
-        names = cast("dict[str, Any]", stored if isinstance(stored, dict) else {"": stored})
-        kinds = {field.name: str(field.type).split(" | ") for field in fields(cls)}
-        for name, value in names.items():
-            if name not in kinds or not any(_is(kind, value) for kind in kinds[name]):
-                wanted = " or ".join(kinds.get(name, ["nothing of this name"]))
-                raise FormatError(
-                    f"{shown(path)} does not hold the settings of a training: {name!r} is {value!r:.60}, not {wanted}",
-                    hint="start without --resume",
-                )
-        return cls(**names)  # what an older file does not say has its default
 
 
 def _is(kind: str, value: object) -> bool:

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 
@@ -57,6 +57,12 @@ class ImageDB:
     db_type: str
     path: Path
     count: int
+    origin: str | None = None
+    """What its records were taken from, as the user named it; None where he named the database."""
+
+    def __str__(self) -> str:
+        """Return what the user knows it by."""
+        return f"{self.db_type} '{self.path}'" if self.origin is None else self.origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ def prepare(
             {"data": DIGITS, "share": TEST_SHARE, "frame": DIGIT_FRAME, "seed": seed},
             lambda: _digits(seed),
             progress,
+            origin=DIGITS,
         )
     path = Path(data)
     if kind_of(path) is None:
@@ -109,7 +116,7 @@ def prepare(
     ):
         _refuse_test_data(data, test_data)
         made_from = {"data": str(resolved(path)), "stamp": _stamp(path)}
-        return _written(folder, made_from, lambda: (load_idx(path, "train"), load_idx(path, "test")), progress)
+        return _written(folder, made_from, lambda: _idx(path), progress, origin=shown(data))
     train = _existing(path)
     if test_data is not None:
         return TrainAndTest(train, _existing(Path(test_data)))
@@ -122,6 +129,10 @@ def _refuse_test_data(data: str, test_data: str | None) -> None:
             f"{data!r} brings its own test images, and {test_data!r} was given to test on",
             hint="leave the test data out, or pass two databases",
         )
+
+
+def _idx(path: Path) -> tuple[LabelledImages, LabelledImages]:
+    return load_idx(path, "train"), load_idx(path, "test")
 
 
 def _digits(seed: int) -> tuple[LabelledImages, LabelledImages]:
@@ -159,10 +170,10 @@ def first_image_dims(images: ImageDB) -> tuple[int, ...]:
     """
     first = next(_records(images), None)
     if first is None:
-        raise FormatError(f"{images.db_type} '{images.path}' has no records", hint="put records into it first")
-    protos = parse(TensorProtos, first, f"the first record of '{images.path}'").protos
+        raise FormatError(f"{images} has no records", hint="put records into it first")
+    protos = parse(TensorProtos, first, f"the first record of {images}").protos
     if not protos:
-        raise FormatError(f"the first record of {images.db_type} '{images.path}' holds no tensor")
+        raise FormatError(f"the first record of {images} holds no tensor")
     return tuple(protos[0].dims)
 
 
@@ -174,6 +185,8 @@ def _written(
     made_from: Mapping[str, object],
     load: Callable[[], tuple[LabelledImages, LabelledImages]],
     progress: Progress,
+    *,
+    origin: str,
 ) -> TrainAndTest:
     def write(train: Path, test: Path) -> None:
         train_images, test_images = load()
@@ -181,7 +194,7 @@ def _written(
         write_image_records(WRITTEN_TYPE, train, train_images, lambda done, _: progress(done, total))
         write_image_records(WRITTEN_TYPE, test, test_images, lambda done, _: progress(len(train_images) + done, total))
 
-    return _once(folder, made_from, write)
+    return _once(folder, made_from, write, origin)
 
 
 def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> TrainAndTest:
@@ -196,18 +209,19 @@ def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> Tra
         write_records(WRITTEN_TYPE, train, _some(whole, ~is_test), whole.count - count, progress)
         write_records(WRITTEN_TYPE, test, _some(whole, is_test), count, progress)
 
-    return _once(folder, made_from, write)
+    return _once(folder, made_from, write, str(whole))
 
 
 def _labels(whole: ImageDB) -> NDArray[np.int64]:
-    return np.array([_label(record, position) for position, record in enumerate(_records(whole))], np.int64)
+    records = enumerate(_records(whole))
+    return np.array([_label(record, f"record {position} of {whole}") for position, record in records], np.int64)
 
 
-def _label(record: bytes, position: int) -> int:
-    protos = parse(TensorProtos, record, f"record {position}").protos
+def _label(record: bytes, source: str) -> int:
+    protos = parse(TensorProtos, record, source).protos
     if len(protos) != 2 or len(protos[1].int32_data) != 1:
         raise FormatError(
-            f"record {position} holds {len(protos)} tensors, and no image with one int32 label",
+            f"{source} holds {len(protos)} tensors, and no image with one int32 label",
             hint="name a second database to test on; then the records can be anything that the net takes",
         )
     return protos[1].int32_data[0]
@@ -223,7 +237,9 @@ def _some(whole: ImageDB, wanted: NDArray[np.bool_]) -> Iterator[bytes]:
     return compress(_records(whole), wanted.tolist())
 
 
-def _once(folder: Path, made_from: Mapping[str, object], write: Callable[[Path, Path], None]) -> TrainAndTest:
+def _once(
+    folder: Path, made_from: Mapping[str, object], write: Callable[[Path, Path], None], origin: str
+) -> TrainAndTest:
     """Let `write` make both databases, unless they are there and were made from the same."""
     train, test, manifest = folder / "train.lmdb", folder / "test.lmdb", folder / MANIFEST
     text = json.dumps(made_from, indent=1, sort_keys=True) + "\n"
@@ -239,7 +255,7 @@ def _once(folder: Path, made_from: Mapping[str, object], write: Callable[[Path, 
             ) from error
         write(train, test)
         write_bytes_atomically(manifest, text.encode())
-    return TrainAndTest(_existing(train), _existing(test))
+    return TrainAndTest(*(replace(_existing(path), origin=origin) for path in (train, test)))
 
 
 def _says(manifest: Path, text: str) -> bool:

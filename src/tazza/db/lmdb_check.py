@@ -7,18 +7,28 @@ must not lie in two places, nodes must not overlap, and free pages must be free.
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from tazza.db.lmdb_pages import BIG, DUPLICATES, INTEGER_KEY, METAS, SUB_DB, Leaf, Snapshot, Tree, Walk
-
-_HEADER_BYTES, _NODE_BYTES, _NUMBER_BYTES = 16, 8, 8
-_LENGTHS = struct.Struct("=HHHH")
-_DB = struct.Struct("=IHHQQQQQ")
+from tazza.db.lmdb_pages import (
+    BIG,
+    DUPLICATES,
+    HEADER,
+    INTEGER_KEY,
+    LEAF,
+    METAS,
+    NODE,
+    NUMBER,
+    SUB_DB,
+    TREE,
+    Leaf,
+    Snapshot,
+    Tree,
+    Walk,
+)
 
 
 def check_for_reading(snapshot: Snapshot) -> None:
@@ -64,14 +74,14 @@ class _Used:
     def add_page(self, number: int, page: bytes) -> None:
         """Note a page of a tree, and check that its nodes lie side by side."""
         self.add(number, 1)
-        is_leaf = page[_HEADER_BYTES - 6] & 2
+        is_leaf = HEADER.unpack_from(page)[2] & LEAF
         end = 0
         for at in sorted(self._snapshot.offsets(page, number)):
-            low, high, flags, key_bytes = _LENGTHS.unpack_from(page, at)
-            value = (_NUMBER_BYTES if flags & BIG else low | high << 16) if is_leaf else 0
+            low, high, flags, key_bytes = NODE.unpack_from(page, at)
+            value = (NUMBER.size if flags & BIG else low | high << 16) if is_leaf else 0
             if at < end or at % 2:
                 self._snapshot.file.corrupt(f"a node at byte {at} of page {number} overlaps the one before it")
-            end = at + _NODE_BYTES + key_bytes + value
+            end = at + NODE.size + key_bytes + value
             end += end % 2
         if end > len(page):
             self._snapshot.file.corrupt(f"a node of page {number} ends beyond it")
@@ -146,7 +156,7 @@ def _check_values(snapshot: Snapshot, leaf: Leaf, used: _Used | None) -> int:
 
 def _check_inner(snapshot: Snapshot, told: bytes, used: _Used) -> None:
     """Check a tree that is a record of the main one, as a database with a name is."""
-    if len(told) != _DB.size:
-        snapshot.file.corrupt(f"a database with a name is told of in {len(told)} bytes, not {_DB.size}")
+    if len(told) != TREE.size:
+        snapshot.file.corrupt(f"a database with a name is told of in {len(told)} bytes, not {TREE.size}")
     for _ in _checked_leaves(Walk(snapshot, Tree.at(told, 0)), used):
         pass

@@ -40,12 +40,12 @@ BIG, SUB_DB, DUPLICATES = 1, 2, 4
 REVERSE_KEY, DUP_SORT, INTEGER_KEY = 0x02, 0x04, 0x08
 DUP_FLAGS = DUP_SORT | 0x10 | 0x20 | 0x40
 
-_HEADER = struct.Struct("=QHHHH")  # page number, pad, flags, lower, upper
+HEADER = struct.Struct("=QHHHH")  # page number, pad, flags, lower, upper
 _META = struct.Struct("=IIQQ")  # magic, version, address, bytes of the map; then two trees
-_TREE = struct.Struct("=IHHQQQQQ")
+TREE = struct.Struct("=IHHQQQQQ")
 _LAST = struct.Struct("=QQ")  # last page, transaction
-_NODE = struct.Struct("=HHHH")  # size of the value or number of the child, low and high; flags; length of the key
-_NUMBER = struct.Struct("=Q")
+NODE = struct.Struct("=HHHH")  # size of the value or number of the child, low and high; flags; length of the key
+NUMBER = struct.Struct("=Q")
 _PAGES_AT = 12
 
 Key = Any
@@ -68,7 +68,7 @@ class Tree:
     @classmethod
     def at(cls, data: bytes, offset: int) -> Tree:
         """Return what stands at an offset."""
-        return cls(*_TREE.unpack_from(data, offset))
+        return cls(*TREE.unpack_from(data, offset))
 
     def order(self) -> Callable[[bytes], Key] | None:
         """Return what makes keys comparable; None where they are as they stand."""
@@ -197,13 +197,13 @@ class DataFile:
         return found[-1] if found else None
 
     def _meta(self, number: int, offset: int) -> Meta:
-        length = _HEADER.size + _META.size + 2 * _TREE.size + _LAST.size
+        length = HEADER.size + _META.size + 2 * TREE.size + _LAST.size
         data = self.read(offset, length)
-        page, _, flags, _, _ = _HEADER.unpack_from(data)
-        magic, version, _, map_bytes = _META.unpack_from(data, _HEADER.size)
-        trees = _HEADER.size + _META.size
-        free, main = Tree.at(data, trees), Tree.at(data, trees + _TREE.size)
-        last_page, transaction = _LAST.unpack_from(data, trees + 2 * _TREE.size)
+        page, _, flags, _, _ = HEADER.unpack_from(data)
+        magic, version, _, map_bytes = _META.unpack_from(data, HEADER.size)
+        trees = HEADER.size + _META.size
+        free, main = Tree.at(data, trees), Tree.at(data, trees + TREE.size)
+        last_page, transaction = _LAST.unpack_from(data, trees + 2 * TREE.size)
         if magic != MAGIC or page != number or not flags & META:
             self.corrupt(
                 f"page {number} is no meta of this machine (magic {magic:#x}, number {page}, flags {flags:#x})"
@@ -238,7 +238,7 @@ class Snapshot:
         self._check_number(number, 1)
         size = self.meta.page_bytes
         page = self.file.read(number * size, size)
-        stored, _, flags, _, _ = _HEADER.unpack_from(page)
+        stored, _, flags, _, _ = HEADER.unpack_from(page)
         if stored != number:
             self.file.corrupt(f"page {number} has the number {stored}")
         return page, flags
@@ -249,12 +249,12 @@ class Snapshot:
         Raises:
             DBError: outside of it, or there are none.
         """
-        lower, upper = _HEADER.unpack_from(page)[3:]
-        count = (lower - _HEADER.size) >> 1
-        if not _HEADER.size <= lower <= upper <= len(page) or count < 1:
+        lower, upper = HEADER.unpack_from(page)[3:]
+        count = (lower - HEADER.size) >> 1
+        if not HEADER.size <= lower <= upper <= len(page) or count < 1:
             self.file.corrupt(f"page {number} has nodes from {upper} and their list up to {lower}")
-        found: tuple[int, ...] = struct.unpack_from(f"={count}H", page, _HEADER.size)
-        if min(found) < upper or max(found) + _NODE.size > len(page):
+        found: tuple[int, ...] = struct.unpack_from(f"={count}H", page, HEADER.size)
+        if min(found) < upper or max(found) + NODE.size > len(page):
             self.file.corrupt(f"page {number} has a node outside of its bytes {upper} to {len(page)}")
         return found
 
@@ -266,11 +266,11 @@ class Snapshot:
         """
         keys: list[bytes] = []
         nodes: list[Node] = []
-        size, unpack, start, taken = len(page), _NODE.unpack_from, _NODE.size, 0
+        size, unpack, start, taken = len(page), NODE.unpack_from, NODE.size, 0
         for at in self.offsets(page, number):
             low, high, flags, key_bytes = unpack(page, at)
             value, nbytes = at + start + key_bytes, low | high << 16
-            end = value + (_NUMBER.size if flags & BIG else nbytes)
+            end = value + (NUMBER.size if flags & BIG else nbytes)
             if end > size:
                 self.file.corrupt(f"a record at byte {at} of page {number} ends beyond it")
             taken += (end - at + 1) & ~1
@@ -289,14 +289,14 @@ class Snapshot:
         children: list[int] = []
         taken = 0
         for at in self.offsets(page, number):
-            low, high, flags, key_bytes = _NODE.unpack_from(page, at)
-            start = at + _NODE.size
+            low, high, flags, key_bytes = NODE.unpack_from(page, at)
+            start = at + NODE.size
             if start + key_bytes > len(page):
                 self.file.corrupt(f"a key at byte {at} of page {number} ends beyond it")
             key = page[start : start + key_bytes]
             keys.append(key if order is None else order(key))
             children.append(low | high << 16 | flags << 32)
-            taken += (_NODE.size + key_bytes + 1) & ~1
+            taken += (NODE.size + key_bytes + 1) & ~1
         self._check_taken(page, number, taken)
         keys[0] = None
         return Branch(keys, children)
@@ -316,7 +316,7 @@ class Snapshot:
                 hint="copy it into a database with one value for each key",
             )
         first, _ = self.overflow(leaf, index)
-        return self.file.read(first * self.meta.page_bytes + _HEADER.size, nbytes)
+        return self.file.read(first * self.meta.page_bytes + HEADER.size, nbytes)
 
     def overflow(self, leaf: Leaf, index: int) -> tuple[int, int]:
         """Return the first page of a large value, and how many there are.
@@ -325,13 +325,13 @@ class Snapshot:
             DBError: they are something else, or beyond the end.
         """
         (_, at, nbytes), size = leaf.nodes[index], self.meta.page_bytes
-        first = _NUMBER.unpack_from(leaf.page, at)[0]
-        count = (_HEADER.size - 1 + nbytes) // size + 1
+        first = NUMBER.unpack_from(leaf.page, at)[0]
+        count = (HEADER.size - 1 + nbytes) // size + 1
         self._check_number(first, count)
-        if first * size + _HEADER.size + nbytes > self.file.nbytes():
+        if first * size + HEADER.size + nbytes > self.file.nbytes():
             self.file.corrupt(f"a value of {nbytes} bytes from page {first} ends beyond the file")
-        head = self.file.read(first * size, _HEADER.size)
-        stored, _, flags, _, _ = _HEADER.unpack(head)
+        head = self.file.read(first * size, HEADER.size)
+        stored, _, flags, _, _ = HEADER.unpack(head)
         pages = int.from_bytes(head[_PAGES_AT:], sys.byteorder)
         if stored != first or flags != OVERFLOW or pages != count:
             self.file.corrupt(f"page {first} begins no value of {count} pages (number {stored}, {flags:#x}, {pages})")
@@ -339,7 +339,7 @@ class Snapshot:
 
     def _check_taken(self, page: bytes, number: int, taken: int) -> None:
         """Check that nodes, each of an even length, fill a page from where they begin to its end."""
-        room = len(page) - _HEADER.unpack_from(page)[4]
+        room = len(page) - HEADER.unpack_from(page)[4]
         if taken != room:
             self.file.corrupt(f"the nodes of page {number} have {taken} bytes in the {room} that they lie in")
 

@@ -1,6 +1,6 @@
 """Where work runs: devices, contexts, streams, events, DNN states, device options and random generators."""
 
-from tazza.device.context import CONTEXTS, Context, CPUContext, current_context
+from tazza.device.context import CONTEXTS, Context, CPUContext, current_context, new_context
 from tazza.device.dnn_state import DNN_LIBRARIES, DNNLibrary, DNNState, close_dnn_states, dnn_state
 from tazza.device.event import DeviceEvent, Event, EventState
 from tazza.device.generator import Generator
@@ -38,6 +38,7 @@ __all__ = [
     "dnn_state",
     "initialize_devices",
     "merge",
+    "new_context",
     "place_of",
     "scoped_device",
     "stream_pool",

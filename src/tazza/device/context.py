@@ -31,7 +31,7 @@ from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count, threads_allowed
 from tazza.tensor import ROW_MAJOR, Allocation, CPUPlace, DataType, Opaque, Place, Tensor, allocator_of
 from tazza.tensor.operand import check_writable
-from tazza.tensor.place import PLACE_KINDS
+from tazza.tensor.place import CPU_KIND, PLACE_KINDS
 from tazza.tensor.transfer import COPIERS
 
 R = TypeVar("R")
@@ -244,7 +244,7 @@ class CPUContext(Context):
         set_blas_threads(thread_count())
 
 
-CONTEXTS.register("cpu", CPUContext, help="the host's processor")
+CONTEXTS.register(CPU_KIND, CPUContext, help="the host's processor")
 
 
 class _Owner:
@@ -282,14 +282,23 @@ def current_context(place: Place) -> Context:
     key = place, current_stream(place), threads_allowed()
     found = _kept.contexts.get(key)
     if found is None:
-        create = CONTEXTS.get(place.kind)
-        if create is None:
-            properties = device_of(place).properties  # raises with the reason where there is no such device
-            raise UnavailableError(
-                f"no device {place} here that tazza runs on: {properties}", hint=f"devices: {', '.join(CONTEXTS)}"
-            )
-        found = _kept.contexts[key] = create(place, key[1])
+        found = _kept.contexts[key] = new_context(place, key[1])
     return found
+
+
+def new_context(place: Place, stream: Stream | None = None) -> Context:
+    """Return a context on `place` that belongs to whoever asked, for work on a stream; the device's own by default.
+
+    Raises:
+        UnavailableError: there is no such device, and why, or tazza has no context for its kind.
+    """
+    create = CONTEXTS.get(place.kind)
+    if create is None:
+        properties = device_of(place).properties  # raises with the reason where there is no such device
+        raise UnavailableError(
+            f"no device {place} here that tazza runs on: {properties}", hint=f"devices: {', '.join(CONTEXTS)}"
+        )
+    return create(place, stream)
 
 
 def copy_between(source: Tensor, target: Tensor) -> None:

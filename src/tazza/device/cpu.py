@@ -9,6 +9,7 @@ from pathlib import Path
 from tazza.device.initializer import FINDERS, DeviceProperties
 from tazza.runtime.threads import allowed_cpus
 from tazza.tensor import CPUPlace
+from tazza.tensor.place import CPU_KIND
 
 CPU_INFO = Path("/proc/cpuinfo")
 FEATURE_PREFIXES = ("avx", "amx", "fma", "f16c", "sse4", "neon", "asimd", "sve", "bf16", "vnni")
@@ -17,7 +18,7 @@ FEATURE_PREFIXES = ("avx", "amx", "fma", "f16c", "sse4", "neon", "asimd", "sve",
 _CACHES = {"L1": "SC_LEVEL1_DCACHE_SIZE", "L2": "SC_LEVEL2_CACHE_SIZE", "L3": "SC_LEVEL3_CACHE_SIZE"}
 
 
-@FINDERS.registering("cpu", help="the host's processor")
+@FINDERS.registering(CPU_KIND, help="the host's processor")
 def find_cpu() -> list[DeviceProperties]:
     """Return the one processor; what the system does not tell is left out or None."""
     name, features = _described(CPU_INFO)

@@ -37,6 +37,7 @@ from tazza.runtime.holding import InForce
 from tazza.runtime.threads import allowed_cpus
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Place
+from tazza.tensor.place import CPU_KIND
 
 if TYPE_CHECKING:
     from tazza.device.context import Context
@@ -283,7 +284,7 @@ STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry(
     "kind of place with streams", loader=load_kind, known=known_kinds
 )
 """Makes a stream of a kind of place: `(place, number, priority)`; raises `UnavailableError` where the device is not."""
-STREAMS.register("cpu", CPUStream, help="queues that threads work off")
+STREAMS.register(CPU_KIND, CPUStream, help="queues that threads work off")
 
 
 class StreamPool:

@@ -30,9 +30,10 @@ from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def
-from tazza.operator.gradient import GradientKind, GradientRule, NoGradient, answered_request
-from tazza.proto import DeviceOption, OperatorDef
+from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
+from tazza.operator.gradient import DERIVATIVE, Derivative, GradientKind, GradientRule, NoGradient, answered_request
+from tazza.operator.touches import all_named, as_named
+from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.log import logger
 
 AUTO_SUM_MARK = "is_auto_gen_sum_ops:1"
@@ -105,13 +106,34 @@ def backward_pass(
     """
     if isinstance(targets, str):
         raise ArgumentError(f"targets is the text {targets!r}, not a list", hint=f"pass [{targets!r}]")
+    state = _passed(all_named(ops), targets if isinstance(targets, Mapping) else dict.fromkeys(targets), scope)
+    return state.emitted, {name: gradient for name, gradient in state.gradients.items() if gradient is not None}
+
+
+def derivative(net: NetDef, targets: Mapping[str, Gradient]) -> Derivative:
+    """Return the gradient operators of a net, and the gradients of what it takes over from before it ran.
+
+    Raises:
+        GradientError: as `backward_pass`.
+    """
+    state = _passed(all_named(net.op, targets), targets, "")
+    taken_over = {name for name in read_first(net.op) if state.version_of_gradient.get(name) == 0}
+    given = taken_over | (targets.keys() - state.ssa.writers_of)
+    return Derivative(tuple(state.emitted), {name: state.gradients[name] for name in state.gradients if name in given})
+
+
+DERIVATIVE.fill(derivative)
+
+
+def _passed(ops: Iterable[OperatorDef], targets: Mapping[str, Gradient], scope: str) -> _Pass:
+    """Return the state after a backward pass; operators with nets within name all that these touch."""
     state = _Pass(VersionedOps(ops))
     _check_stops(state.ssa)
-    _start(state, targets if isinstance(targets, Mapping) else dict.fromkeys(targets), scope)
+    _start(state, targets, scope)
     for position in reversed(range(len(state.ssa.ops))):
         _visit(state, position)
         _accumulate(state, position)
-    return state.emitted, {name: gradient for name, gradient in state.gradients.items() if gradient is not None}
+    return state
 
 
 def _check_stops(ssa: VersionedOps) -> None:
@@ -166,7 +188,10 @@ def _visit(state: _Pass, position: int) -> None:
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
     _check_reads(state, versions, emitted, given)
-    made = state.names.settle(emitted, position, op)
+    told = {name: blob for name, blob in zip(given, op.output, strict=True) if isinstance(name, str)}
+    state.names.keep_awaited(emitted, position, told)
+    passed_on = {part for gradient in request.input_gradients for part in _names(gradient)}
+    made = state.names.settle(emitted, position, _owners(op, request.input_gradients), passed_on)
     for _, index in sorted((_last_write(gradient, made), i) for i, gradient in enumerate(request.input_gradients)):
         name, gradient = op.input[index], _settled(request.input_gradients[index], made)
         if gradient is not None:
@@ -177,6 +202,14 @@ def _visit(state: _Pass, position: int) -> None:
         if gradient is not None or name not in state.gradients or name in op.output:
             state.gradients[name] = gradient
     state.emitted.extend(emitted)
+    for one in made.values():
+        one.home = state.emitted
+
+
+def _owners(op: OperatorDef, gradients: Sequence[Gradient]) -> dict[str, str]:
+    """Return the input that each gradient is of, under the name that a maker was told or has chosen itself."""
+    told = {marked(blob, index): blob for index, blob in enumerate(op.input)}
+    return {name: blob for name, blob in zip(gradients, op.input, strict=True) if isinstance(name, str)} | told
 
 
 def _gradient_of(state: _Pass, name: str, version: int) -> Gradient:
@@ -216,22 +249,18 @@ def _pass_loss(state: _Pass, versions: Versions) -> None:
 def _check_reads(state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]) -> None:
     """Check that every blob that the gradient operators read still holds what they need."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    local: set[str] = set()
-    for op in emitted:
-        for name in op.input:
-            if name in local:
-                continue
-            if name in outputs_of:
-                blob = outputs_of[name]
-                _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
-            elif name in versions.written:
-                _check_version(versions, name, name, versions.written[name], state.ssa.last[name])
-            elif name in versions.read:
-                _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
-            else:
-                what = f"{op.type} reads {unmarked(name)!r}"
-                raise GradientError(f"{what}, which neither {versions.op.type} nor one of its gradient operators has")
-        local.update(op.output)
+    for name in read_first(map(as_named, emitted), perhaps_made=True):
+        if name in outputs_of:
+            blob = outputs_of[name]
+            _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
+        elif name in versions.written:
+            _check_version(versions, name, name, versions.written[name], state.ssa.last[name])
+        elif name in versions.read:
+            _check_version(versions, name, name, versions.read[name], state.ssa.last[name])
+        else:
+            reader = next(op for op in emitted if name in op.input)
+            what = f"{reader.type} reads {unmarked(name)!r}"
+            raise GradientError(f"{what}, which neither {versions.op.type} nor one of its gradient operators has")
 
 
 def _check_version(versions: Versions, name: str, blob: str, needed: int, present: int) -> None:

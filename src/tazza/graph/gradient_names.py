@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import find_schema, gradient_name, may_overwrite
+from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def, touches
+from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
 _MARK = re.compile("\0\\d+\0")
@@ -41,15 +42,33 @@ def unmarked(name: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Made:
-    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one."""
+    """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one.
+
+    `home` is the list that the operators are in, `within` are names of what nets within operators make on the way.
+    """
 
     name: str
     op: OperatorDef
     places: list[tuple[OperatorDef, bool, int]] = field(default_factory=list[tuple[OperatorDef, bool, int]])
     order: int = 0
+    home: list[OperatorDef] = field(default_factory=list[OperatorDef])
+    within: set[str] = field(default_factory=set[str])
 
     def rename(self, name: str) -> None:
-        """Give it another name wherever it stands."""
+        """Give it another name wherever it stands, in nets within the operators as well.
+
+        An operator with nets has one name for what it reads and overwrites: there what was read is copied first. A
+        name that such a net uses for something else is passed over.
+        """
+        while name != self.name and name in self.within:
+            name = f"_{name}"
+        for op in {id(op): op for op, _, _ in self.places}.values() if name != self.name else ():
+            if next(nested_nets(op), None) is None:
+                continue
+            if self.name in op.input and not any(place is op and not is_output for place, is_output, _ in self.places):
+                before = next(index for index, one in enumerate(self.home) if one is op)
+                self.home.insert(before, operator_def("Copy", [self.name], [name]))
+            rename_blobs(op, {self.name: name})
         self.name = name
         for op, is_output, index in self.places:
             (op.output if is_output else op.input)[index] = name
@@ -68,6 +87,7 @@ class Names:
         self._ssa = ssa
         self._blobs: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         self._given_anew = 0
+        self._within: set[str] = set()
 
     def hold(self, blob: tuple[str, int], names: Iterable[str]) -> None:
         """Note that gradients of a version of a blob stand under these names."""
@@ -79,12 +99,20 @@ class Names:
         for name in names:
             self._blobs[name].discard(blob)
 
-    def settle(self, emitted: Sequence[OperatorDef], position: int, forward: OperatorDef) -> dict[str, Made]:
-        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave."""
+    def settle(
+        self, emitted: list[OperatorDef], position: int, owners: Mapping[str, str], given: Container[str]
+    ) -> dict[str, Made]:
+        """Name what the maker of the operator at `position` makes; returns it by the names that the maker gave.
+
+        `owners` are the blobs whose gradients these are, by the names that the maker gave. Those in `given` are passed
+        on as gradients: of several of one blob the sum will rename all but one.
+        """
         made: dict[str, Made] = {}
         late: set[str] = set()
         count = 0
         for op in emitted:
+            if next(nested_nets(op), None) is not None:
+                self._within.update(name for name in touches(op).writes if name not in owners)
             for index, name in enumerate(op.input):
                 if name in made:
                     made[name].places.append((op, False, index))
@@ -95,24 +123,41 @@ class Names:
                 one.op, one.order = op, count
                 one.places.append((op, True, index))
                 count += 1
-        owners = {marked(blob, index): blob for index, blob in enumerate(forward.input)}
         taken: set[str] = set()
         for name, one in made.items():
             plain, owner = unmarked(name), owners.get(name)
             clash = plain in late or (owner is None and plain in taken)
+            one.home, one.within = emitted, self._within
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
-        self._part(emitted, made.values())
+        self._part(emitted, made, given)
         return made
 
-    def _part(self, emitted: Sequence[OperatorDef], made: Iterable[Made]) -> None:
-        """Give another name to what an operator would write over a blob that it must not overwrite."""
-        owner = {(id(op), index): one for one in made for op, is_output, index in one.places if is_output}
+    def _part(self, emitted: Sequence[OperatorDef], made: Mapping[str, Made], given: Container[str]) -> None:
+        """Give another name to what an operator would write over a blob that it must not overwrite, or twice."""
+        owner = {(id(op), i): name for name, one in made.items() for op, is_output, i in one.places if is_output}
         for op in emitted:
             for index, name in enumerate(op.output):
-                if name in op.input and not _may_lie_there(op, index):
-                    one = owner[id(op), index]
-                    one.rename(self._anew(one.name))
+                own = owner[id(op), index]
+                twice = list(op.output).count(name) > 1 and own not in given
+                if twice or (name in op.input and not _may_lie_there(op, index)):
+                    made[own].rename(self._anew(made[own].name))
+
+    def keep_awaited(self, emitted: list[OperatorDef], position: int, given: Mapping[str, str]) -> None:
+        """Copy gradients that nets within emitted operators change, where another blob than that of `given` waits.
+
+        Such an operator does not name them as outputs; `given` are the blobs whose gradients it was given, by name.
+        """
+        for op in list(emitted) if given else ():
+            changed = set(touches(op).writes).difference(op.output) if next(nested_nets(op), None) is not None else ()
+            for name in sorted(changed):
+                if self._awaited(name, position, given.get(name)):
+                    own = self._anew(name)
+                    before = next(index for index, one in enumerate(emitted) if one is op)
+                    for one in emitted[:before]:
+                        rename_blobs(one, {name: own})
+                    rename_blobs(op, {name: own})
+                    emitted.insert(0, operator_def("Copy", [name], [own]))
 
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""
@@ -126,5 +171,8 @@ class Names:
         )
 
     def _anew(self, name: str) -> str:
-        self._given_anew += 1
-        return f"_{name}_anew_{self._given_anew - 1}"
+        while True:
+            self._given_anew += 1
+            chosen = f"_{name}_anew_{self._given_anew - 1}"
+            if chosen not in self._within:
+                return chosen

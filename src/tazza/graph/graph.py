@@ -176,6 +176,8 @@ class Node:
 
     def may_overwrite(self, source: Value, target: Value) -> bool:
         """Whether the schema lets this node write its output `target` over all that it reads of `source`."""
+        if target in self.unnamed[1]:  # a net within says what it does itself
+            return True
         allowed = may_overwrite(self.view, self.outputs.index(target))
         return all(place in allowed for place, value in enumerate(self.inputs) if value is source)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tazza.errors import TazzaError
+from tazza.errors import TazzaError, UnknownOperatorError
 from tazza.operator import Cost, Spec, find_schema, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import TensorSpec
@@ -19,14 +19,17 @@ class OperatorSpecs:
     inputs: tuple[Spec | None, ...]
     outputs: tuple[Spec | None, ...]
     cost: Cost | None
+    known: bool = True
+    """Whether somebody declares the operator."""
 
 
-def infer_net(net: NetDef, known: Mapping[str, Spec], *, declared_only: bool = False) -> list[OperatorSpecs]:
+def infer_net(net: NetDef, known: Mapping[str, Spec], *, only_known: bool = False) -> list[OperatorSpecs]:
     """Return the specs of every operator of a net, as far as they follow from `known`: specs by blob.
 
-    Values are not looked at: what depends on them stays unknown, and so does everything behind it. With
-    `declared_only`, so do outputs of operators that declare no effects: to infer those of a registered function is to
-    run it, which a net of a stranger must not ask for.
+    Values are not looked at: what depends on them stays unknown, and so does everything behind it. With `only_known`,
+    which is for nets that are looked at and may never run, so do outputs of operators that nobody declares, and of
+    those that declare no effects: to infer those of a registered function is to run it, which a net of a stranger must
+    not ask for.
 
     >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     >>> from tazza.tensor import DataType
@@ -41,7 +44,7 @@ def infer_net(net: NetDef, known: Mapping[str, Spec], *, declared_only: bool = F
     found: list[OperatorSpecs] = []
     for position, definition in enumerate(net.op):
         try:
-            made = infer_operator(definition, specs, declared_only=declared_only)
+            made = infer_operator(definition, specs, only_known=only_known)
         except TazzaError as error:
             error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
             raise
@@ -52,14 +55,20 @@ def infer_net(net: NetDef, known: Mapping[str, Spec], *, declared_only: bool = F
 
 
 def infer_operator(
-    definition: OperatorDef, specs: Mapping[str, Spec | None], *, declared_only: bool = False
+    definition: OperatorDef, specs: Mapping[str, Spec | None], *, only_known: bool = False
 ) -> OperatorSpecs:
     """Return the specs of one operator from those of the blobs before it; see `infer_net`."""
-    schema = find_schema(definition.type)
-    op = schema.view(definition)
     inputs = tuple(specs.get(name) for name in definition.input)
-    if declared_only and schema.effects is None:
-        return OperatorSpecs(definition, inputs, (None,) * len(definition.output), None)
+    nothing = OperatorSpecs(definition, inputs, (None,) * len(definition.output), None)
+    try:
+        schema = find_schema(definition.type)
+    except UnknownOperatorError:
+        if not only_known:
+            raise
+        return replace(nothing, known=False)
+    if only_known and schema.effects is None:
+        return nothing
+    op = schema.view(definition)
     outputs = schema.infer_specs(op, inputs).specs
     complete = [spec for spec in outputs if spec is not None]
     cost = None

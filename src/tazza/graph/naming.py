@@ -61,14 +61,14 @@ def name_values(graph: Graph) -> Named:
 def _lives(nodes: tuple[Node, ...], end: int) -> list[_Life]:
     lives: dict[Value, _Life] = {}
     for position, node in enumerate(nodes):
-        for value in node.inputs:
+        for value in (*node.inputs, *node.unnamed[0]):
             life = lives.get(value)
             if life is None:
                 life = lives[value] = _Life(value, -1, -1)
             # What the prelude makes for the net is there in every run.
             hoisted = value.producer is not None and value.producer.hoisted and not node.hoisted
             life.last = end if hoisted else max(life.last, position)
-        for value in node.outputs:
+        for value in (*node.outputs, *node.unnamed[1]):
             lives[value] = _Life(value, position, position)
     for life in lives.values():
         if life.value.lasting:

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
-from tazza.operator import Role, find_schema, touches
-from tazza.proto import NetDef
+from tazza.operator import SCHEMAS, Role, Touched, touches
+from tazza.proto import NetDef, OperatorDef
 
 
 def roles_of(net: NetDef) -> dict[str, frozenset[Role]]:
     """Return for each blob that a net reads before it writes it the roles that it has, until somebody writes it.
-
-    What a net within an operator reads may have any role.
 
     >>> from tazza.operator import operator_def
     >>> net = NetDef(op=[operator_def("FC", ["x", "W", "b"], ["y"]), operator_def("Relu", ["y"], ["y"])])
     >>> {name: sorted(role.value for role in roles) for name, roles in roles_of(net).items()}
     {'x': ['data'], 'W': ['parameter'], 'b': ['parameter']}
 
+    What reads a blob without saying what for, a net within an operator or an operator that nobody declares, may take it
+    for anything: it adds all roles.
+
     Raises:
-        UnknownOperatorError, SchemaError, ArgumentError: an operator is not legal.
+        SchemaError, ArgumentError: an operator is not legal.
     """
     found: defaultdict[str, set[Role]] = defaultdict(set)
     written: set[str] = set()
     for op in net.op:
-        view, touched = find_schema(op.type).typed_view(op), touches(op)
-        for name in touched.reads:
-            if name not in op.input and name not in written:  # a net within may take it for anything
-                found[name].update(Role)
-        for letter, name in zip(view.input_slots, op.input, strict=True):
+        touched = touches(op)
+        for name, roles in _reads(op, touched):
             if name not in written:
-                found[name].add(view.schema.inputs_by_letter[letter].role)
+                found[name].update(roles)
         written.update(touched.certain)
     return {name: frozenset(roles) for name, roles in found.items()}
+
+
+def _reads(op: OperatorDef, touched: Touched) -> Iterator[tuple[str, Iterable[Role]]]:
+    schema = SCHEMAS.get(op.type)
+    if schema is None:
+        yield from ((name, Role) for name in touched.reads)
+        return
+    slots = schema.typed_view(op).input_slots
+    yield from ((name, [schema.inputs_by_letter[letter].role]) for letter, name in zip(slots, op.input, strict=True))
+    yield from ((name, Role) for name in touched.reads if name not in op.input)
 
 
 def comes_with_data(roles: frozenset[Role]) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tazza.errors import NetError, TazzaError
-from tazza.operator import find_schema, touches
+from tazza.operator import find_schema, read_first, touched_by
+from tazza.operator.touches import as_named
 from tazza.proto import NetDef
 
 
@@ -15,16 +16,16 @@ def check_net(net: NetDef) -> None:
     Raises:
         NetError: names the operator and the blob.
     """
-    known = set(net.external_input)
-    for position, op in enumerate(net.op):
-        missing = [name for name in op.input if name not in known] if net.external_input else []
-        if missing:
+    known = {*net.external_input, *touched_by(net).writes}
+    listed = net.external_input
+    for name in read_first(map(as_named, net.op), perhaps_made=True) if listed else ():
+        if name not in listed:
+            position = next(position for position, op in enumerate(net.op) if name in op.input)
             raise NetError(
-                f"net {net.name!r}: operator {position} ({op.type}) reads {missing[0]!r}, "
+                f"net {net.name!r}: operator {position} ({net.op[position].type}) reads {name!r}, "
                 "which no earlier operator makes and external_input does not list",
-                hint=_later_maker(net, position, missing[0]),
+                hint=_later_maker(net, position, name),
             )
-        known.update(touches(op).writes)
     absent = [name for name in net.external_output if name not in known]
     if absent:
         raise NetError(

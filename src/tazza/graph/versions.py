@@ -51,6 +51,11 @@ class VersionedOps:
                 self.writers[name, self.last[name]] = position
             self.ops.append(Versions(op, read, {name: self.last[name] for name in touched.writes}))
 
+    @property
+    def writers_of(self) -> set[str]:
+        """The blobs that some operator writes."""
+        return {name for name, _ in self.writers}
+
     def is_read(self, name: str) -> bool:
         """Whether any operator reads any version of a blob."""
         return any(blob == name and positions for (blob, _), positions in self.readers.items())

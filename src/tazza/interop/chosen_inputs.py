@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tazza.errors import ArgumentError, UnknownOperatorError
 from tazza.graph.roles import is_data_alone, roles_of
 from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema, read_first, touches
 from tazza.proto import NetDef, OperatorDef
@@ -24,6 +25,21 @@ def needed_blobs(net: NetDef) -> list[str]:
     read = read_first(net.op, perhaps_made=True)
     declared = [name for name in net.external_input if name in read]
     return list(dict.fromkeys([*declared, *read]))
+
+
+def check_inputs(net: NetDef, names: Sequence[str]) -> None:
+    """Check that a net reads what somebody calls its inputs.
+
+    Raises:
+        ArgumentError: no operator reads one of them.
+    """
+    read = {name for op in net.op for name in touches(op).reads} if names else set[str]()
+    strange = [name for name in names if name not in read]
+    if strange:
+        raise ArgumentError(
+            f"net {net.name!r} has no input {strange[0]!r}",
+            hint=f"inputs: {', '.join(net.external_input)}" if net.external_input else "name a blob it reads",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +87,7 @@ def _fills(init: NetDef) -> dict[str, Spec | None]:
     found: dict[str, Spec | None] = {}
     times = Counter(name for op in init.op for name in touches(op).writes)
     for op in init.op:
-        if not op.input and effects_of(op) is Effects.PURE:
+        if not op.input and _is_known(op) and effects_of(op) is Effects.PURE:
             found.update(zip(op.output, _specs(op), strict=True))
     return {name: spec for name, spec in found.items() if times[name] == 1}
 
@@ -90,6 +106,15 @@ def _held_places(init: NetDef) -> set[str]:
 def _specs(op: OperatorDef) -> tuple[Spec | None, ...]:
     schema = find_schema(op.type)
     return schema.infer_specs(schema.view(op), []).specs
+
+
+def _is_known(op: OperatorDef) -> bool:
+    """Whether somebody declares an operator; nets with others can be looked at."""
+    try:
+        find_schema(op.type)
+    except UnknownOperatorError:
+        return False
+    return True
 
 
 def _is_single(spec: Spec | None) -> bool:

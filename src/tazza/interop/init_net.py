@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tazza.errors import OutOfMemoryError, TazzaError
 from tazza.graph.inference import infer_operator
-from tazza.operator import Effects, Spec, check_trust, find_argument
+from tazza.operator import Spec, check_trust, find_argument
 from tazza.operator.trust import LOADED
 from tazza.ops.data.checkpoint import LOAD
 from tazza.proto import NetDef, OperatorDef
@@ -33,7 +33,7 @@ def run_init_net(
         UnknownOperatorError: an operator that tazza does not know.
         OutOfMemoryError: its blobs are larger than the memory that is available; nothing has run then.
     """
-    check_trust(_without_own_loads(net, reader), Effects.IO if trust else LOADED, source=source)
+    check_trust(_without_own_loads(net, reader), LOADED, source=source, trust=trust)
     _check_size(net, source)
     workspace.run_net_once(net)
 
@@ -51,7 +51,7 @@ def _check_size(net: NetDef, source: str) -> None:
     wanted = 0
     for op in net.op:
         try:
-            made = infer_operator(op, specs, declared_only=True)
+            made = infer_operator(op, specs, only_known=True)
         except TazzaError:
             return  # the run tells what is wrong, and gets no further
         for name, spec in zip(op.output, made.outputs, strict=True):

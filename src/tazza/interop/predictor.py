@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, NetError
-from tazza.interop.chosen_inputs import choose_inputs, needed_blobs
+from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blobs
 from tazza.interop.init_net import run_init_net
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.base import PLAN
 from tazza.nets.device import on_cpu
 from tazza.nets.plan import PlanNet
-from tazza.operator import Effects, check_trust, find_argument, find_schema, make_argument, touched_by, touches
+from tazza.operator import check_trust, find_argument, find_schema, make_argument, touched_by, touches
 from tazza.operator.owner import OwnsNets
 from tazza.operator.trust import RUN
 from tazza.proto import NetDef
@@ -34,6 +34,7 @@ from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor.place import CPU_KIND
 from tazza.workspace import Workspace, feedable, put, take
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Predictor(Closing):
             NetError: something that the net reads is neither input nor in the workspace; nothing makes an output.
             TazzaError: an operator is not legal.
         """
-        check_trust(predict_net, Effects.IO if trust else RUN, source="the predict net")
+        check_trust(predict_net, RUN, source="the predict net", trust=trust)
         self.workspace = Workspace() if workspace is None else workspace
         read = needed_blobs(predict_net)
         missing = [name for name in read if not self.workspace.has_blob(name)]
@@ -111,7 +112,7 @@ class Predictor(Closing):
         self.writes_shared = any(name in made and name not in own for name in read)
         """Whether the net writes blobs of the workspace that it also reads: one caller at a time can run it."""
         first = _Seat(self, None)
-        self.net = first.net
+        self.net = first.running
         """The net that runs, for observers and `explain`; other threads run clones of it."""
         self._seats = Seats(first, self._most_seats)
 
@@ -230,7 +231,7 @@ class Predictor(Closing):
         """End the nets and drop the workspace, once nobody runs any more; closing twice is allowed."""
         if not self._closed:
             for seat in self._seats.close():
-                seat.net.close()
+                seat.running.close()
             self.workspace.reset()
             self._closed = True
 
@@ -245,12 +246,12 @@ class _Seat(OwnsNets):
         self._blobs = {name: Blob(name) for name in own}
         self._outputs = predictor.outputs
         self._lendable: frozenset[str] = frozenset()
-        self.net: NetBase
+        self.running: NetBase
         if isinstance(first, PlanNet):
-            self.net = first.clone(self)
+            self.running = first.clone(self)
         else:
-            self.net = create_net(predictor.definition, self)
-        if isinstance(self.net, PlanNet) and not predictor.writes_shared:
+            self.running = create_net(predictor.definition, self)
+        if isinstance(self.running, PlanNet) and not predictor.writes_shared:
             self._lendable = frozenset(predictor.inputs).difference(predictor.outputs)
 
     @property
@@ -283,9 +284,9 @@ class _Seat(OwnsNets):
                     continue
             put(blob, self._predictor.checked(name, value))
         if lent:
-            cast("PlanNet", self.net).run_on(lent)
+            cast("PlanNet", self.running).run_on(lent)
         else:
-            self.net.run()
+            self.running.run()
         return {name: take(self._blobs[name]) for name in self._outputs}
 
 
@@ -325,11 +326,12 @@ def load(
 
     Raises:
         FileError, DBError, FormatError: a file is missing or broken.
+        ArgumentError: the net reads none of that name that `inputs` says.
         TrustError: a net would do more than compute, and `trust` is not set; nothing has run then.
         NetError: the two nets do not fit each other.
         UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
     """
-    if device not in (None, "cpu"):
+    if device not in (None, CPU_KIND):
         raise ArgumentError(
             f"device = {device!r} is not 'cpu'", hint="leave it out to run a net where it was saved for"
         )
@@ -363,7 +365,7 @@ class _Wanted:
 
     def check(self, net: NetDef, source: str) -> None:
         """Refuse a predict net that does more than it may, before anything runs."""
-        check_trust(net, Effects.IO if self.trust else RUN, source=source)
+        check_trust(net, RUN, source=source, trust=self.trust)
 
 
 def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, wanted: _Wanted) -> Predictor:
@@ -371,12 +373,12 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
         wanted.placed(read_message(net, NetDef) if not isinstance(net, NetDef) else net)
         for net in (init_net, predict_net)
     )
+    check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
-    for name in choose_inputs(init, predict, wanted.inputs).names:
-        workspace.remove_blob(name)
-    return Predictor(predict, workspace, inputs=wanted.inputs, outputs=wanted.outputs, trust=wanted.trust)
+    taken = choose_inputs(init, predict, wanted.inputs).names
+    return Predictor(predict, workspace, inputs=taken, outputs=wanted.outputs, trust=wanted.trust)
 
 
 def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Predictor:
@@ -387,6 +389,7 @@ def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Pr
     given = file.blobs(ROLES.OUTPUTS_BLOB_TYPE) if wanted.outputs is None else tuple(wanted.outputs)
     source = f"'{file.source}'"
     predict = wanted.placed(file.net(ROLES.PREDICT_NET_TYPE))
+    check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, source)
     reader = workspace.create_blob(ROLES.PREDICTOR_DBREADER)
     with DBReader(file.db_type, str(Path(file.source).absolute())) as records:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -95,6 +96,12 @@ class Model:
     def name(self) -> str:
         """The name of the net."""
         return self.net.name
+
+    def with_net(self, net: Net) -> Model:
+        """Return this model with another net that layers go to, such as that of a step; parameters are the same."""
+        made = copy(self)
+        made.net = net
+        return made
 
     def add_parameter(
         self,

@@ -18,6 +18,7 @@ from tazza.errors import DuplicateError, NetError, TazzaError
 from tazza.graph import backward_pass
 from tazza.models.scope import current_scope
 from tazza.operator import Gradient, find_schema, operator_def
+from tazza.operator.nested import rename_blobs
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.fork import renewed
 
@@ -307,8 +308,7 @@ class Net:
         for names in (made.proto.external_input, made.proto.external_output):
             _rename(names, rename)
         for op in made.proto.op:
-            _rename(op.input, rename)
-            _rename(op.output, rename)
+            rename_blobs(op, {} if rename is None else rename)
         return made
 
     def append(self, other: Net | NetDef) -> None:

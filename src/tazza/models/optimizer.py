@@ -20,6 +20,7 @@ from tazza.operator import RowSlices
 from tazza.proto import DeviceOption
 from tazza.registry import Registry
 from tazza.tensor import DataType
+from tazza.tensor.place import CPU_KIND
 
 OPTIMIZERS: Registry[str, Callable[..., Any]] = Registry("optimizer")
 OPTIONS: Registry[str, frozenset[str]] = Registry("optimizer with options")
@@ -284,7 +285,7 @@ def add_learning_rate(model: Model, prefix: str, base: float, policy: str, **arg
     iteration = add_iteration(model)
     option = scoped_device()
     on_gpu = option is not None and option.device_type != 0
-    device = f"gpu{option.device_id}" if option is not None and on_gpu else "cpu"
+    device = f"gpu{option.device_id}" if option is not None and on_gpu else CPU_KIND
     tries = (f"{prefix}_{count}_lr_{device}" for count in itertools.count())
     name = next(each for each in tries if not model.net.defines(scoped(each)))
     return model.net.add("LearningRate", iteration, name, base_lr=float(base), policy=policy, **arguments)

@@ -20,7 +20,7 @@ from tazza.models.layers import Start, fc
 from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
-from tazza.operator import RowSlices, operator_def
+from tazza.operator import RowSlices, operator_def, read_first
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -44,6 +44,7 @@ def recurrent_net(
     outputs_with_grads: Sequence[int] = (0,),
     recompute: Collection[str] = (),
     forward_only: bool = False,
+    num_workspaces: int | None = None,
 ) -> tuple[BlobReference, ...]:
     """Add what runs `step` for each row of a sequence.
 
@@ -57,6 +58,7 @@ def recurrent_net(
         outputs_with_grads: the outputs that get gradients from outside.
         recompute: blobs of a step that are made again in the backward pass, and so need not be kept for each step.
         forward_only: there is no backward pass.
+        num_workspaces: how many serve all steps in turn, where there is none; by default 2.
 
     Returns:
         For each state all its values, (T, N, D), and the last one, (1, N, D).
@@ -89,6 +91,8 @@ def recurrent_net(
     if not forward_only:
         back = _Backward(step.proto, sequence, states, all_states, recompute)
         arguments |= back.arguments(inputs, shared, outputs_with_grads)
+    elif num_workspaces is not None:
+        arguments["num_workspaces"] = num_workspaces
     made = net.add(
         "RecurrentNetwork",
         [BlobReference(name) for name in inputs],
@@ -152,11 +156,7 @@ class _Backward:
     @staticmethod
     def _left_over(step: NetDef, ops: Sequence[OperatorDef]) -> list[str]:
         """Return the blobs that forward operators leave in the workspace of a step, and backward ones read."""
-        made: set[str] = set()
-        read: set[str] = set()
-        for op in ops:
-            read.update(name for name in op.input if name not in made)
-            made.update(op.output)
+        read = read_first(ops)
         outputs = dict.fromkeys(name for op in step.op for name in op.output)
         return [name for name in outputs if name in read and name not in step.external_output]
 
@@ -198,6 +198,16 @@ class _Backward:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class LstmStarts:
+    """What the parameters of an LSTM start from: weights and biases of the input, and of h."""
+
+    weight: Start = None
+    bias: Start = None
+    recurrent_weight: Start = None
+    recurrent_bias: Start = None
+
+
 @layer
 def lstm(
     model: Model,
@@ -213,10 +223,8 @@ def lstm(
     outputs_with_grads: Sequence[int] = (0,),
     memory_optimization: bool = False,
     forward_only: bool = False,
-    weight: Start = None,
-    bias: Start = None,
-    recurrent_weight: Start = None,
-    recurrent_bias: Start = None,
+    num_workspaces: int | None = None,
+    starts: LstmStarts = LstmStarts(),
 ) -> tuple[BlobReference, ...]:
     """Add an LSTM over x (T, N, dim_in); return all h (T, N, dim_out), the last h (1, N, dim_out), all c, the last c.
 
@@ -233,47 +241,39 @@ def lstm(
         outputs_with_grads: which of the four outputs get gradients from outside.
         memory_optimization: make gates again in the backward pass rather than keep them for all steps.
         forward_only: there is no backward pass.
-        weight: of the input, (4 dim_out, dim_in).
-        bias: of the input.
-        recurrent_weight: of h, (4 dim_out, dim_out).
-        recurrent_bias: of h.
+        num_workspaces: see `recurrent_net`.
+        starts: what the parameters start from.
     """
-    outside = scoped(name)
-    gates = 4 * dim_out
-    references = [BlobReference(scoped(each)) for each in (() if lengths is None else (lengths,))]
+    outside, gates = scoped(name), 4 * dim_out
     if initial is None:
         with name_scope(name):
-            initial = tuple(
-                model.add_parameter(f"initial_{kind}_state", [dim_out], constant(0.0)) for kind in ("hidden", "cell")
-            )
-    carried = [scoped(each) for each in initial]
-    projected = fc(model, x, f"{name}/i2h", dim_in, gates, weight=weight, bias=bias, axis=2)
+            initial = (_initial_state(model, "hidden", dim_out), _initial_state(model, "cell", dim_out))
+    row = fc(model, x, f"{name}/i2h", dim_in, gates, weight=starts.weight, bias=starts.bias, axis=2)
     step = Net(outside, strict=model.net.strict)
     step.proto.name = outside
-    row, timestep = (step.add_external_input(each) for each in ("input_t", "timestep"))
-    h_prev, c_prev = (step.add_external_input(f"{name}/{each}_t_prev") for each in ("hidden", "cell"))
-    inner = Model(outside, strict=model.net.strict)
-    inner.net, inner.init_net, inner.parameters = step, model.init_net, model.parameters
+    now, timestep = (step.add_external_input(each) for each in ("input_t", "timestep"))
+    before = [step.add_external_input(f"{name}/{each}_t_prev") for each in ("hidden", "cell")]
+    weight, bias = starts.recurrent_weight, starts.recurrent_bias
+    ends = [] if lengths is None else [BlobReference(scoped(lengths))]
+    unit = {"forget_bias": float(forget_bias), "drop_states": int(drop_states), "sequence_lengths": len(ends)}
     with name_scope(name):
-        gates_t = fc(inner, h_prev, "gates_t", dim_out, gates, weight=recurrent_weight, bias=recurrent_bias, axis=2)
-        step.add("Sum", [gates_t, row], gates_t)
-        h, c = step.add(
-            "LSTMUnit",
-            [h_prev, c_prev, gates_t, *references, timestep],
-            ["hidden_state", "cell_state"],
-            forget_bias=float(forget_bias),
-            drop_states=int(drop_states),
-            sequence_lengths=int(lengths is not None),
-        )
-    step.add_external_output(h, c)
+        sums = fc(model.with_net(step), before[0], "gates_t", dim_out, gates, weight=weight, bias=bias, axis=2)
+        step.add("Sum", [sums, now], sums)
+        after = step.add("LSTMUnit", [*before, sums, *ends, timestep], ["hidden_state", "cell_state"], **unit)
+    step.add_external_output(*after)
     return recurrent_net(
         model.net,
         step,
-        (row, projected),
-        [Carried(h_prev, h, carried[0]), Carried(c_prev, c, carried[1])],
+        (now, row),
+        [Carried(*each) for each in zip(before, after, map(scoped, initial), strict=True)],
         scope=outside,
         timestep=timestep,
         outputs_with_grads=outputs_with_grads,
-        recompute=[gates_t] if memory_optimization else [],
+        recompute=[sums] if memory_optimization else [],
         forward_only=forward_only,
+        num_workspaces=num_workspaces,
     )
+
+
+def _initial_state(model: Model, kind: str, size: int) -> BlobReference:
+    return model.add_parameter(f"initial_{kind}_state", [size], constant(0.0))

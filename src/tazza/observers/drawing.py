@@ -45,9 +45,17 @@ class Guess:
 
 
 def draw_curves(
-    path: str | os.PathLike[str], loss: Curve, accuracy: Curve | None, *, tested: Curve | None = None, title: str = ""
+    path: str | os.PathLike[str],
+    loss: Curve,
+    accuracy: Curve | None,
+    *,
+    tested: Curve | None = None,
+    tested_loss: Curve | None = None,
+    title: str = "",
 ) -> None:
     """Draw the loss and, where it is known, the accuracy of a training; `tested` are accuracies on test data.
+
+    `tested_loss` are losses on test data.
 
     Raises:
         UnavailableError: matplotlib cannot be imported.
@@ -57,6 +65,9 @@ def draw_curves(
     shown = [curve for curve in (accuracy, tested) if curve is not None]
     left = figure.add_subplot(1, 2 if shown else 1, 1, title="loss", xlabel="iteration")
     _draw_noisy(left, loss, "C0", "training")
+    if tested_loss is not None:
+        left.plot(tested_loss.iterations, tested_loss.values, "o-", color="C1", label="test", markersize=4)
+        left.legend(loc="upper right", frameon=False)
     if all(value > 0 for value in loss.values):
         left.set_yscale("log")
     if shown:

@@ -49,6 +49,7 @@ from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, P
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
+from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
@@ -110,6 +111,7 @@ __all__ = [
     "OpView",
     "Operands",
     "Operator",
+    "OwnedNets",
     "Role",
     "RowSlices",
     "RunnableNet",

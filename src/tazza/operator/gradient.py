@@ -15,13 +15,14 @@ for its dtype and shape alone, which stand. A maker may write `g.dX` in several 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tazza.errors import GradientError
 from tazza.operator.definition import make_argument
-from tazza.proto import OperatorDef
+from tazza.proto import NetDef, OperatorDef
+from tazza.registry import Hook
 from tazza.tensor.sparse.rows import RowSlices
 
 if TYPE_CHECKING:
@@ -76,6 +77,23 @@ def forbidden(reason: str) -> NoGradient:
 def not_written(reason: str) -> NoGradient:
     """The gradient exists in principle, but nobody wrote it."""
     return NoGradient(GradientKind.MISSING, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    """The backward pass of a net within an operator.
+
+    Args:
+        ops: the gradient operators.
+        given: for each blob the gradient of what it held before the net ran; a blob that the net overwrites without
+            reading it has none, one that the net leaves alone has that which it was given.
+    """
+
+    ops: tuple[OperatorDef, ...]
+    given: Mapping[str, Gradient]
+
+
+DERIVATIVE: Hook[Callable[[NetDef, Mapping[str, Gradient]], Derivative]] = Hook("derivative", "tazza.graph.backward")
 
 
 class GradientRequest:
@@ -180,6 +198,14 @@ class GradientRequest:
         )
         self.input_gradients[index] = gradient
         return gradient
+
+    def backward(self, net: NetDef, targets: Mapping[str, Gradient]) -> Derivative:
+        """Return the derivative of a net within the operator, given the gradients of what it leaves.
+
+        Raises:
+            GradientError: it has none.
+        """
+        return DERIVATIVE.get()(net, targets)
 
     def emit(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Any) -> list[OperatorDef]:
         """Return one OperatorDef, as a list; its arguments come before those copied from the forward operator."""

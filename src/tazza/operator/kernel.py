@@ -19,7 +19,20 @@ There are three decorators, all public:
   depends on data has unknown extents; a `SizedLaunch`, or the launch itself, allocates it in each call.
 - `@host_kernel(SCHEMA)`: a function, or a class with `run` and `close`, that works on blobs and the workspace.
   Parameters by name too: letters (as `Blob`), `op`, `operator`, `workspace`, `random`. State that outlives a run
-  lives in the class; it is made with the operator and closed with it.
+  lives in the class; it is made with the operator and closed with it. It is for any device (`ANY`), unless it says
+  otherwise: what it reads on a device comes to the host by `plain()`, what it makes goes there by `assign()`.
+
+Devices. A bind is given operands that lie where the schema says (`OpSchema.infer_places`), or is not reached: see
+`placement.py`. Where `operands.context` has a stream, a call may *queue* its work there and return:
+
+- What it queues keeps the spans that it was bound to alive until it has run, scratch memory included. Work that is
+  queued later on the same stream comes after it, so that it may be given the same scratch memory.
+- Operands on the host (`host=True`, inputs of copies) are read while the call is made: who made the call may write them
+  when it returns. What it writes on the host is there on return, or after what the stream is asked to `record`.
+- Nobody waits in a call. Whoever reads a value waits: `plain()`, and the copies behind it, for the stream; nets
+  between operators of different devices, by events, and at the end of a run (`simple`, `plan`: behind each stretch of
+  operators on a device). Until then `wrote()` counts as written what is on its way.
+- What fails behind the call is raised where its work is waited for.
 """
 
 from __future__ import annotations
@@ -46,6 +59,7 @@ from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
+    from tazza.operator.owned import OwnedNets
 
 Array: TypeAlias = NDArray[Any]
 Call: TypeAlias = Callable[[], Any]
@@ -248,11 +262,13 @@ class HostCall:
     """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
 
     `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
+    `nets` are those that the kernel runs.
     """
 
     call: Call
     close: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
+    nets: OwnedNets | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +503,8 @@ def host_kernel(
 
     It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
-    calls that when the net is to end.
+    calls that when the net is to end. One that runs nets has them in `nets`, an `OwnedNets`, which is closed and
+    cancelled for it.
     """
 
     def decorate(target: F) -> F:
@@ -503,7 +520,9 @@ def host_kernel(
                 return HostCall(_returning_nothing(schema, partial(target, *arguments)))
             state = cast("Callable[[Operator], Any]", target)(operator)
             call = _returning_nothing(schema, partial(state.run, *arguments))
-            return HostCall(call, getattr(state, "close", None), getattr(state, "cancel", None))
+            nets = cast("OwnedNets | None", getattr(state, "nets", None))
+            close = getattr(state, "close", None if nets is None else nets.close)
+            return HostCall(call, close, getattr(state, "cancel", None if nets is None else nets.cancel), nets)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

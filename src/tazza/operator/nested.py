@@ -6,7 +6,7 @@ that its schema declares as `NetDef | str`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tazza.operator.registry import SCHEMAS
 from tazza.proto import Argument, NetDef, OperatorDef
@@ -65,6 +65,26 @@ def change_nested(definition: OperatorDef, change: Callable[[NetDef], None]) -> 
             net = _parsed(definition, argument)
             change(net)
             argument.s = format_text(net).encode()
+
+
+def rename_blobs(definition: OperatorDef, names: Mapping[str, str]) -> None:
+    """Give blobs of an operator other names wherever it mentions them, in nets within as well.
+
+    Nets that are bound by position (`OpSchema.binds_nets`) have names of their own, which stay.
+    """
+    for listed in (definition.input, definition.output, definition.control_input):
+        listed[:] = [names.get(name, name) for name in listed]
+    found = SCHEMAS.get(definition.type)
+    if (found is not None and found.binds_nets) or next(nested_nets(definition), None) is None:
+        return
+
+    def change(net: NetDef) -> None:
+        for listed in (net.external_input, net.external_output):
+            listed[:] = [names.get(name, name) for name in listed]
+        for op in net.op:
+            rename_blobs(op, names)
+
+    change_nested(definition, change)
 
 
 def _is_text(definition: OperatorDef, argument: Argument) -> bool:

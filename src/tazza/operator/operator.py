@@ -1,8 +1,9 @@
 """One operator of a net: an OperatorDef bound to blobs, that runs.
 
 Constant state: definition, `op` (the checked view), blobs, the engine ranking. Changing state: the launches per
-signature (a small LRU), the binding per context, the generator, the event, host state, the specs that a host kernel's
-inputs had when they were last checked. An operator runs once at a time; who runs it owns it.
+signature (a small LRU over `operator.launches`, which equal operators share), the binding per context, the generator,
+the event, host state, the specs that a host kernel's inputs had when they were last checked. An operator runs once at a
+time; who runs it owns it.
 
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
@@ -14,7 +15,7 @@ place keeps no binding: each run finds the old shape and leaves the new one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -31,14 +32,17 @@ from tazza.operator.binding import Binding, Watched, check_overwritten, same_mem
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
+from tazza.operator.launches import LAUNCHES, definition_key
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
-from tazza.operator.owner import BlobOwner
+from tazza.operator.owner import BlobOwner, RunnableNet
+from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
+from tazza.runtime.flags import kernel_changes
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
@@ -104,6 +108,7 @@ class Operator(Observable):
         self.check = check
         self.drawn_from: Generator | None = None
         self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
+        self._equal: tuple[bytes | None, Hashable] | None = None
         self._checked: list[Any] | None = None
         self._bindings: dict[Context, Binding] = {}
         self.width = 0
@@ -193,6 +198,12 @@ class Operator(Observable):
         """Whether its kernel works on blobs and the workspace."""
         return self._host is not None
 
+    @property
+    def nets(self) -> tuple[RunnableNet, ...]:
+        """The nets that its kernel runs, those that are there now."""
+        owned = None if self._host is None else self._host.nets
+        return () if owned is None else tuple(owned)
+
     def cancel(self) -> None:
         """Ask a host kernel that waits for something to give up, where it can; called by another thread."""
         if self._host is not None and self._host.cancel is not None:
@@ -277,6 +288,8 @@ class Operator(Observable):
         """
         if self._host is not None:
             self._check_host_inputs()
+            if not self.place.is_host:
+                place_host_work(self.op, self.inputs, self.outputs, self.place)
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
@@ -323,6 +336,7 @@ class Operator(Observable):
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
         inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        check_places(self.op, inputs, self.place)
         inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
         outputs = tuple(
             self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)
@@ -330,10 +344,10 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = context.key, tuple(inputs), outputs, values
+        key = kernel_changes(), context.key, tuple(inputs), outputs, values
         chosen = self._launches.get(key)
         if chosen is None:
-            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
+            chosen = self._chosen(context, key, inputs, outputs)
             self._remember(chosen.choices)
             self._launches[key] = chosen
             if len(self._launches) > KEPT:
@@ -351,6 +365,22 @@ class Operator(Observable):
                 self._bindings.pop(next(iter(self._bindings)))
             self._bindings[context] = binding
         return binding
+
+    def _chosen(
+        self, context: Context, key: tuple[Any, ...], inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> Chosen:
+        """Return what an equal operator prepared for this signature, else prepare it."""
+        if self._equal is None:
+            self._equal = definition_key(self.definition), self.ranking
+        definition, ranking = self._equal
+        if definition is None:
+            return choose_kernel(self.op, self.ranking, context, inputs, outputs)
+        shared = (definition, ranking, *key)
+        chosen = LAUNCHES.get(shared, self.schema, self.place.kind)
+        if chosen is None:
+            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
+            LAUNCHES.keep(shared, self.schema, chosen)
+        return chosen
 
     def _with_wishes(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """Wish for each output that overwrites an input of its shape the layout of that input."""

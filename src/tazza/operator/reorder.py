@@ -50,7 +50,7 @@ class ThroughPlain:
 
     def bind(self, operands: Operands) -> Call:
         """Return both copies as one call."""
-        between = Tensor(self.spec.shape, self.spec.dtype)
+        between = Tensor(self.spec.shape, self.spec.dtype, self.spec.place)
         between.reserve()
         into = replace(operands, tensors={"X": operands["X"], "Y": between})
         out = replace(operands, tensors={"X": between, "Y": operands["Y"]})
@@ -72,7 +72,7 @@ def reorder_launch(source: TensorSpec, target: TensorSpec, context: Context) -> 
     found = _direct(source, target, context)
     if found is not None:
         return found
-    if isinstance(target.layout, Strided):
+    if isinstance(target.layout, Strided) and context.place.is_host:
         return PlainCopy()
     if source.layout != ROW_MAJOR:  # axes that the target joins may not lie side by side
         plain = replace(source, layout=ROW_MAJOR)

@@ -71,8 +71,10 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
-    commuting: str | None = None
+    binds_nets = False
+    """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
+    commuting: str | None = None
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
@@ -169,6 +171,12 @@ class OpSchema:
         """
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
+
+    @property
+    def lists_anything(self) -> bool:
+        """Whether it has a rule of what nets within touch, and any of that may be named among inputs and outputs."""
+        ends = [blobs[-1] for blobs in (self.inputs, self.outputs) if blobs]
+        return self.touches_rule is not None and len(ends) == 2 and all(e.variadic and e.type_name == "*" for e in ends)
 
     def touches(self, function: F) -> F:
         """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.

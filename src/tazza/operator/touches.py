@@ -11,8 +11,8 @@ the operator, and the outputs that it names to be written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tazza.errors import TazzaError
 from tazza.operator.nested import nested_nets
@@ -117,17 +117,44 @@ def in_turn(touched: Iterable[Touched]) -> Touched:
     )
 
 
-def read_first(ops: Iterable[OperatorDef], *, perhaps_made: bool = False) -> tuple[str, ...]:
+def as_named(op: OperatorDef) -> Touched:
+    """Return what an operator touches, less what it reads and does not name: nets written by hand do not list that."""
+    return replace(touches(op), reads=_once(op.input))
+
+
+def read_first(ops: Iterable[OperatorDef | Touched], *, perhaps_made: bool = False) -> tuple[str, ...]:
     """Return the blobs that operators in a row read before they write them, in order: what they take over.
 
     Args:
-        ops: in execution order.
+        ops: in execution order, or what each touches.
         perhaps_made: take what a branch writes for made, so that what is left has to come from somebody else.
 
     Raises:
         SchemaError, ArgumentError, FormatError: as `touches`.
     """
-    return _read_first([touches(op) for op in ops], perhaps_made=perhaps_made)
+    touched = [op if isinstance(op, Touched) else touches(op) for op in ops]
+    return _read_first(touched, perhaps_made=perhaps_made)
+
+
+def all_named(ops: Iterable[OperatorDef], before: Collection[str] = ()) -> Iterator[OperatorDef]:
+    """Yield operators, those that list anything (`OpSchema.lists_anything`) with all that nets within them touch.
+
+    What such a net may leave as it was counts as an input, where it is there (`before`, or since an operator named it):
+    its gradient goes on.
+    """
+    there = set(before)
+    for op in ops:
+        touched = touches(op)
+        schema = SCHEMAS.get(op.type)
+        if schema is not None and schema.lists_anything:
+            made = OperatorDef()
+            made.CopyFrom(op)
+            kept = (name for name in touched.writes if name not in touched.certain and name in there)
+            made.input.extend(name for name in _once(touched.reads, kept) if name not in op.input)
+            made.output.extend(name for name in touched.writes if name not in op.output)
+            op = made
+        there.update(touched.named)
+        yield op
 
 
 def _read_first(touched: Iterable[Touched], *, perhaps_made: bool) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, Unsu
 from tazza.registry import Registry
 from tazza.runtime.fork import in_forked_child, renewed
 from tazza.runtime.memory import available_bytes
-from tazza.tensor.place import PLACE_KINDS, CPUPlace, Place
+from tazza.tensor.place import CPU_KIND, PLACE_KINDS, CPUPlace, Place
 
 ALIGNMENT = 64
 """Bytes that every address handed out is a multiple of: a cache line, and the widest vector register."""
@@ -462,7 +462,7 @@ ALLOCATORS: Registry[str, Callable[[Place], Allocator]] = Registry(
 `allocators` bring policies (buddy, arena, caching), which cut up what the usual one of the place gives them."""
 
 
-@ALLOCATORS.registering("cpu", help="ordinary memory, 64-byte aligned")
+@ALLOCATORS.registering(CPU_KIND, help="ordinary memory, 64-byte aligned")
 def _make_aligned(place: Place) -> Allocator:
     return AlignedAllocator()
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tazza.errors import DTypeError, ExchangeError, UnsupportedError
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import Opaque
-from tazza.tensor.place import Place
+from tazza.tensor.place import CPU_KIND, Place
 from tazza.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_dlpack"]
 
-_DEVICES = {"cpu": 1, "cuda": 2, "pinned": 3}  # DLDeviceType
+_DEVICES = {CPU_KIND: 1, "cuda": 2, "pinned": 3}  # DLDeviceType
 TYPE_CODES: tuple[str, ...] = (
     *("int", "uint", "float", "opaque", "bfloat", "complex", "bool", "float8_e3m4", "float8_e4m3"),
     *("float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
@@ -235,14 +235,14 @@ def from_dlpack(x: SupportsDLPack, /, *, device: Place | str | None = None, copy
 
 def _device_of_export(there: tuple[int, int], wanted: Place | None) -> tuple[int, int] | None:
     """Return the device to ask the other library for, None: none, since the CPU reads the memory as it is."""
-    if there[0] in (_DEVICES["cpu"], _DEVICES["pinned"]):
+    if there[0] in (_DEVICES[CPU_KIND], _DEVICES["pinned"]):
         return None
     if wanted is None or not wanted.is_host:
         raise ExchangeError(
             f"memory on DLPack device {there} cannot be shared: no allocator takes it over",
             hint='copy to the CPU: device="cpu"',
         )
-    return _DEVICES["cpu"], 0
+    return _DEVICES[CPU_KIND], 0
 
 
 def _taken(x: SupportsDLPack, copy: bool | None, device: tuple[int, int] | None) -> Tensor:

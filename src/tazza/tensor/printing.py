@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tazza.tensor.layout import ROW_MAJOR
+from tazza.tensor.place import CPUPlace
 
 if TYPE_CHECKING:
     from tazza.tensor.tensor import Tensor
@@ -32,7 +33,7 @@ def representation(x: Tensor) -> str:
             [2, 5]], dtype=int16, layout=strides (1, 3), name='weights')
     """
     facts = [f"dtype={x.dtype.label}"]
-    if x.place.kind != "cpu":
+    if x.place != CPUPlace():
         facts.append(f"place={x.place}")
     if x.layout != ROW_MAJOR:
         facts.append(f"layout={x.layout}")

@@ -27,7 +27,7 @@ from tazza.registry import Registry
 from tazza.tensor.dispatch import Coordinates, Dispatch
 from tazza.tensor.dtype import DataType
 from tazza.tensor.filling import load_fillers
-from tazza.tensor.place import CPUPlace, Place
+from tazza.tensor.place import CPU_KIND, CPUPlace, Place
 
 __all__ = ["Offer", "Tasks", "Unsupported"]
 
@@ -144,7 +144,7 @@ class Tasks(Generic[T, A]):
         engine: str,
         solver: Solver[T, A],
         *,
-        place: str | Iterable[str] = "cpu",
+        place: str | Iterable[str] = CPU_KIND,
         dtype: DataType | Iterable[DataType] | None = None,
         rank: int | Iterable[int] | None = None,
         priority: int = 0,
@@ -167,7 +167,7 @@ class Tasks(Generic[T, A]):
         self,
         engine: str,
         *,
-        place: str | Iterable[str] = "cpu",
+        place: str | Iterable[str] = CPU_KIND,
         dtype: DataType | Iterable[DataType] | None = None,
         rank: int | Iterable[int] | None = None,
         priority: int = 0,

@@ -317,15 +317,25 @@ class Tensor(ArrayOperators):
     def plain(self) -> npt.NDArray[Any]:
         """Return the elements as strided data and change nothing: a read-only view, or what the engine's reorder makes.
 
+        Of a tensor on a device these are a copy on the host, made when the work that was queued there has ended.
+
         Raises:
             NotFoundError: nobody registered a reorder for the engine of the layout.
+            UnavailableError: nothing that is here copies from the device.
         """
+        if not self.spec.place.is_host:
+            return self._on_host().plain()
         layout = self.spec.layout
         if isinstance(layout, Opaque):
             return REORDERS[layout.engine](self)
         view = self.array.view()
         view.flags.writeable = False
         return view
+
+    def _on_host(self) -> Tensor:
+        from tazza.tensor.transfer import to_place
+
+        return to_place(self, CPUPlace())
 
     def make_plain(self) -> None:
         """Bring an opaque layout into row-major order, in this tensor's own memory."""
@@ -363,10 +373,22 @@ class Tensor(ArrayOperators):
         """
         dtype = DataType.of(array)
         source = encode_text(array) if dtype is DataType.STRING else array
+        if not self.spec.place.is_host:
+            self._assign_from_host(source, dtype)
+            return
         if not self._takes_in_place(array.shape, dtype):
             self.resize(array.shape, dtype)
         np.copyto(self.array, source, casting="equiv")
         self.storage.version += 1
+
+    def _assign_from_host(self, array: npt.NDArray[Any], dtype: DataType) -> None:
+        """Copy to the device, as `assign` does on the host."""
+        from tazza.tensor.transfer import copy_to
+
+        if dtype is DataType.STRING:
+            raise DTypeError(f"strings do not go to {self.spec.place}: they are references")
+        self.resize(array.shape, dtype)
+        copy_to(Tensor.from_numpy(np.ascontiguousarray(array, dtype.numpy), copy=None), self)
 
     def _takes_in_place(self, dims: tuple[int, ...], dtype: DataType) -> bool:
         """Whether elements of that shape and type go where this view has its own."""

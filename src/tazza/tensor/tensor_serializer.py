@@ -10,7 +10,7 @@ from tazza.errors import FormatError, UnavailableError
 from tazza.proto.caffe2_pb2 import BlobProto, DeviceOption
 from tazza.runtime.fork import renewed
 from tazza.tensor.blob import Blob
-from tazza.tensor.place import Place
+from tazza.tensor.place import CPU_KIND, Place
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, Serializer
 from tazza.tensor.tensor import Tensor
 from tazza.tensor.tensor_proto import Chunk, read_chunk, write_elements
@@ -18,7 +18,7 @@ from tazza.tensor.tensor_proto import Chunk, read_chunk, write_elements
 CHUNK_SEPARATOR = "#%"
 """Stands between the name of a blob and the number of a chunk in the key of a record."""
 
-_DEVICE_TYPES = {"cpu": 0, "pinned": 0, "cuda": 1}  # DeviceTypeProto
+_DEVICE_TYPES = {CPU_KIND: 0, "pinned": 0, "cuda": 1}  # DeviceTypeProto
 _RANGES_SHOWN = 4
 
 

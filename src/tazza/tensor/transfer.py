@@ -41,12 +41,21 @@ def to_place(x: Tensor, place: Place | str, *, copy: bool = False) -> Tensor:
     if where == x.place and not copy:
         return x
     target = Tensor(x.shape, x.dtype, where)
-    if where.is_host and x.place.is_host:
+    copy_to(x, target)
+    return target
+
+
+def copy_to(x: Tensor, target: Tensor) -> None:
+    """Copy all elements into a row-major tensor of the same shape and element type, wherever both lie.
+
+    Raises:
+        UnavailableError: no engine that is here reaches one of the places.
+    """
+    if target.place.is_host and x.place.is_host:
         np.copyto(target.array, x.plain())
     else:
-        _copier(x.place, where)(x, target)
+        _copier(x.place, target.place)(x, target)
     target.mark_written()
-    return target
 
 
 def to_layout(x: Tensor, layout: Layout) -> Tensor:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor, accepts_dense, accepts_strided
 from tazza.engines.onednn.library import Unimplemented, unavailable
-from tazza.engines.onednn.primitive import describe
+from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.operator.reorder import bind_reorder
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Dim, Layout, Opaque, Strided, Tensor, TensorSpec, channels_last
 
@@ -145,3 +145,20 @@ def test_blocks_are_padded_with_zero() -> None:
     layout = blocked().layout()
     assert isinstance(layout, Opaque)
     assert layout.nbytes > 20 * 6 * 9 * 4
+
+
+def test_filters_with_sums_behind_them_are_others() -> None:
+    """Filters of bytes whose other side has a zero point carry sums: the same extents and blocks, but larger."""
+    image, filters = Descriptor.channels_last((2, 4, 5, 7), DataType.UINT8), Descriptor.any((6, 4, 3, 3), DataType.INT8)
+    result = Descriptor.channels_last((2, 6, 3, 5), DataType.UINT8)
+    numbers = (1, 1), (0, 0), (0, 0), (0, 0)
+    plain, shifted = (
+        describe(
+            *("convolution_forward", "forward_inference", "convolution_direct"),
+            *(image, filters, None, result, *numbers),
+            attributes=Attributes(zero_points=zero_points),
+        ).argument("weights")
+        for zero_points in ((), ("src",))
+    )
+    assert plain.content == shifted.content
+    assert plain != shifted

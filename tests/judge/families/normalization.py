@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,8 @@ import numpy as np
 from tazza.operator import SCHEMAS, OpSchema, OpView, operator_def
 from tazza.proto import OperatorDef
 from tests.check import evaluate
-from tests.judge.condition import spells_out, wide
-from tests.judge.hand import Array, Hand, Sketch, channels_of, divisors, draws
+from tests.judge.condition import Factor, steps_of, wide
+from tests.judge.hand import Array, Hand, Shape, Sketch, channels_of, divisors, draws
 from tests.judge.values import reals
 
 
@@ -68,18 +70,61 @@ def by_channel(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {"X": X} | {spec.name: (width,) for spec in schema.inputs[1:]}, outputs=outputs)
 
 
-@spells_out("InstanceNormGradient")
-def instance_norm_statistics(op: OpView, inputs: list[Array]) -> tuple[OpView, list[Array]] | None:
-    """Give mean and inv_std, which are computed again where they are missing."""
+@steps_of("InstanceNormGradient")
+def instance_norm_statistics(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] | None:
+    """Mean and inv_std are computed again where they are missing."""
     if "mean" in op.input_slots:
         return None
     definition = op.definition
     forward = operator_def("InstanceNorm", definition.input[:3], ["Y", "mean", "inv_std"])
     forward.arg.extend(definition.arg)
-    _, *statistics = evaluate(SCHEMAS["InstanceNorm"].view(forward), [wide(x) for x in inputs[:3]])
+    Y, *statistics = evaluate(SCHEMAS["InstanceNorm"].view(forward), [wide(x) for x in inputs[:3]])
     longer = OperatorDef.FromString(definition.SerializeToString())
     longer.input.extend(("mean", "inv_std"))
-    return op.schema.view(longer), [*inputs, *statistics]
+    terms = Y.size / max(1, statistics[0].size)
+    moved = [x * factor(x.shape, terms) for x in statistics]
+    return evaluate(op.schema.view(longer), [*(wide(x) for x in inputs), *moved])
+
+
+@steps_of("LayerNorm", "InstanceNorm", "GroupNorm")
+def normalized(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] | None:
+    """Y = gain * (X - mean) + bias is moved by gain * mean where the mean is rounded; the gain is rounded itself.
+
+    Rows are the elements that share a mean.
+    """
+    X, *affine = [wide(x) for x in inputs]
+    if X.size == 0:
+        return None
+    definition = OperatorDef.FromString(op.definition.SerializeToString())
+    names = ("Y", "mean", "std") if op.type == "LayerNorm" else ("Y", "mean", "inv_std")
+    definition.output[:] = names
+    Y, mean, spread = evaluate(op.schema.view(definition), [X, *affine])
+    rows, back = _rows(op, X.shape, mean.size)
+    gain = 1 / spread if op.type == "LayerNorm" else spread
+    bare = evaluate(op.schema.view(definition), [X, *affine[:1], *(np.zeros_like(x) for x in affine[1:])])[0]
+    scale = affine[0] if affine else np.ones(())
+    weights = _spread(op, scale, X.shape)
+    terms = X.size / mean.size
+    off = mean.reshape(-1, 1) * (factor((mean.size, 1), terms) - 1) * gain.reshape(-1, 1)
+    moved = bare * factor(X.shape, 1.0) - back(np.broadcast_to(off, rows)) * weights
+    found = [Y - bare + moved, mean * factor(mean.shape, terms), spread * factor(spread.shape, terms)]
+    return found[: len(op.definition.output)]
+
+
+def _rows(op: OpView, shape: Shape, count: int) -> tuple[Shape, Callable[[Array], Array]]:
+    """Return the shape of X with a row for each mean, and what brings such an array back to the shape of X."""
+    rows = (count, math.prod(shape) // count)
+    if op.type == "LayerNorm" or op.order.upper() != "NHWC":
+        return rows, lambda values: values.reshape(shape)
+    first = (shape[0], shape[-1], *shape[1:-1])
+    return rows, lambda values: np.moveaxis(values.reshape(first), 1, -1)
+
+
+def _spread(op: OpView, scale: Array, shape: Shape) -> Array:
+    """Return a scale as it is multiplied with X."""
+    if op.type == "LayerNorm" or scale.ndim == 0 or op.order.upper() == "NHWC":
+        return scale
+    return scale.reshape(-1, *(1,) * (len(shape) - 2))
 
 
 @draws("LayerNorm")

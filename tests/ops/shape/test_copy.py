@@ -21,6 +21,9 @@ CASES = [
     Case("Copy", [np.arange(5)], np.arange(5), gradient=False, id="int64"),
     Case("Copy", [TEXT], TEXT, gradient=False, id="text"),
     Case("CopyOnDeviceLike", [X, np.zeros(5, "i")], X, batched=(0, 1)),
+    *(Case(type, [X], X, batched=(0,)) for type in ("CopyFromCPUInput", "EnsureCPUOutput")),
+    *(Case(type, [X], X, batched=(0,)) for type in ("CopyCPUToGPU", "CopyGPUToCPU")),
+    *(Case(type, [TEXT], TEXT, gradient=False, id="text") for type in ("CopyFromCPUInput", "EnsureCPUOutput")),
     Case("StopGradient", [X], X, batched=(0,)),
     Case("StopGradient", [TEXT], TEXT, id="text"),
 ]

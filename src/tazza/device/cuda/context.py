@@ -8,7 +8,7 @@ from tazza.device.cuda.stream import CUDAStream
 from tazza.device.stream import Stream, stream_pool
 from tazza.errors import ArgumentError
 from tazza.runtime.log import logger
-from tazza.tensor import Allocation, Place
+from tazza.tensor import Allocation, CPUPlace, Place
 
 
 class CUDAContext(Context):
@@ -46,7 +46,7 @@ class CUDAContext(Context):
         queue = self._queue
         self.device.call("cuMemcpyAsync", target.address, source.address, target.nbytes, queue.handle)
         done = queue.mark()
-        if "cpu" in (source.place.kind, target.place.kind):
+        if CPUPlace() in (source.place, target.place):
             done.wait()
         else:
             done.notify(lambda spans=(source, target): None)  # keeps both alive until the bytes are there

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -234,8 +234,8 @@ class PrimitiveDescriptor:
 
     @property
     def is_slow(self) -> bool:
-        """Whether oneDNN fell back on an implementation that is there to be right, not fast."""
-        return self.implementation.startswith(("ref", "simple:any"))
+        """Whether oneDNN fell back on an implementation that is there to be right, not fast: an element at a time."""
+        return self.implementation.startswith(("ref", "simple:any", "simple_nchw"))
 
     @property
     def is_best(self) -> bool:
@@ -291,6 +291,18 @@ _cache: OrderedDict[tuple[Any, ...], PrimitiveDescriptor] = OrderedDict()
 _lock = Guard("primitives of oneDNN")
 
 
+MOST_AXES = {"batch_normalization": 5, "layer_normalization": 5, "prelu": 5, "lrn": 5}
+"""Operation -> the axes of a tensor up to which oneDNN documents it; beyond it refuses, or reads and writes memory that
+is not the tensor's (batch normalization of oneDNN 3.2), which only looking at the number of axes here keeps from."""
+
+
+def _check_axes(operation: str, arguments: Sequence[Argument]) -> None:
+    most = MOST_AXES.get(operation.removesuffix("_forward").removesuffix("_backward"))
+    rank = max((len(one.dims) for one in arguments if isinstance(one, Descriptor)), default=0)
+    if most is not None and rank > most:
+        raise Unimplemented(f"{rank} axes: {operation} of oneDNN is for {most} at most")
+
+
 def describe(
     operation: str,
     *arguments: Argument,
@@ -313,6 +325,7 @@ def describe(
         Unimplemented: oneDNN cannot do that.
         KernelError: oneDNN takes the arguments for wrong.
     """
+    _check_axes(operation, arguments)
     attributes = float_math() if attributes is None else attributes
     count = threads if threads else threads_for(flops, sum(_nbytes(one) for one in arguments))
     key = (operation, arguments, attributes, count, 0)

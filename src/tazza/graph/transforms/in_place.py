@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tazza.graph.graph import Graph, Node, Value
 from tazza.graph.transform import Transform, transform
 from tazza.operator import may_overwrite
+from tazza.tensor import TensorSpec
 
 
 @transform("in_place", help="write results over inputs that die, where the schema allows it", after=("accumulate",))
@@ -47,12 +49,18 @@ def _pairs(graph: Graph, node: Node) -> list[tuple[Value, Value]]:
     return found
 
 
+def _memory(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, quantization=None)
+
+
 def _same_spec(node: Node, output: int, place: int) -> bool:
     """Whether an output has the spec of an input; where specs are not known, whether the schema says so."""
     target, source = node.outputs[output], node.inputs[place]
     letter, other = node.view.output_slots[output], node.view.input_slots[place]
     if source.spec is not None and target.spec is not None:
-        return source.tensor is not None and source.spec == target.spec
+        # What integers stand for is no matter of memory: the schema says that they may be overwritten.
+        taken_over, made = source.tensor, target.tensor
+        return taken_over is not None and made is not None and _memory(taken_over) == _memory(made)
     schema = node.view.schema
     like = schema.outputs_by_letter[letter].like
     if like is not None:

@@ -1,6 +1,6 @@
 """Whole models, each in a module of its name. `CLASSIFIERS` has all that sort images, by name."""
 
-from tazza.models.zoo import googlenet, mlp, mobilenet, resnet, squeezenet, vgg
+from tazza.models.zoo import char_lstm, googlenet, mlp, mobilenet, resnet, squeezenet, vgg
 from tazza.models.zoo.classifier import CLASSIFIERS, Classifier, classifier
 from tazza.models.zoo.lenet import Training, lenet, lenet_training, pixels
 
@@ -8,6 +8,7 @@ __all__ = [
     "CLASSIFIERS",
     "Classifier",
     "Training",
+    "char_lstm",
     "classifier",
     "googlenet",
     "lenet",

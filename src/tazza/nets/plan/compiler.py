@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tazza.device import Context
+from tazza.device import Context, place_of
 from tazza.errors import BlobTypeError, SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import Program, Step, Value
@@ -24,10 +24,11 @@ from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_plac
 from tazza.nets.plan.slicing import Slicing, find_slicings
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.binding import check_overwritten
+from tazza.operator.placement import check_places
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import Inferred, logical
 from tazza.proto import OperatorDef
-from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Place, Tensor, TensorSpec
 
 MOST_CHANGES = 3
 """How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""
@@ -67,6 +68,11 @@ class Region:
     origins: tuple[tuple[str, ...], ...]
     keys: tuple[str, ...]
     positions: tuple[int, ...]
+
+    @property
+    def place(self) -> Place:
+        """Where all of it runs."""
+        return place_of(self.ops[0].device_option)
 
 
 class _Restart(Exception):
@@ -148,7 +154,8 @@ def compile_region(
             that it read in another shape.
         TazzaError: an operator does not fit what it reads.
     """
-    slicings = find_slicings(region.ops, specs, region.outputs, read)
+    here = context.place.is_host  # slices are for the caches of the host's processor
+    slicings = find_slicings(region.ops, specs, region.outputs, read) if here else ()
     while True:
         try:
             return _compiled(region, specs, movable, context, read, choose, slicings)
@@ -234,6 +241,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     schema = op.schema
     inputs = [state.current[name] for name in definition.input]
     known = _known(state, definition, op.input_slots)
+    check_places(op, [value.spec for value in inputs], state.context.place)
     inferred = state.known.infer(op, position, [logical(value.spec) for value in inputs], known)
     outputs: list[TensorSpec] = []
     for letter, name, spec in zip(op.output_slots, definition.output, inferred.specs, strict=True):
@@ -242,7 +250,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         if name in definition.input:
             _prepare_overwritten(state, letter, name, spec)
         _note_shape(state, position, state.current.get(name), spec)
-        outputs.append(replace(spec, layout=_wish(state, definition, name, spec)))
+        outputs.append(replace(spec, place=state.context.place, layout=_wish(state, definition, name, spec)))
     inputs = [state.current[name] for name in definition.input]
     if any(spec.dtype is DataType.STRING for spec in (*outputs, *(value.spec for value in inputs))):
         # References to Python's objects: raw memory that others write in turn, as an arena is, cannot hold them.

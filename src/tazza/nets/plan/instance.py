@@ -25,7 +25,7 @@ from tazza.operator.native_calls import NativeCalls, grouped
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
 from tazza.runtime.flags import kernel_changes
-from tazza.tensor import Allocation, Blob, CPUPlace, Storage, Tensor
+from tazza.tensor import Allocation, Blob, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
 
 
@@ -159,8 +159,8 @@ class Instance:
         self._bind_derived()
         arena = self.program.arena
         if self._arena is None and arena.nbytes:
-            self._arena = allocator_of(CPUPlace(), "arena").allocate(arena.nbytes, "arena of a plan")
-        storage = Storage(allocation=self._arena)
+            self._arena = allocator_of(self.context.place, "arena").allocate(arena.nbytes, "arena of a plan")
+        storage = Storage(self.context.place, allocation=self._arena)
         calls: list[tuple[int, Call]] = []
         for position, step in enumerate(self.program.steps):
             scratch = None
@@ -257,7 +257,8 @@ class Instance:
 
     def _loan(self, name: str) -> Loan | None:
         value = self.program.inputs.get(name)
-        return None if value is None else loan_of(self.program, name, self._bound[value], self._parts)
+        here = self.context.place.is_host  # what is elsewhere is copied, not read where arrays lie
+        return None if value is None or not here else loan_of(self.program, name, self._bound[value], self._parts)
 
     def give_back(self, names: Iterable[str] | None = None) -> None:
         """Read the blobs of some inputs again, by default of all."""

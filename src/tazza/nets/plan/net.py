@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.device import CPUContext, Generator
+from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
@@ -29,7 +29,7 @@ from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
-from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_net
+from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrite_net, written_together
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
@@ -44,6 +44,7 @@ from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
 from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
+from tazza.tensor.storage import sharings
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
 KEPT = 16
@@ -139,6 +140,8 @@ class PlanNet(NetBase, StepHost):
         self._loose: dict[str, Operator] = {}
         self._watchers: tuple[StepWatcher, ...] = ()
         self._cloned_from: PlanNet | None = None
+        self._sharings = -1
+        self._together: frozenset[frozenset[str]] = frozenset()
         super().__init__(definition, workspace, strict=strict, copy=copy, within=within)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
@@ -169,6 +172,7 @@ class PlanNet(NetBase, StepHost):
         if ignored:
             told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
             self._report_once(told, told)
+        self._touched = touched_by(self.definition)
         for name in read_first(self.definition.op, perhaps_made=True):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
@@ -179,6 +183,8 @@ class PlanNet(NetBase, StepHost):
 
     def _current(self) -> Rewrite:
         """Return the rewritten net with its constants computed; a clone takes what the first one made."""
+        if self._sharings != sharings():
+            self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
             if not rewrite.computed_from or not rewrite.changed(self.workspace):
@@ -190,13 +196,23 @@ class PlanNet(NetBase, StepHost):
                 if found is not None:
                     found.compute(self.workspace, self._report_once)
             if found is None:
-                found = rewrite_net(self.definition, self.workspace, self._shared.variable)
+                found = (
+                    rewrite_apart(self.definition)
+                    if self._together
+                    else rewrite_net(self.definition, self.workspace, self._shared.variable)
+                )
                 if found.result.prelude.op:
                     found.compute(self.workspace, self._report_once)
                 self._shared.rewrite = found
             self._adopted = found
             self._take_cut(found)
             return found
+
+    def _look_at_memory(self) -> None:
+        """Begin anew, apart from clones, where other blobs than before share memory that the net writes."""
+        self._sharings, together = sharings(), written_together(self._touched, self.workspace)
+        if together != self._together:
+            self._together, self._shared, self._adopted = together, _Shared(), None
 
     def _take_cut(self, rewrite: Rewrite) -> None:
         """Make what the parts of a net need: blobs between them, and loose operators, which live on where they can."""
@@ -320,6 +336,9 @@ class PlanNet(NetBase, StepHost):
             instance = self._ready(rewrite, region)
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
+        finally:
+            if not instance.context.place.is_host:
+                instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
 
@@ -385,7 +404,7 @@ class PlanNet(NetBase, StepHost):
                 self._shared.note_changes(programs[-1].values_read)
             program = self._compiled(rewrite, region, specs, movable)
             rewrite.keep(key, program)
-        known.append(Instance(program, rewrite.copies, self._blobs, self, CPUContext()))
+        known.append(Instance(program, rewrite.copies, self._blobs, self, new_context(region.place)))
         return known[-1]
 
     def _reads_the_same(self, program: Program) -> bool:
@@ -406,7 +425,7 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, CPUContext(), read)
+        program = compile_fastest(region, specs, free, new_context(region.place), read)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program

@@ -1,9 +1,9 @@
 """Which operators of a net are compiled together, and which run one by one.
 
 An operator runs by itself (it is *loose*) when its kernel works on blobs and the workspace, when a blob of it holds no
-tensor, when the size of an output depends on data, or when it stands on another device. A loose operator ends a region,
+tensor, when the size of an output depends on data, or when it may work across devices. A loose operator ends a region,
 unless it can run before all of it: it reads and writes nothing that the region's operators write, and writes nothing
-that they read.
+that they read. The operators of a region stand on one device.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def why_loose(definition: OperatorDef) -> str | None:
     """Return why an operator runs by itself, or None."""
     schema = find_schema(definition.type)
     place = place_of(definition.device_option)
-    if place.kind != "cpu":
-        return f"it runs on {place}"
     op = schema.view(definition)
     used = [schema.inputs_by_letter[letter] for letter in op.input_slots]
     made = [schema.outputs_by_letter[letter] for letter in op.output_slots]
+    if not place.is_host and (schema.inputs_can_cross_devices or any(blob.host for blob in (*used, *made))):
+        return "a blob of it may lie on another device"
     if not all(blob.only_tensors for blob in (*used, *made)):
         return "a blob of it holds no tensor"
     if any(blob.dynamic for blob in made):
@@ -75,6 +75,9 @@ def partition(
     start = 0
     for position, op in enumerate(ops):
         if not loose(position, op):
+            if region and place_of(ops[region[0]].device_option) != place_of(op.device_option):
+                groups.append(region)
+                region, start = [], len(groups)
             region.append(position)
             continue
         if any(_conflict(touched[other], touched[position]) for other in region):

@@ -70,7 +70,7 @@ def compile_fastest(
 ) -> Program:
     """Compile a region, after a search where one is asked for; see `compile_region`."""
     plain = compile_region(region, specs, movable, context, read)
-    if not any(_asks(step.op) for step in plain.steps):
+    if not context.place.is_host or not any(_asks(step.op) for step in plain.steps):
         return plain
     search = _Search(context)
     found = compile_region(region, specs, movable, context, read, search.choose)

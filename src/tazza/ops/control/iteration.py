@@ -38,8 +38,8 @@ ITER = schema(
     """t_next = t + 1, in place.
 
     Without an input the counter is the output itself, which is made with the value 0 if it holds no tensor.""",
-    inputs=[blob("t", frozenset({DataType.INT64}), optional=True, role=Role.STATE, doc="of one element")],
-    outputs=[blob("t_next", DataType.INT64, doc="(1,) when it is made here")],
+    inputs=[blob("t", frozenset({DataType.INT64}), optional=True, host=True, role=Role.STATE, doc="of one element")],
+    outputs=[blob("t_next", DataType.INT64, host=True, doc="(1,) when it is made here")],
     must_in_place={"t_next": "t"},
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
@@ -72,9 +72,9 @@ ATOMIC_ITER = schema(
     "t_next = t + 1, in place, while holding a mutex: several nets may count together.",
     inputs=[
         blob("mutex", type_name=MUTEX, role=Role.STATE),
-        blob("t", frozenset({DataType.INT64}), role=Role.STATE, doc="of one element"),
+        blob("t", frozenset({DataType.INT64}), host=True, role=Role.STATE, doc="of one element"),
     ],
-    outputs=[blob("t_next", like="t")],
+    outputs=[blob("t_next", like="t", host=True)],
     must_in_place={"t_next": "t"},
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,

@@ -269,7 +269,7 @@ LEARNING_RATE = schema(
 
     t is the iteration. What a policy does is said at its function. A missing argument is mostly 0, which is of little
     use: `step` without gamma gives 0.""",
-    inputs=[blob("t", frozenset({DataType.INT64}), role=Role.STATE, doc="of one element")],
+    inputs=[blob("t", frozenset({DataType.INT64}), host=True, role=Role.STATE, doc="of one element")],
     outputs=[blob("lr", DataType.FLOAT)],
     args=[
         arg("base_lr", float, doc="rate at multiplier 1; negative for operators that add"),

@@ -19,7 +19,7 @@ FLOAT_TO_HALF = schema(
     source="IEEE 754-2008, binary16",
     example="""
     >>> run("FloatToHalf", [1.0, 1.0004, 70000.0])
-    array([1., 1., inf], dtype=float16)
+    array([ 1.,  1., inf], dtype=float16)
     """,
 )
 FLOAT_TO_HALF.batched("X")

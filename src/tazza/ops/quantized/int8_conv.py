@@ -107,14 +107,14 @@ INT8_FUSED_CONV = schema(
 
     What a compiled net makes of a convolution and the sum behind it: the result of the convolution alone is not
     rounded.""",
-    inputs=[*INT8_CONV_INPUTS, blob("S", UINT8, quantization=PER_TENSOR, doc="of the shape of Y")],
+    inputs=[*INT8_CONV_INPUTS, blob("S", UINT8, like="Y", quantization=PER_TENSOR, doc="of the shape of Y")],
     outputs=[INT8_RESULT],
     args=[*INT8_CONV_ARGS, arg("relu", bool, False, doc="numbers below 0 become 0")],
     in_place={"Y": "S"},
     effects=Effects.PURE,
     ineffective=half_pairs,
     no_gradient=NO_GRADIENT,
-    source="Jacob and others 2018, arXiv 1712.05877, appendix A.2",
+    source="tazza; after Jacob and others 2018, arXiv 1712.05877, appendix A.2",
     example="""
     >>> x = run("Int8Quantize", [[[[1.0, -2.0]]]], Y_scale=0.5, Y_zero_point=10)
     >>> w = run("Int8Quantize", [[[[1.0, 1.0]]]], Y_scale=0.25, Y_zero_point=128)

@@ -76,6 +76,7 @@ INT8_FC.batched("X")
 
 @kernel(INT8_FC)
 def int8_fc(X: Array, W: Array, b: Array, Y: Array, quantization: Mapping[str, Any]) -> None:
-    x, w = (shifted(a, quantization[letter]).reshape(len(a), -1) for letter, a in (("X", X), ("W", W)))
+    K = math.prod(W.shape[1:])
+    x, w = (shifted(a, quantization[letter]).reshape(len(a), K) for letter, a in (("X", X), ("W", W)))
     scale = multipliers(quantization["X"], quantization["W"], quantization["Y"])
     Y[...] = requantize(x @ w.T + b, scale, quantization["Y"])

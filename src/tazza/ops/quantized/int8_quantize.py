@@ -52,10 +52,10 @@ INT8_DEQUANTIZE = schema(
     source="Jacob and others 2018, arXiv 1712.05877, section 2.1; Caffe2",
     example="""
     >>> run("Int8Dequantize", run("Int8Quantize", [-1.0, 0.26], Y_scale=0.1, Y_zero_point=100))
-    array([-1.        ,  0.30000001], dtype=float32)
+    array([-1. ,  0.3], dtype=float32)
     """,
 )
-INT8_DEQUANTIZE.batched("X")
+# Not batched: scales may vary along the images.
 
 
 @kernel(INT8_DEQUANTIZE)

@@ -107,8 +107,10 @@ def states_of(op: OpView, inputs: Sequence[str]) -> list[State]:
         ArgumentError: the arguments do not fit each other, or name an input that is not there.
     """
     states, positions = _equal(op, "recurrent_states", "initial_recurrent_state_ids")
-    pairs = zip(states, positions, strict=True)
-    return [State(name, _input(op, inputs, "initial_recurrent_state_ids", i), i) for name, i in pairs]
+    return [
+        State(name, _input(op, inputs, "initial_recurrent_state_ids", i), i)
+        for name, i in zip(states, positions, strict=True)
+    ]
 
 
 def parameters_of(op: OpView, inputs: Sequence[str], gradients: Sequence[str]) -> list[Parameter]:

@@ -1,12 +1,60 @@
-"""Copies: Copy, CopyOnDeviceLike, StopGradient. X and Y have one shape S and any element type."""
+"""Copies, on one device and between devices, and StopGradient. X and Y have one shape S and any element type.
+
+Kernels for any device copy by the context of the device: it queues the copy where it has a stream.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, Role, blob, kernel, not_written, schema, stops
+from tazza.device import Context
+from tazza.operator import (
+    ANY,
+    Array,
+    BlobSpec,
+    Call,
+    Cost,
+    Effects,
+    GradientRequest,
+    Launch,
+    Operands,
+    OpSchema,
+    OpView,
+    Role,
+    Spec,
+    blob,
+    ends,
+    kernel,
+    launcher,
+    not_written,
+    schema,
+    stops,
+)
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLaunch:
+    """Copies X to Y, wherever both lie that the context reaches."""
+
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return the copy."""
+        X, Y, context = operands["X"], operands["Y"], operands.context
+        return lambda: context.copy(X, Y)
+
+
+def prepare_copy(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Let the context copy."""
+    del op, context, inputs, outputs
+    return CopyLaunch()
+
 
 COPY = schema(
     "Copy",
@@ -14,6 +62,7 @@ COPY = schema(
     inputs=[blob("X", dims="*S")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
+    inputs_can_cross_devices=True,
     source="Caffe2",
     example="""
     >>> run("Copy", [1, 2])
@@ -36,6 +85,9 @@ def copy_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("CopyOnDeviceLike", [g.dY, g.X], [g.dX])
 
 
+launcher(COPY, engine="reference", device=ANY)(prepare_copy)
+
+
 @kernel(COPY)
 def copy(X: Array, Y: Array) -> None:
     np.copyto(Y, X)
@@ -47,6 +99,7 @@ COPY_ON_DEVICE_LIKE = schema(
     inputs=[blob("X", dims="*S"), blob("place", role=Role.SHAPE)],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
+    inputs_can_cross_devices=True,
     no_gradient=not_written("it is itself what the gradient of Copy emits"),
     source="Caffe2",
     example="""
@@ -62,9 +115,82 @@ def copy_on_device_like_cost(op: OpView, X: TensorSpec, place: TensorSpec, Y: Te
     return Cost(0, X.nbytes, Y.nbytes)
 
 
+launcher(COPY_ON_DEVICE_LIKE, engine="reference", device=ANY)(prepare_copy)
+
+
 @kernel(COPY_ON_DEVICE_LIKE)
 def copy_on_device_like(X: Array, Y: Array) -> None:
     np.copyto(Y, X)
+
+
+def _between(type: str, doc: str, x: BlobSpec, y: BlobSpec, **rest: Any) -> OpSchema:
+    """Declare a copy between the host and the device that it runs on, and its kernel for any device."""
+    made = schema(
+        type,
+        doc,
+        inputs=[x],
+        outputs=[y],
+        effects=Effects.PURE,
+        inputs_can_cross_devices=True,
+        source="Caffe2",
+        example=f"""
+        >>> run("{type}", [1, 2])
+        array([1, 2], dtype=int32)
+        """,
+        **rest,
+    )
+
+    @made.cost
+    def copy_between_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
+        del op
+        return Cost(0, X.nbytes, Y.nbytes)
+
+    launcher(made, engine="reference", device=ANY)(prepare_copy)
+    kernel(made)(copy)
+    return made
+
+
+HERE, HOST = blob("Y", like="X"), blob("Y", like="X", host=True)
+
+COPY_FROM_CPU_INPUT = _between(
+    "CopyFromCPUInput",
+    "Y = X, from the host to the device that the operator stands on.",
+    blob("X", dims="*S", host=True),
+    HERE,
+    no_gradient=not_written("Caffe2 has none either"),
+)
+
+ENSURE_CPU_OUTPUT = _between(
+    "EnsureCPUOutput",
+    "Y = X, on the host, from wherever X lies.",
+    blob("X", dims="*S"),
+    HOST,
+    no_gradient=ends("Caffe2 ends the backward pass here"),
+)
+
+COPY_CPU_TO_GPU = _between(
+    "CopyCPUToGPU",
+    "Y = X, from the host to the device that the operator stands on.",
+    blob("X", dims="*S", host=True),
+    HERE,
+)
+
+COPY_GPU_TO_CPU = _between(
+    "CopyGPUToCPU",
+    "Y = X, from the device that the operator stands on to the host.",
+    blob("X", dims="*S"),
+    HOST,
+)
+
+
+@COPY_CPU_TO_GPU.gradient
+def copy_cpu_to_gpu_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CopyGPUToCPU", [g.dY], [g.dX])
+
+
+@COPY_GPU_TO_CPU.gradient
+def copy_gpu_to_cpu_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CopyCPUToGPU", [g.dY], [g.dX])
 
 
 STOP_GRADIENT = schema(

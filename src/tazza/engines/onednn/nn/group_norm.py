@@ -11,6 +11,7 @@ of the other. Backward the variance is inv_std ** -2, with an epsilon of 0.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tazza.engines.onednn.descriptor import Descriptor
@@ -32,10 +33,14 @@ STANDARD: dict[str | int, Operand] = {"mean": Constant(0.0), "variance": Constan
 
 @dataclass(frozen=True)
 class Groups:
-    """A batch of images as it lies, the same dense with the channels first, and the rows that its groups are then."""
+    """A batch of images as it lies, the same dense with the channels first, and the rows that its groups are then.
+
+    `channels` is the dense batch as (N, C, S): batch normalization is for three spatial dimensions at most.
+    """
 
     shown: Descriptor
     image: Descriptor
+    channels: Descriptor
     rows: Descriptor
 
     @classmethod
@@ -44,7 +49,8 @@ class Groups:
         shown = Order.of(op, X).see(X)
         N, C, *spatial = shown.dims
         count = N * (C if group is None else group)
-        return cls(shown, Descriptor.of((N, C, *spatial), X.dtype), Descriptor.of((count, X.size // count), X.dtype))
+        dense = [(N, C, *spatial), (N, C, math.prod(spatial)), (count, X.size // count)]
+        return cls(shown, *(Descriptor.of(dims, X.dtype) for dims in dense))
 
     @property
     def direct(self) -> bool:
@@ -78,12 +84,12 @@ class Groups:
         y = self.inside("Y")
         flags = affine_flags() | constant("dnnl_use_global_stats")
         operation = "batch_normalization_forward"
-        found = describe(operation, "forward_inference", self.image, self.image, 0.0, flags)
+        found = describe(operation, "forward_inference", self.channels, self.channels, 0.0, flags)
         return PrimitiveLaunch(found, {**STANDARD, "src": y, "dst": y, "scale": scale, "shift": shift})
 
     def affine_backward(self, arguments: dict[str | int, Operand]) -> PrimitiveLaunch:
         """Return the gradient of that: diff_src = scale * diff_dst, and the sums diff_scale and diff_shift."""
-        flags, image = affine_flags() | constant("dnnl_use_global_stats"), self.image
+        flags, image = affine_flags() | constant("dnnl_use_global_stats"), self.channels
         forward = describe("batch_normalization_forward", "forward_training", image, image, 0.0, flags)
         operation = "batch_normalization_backward"
         found = describe(operation, "backward", image, image, image, 0.0, flags, forward)

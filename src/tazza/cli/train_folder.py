@@ -1,0 +1,71 @@
+"""The folder of a training: whether it can take one, and what a former one left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from tazza.errors import ArgumentError, FileError
+from tazza.runtime.files import kind_of, make_folder, shown
+
+
+def check_folder(out: Path, results: Sequence[str], begun: tuple[str, str], *, resume: bool, overwrite: bool) -> None:
+    """Make the folder, and look whether it can take what is asked for; nothing in it is changed.
+
+    Args:
+        out: the folder.
+        results: names of what a training leaves there.
+        begun: names of its checkpoint and of its settings.
+        resume: go on with a training.
+        overwrite: replace one.
+
+    Raises:
+        ArgumentError: both are asked for.
+        FileError: it cannot be written, or holds a training, or none.
+    """
+    checkpoint, settings = begun
+    if resume and overwrite:
+        raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
+    make_folder(out)
+    try:
+        with TemporaryFile(dir=out):
+            pass  # a folder that cannot be written is found before anything else is done
+    except OSError as error:
+        raise FileError(
+            f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
+        ) from error
+    there = [name for name in results if kind_of(out / name) is not None]
+    if resume and checkpoint not in there and (there or kind_of(out / settings) is None):
+        raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
+    if there and not (resume or overwrite):
+        raise FileError(
+            f"'{out}' holds a training already: {', '.join(there)}",
+            hint="--resume goes on with it, --overwrite replaces it, --out names another folder",
+        )
+
+
+def remove_results(out: Path, results: Sequence[str]) -> None:
+    """Remove what a former training left, so that nothing of it is taken for this one's.
+
+    Raises:
+        FileError: it cannot be removed.
+    """
+    try:
+        for name in results:
+            (out / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot replace what is in '{out}': {error}", hint="name another folder with --out") from error
+
+
+def check_end(done: int, wanted: int, out: Path) -> None:
+    """Refuse to go on to an end that was passed: the training of then cannot be had back.
+
+    Raises:
+        ArgumentError: it was.
+    """
+    if done > wanted:
+        raise ArgumentError(
+            f"the training in '{out}' has done {done} iterations, and {wanted} are wanted",
+            hint="pass --epochs or --iterations beyond that, leave both out, or name another folder with --out",
+        )

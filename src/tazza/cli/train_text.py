@@ -1,0 +1,314 @@
+"""`tazza train char-lstm`: a text, a net that learns what comes next, its loss on text that it never saw, a sample."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from tazza.cli.console import make_console, print_text
+from tazza.cli.history import History
+from tazza.cli.interruption import Interruption
+from tazza.cli.progress import Display, Pace
+from tazza.cli.train_folder import check_end, check_folder, remove_results
+from tazza.cli.train_settings import StoredSettings
+from tazza.db.text import CharacterText, read_characters
+from tazza.errors import ArgumentError
+from tazza.interop import save_nets
+from tazza.models import Model, ParameterKind, adam
+from tazza.models.text import Windows, nats_a_character, one_hot, sample
+from tazza.models.training import Trainer, seed_operators
+from tazza.models.zoo.char_lstm import (
+    CHARACTERS,
+    LABELS,
+    SOFTMAX,
+    CharLstm,
+    TextState,
+    carry_state,
+    char_lstm,
+    char_lstm_training,
+)
+from tazza.nets import NETS
+from tazza.runtime.files import kind_of, names_in, write_bytes_atomically
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType
+from tazza.workspace import Workspace
+
+CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
+INIT, PREDICT, ALPHABET = "init_net.pb", "predict_net.pb", "alphabet.json"
+CURVES, SAMPLE = "curves.png", "sample.txt"
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, ALPHABET, CURVES, SAMPLE)
+"""What a training leaves, beside its settings."""
+BEGINNING = "\n\n"
+"""What a sample goes on from, where the alphabet has it."""
+TESTED = "test_loss"
+
+
+@dataclass(frozen=True, slots=True)
+class TextSettings(StoredSettings):
+    """Options of `tazza train char-lstm`, see its help. None stands for what follows from others."""
+
+    data: str = "../shared/data/text/shakespeare.txt"
+    epochs: float = 30.0
+    iterations: int | None = None
+    batch_size: int = 32
+    steps: int = 32
+    hidden: int = 192
+    layers: int = 2
+    dropout: float = 0.5
+    input_dropout: float = 0.05
+    learning_rate: float = 6e-3
+    characters: int = 600
+    seed: int = 1
+    net_type: str | None = None
+    workers: int | None = None
+    checkpoint_every: int | None = None
+
+    def updated(self, given: Mapping[str, Any]) -> TextSettings:
+        """Return the settings with the options that were given.
+
+        Raises:
+            ArgumentError: options that do not go together.
+        """
+        if "iterations" in given and "epochs" in given:
+            raise ArgumentError(
+                f"--iterations {given['iterations']} and --epochs {given['epochs']:g} are both given", hint="pass one"
+            )
+        length = {"iterations": None} if "epochs" in given else {}
+        return replace(self, **{**length, **given})
+
+    def check(self) -> None:
+        """Check the options.
+
+        Raises:
+            ArgumentError: one is out of range.
+        """
+        if not 0 < self.learning_rate < math.inf:
+            raise ArgumentError(f"--learning-rate {self.learning_rate} is not above 0")
+        for name in ("dropout", "input_dropout"):
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                raise ArgumentError(f"--{name.replace('_', '-')} {share} is not in 0 ... 1, without 1")
+
+    def iterations_of(self, windows: Windows) -> int:
+        """Return how many iterations are wanted."""
+        return max(1, math.ceil(self.epochs * windows.in_round)) if self.iterations is None else self.iterations
+
+
+@dataclass(frozen=True, slots=True)
+class TextNets:
+    """The nets of a training, the states that a round begins anew, and what the net that predicts needs."""
+
+    model: Model
+    states: TextState
+    sizes: CharLstm
+    parameters: list[str]
+
+
+def build(settings: TextSettings, text: CharacterText, iterations: int) -> TextNets:
+    """Return the nets that the settings ask for.
+
+    Raises:
+        TazzaError: an unknown type of nets.
+    """
+    sizes = CharLstm(len(text.alphabet), settings.hidden, settings.layers, settings.dropout, settings.input_dropout)
+    model = Model("char_lstm")
+    window = [settings.steps, settings.batch_size]
+    model.init_net.add("ConstantFill", (), CHARACTERS, shape=[*window, sizes.symbols], value=0.0)  # fed for each step
+    model.init_net.add("ConstantFill", (), LABELS, shape=window, value=0, dtype=DataType.INT32.proto)
+    loss, states = char_lstm_training(model, CHARACTERS, LABELS, sizes, texts=settings.batch_size)
+    rate = adam(model, settings.learning_rate, policy="poly", power=1.0, max_iter=iterations)
+    carry_state(model, states)
+    model.net.add_external_output(loss, rate)
+    if settings.net_type is not None:
+        NETS[settings.net_type]
+        model.net.proto.type = settings.net_type
+        model.net.proto.num_workers = thread_count() if settings.workers is None else settings.workers
+    seed_operators(model.init_net.proto, settings.seed)
+    seed_operators(model.net.proto, settings.seed + 1)
+    learned = model.parameter_blobs(ParameterKind.WEIGHT, ParameterKind.BIAS)
+    return TextNets(model, states, sizes, [str(name) for name in learned])
+
+
+def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool) -> None:
+    """Train as the options say, and write everything into `out`.
+
+    Args:
+        given: options by name.
+        out: the folder.
+        resume: go on with the training that is there; from its beginning where it has no checkpoint yet.
+        overwrite: replace the training that is there.
+
+    Raises:
+        TazzaError: anything that the user can mend.
+        KeyboardInterrupt: it was interrupted.
+    """
+    console = make_console()
+    started = time.perf_counter()
+    check_folder(out, RESULTS, (CHECKPOINT, SETTINGS), resume=resume, overwrite=overwrite)
+    settings = (TextSettings.read(out / SETTINGS) if resume else TextSettings()).updated(given)
+    settings.check()
+    text = read_characters(Path(settings.data))
+    windows = Windows(text.train, settings.batch_size, settings.steps, settings.seed)
+    iterations = settings.iterations_of(windows)
+    nets = build(settings, text, iterations)
+    goes_on = resume and kind_of(out / CHECKPOINT) is not None
+    if not goes_on:
+        remove_results(out, RESULTS)
+        settings.write(out / SETTINGS)
+    learned, held = len(text.train), len(text.test)
+    print_text(
+        console, f"text: {learned} characters to learn from, the last {held} to test on, {len(text.alphabet)} different"
+    )
+    run = _Run(console, settings, text, windows, nets, iterations, out)
+    with Trainer(nets.model.init_net.proto, nets.model.net.proto, Workspace(), accuracy=None) as trainer:
+        if goes_on:
+            trainer.load(out / CHECKPOINT)
+            check_end(trainer.iteration, iterations, out)
+            settings.write(out / SETTINGS)
+            run.history = History.read(out / HISTORY, trainer.iteration, TESTED)
+            run.say(f"going on after iteration {trainer.iteration} of {iterations}")
+        with Interruption() as interruption:
+            try:
+                run.learn(trainer, interruption)
+                run.finish(trainer, started)
+            except KeyboardInterrupt:
+                run.leave(trainer, whole=not interruption.within)
+                raise
+
+
+class _Run:
+    """One training: what it was asked, what it gave so far, and where that goes."""
+
+    def __init__(
+        self,
+        console: Console,
+        settings: TextSettings,
+        text: CharacterText,
+        windows: Windows,
+        nets: TextNets,
+        iterations: int,
+        out: Path,
+    ) -> None:
+        self.history = History(TESTED)
+        self._console, self._settings = console, settings
+        self._text, self._windows, self._nets, self._out = text, windows, nets, out
+        self._iterations = iterations
+        self._epoch = windows.in_round
+        self._every = self._epoch if settings.checkpoint_every is None else settings.checkpoint_every
+        self._pace = Pace(settings.batch_size * settings.steps, iterations, "characters")
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        print_text(self._console, text)
+
+    def leave(self, trainer: Trainer, *, whole: bool) -> None:
+        """Say how an interrupted training goes on, and write down how far it came, unless that was within a step."""
+        if whole:
+            trainer.save(self._out / CHECKPOINT)
+            self.history.write(self._out / HISTORY)
+        self.say(f"interrupted; go on with: tazza train char-lstm --out '{self._out}' --resume")
+
+    def learn(self, trainer: Trainer, interruption: Interruption) -> None:
+        """Run the train net as often as wanted; test after each round through the text."""
+        steps = trainer.run(self._iterations, checkpoint=self._out / CHECKPOINT, every=self._every)
+        with Display(self._console, self._pace, trainer.iteration) as display:
+            self._test_after_epoch(trainer, display)  # what an interrupted training came to no more
+            while trainer.iteration < self._iterations:
+                before = time.perf_counter()
+                with interruption.held():
+                    self._feed(trainer)
+                    step = next(steps)
+                    self.history.steps.append(step)
+                self._pace.add(step, time.perf_counter() - before)
+                display.show(step)
+                self._test_after_epoch(trainer, display)
+                if step.iteration == self._iterations or step.iteration % self._every == 0:
+                    self.history.write(self._out / HISTORY)
+
+    def _feed(self, trainer: Trainer) -> None:
+        """Give the net the window of the next iteration."""
+        workspace = trainer.workspace
+        characters, labels = self._windows.at(trainer.iteration)
+        workspace.feed(CHARACTERS, one_hot(characters, len(self._text.alphabet)))
+        workspace.feed(LABELS, labels)
+        if self._windows.begins_round(trainer.iteration):
+            for name in self._nets.states.before:
+                workspace.feed(name, np.zeros_like(workspace.fetch(name)))
+
+    def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
+        done = trainer.iteration
+        if 0 < done < self._iterations and done % self._epoch == 0 and done not in self.history.tests:
+            loss = self._tested(trainer)
+            display.note(f"epoch {done // self._epoch}  {self._pace}  test loss {loss:.4f} nats a character")
+
+    def _tested(self, trainer: Trainer) -> float:
+        nets, text = self._nets, self._text
+        loss = nats_a_character(trainer.workspace, nets.parameters, nets.sizes, text.train, text.test)
+        self.history.tests[trainer.iteration] = loss
+        return loss
+
+    def finish(self, trainer: Trainer, started: float) -> None:
+        """Test, write the nets, draw the picture, and print the results."""
+        tested = self._tested(trainer)
+        self.history.write(self._out / HISTORY)
+        self._export(trainer.workspace)
+        self._draw(tested)
+        said = self._sample(trainer.workspace)
+        write_bytes_atomically(self._out / SAMPLE, said.encode())
+        self.say(f"a sample:\n{said}\n")
+        self.say(f"written to '{self._out}': {', '.join(names_in(self._out))}")
+        seconds = time.perf_counter() - started
+        self.say(
+            f"test loss {tested:.4f} nats a character ({len(self._text.test)} characters),"
+            f" {self._pace.units_per_s:.0f} characters/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
+        )
+
+    def _sample(self, workspace: Workspace) -> str:
+        alphabet, nets = self._text.alphabet, self._nets
+        begin = BEGINNING if set(BEGINNING) <= set(alphabet) else alphabet[0]
+        numbers = sample(
+            workspace,
+            nets.parameters,
+            nets.sizes,
+            self._text.numbers(begin),
+            self._settings.characters,
+            seed=self._settings.seed,
+        )
+        return "".join(alphabet[number] for number in numbers)
+
+    def _export(self, workspace: Workspace) -> None:
+        """Write the net that predicts one text, its parameters, and the alphabet that its inputs count in."""
+        model = Model("char_lstm_predict")
+        model.net.add_external_input(CHARACTERS)
+        states = char_lstm(model, CHARACTERS, self._nets.sizes)
+        inner = Workspace(parent=workspace, forwarded={name: name for name in self._nets.parameters})
+        inner.run_net_once(_without(model, set(self._nets.parameters)))
+        outputs = [SOFTMAX, *states.after]
+        names = [*self._nets.parameters, *states.before]
+        save_nets(self._out / INIT, self._out / PREDICT, model.net.proto, inner, outputs=outputs, parameters=names)
+        write_bytes_atomically(self._out / ALPHABET, (json.dumps(self._text.alphabet) + "\n").encode())
+
+    def _draw(self, tested: float) -> None:
+        from tazza.observers.drawing import draw_curves
+
+        loss = self.history.curve(lambda step: step.loss)
+        if loss is not None:
+            title = f"test loss {tested:.3f} nats a character"
+            draw_curves(self._out / CURVES, loss, None, tested_loss=self.history.tested(), title=title)
+
+
+def _without(model: Model, names: set[str]) -> Any:
+    """Return the init net of a model but for what makes these blobs."""
+    net = model.init_net.export()
+    kept = [op for op in net.op if op.output[0] not in names]
+    del net.op[:]
+    net.op.extend(kept)
+    return net

@@ -1,0 +1,49 @@
+"""The nets of one operator: a host kernel that runs nets makes them here, and they end with it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tazza.operator.owner import BlobOwner, RunnableNet
+from tazza.proto import NetDef
+
+if TYPE_CHECKING:
+    from tazza.operator.operator import Operator
+
+
+class OwnedNets:
+    """Nets that live as long as whoever made them holds them, at most until the operator is closed.
+
+    State: `_nets`, which the thread that runs the operator changes; others only cancel what waits.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        """Own none yet."""
+        self._operator = operator
+        self._nets: weakref.WeakSet[RunnableNet] = weakref.WeakSet()
+
+    def __iter__(self) -> Iterator[RunnableNet]:
+        return iter(tuple(self._nets))
+
+    def make(self, definition: NetDef, blobs: BlobOwner | None = None) -> RunnableNet:
+        """Return a net on the blobs of a workspace, by default the operator's own.
+
+        Raises:
+            TazzaError: the net is not legal.
+        """
+        made = (self._operator.workspace if blobs is None else blobs).net(definition, within=self._operator)
+        self._nets.add(made)
+        return made
+
+    def cancel(self) -> None:
+        """Ask what waits in them to give up; a run ends by itself, since its net asks `Operator.check`."""
+        for net in self:
+            net.cancel_waiting()
+
+    def close(self) -> None:
+        """End all nets."""
+        for net in self:
+            net.close()
+        self._nets.clear()

@@ -1,0 +1,144 @@
+"""While: rounds, and its gradient; how a deadline, a cancellation and an interrupt end a loop that has no end."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tazza.errors import DeadlineError, GradientError, RunCancelledError, ShapeError
+from tazza.graph import backward_pass
+from tazza.nets import NETS
+from tazza.operator import operator_def, touches
+from tazza.proto import NetDef, OperatorDef
+from tazza.workspace import Workspace
+from tests.nets.nested import do_of
+
+X = np.array([0.5, -1], np.float32)
+COUNT = operator_def("Sub", ["n", "one"], ["n"])
+LEFT = NetDef(name="left", op=[operator_def("GT", ["n", "zero"], ["c"])])
+
+
+def workspace(rounds: int) -> Workspace:
+    home = Workspace()
+    for name, value in (("n", rounds), ("one", 1), ("zero", 0)):
+        home.feed(name, np.array([value], np.int64))
+    for name in ("x", "w"):
+        home.feed(name, X)
+    home.feed("c", np.array([True]))
+    return home
+
+
+def loop(*ops: OperatorDef) -> OperatorDef:
+    return operator_def("While", ["c"], [], loop_net=NetDef(name="body", op=[*ops, COUNT]), cond_net=LEFT)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_rounds(rounds: int) -> None:
+    home = workspace(rounds)
+    home.run_operator(loop(operator_def("Scale", ["x"], ["x"], scale=2.0)))
+    np.testing.assert_array_equal(home.fetch("x"), X * 2**rounds)
+
+
+def test_a_body_may_write_the_condition() -> None:
+    home = workspace(2)
+    body = NetDef(name="body", op=[COUNT, LEFT.op[0]])
+    home.run_operator(operator_def("While", ["c"], [], loop_net=body))
+    assert home.fetch("n") == [0]
+
+
+def test_what_it_touches() -> None:
+    found = touches(loop(operator_def("Mul", ["x", "w"], ["y"])))
+    assert found.reads == ("c", "n", "zero", "x", "w", "one")
+    assert found.writes == ("c", "y", "n")
+    assert found.certain == {"c"}, "there may be no round"
+
+
+def test_the_condition_is_looked_at_in_each_round() -> None:
+    two = operator_def("GivenTensorBoolFill", [], ["c"], shape=[2], values=[True, True])
+    with pytest.raises(ShapeError, match="'c' has 2 elements"):
+        workspace(1).run_operator(operator_def("While", ["c"], [], loop_net=NetDef(name="body", op=[two])))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_gradients_of_what_all_rounds_read_are_added_up(rounds: int) -> None:
+    """With 2 x w for x in each round: d/dw = rounds * x * (2 w)**rounds / w."""
+    body = NetDef(
+        name="inner", op=[operator_def("Scale", ["x"], ["t"], scale=2.0), operator_def("Mul", ["t", "w"], ["x"])]
+    )
+    body.op.append(COUNT)
+    do = do_of(body, ["x", "w", "n", "one"], ["x", "n"], "s", copy_external_blobs=True)
+    whole = operator_def("While", ["c", "x", "w", "n"], ["x"], loop_net=NetDef(name="b", op=[do]), cond_net=LEFT)
+    ops = [operator_def("CreateScope", [], ["s"]), whole]
+    emitted, gradients = backward_pass(ops, {"x": "dx"})
+    home = workspace(rounds)
+    home.feed("dx", np.array([1, 10], np.float32))
+    net = home.create_net(NetDef(name="n", op=[*ops, *emitted]))
+    for _ in range(2):
+        for name, value in (("x", X), ("dx", np.array([1, 10], np.float32))):
+            home.feed(name, value)
+        home.feed("n", np.array([rounds], np.int64))
+        net.run()
+        power = (2 * X) ** rounds
+        dx = np.array([1, 10], np.float32)
+        np.testing.assert_allclose(home.fetch(str(gradients["x"])), dx * power, rtol=1e-5)
+        np.testing.assert_allclose(home.fetch(str(gradients["w"])), dx * rounds * X * power / X, rtol=1e-5, atol=1e-6)
+
+
+def test_a_body_without_scopes_has_no_gradient() -> None:
+    with pytest.raises(GradientError, match=r"(?s)its body is Scale, Sub, a gradient needs one Do.*put the body into"):
+        backward_pass([loop(operator_def("Scale", ["x"], ["x"], scale=2.0))], ["x"])
+
+
+# -- loops without end -------------------------------------------------------------------------------------------------
+
+ENDLESS = operator_def("While", ["c"], [], loop_net=NetDef(name="body", op=[operator_def("Relu", ["x"], ["y"])]))
+WITHIN = operator_def("If", ["c"], [], then_net=NetDef(name="then", op=[ENDLESS]))
+SOON_S = 20.0
+"""What ends, ends long before; what hangs never does."""
+
+
+@pytest.mark.parametrize("kind", sorted(NETS))
+def test_a_deadline_ends_a_loop(kind: str) -> None:
+    home = workspace(0)
+    net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN]))
+    begun = time.monotonic()
+    with pytest.raises(DeadlineError, match=r"'outer' did not end within 0\.05 s"):
+        net.run(timeout_s=0.05)
+    assert time.monotonic() - begun < SOON_S
+    home.feed("c", np.array([False]))
+    net.run()
+    home.delete_net("outer")
+
+
+@pytest.mark.parametrize("kind", ["async_scheduling", "parallel"])
+def test_a_cancelled_run_ends_a_loop(kind: str) -> None:
+    home = workspace(0)
+    run = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN])).run_async()
+    assert not run.wait(0.05)
+    run.cancel()
+    with pytest.raises(RunCancelledError):
+        run.wait(SOON_S)
+    home.delete_net("outer")
+
+
+@pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
+def test_closing_a_net_ends_a_loop(kind: str) -> None:
+    home = workspace(0)
+    net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN]))
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            net.run()
+        except RunCancelledError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.05)
+    net.close()
+    thread.join(SOON_S)
+    assert len(failed) == 1

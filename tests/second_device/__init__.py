@@ -1,0 +1,1 @@
+"""A second device, whose memory the host cannot read."""

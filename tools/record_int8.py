@@ -1,0 +1,140 @@
+"""Record the operators on bytes, and those of half precision, as `record_golden` records the others.
+
+It runs on Python 3.8 too:
+
+    python3.8 tools/record_int8.py [FOLDER]
+
+What Caffe2's CPU does not bear is not here: another scale behind Int8Relu and Int8MaxPool, which ends the process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from record_golden import Call, Int8, main, signed
+
+NHWC = {"order": "NHWC"}
+RESULT = {"Y_scale": 1.25, "Y_zero_point": 110}
+X_SCALE, W_SCALE = 0.05, 0.02
+
+
+def octets(*shape: int, seed: int = 0) -> Any:
+    """Return bytes of all values, the same in every run."""
+    return np.random.RandomState(sum(shape) + seed).randint(0, 256, shape).astype(np.uint8)
+
+
+def image(*shape: int, zero_point: int = 120) -> Int8:
+    """Return bytes with the scale of X."""
+    return Int8(octets(*shape), X_SCALE, zero_point)
+
+
+def filters(*shape: int, zero_point: int = 128) -> Int8:
+    """Return bytes with the scale of W."""
+    return Int8(octets(*shape, seed=1), W_SCALE, zero_point)
+
+
+def bias(count: int, scale: float = X_SCALE * W_SCALE) -> Int8:
+    """Return whole numbers as biases are."""
+    return Int8(np.random.RandomState(count).randint(-5000, 5000, count).astype(np.int32), scale, 0)
+
+
+def layers() -> Any:
+    """Convolutions and full connections: windows, groups, zero points; the scale of a bias does not count."""
+    x, b = image(2, 5, 7, 4), bias(6)
+    inputs = {"X": x, "W": filters(6, 3, 3, 4), "b": b}
+    shifted = {**inputs, "W": filters(6, 3, 3, 4, zero_point=101)}
+    step = {**NHWC, **RESULT, "kernels": [3, 3], "strides": [2, 1], "pads": [1, 0, 2, 1]}
+    calls = [
+        Call(inputs, ["Y"], {**NHWC, **RESULT, "kernel": 3}),
+        Call(inputs, ["Y"], step),
+        Call(shifted, ["Y"], {**NHWC, **RESULT, "kernel": 3, "pad": 1}),
+        Call({**inputs, "b": bias(6, 1.0)}, ["Y"], {**NHWC, **RESULT, "kernel": 3}),
+        Call({**inputs, "W": filters(6, 3, 3, 2)}, ["Y"], {**NHWC, **RESULT, "kernel": 3, "group": 2}),
+        Call({"X": x, "W": filters(4, 3, 3, 1), "b": bias(4)}, ["Y"], {**NHWC, **RESULT, "kernel": 3, "group": 4}),
+        Call({**inputs, "W": filters(6, 1, 1, 4)}, ["Y"], {**NHWC, "kernel": 1, "Y_scale": 0.2}),
+        Call(inputs, ["Y"], {**NHWC, **RESULT, "kernel": 3, "pad": 2, "dilation": 2}),
+    ]
+    rows = {"X": image(3, 5, 2), "W": filters(6, 10), "b": b}
+    full = [
+        Call(rows, ["Y"], {"Y_scale": 0.3, "Y_zero_point": 110}),
+        Call({**rows, "X": image(3, 10, zero_point=0), "W": filters(6, 10, zero_point=77)}, ["Y"], {"Y_scale": 0.5}),
+        Call({**rows, "Qparam": signed(1)}, ["Y"], {"Y_scale": 0.3, "Y_zero_point": 110}),
+    ]
+    return [("Int8Conv", calls), ("Int8ConvRelu", calls), ("Int8FC", full)]
+
+
+def pointwise() -> Any:
+    """Sums, rectifiers, and into bytes and back."""
+    a, b = image(2, 3, 5), Int8(octets(2, 3, 5, seed=2), 0.08, 90)
+    to = {"Y_scale": 0.1, "Y_zero_point": 100}
+    sums = [
+        Call({"A": a, "B": b}, ["C"], to),
+        Call({"A": a, "B": b}, ["B"], {"Y_scale": 0.07}),
+        Call({"A": a, "B": a}, ["C"], to),
+    ]
+    x = np.array([[-5, -0.025, 0.025, 0.075, 0.125], [0.5, 1.5, 2.5, 3.5, 100]], np.float32)
+    same = {"Y_scale": X_SCALE, "Y_zero_point": 120}
+    return [
+        *((name, sums) for name in ("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu")),
+        ("Int8Relu", [Call({"X": a}, ["Y"], same), Call({"X": a}, ["X"], same)]),
+        (
+            "Int8Quantize",
+            [
+                Call({"X": x}, ["Y"], {"Y_scale": 0.05, "Y_zero_point": 99}),
+                Call({"X": x}, ["Y"], {}),
+                Call({"X": signed(3, 4, 5), "Qparam": signed(1)}, ["Y"], {"Y_scale": 0.02, "Y_zero_point": 128}),
+            ],
+        ),
+        ("Int8Dequantize", [Call({"X": one}, ["Y"], {}) for one in (a, b)]),
+    ]
+
+
+def pooling() -> Any:
+    """Maxima, which keep the scale, and means, of which padding is a part."""
+    x = image(2, 5, 7, 4)
+    same = {**NHWC, "Y_scale": X_SCALE, "Y_zero_point": 120}
+    other = {**NHWC, "Y_scale": 0.1, "Y_zero_point": 90}
+    window = {"kernel": 3, "stride": 2}
+    most = [Call({"X": x}, ["Y"], {**same, **window, **pad}) for pad in ({}, {"pad": 1})]
+    mean = [Call({"X": x}, ["Y"], {**to, **window, **pad}) for to in (same, other) for pad in ({}, {"pad": 1})]
+    whole = Call({"X": x}, ["Y"], {**other, "global_pooling": 1})
+    return [
+        *((name, most) for name in ("Int8MaxPool", "Int8MaxPoolRelu")),
+        *((name, [*mean, whole]) for name in ("Int8AveragePool", "Int8AveragePoolRelu")),
+    ]
+
+
+def fills() -> Any:
+    """Given integers."""
+    to = {"Y_scale": 0.25, "Y_zero_point": 3}
+    return [
+        (
+            "Int8GivenTensorFill",
+            [
+                Call({}, ["Y"], {"shape": [2, 3], "values": bytes([0, 1, 127, 128, 254, 255]), **to}),
+                Call({}, ["Y"], {"shape": [2], "values": b"ab"}),
+            ],
+        ),
+        (
+            "Int8GivenIntTensorFill",
+            [
+                Call({}, ["Y"], {"shape": [3], "values": [1, -2, 70000], **to}),
+                Call({}, ["Y"], {"shape": [2, 1], "values": [5, 6]}),
+            ],
+        ),
+    ]
+
+
+def halves() -> Any:
+    """Half precision: ties, numbers beyond its range, and the smallest ones."""
+    x = np.array([1.0009765, 65504, 70000, 1e-8, 6e-8, -0.0, np.inf, 1.00048828125, 2049, 2051], np.float32)
+    wide = [x, signed(3, 5, 7), x[:0]]
+    return [
+        ("FloatToHalf", [Call({"X": one}, ["Y"], {}) for one in wide]),
+        ("HalfToFloat", [Call({"X": one.astype(np.float16)}, ["Y"], {}) for one in wide]),
+    ]
+
+
+if __name__ == "__main__":
+    main((layers, pointwise, pooling, fills, halves))
