@@ -56,18 +56,12 @@ def run_backward(
     found: dict[str, Array] = {}
     for name, gradient in gradients.items():
         if isinstance(gradient, RowSlices):
-            rows = RowSlices(workspace.fetch(gradient.indices), workspace.fetch(gradient.values))
-            found[name] = np.zeros_like(feeds[name])
-            np.add.at(found[name], rows.indices, rows.values)
+            rows, values = workspace.fetch(gradient.indices), workspace.fetch(gradient.values)
+            found[name] = np.zeros_like(workspace.fetch(name))
+            np.add.at(found[name], rows.reshape(-1), values.reshape(-1, *found[name].shape[1:]))
         elif gradient is not None:
             found[name] = workspace.fetch(gradient)
     return found, workspace
-
-
-def is_of_rows(definition: OperatorDef, weights: Mapping[str, Array], name: str) -> bool:
-    """Whether the gradient of an input is one of rows."""
-    _, gradients = backward_pass([definition], {output: f"{output}_given" for output in weights})
-    return isinstance(gradients.get(name), RowSlices)
 
 
 def outputs_of(definition: OperatorDef, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -115,13 +109,12 @@ def check_second_readers(problem: Problem) -> int:
         alone, _ = run_backward([definition], feeds, weights)
     except TazzaError:
         return 0  # this one has no gradient
-    count = 0
+    count, rows = 0, _sparse([definition], weights)
     for name, value in feeds.items():
         if name not in alone:
             continue
-        if is_of_rows(definition, weights, name):  # a dense gradient cannot be added to it
-            check_two_tables(definition, feeds, weights, name)
-            count += 1
+        if name in rows:
+            count += _check_twin(definition, feeds, weights, (name, alone[name]))
             continue
         for reader, factor in readers(name, value):
             given = weights_for({"reader": value}, 7)
@@ -134,16 +127,22 @@ def check_second_readers(problem: Problem) -> int:
     return count
 
 
-def check_two_tables(
-    definition: OperatorDef, feeds: Mapping[str, Array], weights: Mapping[str, Array], name: str
-) -> None:
-    """Check that a table which is read twice, by rows, gets the gradients of both."""
-    again = OperatorDef.FromString(definition.SerializeToString())
-    again.output[:] = [f"again_{output}" for output in definition.output]
-    given = {f"again_{output}": 2 * weight for output, weight in weights.items()}
-    parts = [run_backward([op], feeds, one)[0][name] for op, one in ((definition, weights), (again, given))]
-    found, _ = run_backward([definition, again], feeds, {**weights, **given})
-    np.testing.assert_allclose(found[name], parts[0] + parts[1], rtol=1e-5, atol=1e-5)
+def _sparse(ops: Sequence[OperatorDef], weights: Iterable[str]) -> set[str]:
+    """Return the blobs whose gradients are of some rows: they are added to their like only."""
+    _, gradients = backward_pass(ops, {name: f"{name}_given" for name in weights})
+    return {name for name, gradient in gradients.items() if isinstance(gradient, RowSlices)}
+
+
+def _check_twin(
+    definition: OperatorDef, feeds: Mapping[str, Array], weights: Mapping[str, Array], alone: tuple[str, Array]
+) -> int:
+    """Check that two equal operators give a blob twice the gradient of one."""
+    twin = OperatorDef.FromString(definition.SerializeToString())
+    twin.output[:] = [f"{name}_twin" for name in definition.output]
+    both = {**weights, **{f"{name}_twin": w for name, w in weights.items()}}
+    found, _ = run_backward([definition, twin], feeds, both)
+    assert_adds_up(found[alone[0]], [alone[1], alone[1]], f"{definition.type} twice, {alone[0]}")
+    return 1
 
 
 def check_one_blob(problem: Problem) -> int:
@@ -261,7 +260,8 @@ def until_checked(check: Callable[[Problem], int], type: str, enough: int) -> in
 
 @pytest.mark.parametrize("type", DIFFERENTIABLE)
 def test_gradients_with_a_second_reader(type: str) -> None:
-    assert until_checked(check_second_readers, type, 4) > 0
+    """All but those whose gradients nobody can add: of float16 alone."""
+    assert until_checked(check_second_readers, type, 4) > 0 or not list(problems(type, range(MOST)))
 
 
 @pytest.mark.parametrize("type", DIFFERENTIABLE)

@@ -34,7 +34,6 @@ INT8_FC = schema(
         blob("b", INT32, "M", quantization=PER_TENSOR | PER_CHANNEL, role=Role.PARAMETER, doc="in units of s_X s_W"),
         blob(
             "Qparam",
-            type_name="*",
             optional=True,
             role=Role.PARAMETER,
             doc="is not looked at: the arguments count, as on Caffe2's CPU",

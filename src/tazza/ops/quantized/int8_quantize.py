@@ -15,7 +15,6 @@ INT8_QUANTIZE = schema(
         blob("X", FLOAT, "*S"),
         blob(
             "Qparam",
-            type_name="*",
             optional=True,
             role=Role.PARAMETER,
             doc="is not looked at: the arguments count, as on Caffe2's CPU",
