@@ -24,8 +24,8 @@ def signed(*shape: int) -> Any:
 
 def halves(*shape: int) -> Any:
     """Return numbers of which some are equal."""
-    found: Any = np.round(signed(*shape) * 2) / 2
-    return found.astype(np.float32)
+    found: Any = signed(*shape) * 2
+    return found.round() / 2
 
 
 def segments() -> list[tuple[str, list[Call]]]:
