@@ -22,6 +22,12 @@ def signed(*shape: int) -> Any:
     return np.random.RandomState(sum(shape)).randn(*shape).astype(np.float32)
 
 
+def halves(*shape: int) -> Any:
+    """Return numbers of which some are equal."""
+    found: Any = signed(*shape) * 2
+    return found.round() / 2
+
+
 def segments() -> list[tuple[str, list[Call]]]:
     """Sums of segments, and their gradients."""
     counts, picks = whole(2, 0, 4, 1), np.array([10, 3, 3, 0, 7, 10, 5])
@@ -81,7 +87,7 @@ def updates() -> list[tuple[str, list[Call]]]:
 
 def largest() -> list[tuple[str, list[Call]]]:
     """The k largest numbers, equal ones among them, and their gradient."""
-    X: Any = np.round(signed(3, 7, 4) * 2) / 2
+    X = halves(3, 7, 4)
     k = np.array([2])
     back = np.array([[4, 0, 2], [6, 1, 0]])
     return [

@@ -19,7 +19,6 @@ TensorProtosDBInput.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +48,7 @@ class Call(NamedTuple):
     seed: int | None = None
 
 
-def main(groups: Sequence[Callable[[], list[tuple[str, list[Call]]]]]) -> None:
+def main(groups: Any) -> None:
     """Record all cases of some groups: functions that return operators with their calls."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     for operator, calls in [case for group in groups for case in group()]:
@@ -141,11 +140,10 @@ def as_array(value: Any) -> Any:
     return found.astype("S") if found.dtype == object else found
 
 
-def caffe2() -> tuple[Any, Any, Any]:
+def caffe2() -> tuple[Any, ...]:
     """Return the modules `core`, `workspace` and `caffe2_pb2` of the genuine Caffe2."""
     names = "caffe2.python.core", "caffe2.python.workspace", "caffe2.proto.caffe2_pb2"
-    core, workspace, protos = (import_module(name) for name in names)
-    return core, workspace, protos
+    return tuple(import_module(name) for name in names)
 
 
 # -- the cases ---------------------------------------------------------------------------------------------------------

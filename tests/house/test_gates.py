@@ -199,9 +199,18 @@ def _types_by_name(source: str) -> list[int]:
         typed = any(isinstance(side, ast.Attribute) and side.attr == "type" for side in sides)
         if typed and any(map(_is_text, sides)):
             found.append(node.lineno if isinstance(node, ast.Compare) else 0)
+        if isinstance(node, ast.Call) and _asks_how_a_type_begins(node):
+            found.append(node.lineno)
         if isinstance(node, ast.Match) and isinstance(node.subject, ast.Attribute) and node.subject.attr == "type":
             found.append(node.lineno)
     return found
+
+
+def _asks_how_a_type_begins(call: ast.Call) -> bool:
+    method = call.func
+    if not isinstance(method, ast.Attribute) or method.attr not in ("startswith", "endswith"):
+        return False
+    return isinstance(method.value, ast.Attribute) and method.value.attr == "type" and any(map(_is_text, call.args))
 
 
 def _is_family(path: Path) -> bool:
@@ -226,6 +235,7 @@ PLANTED = {
     'if op.type == "Sum":\n    pass\n': 1,
     'pass\nfound = node.type not in ("FC", "Conv")\n': 2,
     'found = [op for op in ops if "Relu" != op.type]\n': 1,
+    'pass\npass\nif op.type.startswith("Conv"):\n    pass\n': 3,
     'match op.type:\n    case "Sum":\n        pass\n': 1,
 }
 """Sources that ask an operator for its type by name, and in which line."""

@@ -53,6 +53,18 @@ def test_whole_numbers_beside_reals_are_no_data() -> None:
     assert wrong == []
 
 
+def test_what_is_no_tensor_is_kept() -> None:
+    """Mutexes, readers, queues, counters: whoever is given one finds in it what was there before; lists are values."""
+    handles = [
+        (schema.type, spec.name, spec.role)
+        for schema in schemas()
+        for spec in schema.inputs
+        if spec.type_name not in (None, "*") and "vector<" not in str(spec.type_name)
+    ]
+    assert {"AtomicIter", "TensorProtosDBInput"} <= {type for type, _, _ in handles}
+    assert [each for each in handles if each[2] is not Role.STATE] == []
+
+
 def test_what_must_be_overwritten_is_kept() -> None:
     forced = [
         (schema.type, place, schema.inputs_by_letter[place].role)
@@ -73,8 +85,8 @@ def test_what_caffe2_enforced_in_place_is_kept() -> None:
     for schema in schemas():
         enforced: list[tuple[int, int]] = recorded.get(schema.type, {}).get("inplace_enforced", [])
         for place, output in enforced:
-            letter = letters_of(schema.inputs, max(place + 1, len(schema.inputs)), schema.relations)[place]
-            over = letters_of(schema.outputs, max(output + 1, len(schema.outputs)), schema.relations)[output]
+            letter = letters_of(schema.inputs, place + len(schema.inputs), schema.relations)[place]
+            over = letters_of(schema.outputs, output + len(schema.outputs), schema.relations)[output]
             places = schema.must_in_place.get(over, ())
             assert any(each in (letter, Each(letter), Anything()) for each in places), (schema.type, place, output)
             assert schema.inputs_by_letter[letter].role in KEPT or schema.inputs_by_letter[letter].variadic

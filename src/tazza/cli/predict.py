@@ -14,6 +14,7 @@ from tazza.cli.pictures import Pixels, read_images
 from tazza.errors import ArgumentError, ShapeError
 from tazza.interop import Predictor
 from tazza.operator import find_schema
+from tazza.ops.nn.conv import CONVS
 from tazza.tensor import Tensor
 
 BATCH = 100
@@ -62,7 +63,7 @@ def input_channels(predictor: Predictor) -> int | None:
     """Return how many channels the first convolution on the input takes; None when there is none."""
     for op in predictor.definition.op:
         view = find_schema(op.type).view(op)
-        if op.type.startswith("Conv") and view.has_input("W") and op.input[0] == predictor.inputs[0]:
+        if view.schema in CONVS and op.input[0] == predictor.inputs[0]:
             weight = predictor.workspace.blob(view.input_name("W")).value
             if isinstance(weight, Tensor):
                 return int(weight.shape[1 if view.order == "NCHW" else -1]) * int(view.group)

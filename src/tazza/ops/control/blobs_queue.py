@@ -14,18 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tazza.errors import ClosedError, ShapeError
-from tazza.operator import (
-    Effects,
-    Operator,
-    OpView,
-    arg,
-    as_many,
-    blob,
-    each,
-    ends,
-    host_kernel,
-    schema,
-)
+from tazza.operator import Effects, Operator, OpView, Role, arg, as_many, blob, each, ends, host_kernel, schema
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
@@ -153,7 +142,7 @@ def show(status: Blob, value: bool) -> None:
     status.tensor().assign(np.array(value))
 
 
-ON_QUEUE = blob("queue", type_name=QUEUE)
+ON_QUEUE = blob("queue", type_name=QUEUE, role=Role.STATE)
 RECORD = blob("X", type_name="*", variadic=True, doc="a blob of each column")
 LEFT = blob("Y", type_name="*", variadic=True, doc="what the slot held before")
 TAKEN = blob("Y", type_name="*", variadic=True, doc="a blob of each column")

@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 
 from tazza.errors import FormatError, NumericError
-from tazza.operator import BlobSpec, Effects, OpSchema, OpView, arg, blob, forbidden, host_kernel, not_written, schema
+from tazza.operator import (
+    BlobSpec,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    forbidden,
+    host_kernel,
+    not_written,
+    schema,
+)
 from tazza.proto import BlobProto, TensorProto
 from tazza.runtime.holding import Held
 from tazza.tensor import Blob, DataType
@@ -104,7 +116,7 @@ def show(target: Blob, value: int | bool) -> None:
 
 
 INIT_COUNT = arg("init_count", int, 0, minimum=0, maximum=LAST, doc="what it begins with")
-ON_COUNTER = blob("counter", type_name=COUNTER)
+ON_COUNTER = blob("counter", type_name=COUNTER, role=Role.STATE)
 
 CREATE_COUNTER = schema(
     "CreateCounter",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tazza.operator import ANY, BlobOwner, Effects, LocalBlobs, RunnableNet, blob, forbidden, host_kernel, schema
+from tazza.operator import ANY, BlobOwner, Effects, LocalBlobs, Role, RunnableNet, blob, forbidden, host_kernel, schema
 from tazza.tensor import Blob, DataType, Tensor
 from tazza.tensor.blob import blob_type
 
@@ -98,7 +98,7 @@ def create_scope(scope: Blob) -> None:
 HAS_SCOPE = schema(
     "HasScope",
     "Y = whether a scope of the stack is in use: rounds of a loop whose gradient is yet to come.",
-    inputs=[blob("scope", type_name=SCOPES)],
+    inputs=[blob("scope", type_name=SCOPES, role=Role.STATE)],
     outputs=[blob("Y", DataType.BOOL, "1")],
     effects=Effects.STATE,
     no_gradient=forbidden("it counts scopes"),

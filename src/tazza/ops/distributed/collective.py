@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import ShapeError
-from tazza.operator import Array, Effects, Operator, OpView, arg, as_many, blob, each, host_kernel, schema
+from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, host_kernel, schema
 from tazza.ops.distributed.common_world import NO_GRADIENT, WORLD, CommonWorld, WorldKernel
 from tazza.tensor import Blob, DataType, Tensor
 
 NUMERIC = frozenset(
     {DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
 )
-ON_WORLD = blob("comm_world", type_name=WORLD)
+ON_WORLD = blob("comm_world", type_name=WORLD, role=Role.STATE)
 
 
 class Collective(WorldKernel):

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from tazza.errors import ArgumentError, ClosedError, NetError
-from tazza.operator import Array, Effects, Operator, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.operator import Array, Effects, Operator, OpView, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.runtime.fork import renewed
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
@@ -199,7 +199,7 @@ CREATE_COMMON_WORLD = schema(
 
     Ranks are threads of this process; in one world are those whose operators have the same store and the same name,
     or without a name the same output.""",
-    inputs=[blob("kv_handler", type_name=STORE, optional=True)],
+    inputs=[blob("kv_handler", type_name=STORE, optional=True, role=Role.STATE)],
     outputs=[blob("comm_world", type_name=WORLD)],
     args=[
         arg("size", int, 1, minimum=1, doc="ranks of the world"),
@@ -277,7 +277,7 @@ class CreateCommonWorld(WorldKernel):
 CLONE_COMMON_WORLD = schema(
     "CloneCommonWorld",
     "comm_world = the same rank of a new world of the same ranks, which meet there apart from the old one.",
-    inputs=[blob("existing_comm_world", type_name=WORLD)],
+    inputs=[blob("existing_comm_world", type_name=WORLD, role=Role.STATE)],
     outputs=[blob("comm_world", type_name=WORLD)],
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
@@ -307,7 +307,7 @@ class CloneCommonWorld(WorldKernel):
 DESTROY_COMMON_WORLD = schema(
     "DestroyCommonWorld",
     "The rank leaves; those that still wait for it get an error.",
-    inputs=[blob("common_world", type_name=WORLD)],
+    inputs=[blob("common_world", type_name=WORLD, role=Role.STATE)],
     outputs=[blob("left", type_name=WORLD)],
     must_in_place={"left": "common_world"},
     effects=Effects.STATE,

@@ -20,6 +20,7 @@ from tazza.operator import (
     LocalBlobs,
     Operator,
     OpView,
+    Role,
     Touched,
     arg,
     blob,
@@ -267,7 +268,7 @@ RECURRENT_NETWORK_GRADIENT = schema(
         blob("dY", variadic=True, doc="gradients of outputs"),
         blob("X", dims="T N *D"),
         blob("blobs", type_name="*", variadic=True, optional=True, doc="other inputs, and outputs, of the operator"),
-        blob("step_workspaces", type_name=SCRATCH),
+        blob("step_workspaces", type_name=SCRATCH, role=Role.STATE),
     ],
     outputs=[
         blob("dX"),

@@ -151,7 +151,7 @@ TOP_K_GRADIENT = schema(
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
-    >>> run("TopKGradient", [[7.0, 8.0]], [[2, 0]], [[0.0, 0.0, 0.0]])
+    >>> run("TopKGradient", [[7.0, 8.0]], np.array([[2, 0]]), [[0.0, 0.0, 0.0]])
     array([[8., 0., 7.]], dtype=float32)
     """,
 )

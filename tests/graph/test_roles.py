@@ -1,0 +1,55 @@
+"""What nets take their inputs for: of whole models the parameters are parameters, and what is fed is data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.graph.roles import comes_with_data, is_data_alone, roles_of
+from tazza.models.zoo import CLASSIFIERS
+from tazza.nets.plan.rewrite import constants_of
+from tazza.operator import Role, operator_def
+from tazza.proto import NetDef
+from tazza.workspace import Workspace
+
+
+@pytest.mark.parametrize("name", sorted(CLASSIFIERS))
+def test_parameters_of_models_are_told_from_their_inputs(name: str) -> None:
+    model = CLASSIFIERS[name].inference()
+    found = roles_of(model.net.proto)
+    parameters = {str(blob) for blob in model.parameter_blobs()}
+    assert {blob for blob, roles in found.items() if comes_with_data(roles)} == {"data"}
+    assert {blob for blob, roles in found.items() if is_data_alone(roles)} == {"data"}
+    assert parameters <= found.keys()
+
+
+def test_a_table_is_constant_and_its_indices_are_data() -> None:
+    """Not what stands first: the table of a look-up does, and its indices change with each example."""
+    net = NetDef(name="n", op=[operator_def("SparseLengthsSum", ["W", "i", "l"], ["y"])])
+    net.op.append(operator_def("FC", ["y", "W2", "b2"], ["z"]))
+    ws = Workspace()
+    for name in ("W", "i", "l", "W2", "b2"):
+        ws.feed(name, np.zeros((2, 2), np.float32))
+    assert constants_of(net, ws, ()) == {"W", "W2", "b2"}
+
+
+def test_a_blob_has_a_role_for_each_reader_until_it_is_written() -> None:
+    net = NetDef(
+        op=[
+            operator_def("MatMul", ["x", "W"], ["y"]),
+            operator_def("MatMul", ["W", "x"], ["x"]),
+            operator_def("Reshape", ["x", "s"], ["r", "old"]),
+        ]
+    )
+    found = roles_of(net)
+    assert found["W"] == {Role.DATA, Role.PARAMETER}
+    assert found["x"] == {Role.DATA, Role.PARAMETER}
+    assert found["s"] == {Role.SHAPE}
+    assert not comes_with_data(found["s"])
+    assert "y" not in found
+
+
+def test_nets_within_may_take_a_blob_for_anything() -> None:
+    inner = NetDef(op=[operator_def("Relu", ["x"], ["y"])])
+    net = NetDef(op=[operator_def("If", ["c"], ["y"], then_net=inner)])
+    assert roles_of(net)["x"] == set(Role)
