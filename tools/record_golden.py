@@ -169,6 +169,8 @@ def copies() -> list[tuple[str, list[Call]]]:
     return [
         ("Copy", [*plain, Call({"X": text}, ["Y"], {})]),
         ("StopGradient", [*plain, Call({"X": x}, ["X"], {})]),
+        ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
+        ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("CopyOnDeviceLike", [Call({"X": value, "like": i}, ["Y"], {}) for value in (x, i)]),
         ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
@@ -544,3 +546,4 @@ GROUPS = (
 
 if __name__ == "__main__":
     main(GROUPS)
+    import_module("record_nested_nets").main()

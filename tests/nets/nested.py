@@ -56,7 +56,7 @@ class Drawing:
     def block(self, depth: int, sure: list[str]) -> list[OperatorDef]:
         """Return some operators in order; what they surely make joins `sure`."""
         made: list[OperatorDef] = []
-        for _ in range(self.random.randint(1, 4)):
+        for _ in range(self.random.randint(1, 3)):
             kinds = [self.sum, self.sum, self.change, self.decide]
             if depth:
                 kinds += [self.branch, self.loop, self.scope]

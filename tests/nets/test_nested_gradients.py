@@ -18,7 +18,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import SHAPE, Array, Drawing, do_of, evaluate, fed
 
 INPUTS: tuple[str, ...] = ("a", "b", "d", "e", "w")
-FEW, MANY = 30, 400
+FEW, MANY = 12, 150
 EPSILON = 1e-6
 
 

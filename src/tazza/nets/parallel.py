@@ -275,6 +275,13 @@ class ParallelNet(NetBase):
             self._budget = key, budget
         return Crew(self._pools, self._workers, budget, self._most, self._worth_s)
 
+    def check_present(self) -> None:
+        """Raise where the present run has to end, another operator's failure included."""
+        super().check_present()
+        execution = self._under_way
+        if execution is not None and execution.stopped:
+            raise RunCancelledError(f"an operator of net {self.name!r} failed meanwhile")
+
     def _stop_run(self) -> None:
         execution = self._under_way
         if execution is not None:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from tazza.device import place_of
 from tazza.operator.choice import Chosen, find_kernel
-from tazza.operator.engine import why_unavailable
+from tazza.operator.engine import Candidate, why_unavailable
 from tazza.operator.schema import OpSchema
+from tazza.operator.view import OpView
 from tazza.proto import OperatorDef
 from tazza.runtime.fork import renewed
 
+KEPT = 8
+"""Signatures of which an operator keeps the launch itself."""
 BOUND = 1024
 """Launches that are kept for others, beside those that living operators hold."""
 DEFINITION_BYTES = 1 << 14
@@ -86,6 +90,46 @@ class LaunchCache:
 
 LAUNCHES = LaunchCache()
 """Those of the process."""
+
+
+class OperatorLaunches:
+    """The launches of one operator by signature: few of its own, which live as long as it, over the shared ones."""
+
+    def __init__(self) -> None:
+        """Start without."""
+        self._own: OrderedDict[Hashable, Chosen] = OrderedDict()
+        self._definition: bytes | None = None
+        self._looked = False
+
+    def get(
+        self, signature: tuple[Hashable, ...], op: OpView, ranking: Sequence[Candidate], prepare: Callable[[], Chosen]
+    ) -> Chosen:
+        """Return what was prepared for a signature, by this operator or an equal one; else prepare it."""
+        found = self._own.get(signature)
+        if found is None:
+            found = self._own[signature] = self._shared(signature, op, ranking, prepare)
+            if len(self._own) > KEPT:
+                self._own.popitem(last=False)
+        self._own.move_to_end(signature)
+        return found
+
+    def clear(self) -> None:
+        """Hold none any more."""
+        self._own.clear()
+
+    def _shared(
+        self, signature: tuple[Hashable, ...], op: OpView, ranking: Sequence[Candidate], prepare: Callable[[], Chosen]
+    ) -> Chosen:
+        if not self._looked:
+            self._definition, self._looked = definition_key(op.definition), True
+        if self._definition is None:
+            return prepare()
+        key = self._definition, tuple(ranking), signature
+        found = LAUNCHES.get(key, op.schema, place_of(op.definition.device_option).kind)
+        if found is None:
+            found = prepare()
+            LAUNCHES.keep(key, op.schema, found)
+        return found
 
 
 def definition_key(definition: OperatorDef) -> bytes | None:

@@ -14,8 +14,7 @@ place keeps no binding: each run finds the old shape and leaves the new one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -32,7 +31,7 @@ from tazza.operator.binding import Binding, Watched, check_overwritten, same_mem
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
-from tazza.operator.launches import LAUNCHES, definition_key
+from tazza.operator.launches import OperatorLaunches
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner, RunnableNet
@@ -46,8 +45,6 @@ from tazza.runtime.flags import kernel_changes
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
-KEPT = 8
-"""Signatures of which an operator keeps the launch."""
 CONTEXTS_KEPT = 64
 """Contexts, which are threads mostly, for which it keeps the binding."""
 
@@ -107,8 +104,7 @@ class Operator(Observable):
         self.report = report
         self.check = check
         self.drawn_from: Generator | None = None
-        self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
-        self._equal: tuple[bytes | None, Hashable] | None = None
+        self._launches = OperatorLaunches()
         self._checked: list[Any] | None = None
         self._bindings: dict[Context, Binding] = {}
         self.width = 0
@@ -345,14 +341,11 @@ class Operator(Observable):
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
         key = kernel_changes(), context.key, tuple(inputs), outputs, values
-        chosen = self._launches.get(key)
-        if chosen is None:
-            chosen = self._chosen(context, key, inputs, outputs)
+        chosen = self._launches.get(
+            key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
+        )
+        if chosen.choices is not self.choices:
             self._remember(chosen.choices)
-            self._launches[key] = chosen
-            if len(self._launches) > KEPT:
-                self._launches.popitem(last=False)
-        self._launches.move_to_end(key)
         reshaped = self._reshaped(outputs)
         if self._settle_overwritten(context, chosen, reshaped):
             return self._prepare(context)
@@ -365,22 +358,6 @@ class Operator(Observable):
                 self._bindings.pop(next(iter(self._bindings)))
             self._bindings[context] = binding
         return binding
-
-    def _chosen(
-        self, context: Context, key: tuple[Any, ...], inputs: Sequence[Spec], outputs: Sequence[Spec]
-    ) -> Chosen:
-        """Return what an equal operator prepared for this signature, else prepare it."""
-        if self._equal is None:
-            self._equal = definition_key(self.definition), self.ranking
-        definition, ranking = self._equal
-        if definition is None:
-            return choose_kernel(self.op, self.ranking, context, inputs, outputs)
-        shared = (definition, ranking, *key)
-        chosen = LAUNCHES.get(shared, self.schema, self.place.kind)
-        if chosen is None:
-            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
-            LAUNCHES.keep(shared, self.schema, chosen)
-        return chosen
 
     def _with_wishes(self, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """Wish for each output that overwrites an input of its shape the layout of that input."""
@@ -405,8 +382,8 @@ class Operator(Observable):
             dynamic = self.schema.outputs_by_letter[letter].dynamic
             if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
-            check_overwritten(letter, blob.name, blob.tensor().spec, spec)
             now = blob.tensor().spec
+            check_overwritten(letter, blob.name, now, spec)
             if now.dims != spec.dims or now.quantization != spec.quantization:
                 found.append((blob, letter))
         return found
@@ -466,7 +443,7 @@ class Operator(Observable):
         return value.plain() if isinstance(value, Tensor) else None
 
     def _remember(self, choices: Sequence[Choice]) -> None:
-        self.choices = tuple(choices)
+        self.choices = choices if isinstance(choices, tuple) else tuple(choices)
         for choice in choices:
             if choice.wanted and choice.reason is not None and choice.engine not in FORMAT_ENGINES:
                 self.report(
@@ -492,9 +469,7 @@ class Operator(Observable):
                     tensor = blob.tensor()
                 tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout, spec.quantization))
                 continue
-            if tensor.spec.dims != spec.dims:
-                tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=None))
-            tensor.quantize_as(spec.quantization)
+            tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=spec.quantization))
 
     def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> Binding:
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""

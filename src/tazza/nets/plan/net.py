@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
+from tazza.nets.plan.blobs import PlanBlobs
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
@@ -34,7 +34,6 @@ from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
 from tazza.operator.kernel import value_key
-from tazza.operator.owner import OwnsNets
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag, kernel_changes, kernel_flags
@@ -43,7 +42,7 @@ from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
-from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Tensor, TensorSpec
 from tazza.tensor.storage import sharings
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
@@ -51,38 +50,6 @@ KEPT = 16
 """Signatures for which a net keeps an arena."""
 CHANGES = 3
 """How often a blob that was taken for constant may change before it is taken for data."""
-
-
-class _Blobs(OwnsNets):
-    """The blobs of a planned net: its own ones, those computed from constants, and those of the workspace."""
-
-    def __init__(self, workspace: BlobOwner) -> None:
-        self._workspace = workspace
-        self._own: dict[str, Blob] = {}
-        self._public: frozenset[str] = frozenset()
-        self._computed: dict[str, Blob] = {}
-
-    def show(self, public: frozenset[str], computed: dict[str, Blob]) -> None:
-        """Say which names stand for blobs of the workspace, and which for computed constants."""
-        self._public, self._computed = public, computed
-
-    @property
-    def root(self) -> Path:
-        """The folder that relative paths count from."""
-        return self._workspace.root
-
-    def get_blob(self, name: str) -> Blob | None:
-        """Return a blob, or None."""
-        found = self._computed.get(name)
-        if found is None and name not in self._public:
-            found = self._own.get(name)
-        return self._workspace.get_blob(name) if found is None else found
-
-    def create_blob(self, name: str) -> Blob:
-        """Return a blob, made empty where it is missing."""
-        if name in self._public:
-            return self._workspace.create_blob(name)
-        return self._own.setdefault(name, Blob(name))
 
 
 class _Shared:
@@ -131,7 +98,7 @@ class PlanNet(NetBase, StepHost):
         self._strict = strict
         self._adopted: Rewrite | None = None
         self._cut: Parts | None = None
-        self._blobs = _Blobs(workspace)
+        self._blobs = PlanBlobs(workspace)
         self._given: dict[str, NDArray[Any]] = {}
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
