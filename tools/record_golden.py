@@ -165,13 +165,9 @@ def copies() -> list[tuple[str, list[Call]]]:
     text = np.array([b"a", b"", b"longer"], object)
     plain = [Call({"X": value}, ["Y"], {}) for value in (x, i, x[:0])]
     return [
-        ("Copy", [*plain, Call({"X": text}, ["Y"], {})]),
+        *((type, [*plain, Call({"X": text}, ["Y"], {})]) for type in ("Copy", "CopyFromCPUInput", "EnsureCPUOutput")),
         ("StopGradient", [*plain, Call({"X": x}, ["X"], {})]),
-        ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
-        ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("CopyOnDeviceLike", [Call({"X": value, "like": i}, ["Y"], {}) for value in (x, i)]),
-        ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
-        ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("Summarize", [Call({"X": value}, ["Y"], {}) for value in (x, numbers(1, 7))]),
     ]
 

@@ -230,6 +230,7 @@ def packed() -> dict[str, list[Step]]:
         ("packed_lists", lists, ["i:lengths", "i:values", "label"], {}),
         ("packed_deep", deep, ["i:lengths", "i:values:lengths", "i:values:values"], {}),
         ("packed_long", long, ["x", "y"], {}),
+        ("packed_uneven", {"x": numbers, "y": numbers[:2]}, ["x", "y"], {}),
         ("packed_empty", empty, ["x", "y"], {}),
     ):
         names, outputs = list(feeds), [f"{name}_" for name in feeds]

@@ -71,6 +71,21 @@ def test_the_host_gets_no_view_of_it() -> None:
     np.testing.assert_array_equal(to_place(there, "cpu").numpy(), X)
 
 
+def test_an_operator_without_a_net_leaves_what_it_is_given() -> None:
+    """One that must overwrite gets a copy on the device; arrays of the host do not go there by themselves."""
+    numbers = [X, 2 * X, np.array([0.5], np.float32), 3 * X]
+    given = [to_place(Tensor.from_numpy(one), HERE) for one in numbers]
+    where: dict[str, Any] = {"outputs": 3, "device": device_option(HERE), "momentum": 0.5}
+    found = run_op("MomentumSGDUpdate", *given, **where)
+    wanted = run_op("MomentumSGDUpdate", *numbers, outputs=3, momentum=0.5)
+    for one, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), expected)
+    for one, before in zip(given, numbers, strict=True):
+        np.testing.assert_array_equal(one.plain(), before)
+    with pytest.raises(PlaceError, match="lies at cpu, but is read at cuda:0"):
+        run_op("MomentumSGDUpdate", *numbers, **where)
+
+
 def test_what_is_assigned_goes_there() -> None:
     there = Tensor((2,), place=HERE)
     there.assign(X)

@@ -36,6 +36,7 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import Int8Tensor, Opaque, Tensor
 from tazza.tensor.blob import type_of
 from tazza.tensor.running import RUNNERS
+from tazza.tensor.transfer import to_place
 
 KEPT = 64
 """Prepared operators that a thread keeps."""
@@ -167,6 +168,8 @@ class PreparedOperator:
                 self._set_array(i, cast("Any", value))
             elif not isinstance(value, Tensor):
                 blob.set(value)
+            elif self._overwritten[i] and not value.place.is_host:
+                blob.set(to_place(value, value.place, copy=True))
             elif _copied(value) or self._overwritten[i]:
                 self._set_array(i, value.plain(), copy=True)
                 self._inputs[i].tensor().quantize_as(value.quantization)

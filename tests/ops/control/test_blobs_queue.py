@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -151,6 +152,7 @@ def test_an_interrupt_ends_a_wait_and_leaves_the_queue_whole() -> None:
 
     def interrupt() -> None:
         began.wait(MOST_S)
+        time.sleep(0.2)  # a signal just before the system waits for a lock would be seen behind that wait alone
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def wait() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -25,7 +25,15 @@ from tazza.tensor import Tensor
 from tazza.workspace import Workspace
 
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
-Register = Callable[..., str]
+Function = Callable[[Any, Any], object] | Callable[[Any, Any, Any], object]
+
+
+class Register(Protocol):
+    """What the fixture gives."""
+
+    def __call__(self, function: Function, gradient: Function | None = None, *, pass_workspace: bool = False) -> str:
+        """Register a function until the test ends; see `register_python`."""
+        ...
 
 
 @pytest.fixture
@@ -33,8 +41,8 @@ def register() -> Iterator[Register]:
     """Register functions, until the test ends."""
     tokens: list[str] = []
 
-    def note(*arguments: Any, **keywords: Any) -> str:
-        tokens.append(register_python(*arguments, **keywords))
+    def note(function: Function, gradient: Function | None = None, *, pass_workspace: bool = False) -> str:
+        tokens.append(register_python(function, gradient, pass_workspace=pass_workspace))
         return tokens[-1]
 
     yield note
@@ -110,16 +118,18 @@ def test_what_they_raise_keeps_its_type(type: str, register: Register) -> None:
 
 def test_gradients_are_those_of_caffe2(register: Register) -> None:
     token = register(double, twice)
-    for arguments, outputs, given, inputs, grads in (
-        ({}, ["y"], ["y_grad"], ["x", "w", "y", "y_grad"], ["x_grad", "w_grad"]),
-        ({"grad_output_indices": [1]}, ["y", "z"], [None, "z_grad"], ["x", "w", "y", "z", "z_grad"], None),
+    both = ["x_grad", "w_grad"]
+    forms: list[tuple[dict[str, Any], list[str], list[str | None], list[str], list[str]]] = [
+        ({}, ["y"], ["y_grad"], ["x", "w", "y", "y_grad"], both),
+        ({"grad_output_indices": [1]}, ["y", "z"], [None, "z_grad"], ["x", "w", "y", "z", "z_grad"], both),
         ({"grad_input_indices": [1]}, ["y"], ["y_grad"], ["x", "w", "y", "y_grad"], ["w_grad"]),
-    ):
+    ]
+    for arguments, outputs, given, inputs, grads in forms:
         for type in ("Python", "PythonDLPack"):
             op = operator_def(type, ["x", "w"], outputs, token=token, **arguments)
             (made,), _ = gradient_for_op(find_schema(type).view(op), given)
             assert (made.type, list(made.input)) == (f"{type}Gradient", inputs)
-            assert list(made.output) == (["x_grad", "w_grad"] if grads is None else grads)
+            assert list(made.output) == grads
             assert [argument.name for argument in made.arg] == [argument.name for argument in op.arg]
             assert made.is_gradient_op
 

@@ -313,6 +313,7 @@ class SafeDequeueBlobs(QueueKernel):
         show(status, not found)
 
     def _several(self, op: OpView, queue: BlobsQueue, Y: Sequence[Blob]) -> bool:
+        """Take records one by one, since the queue may have room for fewer; a wait that is given up loses them."""
         columns: list[list[Tensor]] = [[] for _ in Y]
         count = 0
         while count < op.num_records:

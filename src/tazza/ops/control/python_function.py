@@ -176,28 +176,40 @@ ARGUMENTS = [
 
 
 class PythonKernel:
-    """Calls the function of a token, or its gradient."""
+    """Calls the function of a token, or its gradient; it is looked for at the first run."""
 
     seen: type[PythonTensor | DLPackTensor] = PythonTensor
     backward = False
 
     def __init__(self, operator: Operator) -> None:
-        token = operator.op.token
-        found = _functions.get(token)
+        del operator
+        self._found: tuple[Callable[..., object], bool] | None = None
+
+    def _function(self, op: OpView) -> tuple[Callable[..., object], bool]:
+        """Return the function, and whether it gets the workspace.
+
+        Raises:
+            NotFoundError: nobody registered it, or not its gradient.
+        """
+        found = _functions.get(op.token)
         if found is None:
-            raise NotFoundError(
-                f"{operator.op.type}: no function of this process is registered as {token!r}",
-                hint="register_python does that; each process needs its own",
+            raise op.error(
+                NotFoundError,
+                f"no function of this process is registered as {op.token!r}",
+                "register_python does that; each process needs its own",
             )
         function = found.gradient if self.backward else found.function
         if function is None:
-            raise NotFoundError(f"{operator.op.type}: {token!r} was registered without a gradient")
-        self._function, self._pass_workspace = function, found.pass_workspace
+            raise op.error(NotFoundError, f"{op.token!r} was registered without a gradient")
+        return function, found.pass_workspace
 
-    def run(self, workspace: BlobOwner, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+    def run(self, op: OpView, workspace: BlobOwner, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+        if self._found is None:
+            self._found = self._function(op)
+        function, pass_workspace = self._found
         shown = {id(blob): _on_host(blob) for blob in (*X, *Y)}
         inputs, outputs = ([self.seen(shown[id(blob)]) for blob in blobs] for blobs in (X, Y))
-        self._function(inputs, outputs, *([workspace] if self._pass_workspace else []))
+        function(inputs, outputs, *([workspace] if pass_workspace else []))
         for target in Y:
             tensor, mine = shown[id(target)], target.tensor()
             if tensor is not mine:

@@ -58,10 +58,10 @@ def read_fields(names: Sequence[str]) -> tuple[Field, ...]:
 
 
 def split(op: OpView, fields: Sequence[Field], columns: Sequence[Array]) -> Iterator[Record]:
-    """Yield the records of columns, as many as the first field at the top has rows.
+    """Yield the records of columns, as many as the shortest field at the top has rows.
 
     Raises:
-        ShapeError: a field has fewer rows than that, or than its lengths say; lengths are not whole numbers of rank 1.
+        ShapeError: a field has fewer rows than its lengths say; lengths are not whole numbers of rank 1.
     """
     for field, column in zip(fields, columns, strict=True):
         op.require(column.ndim > 0, f"field {field.name!r} has rank 0, a field has a row for each record at least")
@@ -69,8 +69,8 @@ def split(op: OpView, fields: Sequence[Field], columns: Sequence[Array]) -> Iter
             op.require(column.dtype == np.int32, f"field {field.name!r} is {column.dtype}, lengths are int32")
             op.require(column.ndim == 1, f"field {field.name!r} has rank {column.ndim}, lengths have rank 1")
             op.require(bool((column >= 0).all()), f"field {field.name!r} holds {column.min()}, lengths are at least 0")
-    top = next((n for n, field in enumerate(fields) if field.lengths is None), None)
-    count = 0 if top is None else len(columns[top])
+    top = [len(column) for field, column in zip(fields, columns, strict=True) if field.lengths is None]
+    count = min(top, default=0)
     at = [0] * len(fields)
     for _ in range(count):
         taken: dict[int, Array] = {}
@@ -103,7 +103,7 @@ PACK_RECORDS = schema(
     "PackRecords",
     """tensor = the records of the fields X, in memory of their own.
 
-    There are as many as the first field at the top has rows; rows that others have beyond that are left out.""",
+    There are as many as the shortest field at the top has rows; rows that others have beyond that are left out.""",
     inputs=[blob("X", variadic=True)],
     outputs=[blob("tensor", type_name=PACKED)],
     args=[

@@ -85,6 +85,7 @@ class World:
             RunCancelledError, DeadlineError: the wait for the others ended.
         """
         with self.turn:
+            self.check()
             try:
                 meeting = self._meetings.setdefault(number, Meeting(what))
                 if meeting.what != what:
@@ -98,8 +99,7 @@ class World:
                     meeting.left = self.size
                     self.turn.notify_all()
                 while meeting.result is None:
-                    if self.broken is not None:
-                        raise ClosedError(f"the common world {self.name!r} is closed: {self.broken}")
+                    self.check()
                     patience.wait(self.turn)
             except BaseException as error:
                 self.leave(f"rank {rank} left: {type(error).__name__}: {error}")
@@ -108,6 +108,15 @@ class World:
             if not meeting.left:
                 del self._meetings[number]
             return meeting.result
+
+    def check(self) -> None:
+        """See that nobody has left; `turn` is held.
+
+        Raises:
+            ClosedError: somebody has.
+        """
+        if self.broken is not None:
+            raise ClosedError(f"the common world {self.name!r} is closed: {self.broken}")
 
     def leave(self, why: str) -> None:
         """Break the world; the first reason stays. `turn` is held."""
@@ -251,8 +260,7 @@ class WorldKernel:
         with world.turn:
             try:
                 while len(world.ranks) < world.size:
-                    if world.broken is not None:
-                        raise ClosedError(f"the common world {world.name!r} is closed: {world.broken}")
+                    world.check()
                     self.patience.wait(world.turn)
             except BaseException as error:
                 world.leave(f"a rank left: {type(error).__name__}: {error}")
