@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.operator.nested import all_operators
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Int8Tensor
 
@@ -36,13 +39,20 @@ def operators() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.npz"))
 
 
+@functools.cache
+def runs_in_nets() -> Counter[str]:
+    """Return how many recorded nets hold an operator type, nets within included."""
+    found: Counter[str] = Counter()
+    for path in sorted(FOLDER.glob("*/*.npz")):
+        with np.load(path, allow_pickle=False) as stored:
+            if "net" in stored.files:
+                found.update({op.type for op, _ in all_operators(NetDef.FromString(stored["net"].tobytes()))})
+    return found
+
+
 def recorded_in_nets() -> set[str]:
     """Return the operator types that recorded nets hold: what works on other blobs than it names has no other run."""
-    found: set[str] = set()
-    for path in FOLDER.glob("*/*.npz"):
-        with np.load(path, allow_pickle=False) as stored:
-            found.update(op.type for op in NetDef.FromString(stored["net"].tobytes()).op)
-    return found
+    return set(runs_in_nets())
 
 
 def recordings(type: str, folder: Path = FOLDER) -> Iterator[Recording]:

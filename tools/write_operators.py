@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tazza.operator import ENGINES, KERNELS, SCHEMAS, OpSchema
 from tazza.operator.gradient import GradientKind, GradientRule, NoGradient
-from tests.golden import operators, recordings
+from tests.golden import operators, recordings, runs_in_nets
 from tools.operator_types import REFUSED, Entry, entries, recorded
 from tools.record_types import NAMES
 
@@ -26,7 +26,7 @@ Written by `make index` from the schemas, the kernels and the recorded runs of C
 *gradient*: yes, or the backward pass ends there quietly, asking is forbidden, or it is missing (not written yet).
 *types*: which element types the letters before the colon take, several of them all of one type; a letter that stands
 alone beside them takes these while the others keep theirs. Arguments that name a type (`dtype`, `to`) stand there too.
-*runs*: how many runs of Caffe2 are recorded in `tests/data/golden`.
+*runs*: how many runs of Caffe2 are recorded in `tests/data/golden`, or how many recorded nets hold the operator.
 """
 GAPS = """
 ## Where the element types differ
@@ -99,7 +99,7 @@ def gradient_of(schema: OpSchema) -> str:
 
 def runs_of(type: str) -> int:
     """Return how many runs of an operator are recorded."""
-    return sum(1 for _ in recordings(type)) if type in operators() else 0
+    return sum(1 for _ in recordings(type)) if type in operators() else runs_in_nets()[type]
 
 
 def engines_of(type: str) -> list[str]:

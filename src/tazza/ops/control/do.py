@@ -21,6 +21,7 @@ from tazza.operator import (
     Operator,
     OpView,
     OwnedNets,
+    Role,
     RowSlices,
     RunnableNet,
     Touched,
@@ -50,7 +51,7 @@ DO = schema(
     All of them have to be bound, each once. The last input and output is the stack that the scope goes on.""",
     inputs=[
         blob("X", type_name="*", optional=True, variadic=True),
-        blob("scope", type_name=SCOPES),
+        blob("scope", type_name=SCOPES, role=Role.STATE),
     ],
     outputs=[
         blob("Y", type_name="*", optional=True, variadic=True),
