@@ -40,19 +40,15 @@ def operators() -> list[str]:
 
 
 @functools.cache
-def runs_in_nets() -> Counter[str]:
-    """Return how many recorded nets hold an operator type, nets within included."""
+def recorded_in_company() -> Counter[str]:
+    """Return how many recorded nets and sequences hold an operator type: some have no run of their own."""
     found: Counter[str] = Counter()
-    for path in sorted(FOLDER.glob("*/*.npz")):
+    for path in FOLDER.glob("*/*.npz"):
         with np.load(path, allow_pickle=False) as stored:
-            if "net" in stored.files:
-                found.update({op.type for op, _ in all_operators(NetDef.FromString(stored["net"].tobytes()))})
+            nets = [NetDef.FromString(stored[key].tobytes()) for key in stored.files if key == "net"]
+            alone = [OperatorDef.FromString(stored[key].tobytes()) for key in stored.files if key.endswith("/op")]
+        found.update({op.type for op in (*alone, *(op for net in nets for op, _ in all_operators(net)))})
     return found
-
-
-def recorded_in_nets() -> set[str]:
-    """Return the operator types that recorded nets hold: what works on other blobs than it names has no other run."""
-    return set(runs_in_nets())
 
 
 def recordings(type: str, folder: Path = FOLDER) -> Iterator[Recording]:

@@ -28,22 +28,35 @@ class RecordedStep:
     fails: bool
 
 
-def steps(name: str) -> Iterator[RecordedStep]:
-    """Yield the steps of a sequence."""
+def names() -> list[str]:
+    """Return the names of all sequences."""
+    return sorted(path.stem for path in FOLDER.glob("*.npz"))
+
+
+def ranks(name: str) -> int:
+    """Return how many ranks have a sequence of their own, which run at once; 0 where there is one for all."""
     with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as stored:
-        for at in sorted({key.split("/")[0] for key in stored.files}):
-            parts = {key.removeprefix(f"{at}/"): stored[key] for key in stored.files if key.startswith(f"{at}/")}
+        return len({key.split("/")[0] for key in stored.files if key.startswith("rank")})
+
+
+def steps(name: str, rank: int | None = None) -> Iterator[RecordedStep]:
+    """Yield the steps of a sequence, of one rank where each has its own."""
+    within = "" if rank is None else f"rank{rank}/"
+    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as stored:
+        every = {key.removeprefix(within): stored[key] for key in stored.files if key.startswith(within)}
+        for at in sorted({key.split("/")[0] for key in every}):
+            parts = {key.removeprefix(f"{at}/"): value for key, value in every.items() if key.startswith(f"{at}/")}
             feeds = {key.removeprefix("feed/"): _text(parts.pop(key)) for key in list(parts) if key.startswith("feed/")}
             definition = OperatorDef.FromString(parts.pop("op").tobytes())
             fails = parts.pop("fails", None) is not None
             yield RecordedStep(feeds, definition, {key: _text(value) for key, value in parts.items()}, fails)
 
 
-def replay(name: str) -> int:
+def replay(name: str, rank: int | None = None) -> int:
     """Run a sequence here and assert that each step leaves what it left there; returns the number of steps."""
     workspace = Workspace()
     count = 0
-    for count, step in enumerate(steps(name), 1):
+    for count, step in enumerate(steps(name, rank), 1):
         for blob, value in step.feeds.items():
             workspace.feed(blob, value.item() if value.dtype == object and value.ndim == 0 else value)
         if step.fails:

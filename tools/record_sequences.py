@@ -9,12 +9,19 @@ hold afterwards. Keys of a file: `stepNN/feed/NAME` what is fed, `stepNN/op` the
 what the blob `NAME` holds behind it (text has dtype S; what is no tensor is the text that Caffe2 shows for it), and
 `stepNN/fails` where the operator raises. Blobs whose content nobody can fetch are left out. Each sequence runs three
 times and is refused unless all agree to the last bit.
+
+Names that begin with `ranks` have a sequence for each rank, `rankR/stepNN/...`: they run at once, each in a thread of
+its own, in one workspace; the name of each blob ends with the number of its rank.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -38,19 +45,46 @@ def main() -> None:
     """Record all sequences."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER / "sequences"
     folder.mkdir(exist_ok=True)
-    for name, steps in sequences().items():
-        runs = [run(steps) for _ in range(RUNS)]
+    for name, act in {**sequences(), **ranks()}.items():
+        runs = [act() for _ in range(RUNS)]
         for again in runs[1:]:
             if {key: value.tobytes() for key, value in again.items()} != {k: v.tobytes() for k, v in runs[0].items()}:
                 raise RuntimeError(f"{name}: two runs do not give the same")
         np.savez_compressed(str(folder / f"{name}.npz"), **runs[0])
-        print(name, len(steps))
+        print(name)
+
+
+def alone(steps: list[Step]) -> dict[str, Any]:
+    """Run a sequence once in an empty workspace and return its parts."""
+    _, workspace, _ = caffe2()
+    workspace.ResetWorkspace()
+    return run(steps)
+
+
+def together(each: list[list[Step]]) -> dict[str, Any]:
+    """Run sequences at once, in an empty workspace and an empty folder, and return the parts of all."""
+    _, workspace, _ = caffe2()
+    workspace.ResetWorkspace()
+    parts: dict[str, Any] = {}
+
+    def act(rank: int) -> None:
+        parts.update({f"rank{rank}/{key}": value for key, value in run(each[rank]).items()})
+
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        threads = [threading.Thread(target=act, args=(rank,)) for rank in range(len(each))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        os.chdir(before)
+    return parts
 
 
 def run(steps: list[Step]) -> dict[str, Any]:
     """Run a sequence once and return its parts."""
     core, workspace, _ = caffe2()
-    workspace.ResetWorkspace()
     parts: dict[str, Any] = {}
     for number, step in enumerate(steps):
         at = f"step{number:02}"
@@ -75,9 +109,39 @@ def run(steps: list[Step]) -> dict[str, Any]:
 # -- the sequences -----------------------------------------------------------------------------------------------------
 
 
-def sequences() -> dict[str, list[Step]]:
-    """Return all sequences by name."""
-    return {"counters": counters(), "queues": queues(), "records": records(), **packed()}
+def sequences() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return all sequences of one thread by name."""
+    found = {"counters": counters(), "queues": queues(), "records": records(), **packed()}
+    return {name: partial(alone, steps) for name, steps in found.items()}
+
+
+def ranks() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return the sequences of several ranks: sums without rounding, of several blobs, and what the root has."""
+    found: dict[str, Callable[[], dict[str, Any]]] = {}
+    for dtype in ("float32", "float64", "float16", "int32", "int64"):
+        for size in (1, 2, 3):
+            each = [_rank(rank, size, dtype) for rank in range(size)]
+            found[f"ranks_{dtype}_{size}"] = partial(together, each)
+    return found
+
+
+def _rank(rank: int, size: int, dtype: str) -> list[Step]:
+    gloo = {"engine": "GLOO"}
+    store, world, other, a, b, c = (f"{name}{rank}" for name in ("store", "world", "other", "a", "b", "c"))
+    values = np.arange(6).reshape(2, 3).astype(dtype) * np.dtype(dtype).type(rank + 1)
+    more = {"size": size, "rank": rank, "interface": "lo", "timeout_ms": 20000}
+    return [
+        Step("FileStoreHandlerCreate", [], [store], {"path": ".", "prefix": "p"}),
+        Step("CreateCommonWorld", [store], [world], {"name": "world", **more, **gloo}),
+        Step("Allreduce", [world, a], [a], {"name": "one", **gloo}, {a: values}),
+        Step("Allreduce", [world, a, b], [a, b], {"name": "two", **gloo}, {b: values + values.dtype.type(1)}),
+        Step("Broadcast", [world, c], [c], {"name": "last", "root": size - 1, **gloo}, {c: values}),
+        Step("Barrier", [world], [], {"name": "all", **gloo}),
+        Step("CloneCommonWorld", [world], [other], {"name": "clone", **gloo}),
+        Step("Broadcast", [other, a, b], [a, b], {"name": "first", **gloo}, {a: values, b: values}),
+        Step("Barrier", [world], [], {"name": "end", **gloo}),
+        Step("DestroyCommonWorld", [other], [other], gloo),
+    ]
 
 
 def counters() -> list[Step]:

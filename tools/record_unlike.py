@@ -98,7 +98,9 @@ def fills() -> list[tuple[str, list[Call]]]:
     def calls(values: list[Any]) -> list[Call]:
         return [Call({}, ["Y"], {"shape": shape, "values": values}) for shape in ([2, 3], [3, 1, 2])]
 
+    scaled: dict[str, Any] = {"values": [1, -2, 3, 0, 2**30, -(2**30)], "Y_scale": 0.5, "Y_zero_point": 0}
     return [
+        ("Int8GivenIntTensorFill", [Call({}, ["Y"], {"shape": shape, **scaled}) for shape in ([2, 3], [3, 1, 2])]),
         ("GivenTensorFill", calls([1.5, -2.0, 0.25, 3.0, 1e-30, -1e30])),
         ("GivenTensorDoubleFill", calls([1.5, -2.0, 0.25, 3.0, 1e-30, -1e30])),
         ("GivenTensorInt64Fill", calls([1, -2, 3, 0, 2**62, -(2**62)])),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tazza.operator import ENGINES, KERNELS, SCHEMAS, OpSchema
 from tazza.operator.gradient import GradientKind, GradientRule, NoGradient
-from tests.golden import operators, recordings, runs_in_nets
+from tests.golden import operators, recorded_in_company, recordings
 from tools.operator_types import REFUSED, Entry, entries, recorded
 from tools.record_types import NAMES
 
@@ -26,7 +26,8 @@ Written by `make index` from the schemas, the kernels and the recorded runs of C
 *gradient*: yes, or the backward pass ends there quietly, asking is forbidden, or it is missing (not written yet).
 *types*: which element types the letters before the colon take, several of them all of one type; a letter that stands
 alone beside them takes these while the others keep theirs. Arguments that name a type (`dtype`, `to`) stand there too.
-*runs*: how many runs of Caffe2 are recorded in `tests/data/golden`, or how many recorded nets hold the operator.
+*runs*: how many runs of Caffe2 are recorded in `tests/data/golden`; behind a plus in how many nets and sequences of
+runs the operator stands.
 """
 GAPS = """
 ## Where the element types differ
@@ -64,7 +65,7 @@ def counts() -> str:
         ("operators", len(schemas)),
         *((f"gradient: {kind}", told[kind]) for kind in ("yes", *(kind.value for kind in GradientKind))),
         ("recorded runs of Caffe2", runs),
-        ("operators with recorded runs", len(operators())),
+        ("operators with recorded runs", len({*operators(), *recorded_in_company()} & set(SCHEMAS.keys()))),
         ("questions about element types", len(questions)),
         ("of these taken by both, with outputs of the same types", taken),
         *((f"kernels of {engine}", count) for engine, count in sorted(kernels.items())),
@@ -76,13 +77,13 @@ def counts() -> str:
 def row(schema: OpSchema) -> str:
     """Return the line of an operator."""
     family = schema.module.removeprefix("tazza.ops.")
-    runs = runs_of(schema.type)
+    runs, among = runs_of(schema.type), recorded_in_company()[schema.type]
     cells = (
         schema.type,
         family,
         gradient_of(schema),
         types_of(schema.type),
-        str(runs),
+        f"{runs} + {among}" if among else str(runs),
         " ".join(engines_of(schema.type)),
     )
     return f"| {' | '.join(cells)} |"
@@ -99,7 +100,7 @@ def gradient_of(schema: OpSchema) -> str:
 
 def runs_of(type: str) -> int:
     """Return how many runs of an operator are recorded."""
-    return sum(1 for _ in recordings(type)) if type in operators() else runs_in_nets()[type]
+    return sum(1 for _ in recordings(type)) if type in operators() else 0
 
 
 def engines_of(type: str) -> list[str]:

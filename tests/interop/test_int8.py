@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
 from tazza.interop import export_nets, load
@@ -22,6 +23,10 @@ from tazza.workspace import Workspace
 RANDOM = np.random.default_rng(7)
 X = RANDOM.standard_normal((5, 3, 9, 11)).astype(np.float32)
 SIGNAL_DB = 25.0
+
+
+def positive(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    return RANDOM.uniform(0.2, 0.8, shape).astype(np.float32)
 
 
 def residual() -> tuple[NetDef, NetDef]:
@@ -44,7 +49,7 @@ def residual() -> tuple[NetDef, NetDef]:
     workspace.run_net_once(model.init_net.proto)
     for name in workspace.blob_names():
         if name.endswith(("_rm", "_b", "_bn_s")):
-            workspace.feed(name, RANDOM.uniform(0.2, 0.8, workspace.fetch(name).shape).astype(np.float32))
+            workspace.feed(name, positive(workspace.fetch(name).shape))
     return export_nets(model, workspace)
 
 
@@ -119,7 +124,7 @@ def test_stored_and_loaded_again(nets: tuple[NetDef, NetDef], tmp_path: Path) ->
     workspace = Workspace()
     workspace.run_net_once(init)
     names = [op.output[0] for op in init.op]
-    path = {"db": str(tmp_path / "blobs"), "db_type": "minidb", "absolute_path": 1}
+    path: dict[str, Any] = {"db": str(tmp_path / "blobs"), "db_type": "minidb", "absolute_path": 1}
     workspace.run_operator(operator_def("Save", names, [], **path))
     other = Workspace()
     other.run_operator(operator_def("Load", [], names, **path))

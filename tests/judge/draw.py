@@ -104,7 +104,8 @@ def why_not(type: str) -> str | None:
     kernel = find_kernel(type, "cpu", "reference")
     if kernel.host is not None:
         return "its kernel works on the host's blobs and workspace"
-    quantized = [spec.name for spec in SCHEMAS[type].inputs if builtins.type(None) not in spec.quantization]
+    blobs = (*SCHEMAS[type].inputs, *SCHEMAS[type].outputs)
+    quantized = [spec.name for spec in blobs if builtins.type(None) not in spec.quantization]
     return f"{', '.join(quantized)} must be quantized, arrays are plain" if quantized else None
 
 

@@ -144,8 +144,8 @@ class Scale:
 
 def _wanted(y: Array, others: tuple[Array, ...], state: Condition, scale: Scale, excused: Array) -> Wanted:
     if y.dtype.kind != "f":
-        nothing = np.zeros(y.shape)
-        return Wanted(y, others, nothing, nothing, nothing, *[np.zeros(y.shape, bool)] * 2)
+        nothing, never = np.zeros(y.shape), np.zeros(y.shape, bool)
+        return Wanted(y, others, nothing, nothing, nothing, never, never)
     narrow = scale.u > NARROW
     # In bfloat16 what is rounded is inputs and results, sums are those of float32.
     growth = SLACK * (1 + np.sqrt(scale.steps) * NARROW) if narrow else SLACK * np.sqrt(scale.steps)

@@ -13,6 +13,7 @@ from tazza.operator import SCHEMAS, LocalBlobs, Operator
 from tazza.tensor import DataType, Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
 from tests.golden import operators
+from tests.int8 import data_of
 from tools.operator_types import GENERAL, REASONS, REFUSED, Entry, entries, recorded, results
 
 OPERATORS = sorted(recorded())
@@ -20,7 +21,7 @@ ENGINES = sorted({engine for operator in OPERATORS for engine in engines_of(oper
 
 
 def test_every_operator_that_computes_tensors_is_in_the_table() -> None:
-    assert set(OPERATORS) == set(operators())
+    assert set(OPERATORS) == set(operators()) & set(SCHEMAS.keys()), "run tools/record_types.py"
 
 
 def test_no_gap_is_without_its_reason() -> None:
@@ -74,7 +75,7 @@ def run(entry: Entry, engine: str) -> list[NDArray[Any]]:
     operator = Operator(definition, blobs)
     with np.errstate(all="ignore"):
         operator.run()
-    found = [np.array(blob.tensor().plain()) for blob in operator.outputs]
+    found = [np.array(data_of(blob.tensor().fetched())) for blob in operator.outputs]
     operator.close()
     check_engine(operator, engine, refusable=engine != "reference")
     return found
@@ -109,7 +110,3 @@ def assert_alike(got: NDArray[Any], wanted: NDArray[Any], entry: Entry) -> None:
         return
     relative, absolute = TOLERANCE[got.dtype.name]
     np.testing.assert_allclose(got, wanted, rtol=10 * relative, atol=10 * absolute, err_msg=entry.name)
-
-
-def test_the_table_has_no_operator_that_is_not_registered() -> None:
-    assert set(OPERATORS) <= set(SCHEMAS.keys())

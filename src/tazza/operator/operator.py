@@ -382,8 +382,8 @@ class Operator(Observable):
             dynamic = self.schema.outputs_by_letter[letter].dynamic
             if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
-            check_overwritten(letter, blob.name, blob.tensor().spec, spec)
             now = blob.tensor().spec
+            check_overwritten(letter, blob.name, now, spec)
             if now.dims != spec.dims or now.quantization != spec.quantization:
                 found.append((blob, letter))
         return found
@@ -469,9 +469,7 @@ class Operator(Observable):
                     tensor = blob.tensor()
                 tensor.resize_to(TensorSpec(spec.shape, spec.dtype, place, layout, spec.quantization))
                 continue
-            if tensor.spec.dims != spec.dims:
-                tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=None))
-            tensor.quantize_as(spec.quantization)
+            tensor.resize_to(replace(tensor.spec, dims=spec.shape, quantization=spec.quantization))
 
     def _bind(self, context: Context, chosen: Chosen, reads: Sequence[str], before: Mapping[int, Tensor]) -> Binding:
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""

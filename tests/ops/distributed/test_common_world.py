@@ -22,7 +22,7 @@ def test_a_world_that_is_complete_or_left_makes_room_for_the_next() -> None:
     first = run_op("CreateCommonWorld", store, size=1, name="w")
     second = run_op("CreateCommonWorld", store, size=1, name="w")
     assert first.world is not second.world
-    assert run_op("DestroyCommonWorld", first) is None
+    assert run_op("DestroyCommonWorld", first) is first
     assert "rank 0 has left" in first.world.broken
 
 

@@ -55,6 +55,10 @@ CASES = [
     Case(
         "TopK", [np.zeros((0, 3), "f")], by_hand(np.zeros((0, 3), "f"), 2), {"k": 2}, outputs=3, gradient=False
     ),  # nothing
+    Case("TopK", [halves(3, 700)], by_hand(halves(3, 700), 256), {"k": 256}, outputs=3, gradient=False),
+    Case("TopK", [apart(2, 300)], by_hand(apart(2, 300), 257)[:2], {"k": 257}, gradient=False),
+    Case("TopK", [halves(5, 4, 3)], by_hand(halves(5, 4, 3), 6, 1), {"k": 6, "axis": 1}, outputs=3, gradient=False),
+    Case("TopK", [np.arange(41, dtype="f")], by_hand(np.arange(41, dtype="f"), 9), {"k": 9}, outputs=3),
     Case("TopKGradient", [[floats(7, 8)], [[2, 0]], [floats(0, 0, 0)]], np.array([[8, 0, 7]], "f")),
     Case("TopKGradient", [[floats(7, 8, 9)], [[2, -1, 0]], [floats(0, 0, 0)]], np.array([[0, 0, 7]], "f")),
 ]
@@ -63,6 +67,15 @@ CASES = [
 @on_all_engines(CASES)
 def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize("engine", engines_of("TopK"))
+def test_rows_of_nan_and_of_fewer_numbers_than_k(engine: str) -> None:
+    X = np.array([[np.nan, 2, np.nan, -1], [np.nan] * 4, [1, 1, np.inf, 1]], "f")
+    (V, P), _ = run(operator_def("TopK", ["in0"], ["V", "P"], k=5), [X], engine)
+    n = np.nan
+    np.testing.assert_array_equal(V, np.array([[2, -1, n, n, 0], [n, n, n, n, 0], [np.inf, 1, 1, 1, 0]], "f"))
+    np.testing.assert_array_equal(P, [[1, 3, 0, 2, -1], [0, 1, 2, 3, -1], [2, 0, 1, 3, -1]])
 
 
 @pytest.mark.parametrize("engine", engines_of("TopK"))

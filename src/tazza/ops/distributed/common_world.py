@@ -308,23 +308,18 @@ DESTROY_COMMON_WORLD = schema(
     "DestroyCommonWorld",
     "The rank leaves; those that still wait for it get an error.",
     inputs=[blob("common_world", type_name=WORLD)],
-    outputs=[blob("left", type_name="*")],
+    outputs=[blob("left", type_name=WORLD)],
     must_in_place={"left": "common_world"},
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
     source="Caffe2",
     example="""
-    >>> run("DestroyCommonWorld", run("CreateCommonWorld", size=1))
+    >>> run("DestroyCommonWorld", run("CreateCommonWorld", size=1)).world.broken
+    'rank 0 has left'
     """,
 )
-
-
-@DESTROY_COMMON_WORLD.infer
-def destroy_common_world_infer(op: OpView, common_world: object) -> None:
-    del op, common_world  # the blob is empty afterwards
 
 
 @host_kernel(DESTROY_COMMON_WORLD)
 def destroy_common_world(left: Blob) -> None:
     left.get(CommonWorld).close()
-    left.reset()

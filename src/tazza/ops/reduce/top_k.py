@@ -16,7 +16,6 @@ import numpy as np
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,
-    INDEX,
     Array,
     Cost,
     Effects,
@@ -143,10 +142,10 @@ TOP_K_GRADIENT = schema(
     Behind an index of -1 there is nothing more along the axis.""",
     inputs=[
         blob("dV", FLOAT),
-        blob("P", INDEX, role=Role.INDEX),
-        blob("X", FLOAT, role=Role.SHAPE, doc="of which the shape counts alone"),
+        blob("P", LONG, role=Role.INDEX),
+        blob("X", role=Role.SHAPE, doc="of any type: its shape counts alone"),
     ],
-    outputs=[blob("dX", like="X")],
+    outputs=[blob("dX", "dV")],
     args=ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -169,7 +168,7 @@ def top_k_gradient_infer(op: OpView, dV: TensorSpec, P: TensorSpec, X: TensorSpe
         others = [tuple(extent for i, extent in enumerate(dims) if i != axis) for dims in (dV.dims, X.dims)]
         relation = f"dV has the shape {show_dims(dV.dims)}, X {show_dims(X.dims)}"
         op.require(len(dV.dims) == rank and shapes_agree(*others), relation, f"they differ along axis {axis} alone")
-    return TensorSpec(X.dims, X.dtype)
+    return TensorSpec(X.dims, dV.dtype)
 
 
 @TOP_K_GRADIENT.cost
