@@ -1,6 +1,6 @@
 """Record runs of nets with nets inside by the genuine Caffe2 into `tests/data/golden/nets/<case>.npz`.
 
-Needs what `tools/record_golden.py` needs, which runs this as well:
+Needs what `tools/record_golden.py` needs:
 
     python3.8 tools/record_nested_nets.py [FOLDER]
 
