@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.operator.nested import all_operators
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Int8Tensor
 
@@ -46,7 +47,7 @@ def recorded_in_company() -> Counter[str]:
         with np.load(path, allow_pickle=False) as stored:
             nets = [NetDef.FromString(stored[key].tobytes()) for key in stored.files if key == "net"]
             alone = [OperatorDef.FromString(stored[key].tobytes()) for key in stored.files if key.endswith("/op")]
-        found.update({op.type for op in (*alone, *(op for net in nets for op in net.op))})
+        found.update({op.type for op in (*alone, *(op for net in nets for op, _ in all_operators(net)))})
     return found
 
 

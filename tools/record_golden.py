@@ -540,4 +540,3 @@ GROUPS = (
 
 if __name__ == "__main__":
     main(GROUPS)
-    import_module("record_nested_nets").main()

@@ -1,6 +1,6 @@
 """Record runs of nets with nets inside by the genuine Caffe2 into `tests/data/golden/nets/<case>.npz`.
 
-Needs what `tools/record_golden.py` needs, which runs this as well:
+Needs what `tools/record_golden.py` needs:
 
     python3.8 tools/record_nested_nets.py [FOLDER]
 
@@ -43,9 +43,13 @@ def record(build: Callable[[Any], tuple[dict[str, Any], list[str]]]) -> dict[str
     for name, value in feeds.items():
         workspace.FeedBlob(name, value)
     workspace.RunNetOnce(net)
-    parts = {"net": as_bytes(net.Proto()), "targets": np.array(targets, "S"), "forward": np.array(forward)}
+    parts: dict[str, Any] = {
+        "net": as_bytes(net.Proto()),
+        "targets": np.array(targets, "S"),
+        "forward": np.array(forward),
+    }
     parts.update({f"in/{name}": value for name, value in feeds.items()})
-    left = {name: workspace.FetchBlob(name) for name in workspace.Blobs()}
+    left: dict[str, Any] = {name: workspace.FetchBlob(name) for name in workspace.Blobs()}
     parts.update({f"out/{name}": value for name, value in left.items() if isinstance(value, np.ndarray)})
     return parts
 

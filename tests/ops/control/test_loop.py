@@ -191,3 +191,21 @@ def test_operators_within_can_be_observed() -> None:
     inner["body"].operators[0].attach(counts)
     net.run()
     assert counts.runs == 3
+
+
+@pytest.mark.parametrize("kind", ["simple", "plan", "dag", "async_scheduling"])
+def test_a_deadline_ends_who_waits_within(kind: str) -> None:
+    """An operator within a branch waits for a queue that stays empty."""
+    home = workspace(0)
+    home.run_operator(operator_def("CreateBlobsQueue", [], ["queue"], capacity=1, num_blobs=1))
+    waits = NetDef(name="then", op=[operator_def("DequeueBlobs", ["queue"], ["record"])])
+    branch = operator_def("If", ["c"], [], then_net=waits)
+    net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[branch]))
+    begun = time.monotonic()
+    with pytest.raises(DeadlineError):
+        net.run(timeout_s=0.05)
+    assert time.monotonic() - begun < SOON_S
+    home.run_operator(operator_def("EnqueueBlobs", ["queue", "x"], ["x"]))
+    net.run(timeout_s=SOON_S)
+    np.testing.assert_array_equal(home.fetch("record"), X)
+    home.delete_net("outer")

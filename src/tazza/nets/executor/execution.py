@@ -81,7 +81,8 @@ class Execution:
         self._busy = 0
         self._done = 0
         self._error: BaseException | None = None
-        self._stopped = False
+        self.stopped = False
+        """No operator starts any more."""
         self._teller = 0  # the thread that tells operators which wait to give up
         self._finisher, self._finished, self._told = 0, False, False
         self._pending: dict[Task, None] = {}  # in the order of their launches
@@ -177,7 +178,7 @@ class Execution:
         return self._sleep(bell)
 
     def _sleep(self, bell: threading.Lock) -> Squad | None:
-        left = None if self._run is None or self._stopped else self._run.left_s
+        left = None if self._run is None or self.stopped else self._run.left_s
         woken = bell.acquire(timeout=-1 if left is None else min(left, threading.TIMEOUT_MAX))
         with self._lock:
             late = self._sleeper is bell
@@ -198,19 +199,14 @@ class Execution:
         reason = None if self._run is None else self._run.why_stop()
         if reason is not None:
             self.stop(reason)
-        return not self._stopped
-
-    @property
-    def stopped(self) -> bool:
-        """Whether no operator starts any more."""
-        return self._stopped
+        return not self.stopped
 
     def stop(self, error: BaseException) -> None:
         """Start no operator any more; the first error is the run's. Ends the run when nobody runs anything."""
         with self._lock:
-            first = not (self._stopped or self._finished)
+            first = not (self.stopped or self._finished)
             if first:
-                self._error, self._teller, self._stopped = error, threading.get_ident(), True
+                self._error, self._teller, self.stopped = error, threading.get_ident(), True
                 for squad in self._squads.values():
                     squad.ready.clear()
             elif not (self._finished or isinstance(error, Exception)) and isinstance(self._error, Exception):
@@ -277,7 +273,7 @@ class Execution:
 
     def _end(self, task: Task) -> None:
         self._open -= 1
-        if not self._stopped:
+        if not self.stopped:
             for child in task.children:
                 if not self._followed(task, child):
                     self._release(child)
@@ -359,7 +355,7 @@ class Execution:
 
     def _is_over(self) -> bool:
         """Whether this thread is the one that has to finish the run."""
-        if self._finished or self._busy or self._teller or (self._open and not self._stopped):
+        if self._finished or self._busy or self._teller or (self._open and not self.stopped):
             return False
         self._finisher, self._finished = threading.get_ident(), True  # in one step: see `settle`
         return True
@@ -397,7 +393,7 @@ class Execution:
 
     def _perform(self, task: Task, host: Context) -> None:
         try:
-            if self._stopped:
+            if self.stopped:
                 raise Halt
             if task.asynchronous:
                 self._launch(task, host)
@@ -420,7 +416,7 @@ class Execution:
 
     def _halt(self) -> None:
         """Raise where no operator may start any more."""
-        if self._stopped or not self._check():
+        if self.stopped or not self._check():
             raise Halt
 
     def _failed(self, task: Task, error: BaseException) -> None:
@@ -467,7 +463,7 @@ class Execution:
             self._arrived(task, event)
             return
         with self._lock:
-            if not self._stopped:
+            if not self.stopped:
                 for child in task.children:
                     if self._followed(task, child):
                         self._release(child)
