@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,10 @@ def spec_of(value: Value) -> TensorSpec:
 def tensor_of(value: Any) -> Any:
     """Return the tensor of an array, whose memory is shared, or of integers; anything else as it is."""
     if isinstance(value, Int8Tensor):
-        tensor = Tensor.from_numpy(value.data, copy=None) if isinstance(value.data, np.ndarray) else value.data
+        tensor = tensor_of(value.data)
         tensor.quantize_as(value.quantization)
         return tensor
-    return Tensor.from_numpy(value, copy=None) if isinstance(value, np.ndarray) else value
+    return Tensor.from_numpy(cast("Array", value), copy=None) if isinstance(value, np.ndarray) else value
 
 
 def assert_near(got: Value, wanted: Int8Tensor, steps: int = STEPS) -> None:

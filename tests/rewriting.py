@@ -12,8 +12,9 @@ from tazza.graph.text import parse_net, print_net
 from tazza.graph.transform import TRANSFORMS, PassContext, Rewritten, apply_all
 from tazza.operator import Array
 from tazza.proto import NetDef
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import DataType, Int8Tensor, TensorSpec
 from tazza.workspace import Workspace
+from tests.int8 import assert_near
 
 TOLERANCE = 1e-4
 
@@ -80,8 +81,10 @@ def compare_numbers(net: NetDef, made: Rewritten, case: Rewrite) -> None:
         before.run_net_once(net)
         after.run_net_once(made.net)
         for name in (surviving | written) - made.gone.keys():
-            np.testing.assert_allclose(
-                after.fetch(name), before.fetch(name), rtol=TOLERANCE, atol=TOLERANCE, err_msg=name
-            )
+            got, wanted = after.fetch(name), before.fetch(name)
+            if isinstance(wanted, Int8Tensor):
+                assert_near(got, wanted)
+            else:
+                np.testing.assert_allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
     for name in set(inputs) - written:
         np.testing.assert_array_equal(after.fetch(name), inputs[name], err_msg="an external input was overwritten")

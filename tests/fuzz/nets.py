@@ -6,6 +6,7 @@ Weights of pieces get extents that fit where that is simple, small ones; where t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ from tests.fuzz import extremes, feeds, net_acts
 from tests.fuzz.case import Case
 from tests.fuzz.feeds import Feed
 from tests.fuzz.net_mutation import mutate
+from tests.int8 import data_of
 
 DATA = Path(__file__).parents[1] / "data"
 SOURCES = (DATA / "fuzz" / "nets", DATA / "interop")
@@ -150,8 +152,8 @@ def _recorded(source: Random) -> tuple[list[OperatorDef], Feeds]:
     op.CopyFrom(recording.definition)
     parameter = source.random() < 0.5
     fed = {
-        name: Feed(feed.dtype, feed.dims, parameter and position > 0)
-        for position, (name, feed) in enumerate(zip(op.input, map(feeds.of_array, recording.inputs), strict=True))
+        name: replace(feeds.of_array(data_of(value)), parameter=parameter and position > 0)
+        for position, (name, value) in enumerate(zip(op.input, recording.inputs, strict=True))
     }
     return [op], fed
 

@@ -27,6 +27,7 @@ from tazza.tensor import DataType
 from tests.judge.draw import CannotDraw, compute, draw, drawable
 from tests.judge.exact import GIVEN, Blobs, run_exactly, step_exactly
 from tests.judge.hand import Array, Shape
+from tests.judge.meaning import has_meaning
 
 FAVOURED = {
     "conv": 14,
@@ -114,6 +115,7 @@ def _candidates() -> tuple[tuple[OpSchema, ...], Array]:
     """Return the schemas of operators that chains are made of, and how probable each is."""
     found = [SCHEMAS[type] for type in drawable() if SCHEMAS[type].effects is Effects.PURE]
     found = [one for one in found if one.inputs and not any(_is_gradient(spec.name) for spec in one.inputs)]
+    found = [one for one in found if not has_meaning(one)]
     families: dict[str, int] = {}
     for one in found:
         families[one.module] = families.get(one.module, 0) + 1

@@ -11,6 +11,7 @@ reference kernel take it. New operators need no line here, unless drawing them f
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import pkgutil
@@ -36,10 +37,12 @@ from tazza.operator import (
 from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, Tensor, TensorSpec
+from tazza.tensor import DataType, Int8Tensor, TensorSpec
+from tests.int8 import Value, spec_of, tensor_of
 from tests.judge import families
 from tests.judge.generic import arguments, complete, element_types, extremes
 from tests.judge.hand import GENERATORS, Array, Hand, Shape, Sketch, as_list
+from tests.judge.meaning import Meaning, meanings
 from tests.judge.values import fill
 
 ATTEMPTS = 300
@@ -67,6 +70,13 @@ class Problem:
     wild: bool = False
     extreme: bool = False
     given: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    meanings: Mapping[str, Meaning] = field(default_factory=dict[str, Meaning])
+    """What the integers of some inputs stand for."""
+
+    def value(self, name: str) -> Value:
+        """Return a copy of an input as it is fed."""
+        array, meaning = np.array(self.inputs[name]), self.meanings.get(name)
+        return array if meaning is None else Int8Tensor.of(array, meaning)
 
     @property
     def type(self) -> str:
@@ -92,7 +102,11 @@ def drawable() -> tuple[str, ...]:
 def why_not(type: str) -> str | None:
     """Return why an operator cannot be drawn, None where it must be."""
     kernel = find_kernel(type, "cpu", "reference")
-    return "its kernel works on the host's blobs and workspace" if kernel.host is not None else None
+    if kernel.host is not None:
+        return "its kernel works on the host's blobs and workspace"
+    blobs = (*SCHEMAS[type].inputs, *SCHEMAS[type].outputs)
+    quantized = [spec.name for spec in blobs if builtins.type(None) not in spec.quantization]
+    return f"{', '.join(quantized)} must be quantized, arrays are plain" if quantized else None
 
 
 def draw(
@@ -169,7 +183,8 @@ def _sketched(schema: OpSchema, hand: Hand) -> Problem:
         elif letter in sketch.shapes:
             by_letter[letter] = [fill(hand, shape, dtypes[letter]) for shape in as_list(sketch.shapes[letter])]
     outputs = _output_count(hand, schema) if sketch.outputs is None else sketch.outputs
-    return _assemble(schema, sketch.arguments, by_letter, outputs)
+    found = _assemble(schema, sketch.arguments, by_letter, outputs)
+    return replace(found, meanings=meanings(hand, schema, found.inputs))
 
 
 def _output_count(hand: Hand, schema: OpSchema) -> int:
@@ -196,7 +211,8 @@ def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list
     definition.input.extend(names)
     definition.output.extend(_output_names(op, names))
     schema.view(definition, strict=True)
-    return Problem(definition, {name: array for name, array in zip(names, inputs, strict=True) if array is not None})
+    found = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
+    return Problem(definition, found)
 
 
 def letters_as_names(schema: OpSchema, slots: tuple[str, ...]) -> list[str]:
@@ -231,8 +247,8 @@ def compute(problem: Problem, engine: str = "reference", *, times: int = 1) -> d
     definition = OperatorDef.FromString(problem.definition.SerializeToString())
     definition.engine = engine
     blobs = LocalBlobs()
-    for name, value in problem.inputs.items():
-        blobs.create_blob(name).set(Tensor.from_numpy(np.array(value), copy=None))
+    for name in problem.inputs:
+        blobs.create_blob(name).set(tensor_of(problem.value(name)))
     operator = Operator(definition, blobs, strict=True)
     try:
         with np.errstate(all="ignore"):
@@ -251,7 +267,7 @@ def _require_small(problem: Problem, times: int) -> None:
     """
     op = problem.schema.view(problem.definition)
     arrays = list(problem.inputs.values())
-    specs = [TensorSpec(x.shape, DataType.of(x)) for x in arrays]
+    specs = [spec_of(problem.value(name)) for name in problem.inputs]
     outputs = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_slots.index(letter)]).specs
     known = [spec for spec in outputs if isinstance(spec, TensorSpec) and spec.known]
     elements = sum(spec.size for spec in (*specs, *known))

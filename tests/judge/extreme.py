@@ -22,8 +22,8 @@ import numpy as np
 from tazza.errors import KernelError, TazzaError
 from tazza.operator import LocalBlobs, Operator, make_argument
 from tazza.proto import OperatorDef
-from tazza.tensor import Tensor
 from tests.check import engines_of
+from tests.int8 import tensor_of
 from tests.judge.draw import CannotDraw, Problem, draw, gradients
 from tests.judge.hand import Array
 
@@ -74,8 +74,8 @@ def attempt(problem: Problem, engine: str) -> tuple[str, dict[str, Array]]:
     definition = OperatorDef.FromString(problem.definition.SerializeToString())
     definition.engine = engine
     blobs = LocalBlobs()
-    for name, value in problem.inputs.items():
-        blobs.create_blob(name).set(Tensor.from_numpy(np.array(value), copy=None))
+    for name in problem.inputs:
+        blobs.create_blob(name).set(tensor_of(problem.value(name)))
     try:
         with np.errstate(all="ignore"):
             operator = Operator(definition, blobs)

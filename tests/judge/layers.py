@@ -14,6 +14,7 @@ from tazza.operator import ENGINES, why_unavailable
 from tazza.proto import NetDef
 from tazza.runtime.fpmath import FPMATH
 from tazza.workspace import Workspace
+from tests.int8 import data_of
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, makers_of
 from tests.judge.exceptions import allowance
 from tests.judge.hand import GENERATORS, Array
@@ -102,13 +103,13 @@ def run_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array
     definition.external_input.extend(problem.inputs)
     workspace = Workspace()
     in_place = set(problem.definition.output) & set(problem.inputs)
-    for name, value in problem.inputs.items():
-        workspace.feed(name, np.array(value))
+    for name in problem.inputs:
+        workspace.feed(name, problem.value(name))
     made = workspace.create_net(definition, strict=True)
     with np.errstate(all="ignore"):
         for _ in range(1 if in_place else 2):  # the second run reads what the first one kept
             made.run()
-    found: dict[str, Any] = {name: np.asarray(workspace.fetch(name)) for name in problem.definition.output}
+    found: dict[str, Any] = {name: data_of(workspace.fetch(name)) for name in problem.definition.output}
     ran = {row.engine for row in made.explain().rows}
     workspace.reset()
     return found, ran

@@ -19,11 +19,13 @@ import pytest
 from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, ArgSpec, OpSchema, Spec, find_schema, make_argument
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import DataType, Int8Tensor, TensorSpec
 from tests import golden
 from tests.fuzz import extremes, feeds
 from tests.fuzz.guard import limit_memory
 from tests.fuzz.nets import drawn_operator
+from tests.int8 import Value
+from tests.int8 import spec_of as int8_spec
 
 DRAWN = 1
 """Problems that are drawn of each operator, beside those that are recorded."""
@@ -37,10 +39,14 @@ def problems(type: str) -> Iterator[Problem]:
     """Yield operators with inputs: recorded ones, and some that the schema lets draw."""
     found = itertools.islice(golden.recordings(type), RECORDED) if type in golden.operators() else ()
     for recording in found:
-        yield recording.definition, [spec_of(feeds.of_array(array)) for array in recording.inputs]
+        yield recording.definition, [_spec(value) for value in recording.inputs]
     for seed in range(DRAWN):
         ops, fed = drawn_operator(Random(f"{type} {seed}"), find_schema(type))
         yield ops[0], [spec_of(fed[name]) for name in ops[0].input]
+
+
+def _spec(value: Value) -> Spec | None:
+    return int8_spec(value) if isinstance(value, Int8Tensor) else spec_of(feeds.of_array(value))
 
 
 def spec_of(feed: feeds.Feed) -> Spec | None:

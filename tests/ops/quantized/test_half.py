@@ -7,13 +7,14 @@ import numpy as np
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
 from tests.check import Case, check_op, on_all_engines
 
-NUMBERS = np.float32([[1.0, -2.0, 65504.0], [65520.0, 2.0**-24, 1.00048828125]])
-BITS = np.uint16([[0x3C00, 0xC000, 0x7BFF], [0x7C00, 0x0001, 0x3C00]])
+NUMBERS = np.array([[1.0, -2.0, 65504.0], [65520.0, 2.0**-24, 1.00048828125]], np.float32)
+BITS = np.array([[0x3C00, 0xC000, 0x7BFF], [0x7C00, 0x0001, 0x3C00]], np.uint16)
 HALVES = BITS.view(np.float16)
+WIDE = np.array([[1, -2, 65504], [np.inf, 2.0**-24, 1]], np.float32)
 CASES = [
     # Sums of differences in float64 do not see half precision: the gradient is tested below.
     Case("FloatToHalf", (NUMBERS,), HALVES, batched=(0,), gradient=False),
-    Case("HalfToFloat", (HALVES,), np.float32([[1, -2, 65504], [np.inf, 2**-24, 1]]), batched=(0,), gradient=False),
+    Case("HalfToFloat", (HALVES,), WIDE, batched=(0,), gradient=False),
 ]
 
 

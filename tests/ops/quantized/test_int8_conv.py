@@ -60,12 +60,12 @@ def how(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != "kernel"}
 
 
-CASES = [
+ALONE = [
     Case(type, inputs, expected(relu, **how(args)), {**args, **TO}, batched=(0,), id=name)
     for type, relu in (("Int8Conv", False), ("Int8ConvRelu", True))
     for name, inputs, args in WINDOWS
 ]
-CASES += [
+SUMMED = [
     Case(
         "Int8FusedConv", (X, w, c, S), expected(relu, pad=1), {"kernel": 3, "pad": 1, "relu": int(relu), **TO}, id=name
     )
@@ -73,7 +73,7 @@ CASES += [
 ]
 
 
-@on_all_engines(CASES)
+@on_all_engines([*ALONE, *SUMMED])
 def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
 

@@ -13,7 +13,7 @@ from tazza.tensor import Int8Tensor
 from tests.check import Case, check_op, on_all_engines
 from tests.ops.quantized.numbers import by_channel, octets, quantized, real, whole
 
-TO = {"Y_scale": 0.3, "Y_zero_point": 110}
+TO: dict[str, Any] = {"Y_scale": 0.3, "Y_zero_point": 110}
 
 
 def expected(X: Int8Tensor, W: Int8Tensor, b: Int8Tensor) -> Int8Tensor:
@@ -49,4 +49,4 @@ def test_the_parameters_of_another_engine_do_not_count() -> None:
     """Caffe2's CPU looks at the arguments alone; other engines of it read what a fourth input says."""
     x: Any = octets(3, 10)
     plain = run_op("Int8FC", x, W, b, **TO)
-    np.testing.assert_array_equal(run_op("Int8FC", x, W, b, "anything", **TO).data, plain.data)
+    np.testing.assert_array_equal(run_op("Int8FC", x, W, b, np.ones(2, np.float32), **TO).data, plain.data)

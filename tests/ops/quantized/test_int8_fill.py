@@ -10,12 +10,13 @@ from tazza.operator import run_op
 from tazza.tensor import Int8Tensor, PerChannel
 from tests.check import Case, check_op, on_all_engines
 
-BYTES, WHOLE = np.uint8([[0, 1, 127], [128, 254, 255]]), np.int32([[-1, 70000]])
+BYTES = np.array([[0, 1, 127], [128, 254, 255]], np.uint8)
+WHOLE = np.array([[-1, 70000]], np.int32)
 TO = {"Y_scale": 0.25, "Y_zero_point": 3}
 MANY = {"Y_scales": [0.5, 2.0], "Y_zero_points": [128, 3]}
 CASES = [
     Case("Int8GivenTensorFill", (), Int8Tensor(BYTES, 0.25, 3), {"shape": [2, 3], "values": BYTES.tobytes(), **TO}),
-    Case("Int8GivenTensorFill", (), Int8Tensor(np.uint8([97]), 1.0, 0), {"shape": [1], "values": b"a"}),
+    Case("Int8GivenTensorFill", (), Int8Tensor(np.array([97], np.uint8), 1.0, 0), {"shape": [1], "values": b"a"}),
     Case(
         "Int8GivenTensorFill",
         (),

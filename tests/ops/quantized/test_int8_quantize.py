@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError
 from tazza.operator import run_op
+from tazza.tensor import Int8Tensor
 from tests.check import Case, check_op, on_all_engines
 from tests.ops.quantized.numbers import by_channel, octets, quantized, real
 
 X = np.random.default_rng(1).standard_normal((2, 3, 5)).astype(np.float32)
-BEYOND = np.float32([-np.inf, -1e30, -3.0, 0.0, 3.0, 1e30, np.inf])
+BEYOND = np.array([-np.inf, -1e30, -3.0, 0.0, 3.0, 1e30, np.inf], np.float32)
+
+
+def dequantized(q: Int8Tensor) -> NDArray[np.float32]:
+    return real(q).astype(np.float32)
+
+
 CASES = [
     Case("Int8Quantize", (X,), quantized(X, 0.02, 128), {"Y_scale": 0.02, "Y_zero_point": 128}, batched=(0,)),
     Case("Int8Quantize", (X * 100,), quantized(X * 100, 1.0), batched=(0,), id="no arguments"),
@@ -21,8 +29,8 @@ CASES = [
         quantized([-9, -9, -3, 0, 3, 999, 999], 0.1, 30),
         {"Y_scale": 0.1, "Y_zero_point": 30},
     ),
-    Case("Int8Dequantize", (octets(2, 3, 5),), lambda q: real(q).astype(np.float32), batched=(0,)),
-    Case("Int8Dequantize", (by_channel(octets(2, 3), 0.1, 0.3, 128),), lambda q: real(q).astype(np.float32)),
+    Case("Int8Dequantize", (octets(2, 3, 5),), dequantized, batched=(0,)),
+    Case("Int8Dequantize", (by_channel(octets(2, 3), 0.1, 0.3, 128),), dequantized),
 ]
 
 
@@ -32,7 +40,7 @@ def test_cases(case: Case, engine: str) -> None:
 
 
 def test_what_is_no_number_stands_for_0() -> None:
-    found = run_op("Int8Quantize", np.float32([np.nan, 1]), engine="reference", Y_scale=0.5, Y_zero_point=9)
+    found = run_op("Int8Quantize", np.array([np.nan, 1], np.float32), engine="reference", Y_scale=0.5, Y_zero_point=9)
     assert found.data.tolist() == [9, 11]
 
 

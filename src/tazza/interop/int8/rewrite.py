@@ -18,6 +18,7 @@ from tazza.interop.export import parameter_fill
 from tazza.interop.int8.calibrate import Range
 from tazza.operator import OpView, find_schema, operator_def
 from tazza.operator.argument import find_argument
+from tazza.ops.nn.relu import RELU
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.tensor import PerChannel, PerTensor
@@ -195,7 +196,7 @@ def _channels_first(view: OpView) -> bool:
 def _with_relu(state: Rewriting, blob: str) -> str:
     """Return what a rectifier behind a blob makes, which is then part of the operator that makes the blob."""
     found = state.sole_reader(blob)
-    if found is None or found[1].type != "Relu" or state.keep & set(found[1].output):
+    if found is None or found[1].type != RELU.type or state.keep & set(found[1].output):
         return blob
     state.take(found[0])
     return found[1].output[0]

@@ -19,7 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import PER_CHANNEL, PER_TENSOR, Array, Cost, Effects, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import (
+    PER_CHANNEL,
+    PER_TENSOR,
+    Array,
+    Cost,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    kernel,
+    schema,
+)
 from tazza.ops.nn.conv import CONV_ARGS, conv, conv_cost, conv_infer
 from tazza.ops.nn.window import half_pairs
 from tazza.ops.quantized.scale import (
@@ -38,8 +51,8 @@ NHWC = arg("order", str, "NHWC", choices=("NHWC", "nhwc"), doc="the channels sta
 INT8_CONV_ARGS = (*(NHWC if one.name == "order" else one for one in CONV_ARGS), *SCALE_ARGS)
 INT8_CONV_INPUTS = (
     blob("X", UINT8, quantization=PER_TENSOR, doc="(N, in..., C)"),
-    blob("W", UINT8, quantization=PER_TENSOR | PER_CHANNEL, doc="(M, k..., C/G)"),
-    blob("b", INT32, quantization=PER_TENSOR | PER_CHANNEL, doc="(M), in units of s_X s_W"),
+    blob("W", UINT8, quantization=PER_TENSOR | PER_CHANNEL, role=Role.PARAMETER, doc="(M, k..., C/G)"),
+    blob("b", INT32, quantization=PER_TENSOR | PER_CHANNEL, role=Role.PARAMETER, doc="(M), in units of s_X s_W"),
 )
 INT8_RESULT = blob("Y", UINT8, quantization=PER_TENSOR, doc="(N, out..., M)")
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tazza.operator import PER_CHANNEL, PER_TENSOR, Array, Cost, Effects, OpView, blob, kernel, schema
+from tazza.operator import PER_CHANNEL, PER_TENSOR, Array, Cost, Effects, OpView, Role, blob, kernel, schema
 from tazza.ops.quantized.int8_conv import check_scales
 from tazza.ops.quantized.scale import (
     INT32,
@@ -30,9 +30,14 @@ INT8_FC = schema(
     "Y = X W^T + b from bytes to bytes, with X as a matrix (N, K) and W as a matrix (M, K).",
     inputs=[
         blob("X", UINT8, "N *K", quantization=PER_TENSOR),
-        blob("W", UINT8, "M *L", quantization=PER_TENSOR | PER_CHANNEL, doc="(M, K)"),
-        blob("b", INT32, "M", quantization=PER_TENSOR | PER_CHANNEL, doc="in units of s_X s_W"),
-        blob("Qparam", type_name="*", optional=True, doc="is not looked at: the arguments count, as on Caffe2's CPU"),
+        blob("W", UINT8, "M *L", quantization=PER_TENSOR | PER_CHANNEL, role=Role.PARAMETER, doc="(M, K)"),
+        blob("b", INT32, "M", quantization=PER_TENSOR | PER_CHANNEL, role=Role.PARAMETER, doc="in units of s_X s_W"),
+        blob(
+            "Qparam",
+            optional=True,
+            role=Role.PARAMETER,
+            doc="is not looked at: the arguments count, as on Caffe2's CPU",
+        ),
     ],
     outputs=[blob("Y", UINT8, "N M", quantization=PER_TENSOR)],
     args=SCALE_ARGS,

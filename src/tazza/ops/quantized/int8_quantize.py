@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tazza.operator import FLOAT, PER_CHANNEL, PER_TENSOR, Array, Effects, OpView, arg, blob, kernel, schema
+from tazza.operator import FLOAT, PER_CHANNEL, PER_TENSOR, Array, Effects, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.quantized.scale import NO_GRADIENT, SCALE_ARGS, UINT8, given_quantization
 from tazza.tensor import DataType, Quantization, TensorSpec
 
@@ -13,7 +13,12 @@ INT8_QUANTIZE = schema(
     "Y = round(X / Y_scale) + Y_zero_point, ties to even integers, within 0 ... 255.",
     inputs=[
         blob("X", FLOAT, "*S"),
-        blob("Qparam", type_name="*", optional=True, doc="is not looked at: the arguments count, as on Caffe2's CPU"),
+        blob(
+            "Qparam",
+            optional=True,
+            role=Role.PARAMETER,
+            doc="is not looked at: the arguments count, as on Caffe2's CPU",
+        ),
     ],
     outputs=[blob("Y", UINT8, "*S", quantization=PER_TENSOR)],
     args=SCALE_ARGS,

@@ -44,7 +44,10 @@ def _padding(op: OpView, X: TensorSpec) -> Unsupported | None:
     if not averages(op):
         return None
     window, _ = pool_window(op, X.shape)
-    padded = any((*window.head, *window.tail)) or clipped_pool_window(op, X.shape).kernel != window.kernel
+    seen = clipped_pool_window(op, X.shape).kernel
+    if seen != window.kernel:
+        return Unsupported(f"kernels {window.kernel} of which {seen} may lie in the image count whole")
+    padded = any((*window.head, *window.tail))
     point = meaning_of(X).zero_point
     return Unsupported(f"padding stands for the byte 0, not for the zero point {point}") if padded and point else None
 
@@ -55,6 +58,6 @@ def _post_ops(op: OpView, specs: dict[str, TensorSpec]) -> tuple[PostOp, ...]:
     if before != after:
         ratio = before.scale / after.scale
         made.append(Eltwise("eltwise_linear", ratio, after.zero_point - ratio * before.zero_point))
-    if rectifies(op):
+    if rectifies(op) and after.zero_point > 0:  # else every byte stands for 0 or more
         made.append(Eltwise("eltwise_clip", max(after.zero_point, 0), 255))
     return tuple(made)

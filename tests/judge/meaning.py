@@ -1,0 +1,51 @@
+"""What the integers of drawn inputs stand for: one scale, or one for each channel where the schema takes that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from tazza.operator import PLAIN, OpSchema
+from tazza.tensor import PerChannel, PerTensor
+from tests.int8 import STEPS
+from tests.judge.hand import Array, Hand
+
+Meaning: TypeAlias = PerTensor | PerChannel
+POINTS = (0, 128, 128, 77)
+"""Zero points; filters of 128 are those that engines take."""
+
+
+def has_meaning(schema: OpSchema) -> bool:
+    """Whether integers with a scale go into an operator, or come out of it."""
+    return any(one.quantization != PLAIN for one in (*schema.inputs, *schema.outputs))
+
+
+def meanings(hand: Hand, schema: OpSchema, inputs: Mapping[str, Array]) -> dict[str, Meaning]:
+    """Return a quantization for each input that must have one; int32 is in units of the products before it."""
+    found: dict[str, Meaning] = {}
+    for name, array in inputs.items():
+        declared = schema.inputs_by_letter.get(name)  # no variadic letter takes such integers
+        if declared is None or declared.quantization == PLAIN:
+            continue
+        if array.dtype == np.int32:
+            found[name] = _of_products(*list(found.values())[:2])
+        elif PerChannel in declared.quantization and array.ndim > 1 and len(array) and hand.chance(0.5):
+            scales = tuple(hand.real(0.01, 0.05) for _ in range(len(array)))
+            found[name] = PerChannel(0, scales, (128,) * len(array))
+        else:
+            found[name] = PerTensor(hand.real(0.01, 0.1), hand.pick(POINTS))
+    return found
+
+
+def _of_products(X: Meaning, W: Meaning) -> Meaning:
+    assert isinstance(X, PerTensor), "only filters have several scales"
+    if isinstance(W, PerTensor):
+        return PerTensor(X.scale * W.scale)
+    return PerChannel(0, tuple(X.scale * scale for scale in W.scales), (0,) * len(W.scales))
+
+
+def steps_of(schema: OpSchema) -> int:
+    """Return how far apart integers may be that an operator gives."""
+    return STEPS if has_meaning(schema) else 0
