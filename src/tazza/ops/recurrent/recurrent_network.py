@@ -10,6 +10,8 @@ gradient reads; without a backward step net a few workspaces serve all steps in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tazza.errors import GradientError, NotFoundError, SchemaError, ShapeError
@@ -20,6 +22,7 @@ from tazza.operator import (
     LocalBlobs,
     Operator,
     OpView,
+    Role,
     Touched,
     arg,
     blob,
@@ -88,6 +91,9 @@ RECURRENT_NETWORK = schema(
     inputs=[
         blob("X", dims="T N *D", doc="the sequences"),
         blob("inputs", type_name="*", variadic=True, optional=True, doc="initial states, and what steps read"),
+        blob(
+            "param", variadic=True, optional=True, role=Role.PARAMETER, doc="what `param` names: weights of the steps"
+        ),
     ],
     outputs=[
         blob("Y", variadic=True, doc="what `alias_dst` names"),
@@ -98,6 +104,20 @@ RECURRENT_NETWORK = schema(
     effects=Effects.WORKSPACE,
     source="Caffe2",
 )
+
+
+@RECURRENT_NETWORK.name_inputs
+def recurrent_network_inputs(op: OpView, count: int) -> tuple[str, ...]:
+    parameters = set(op.param)
+    return ("X", *("param" if place in parameters else "inputs" for place in range(1, count)))
+
+
+def in_order(
+    op: OpView, X: TensorSpec, inputs: Sequence[TensorSpec | TypeSpec], param: Sequence[TensorSpec | TypeSpec]
+) -> list[TensorSpec | TypeSpec]:
+    """Return the specs of all inputs of the forward operator in their order."""
+    by_letter = {"X": iter([X]), "inputs": iter(inputs), "param": iter(param)}
+    return [next(by_letter[letter]) for letter in op.input_slots]
 
 
 def forward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
@@ -124,9 +144,12 @@ def recurrent_network_validate(op: OpView) -> None:
 
 @RECURRENT_NETWORK.infer
 def recurrent_network_infer(
-    op: OpView, X: TensorSpec, inputs: tuple[TensorSpec | TypeSpec, ...]
+    op: OpView,
+    X: TensorSpec,
+    inputs: tuple[TensorSpec | TypeSpec, ...],
+    param: tuple[TensorSpec, ...],
 ) -> tuple[TensorSpec | TypeSpec | None, ...]:
-    given = (X, *inputs)
+    given = in_order(op, X, inputs, param)
     states = {state.states: given[state.position] for state in states_of(op, op.definition.input)}
     aliases = {alias.target: alias for alias in aliases_of(op)}
     found: list[TensorSpec | TypeSpec | None] = []
