@@ -139,7 +139,8 @@ def state_gradients_of(op: OpView, states: Sequence[State]) -> list[StateGradien
     """
     given: dict[tuple[str, int], str] = {}
     aliases = aliases_of(op)
-    for name, position in zip(op.definition.input, op.outputs_with_grads, strict=False):
+    wanted: list[int] = op.outputs_with_grads
+    for name, position in zip(op.definition.input, wanted, strict=False):
         if not 0 <= position < len(aliases):
             raise op.error(ArgumentError, f"outputs_with_grads names output {position} of {len(aliases)} aliases")
         alias = aliases[position]

@@ -253,13 +253,13 @@ class RecurrentNetwork:
 def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
     """Make room for a state over time, and put its initial value there."""
     value = initial.tensor()
-    dims = tuple(value.shape)
+    dims: tuple[int, ...] = tuple(value.shape)
     op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
     if len(dims) > 1:
         relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
         op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
     L = dims[0] if len(dims) == 3 else 1
-    state.resize((T + L, N, dims[-1]), value.dtype)
+    state.resize((T + L, N, *dims[-1:]), value.dtype)
     state.make_plain()
     np.copyto(state.array[:L], value.plain())
     state.mark_written()

@@ -25,7 +25,6 @@ from tazza.tensor.blob import blob_type
 SCRATCH = "caffe2::detail::ScratchWorkspaces"
 
 
-@blob_type(SCRATCH)
 class StepWorkspaces:
     """What the steps of a recurrent net leave for its gradient: a workspace for each, and one that all of them see."""
 
@@ -43,6 +42,9 @@ class StepWorkspaces:
         while len(self.steps) < count:
             self.steps.append(self.shared.child())
         return self.steps
+
+
+blob_type(SCRATCH)(StepWorkspaces)
 
 
 def own_blob(blobs: LocalBlobs, name: str) -> Blob:
