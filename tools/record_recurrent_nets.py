@@ -2,7 +2,7 @@
 
 Needs what `tools/record_golden.py` needs:
 
-    python3.8 tools/record_recurrent_nets.py [FOLDER]
+    python3.8 -m tools.record_recurrent_nets [FOLDER]
 
 Keys of a file: `net` the serialized NetDef, with the gradient operators that Caffe2's Python appends for the blobs
 named in the text array `targets` (none: no gradient), `forward` how many operators come before these, `in/<blob>` what
@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record_golden import FOLDER, as_bytes, caffe2, labels, signed
+
+from tools.record_golden import FOLDER, as_bytes, caffe2, labels, signed
 
 T, N, D, H = 4, 3, 5, 2
 """Steps, sequences, elements of an input and of a state."""

@@ -54,7 +54,12 @@ def test_booleans_compare_all_bits_of_a_number(probability: float, monkeypatch: 
     r = np.random.RandomState(1).randint(0, 2**32, size=2000, dtype=np.uint32)
     near = min(max(np.nan_to_num(probability), 0.0), 1.0)
     r[0::2] = int(near * 2**53) // 2**32 + np.arange(1000) % 3 - 1  # below, at and above
-    monkeypatch.setattr(Generator, "raw", lambda generator, count: r[:count])
+
+    def raw(generator: Generator, count: int) -> NDArray[np.uint32]:
+        del generator
+        return r[:count]
+
+    monkeypatch.setattr(Generator, "raw", raw)
     bits = ((r[0::2].astype(np.uint64) << np.uint64(32)) | r[1::2]) & np.uint64(2**53 - 1)
     np.testing.assert_array_equal(Generator(0).bernoulli(1000, probability), bits * 2.0**-53 < probability)
 

@@ -255,7 +255,11 @@ def lstm(
     before = [step.add_external_input(f"{name}/{each}_t_prev") for each in ("hidden", "cell")]
     weight, bias = starts.recurrent_weight, starts.recurrent_bias
     ends = [] if lengths is None else [BlobReference(scoped(lengths))]
-    unit = {"forget_bias": float(forget_bias), "drop_states": int(drop_states), "sequence_lengths": len(ends)}
+    unit: dict[str, Any] = {
+        "forget_bias": float(forget_bias),
+        "drop_states": int(drop_states),
+        "sequence_lengths": len(ends),
+    }
     with name_scope(name):
         sums = fc(model.with_net(step), before[0], "gates_t", dim_out, gates, weight=weight, bias=bias, axis=2)
         step.add("Sum", [sums, now], sums)

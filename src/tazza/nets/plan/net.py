@@ -32,7 +32,7 @@ from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrite_net, written_together
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
+from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by, touches
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
@@ -105,6 +105,7 @@ class PlanNet(NetBase, StepHost):
         self._instances: OrderedDict[Hashable, list[Instance]] = OrderedDict()
         self._last: dict[Region, Instance] = {}
         self._loose: dict[str, Operator] = {}
+        self._public: frozenset[str] = frozenset()
         self._watchers: tuple[StepWatcher, ...] = ()
         self._cloned_from: PlanNet | None = None
         self._sharings = -1
@@ -187,6 +188,7 @@ class PlanNet(NetBase, StepHost):
             self._instances.clear()
             self._last.clear()
         rewrite.restore(rewrite.spared & rewrite.read_loosely, self.workspace, self._report_once)
+        moved, self._public = self._public ^ rewrite.public, rewrite.public
         self._blobs.show(rewrite.public, rewrite.computed)
         for name in rewrite.cut.crossing:
             self._blobs.create_blob(name)
@@ -195,7 +197,14 @@ class PlanNet(NetBase, StepHost):
             if isinstance(part, int):
                 key, definition = rewrite.keys[part], rewrite.result.net.op[part]
                 known = self._loose.pop(key, None)
-                loose[key] = known if known is not None and known.definition == definition else self._made(definition)
+                if known is None or known.definition != definition:
+                    loose[key] = self._made(definition)
+                elif moved.isdisjoint(touches(definition).named):
+                    loose[key] = known
+                else:  # its names stand for other blobs now
+                    loose[key] = self._made(definition)
+                    loose[key].drawn_from = known.drawn_from
+                    known.close()
         for operator in self._loose.values():
             operator.close()
         self._loose = loose

@@ -97,7 +97,8 @@ def aliases_of(op: OpView) -> list[Alias]:
     Raises:
         ArgumentError: their arguments have not as many elements.
     """
-    return [Alias(*each) for each in zip(*_equal(op, "alias_src", "alias_dst", "alias_offset"), strict=True)]
+    sources, targets, offsets = _equal(op, "alias_src", "alias_dst", "alias_offset")
+    return [Alias(*each) for each in zip(sources, targets, offsets, strict=True)]
 
 
 def states_of(op: OpView, inputs: Sequence[str]) -> list[State]:
@@ -137,8 +138,9 @@ def state_gradients_of(op: OpView, states: Sequence[State]) -> list[StateGradien
             last one.
     """
     given: dict[tuple[str, int], str] = {}
-    for name, position in zip(op.definition.input, op.outputs_with_grads, strict=False):
-        aliases = aliases_of(op)
+    aliases = aliases_of(op)
+    wanted: list[int] = op.outputs_with_grads
+    for name, position in zip(op.definition.input, wanted, strict=False):
         if not 0 <= position < len(aliases):
             raise op.error(ArgumentError, f"outputs_with_grads names output {position} of {len(aliases)} aliases")
         alias = aliases[position]

@@ -10,6 +10,8 @@ gradient reads; without a backward step net a few workspaces serve all steps in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tazza.errors import GradientError, NotFoundError, SchemaError, ShapeError
@@ -89,6 +91,9 @@ RECURRENT_NETWORK = schema(
     inputs=[
         blob("X", dims="T N *D", doc="the sequences"),
         blob("inputs", type_name="*", variadic=True, optional=True, doc="initial states, and what steps read"),
+        blob(
+            "param", variadic=True, optional=True, role=Role.PARAMETER, doc="what `param` names: weights of the steps"
+        ),
     ],
     outputs=[
         blob("Y", variadic=True, doc="what `alias_dst` names"),
@@ -99,6 +104,23 @@ RECURRENT_NETWORK = schema(
     effects=Effects.WORKSPACE,
     source="Caffe2",
 )
+
+
+RECURRENT_NETWORK.binds_nets = True
+
+
+@RECURRENT_NETWORK.name_inputs
+def recurrent_network_inputs(op: OpView, count: int) -> tuple[str, ...]:
+    parameters = set(op.param)
+    return ("X", *("param" if place in parameters else "inputs" for place in range(1, count)))
+
+
+def in_order(
+    op: OpView, X: TensorSpec, inputs: Sequence[TensorSpec | TypeSpec], param: Sequence[TensorSpec | TypeSpec]
+) -> list[TensorSpec | TypeSpec]:
+    """Return the specs of all inputs of the forward operator in their order."""
+    by_letter = {"X": iter([X]), "inputs": iter(inputs), "param": iter(param)}
+    return [next(by_letter[letter]) for letter in op.input_slots]
 
 
 def forward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
@@ -125,9 +147,12 @@ def recurrent_network_validate(op: OpView) -> None:
 
 @RECURRENT_NETWORK.infer
 def recurrent_network_infer(
-    op: OpView, X: TensorSpec, inputs: tuple[TensorSpec | TypeSpec, ...]
+    op: OpView,
+    X: TensorSpec,
+    inputs: tuple[TensorSpec | TypeSpec, ...],
+    param: tuple[TensorSpec, ...],
 ) -> tuple[TensorSpec | TypeSpec | None, ...]:
-    given = (X, *inputs)
+    given = in_order(op, X, inputs, param)
     states = {state.states: given[state.position] for state in states_of(op, op.definition.input)}
     aliases = {alias.target: alias for alias in aliases_of(op)}
     found: list[TensorSpec | TypeSpec | None] = []
@@ -231,15 +256,13 @@ class RecurrentNetwork:
 def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
     """Make room for a state over time, and put its initial value there."""
     value = initial.tensor()
-    dims = tuple(value.shape)
+    dims: tuple[int, ...] = tuple(value.shape)
     op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
     if len(dims) > 1:
         relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
         op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
     L = dims[0] if len(dims) == 3 else 1
-    wanted = (T + L, N, dims[-1])
-    if isinstance(state.spec, TensorSpec) and (tuple(state.shape) != wanted or state.dtype is not value.dtype):
-        state.resize(wanted, value.dtype)
+    state.resize((T + L, N, *dims[-1:]), value.dtype)
     state.make_plain()
     np.copyto(state.array[:L], value.plain())
     state.mark_written()
@@ -281,6 +304,9 @@ RECURRENT_NETWORK_GRADIENT = schema(
     no_gradient=ends("second derivatives are not built"),
     source="the chain rule, through time; Werbos 1990",
 )
+
+
+RECURRENT_NETWORK_GRADIENT.binds_nets = True
 
 
 @RECURRENT_NETWORK_GRADIENT.name_inputs
@@ -326,10 +352,13 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
         net = NetDef(name="backward", type="simple")  # of a step whose gradient is what it was given
     inputs = forward_inputs(op)
     definition = op.definition
-    links = [
-        Link(renamed(definition, link.internal), renamed(definition, link.external), link.offset, link.window)
-        for link in (*links_of(op, "backward_"), *links_of(op))
-    ]
+    # What links call the gradient of X is the output, under whatever name that goes.
+    outside = {renamed(definition, f"{inputs[0]}_grad"): definition.output[0]}
+    links: list[Link] = []
+    for link in (*links_of(op, "backward_"), *links_of(op)):
+        external = renamed(definition, link.external)
+        external = outside.get(external, external)
+        links.append(Link(renamed(definition, link.internal), external, link.offset, link.window))
     parameters = parameters_of(op, inputs, definition.output[1 : 1 + len(op.param)])
     within = {one.of_step.removesuffix("_tmpstep"): one.of_step for one in parameters}
     ops = list(net.op)
@@ -370,7 +399,6 @@ def recurrent_network_gradient_touches(op: OpView) -> Touched:
         inner = Touched(tuple(name for name in inner.reads if name not in made), inner.writes, inner.certain)
     states = states_of(op, forward_inputs(op))
     made = [each.gradients for each in state_gradients_of(op, states)]
-    made.append(renamed(op.definition, f"{forward_inputs(op)[0]}_grad"))
     outputs = list(op.definition.output)
     seen = _seen_outside(inner, op, links, made, outputs)
     kept = tuple(name for name in seen.reads if name not in outputs)
@@ -382,7 +410,7 @@ class RecurrentNetworkGradient:
     """Runs the backward steps of one operator."""
 
     def __init__(self, operator: Operator) -> None:
-        op, workspace = operator.op, operator.workspace
+        op = operator.op
         self._operator, self._op = operator, op
         inputs = forward_inputs(op)
         self._states = states_of(op, inputs)
@@ -390,7 +418,6 @@ class RecurrentNetworkGradient:
         self._parameters = parameters_of(op, inputs, op.definition.output[1 : 1 + len(op.param)])
         net, links = backward_steps(op)
         self._steps = Steps(operator, net, links, op.timestep)
-        self._dX = workspace.create_blob(renamed(op.definition, f"{inputs[0]}_grad"))
         self._within: dict[int, LocalBlobs] = {}
 
     def run(self, X: Blob, step_workspaces: Blob, dX: Blob, dinitial: tuple[Blob, ...]) -> None:
@@ -408,16 +435,14 @@ class RecurrentNetworkGradient:
         for each in self._gradients:
             self._begin(op, owner, each)
         given = X.tensor()
-        self._dX.tensor().resize(tuple(given.shape), given.dtype)
-        _ = self._dX.tensor().array
+        dX.tensor().resize(tuple(given.shape), given.dtype)
+        dX.tensor().reserve()
         for t in reversed(range(T)):
             blobs = scratch.steps[t]
             inner = self._within.get(id(blobs))
             if inner is None:
                 inner = self._within[id(blobs)] = blobs.child()
             self._steps.of(inner, scratch.shared).run(t)
-        if self._dX is not dX:
-            lay_on(dX, rows_of(self._dX.tensor(), 0, T, dX.name))
         for each, target in zip(self._gradients, dinitial, strict=True):
             self._finish(owner, each, target)
 

@@ -11,7 +11,7 @@ links of one blob the first is the view; after the step the others get copies.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,13 +25,15 @@ from tazza.tensor.blob import blob_type
 SCRATCH = "caffe2::detail::ScratchWorkspaces"
 
 
-@blob_type(SCRATCH)
-@dataclass(slots=True)
 class StepWorkspaces:
     """What the steps of a recurrent net leave for its gradient: a workspace for each, and one that all of them see."""
 
-    shared: LocalBlobs | None = None
-    steps: list[LocalBlobs] = field(default_factory=list[LocalBlobs])
+    __slots__ = ("shared", "steps")
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.shared: LocalBlobs | None = None
+        self.steps: list[LocalBlobs] = []
 
     def reserve(self, owner: BlobOwner, count: int) -> list[LocalBlobs]:
         """Return at least `count` workspaces; other operators may have made some, or want more."""
@@ -40,6 +42,9 @@ class StepWorkspaces:
         while len(self.steps) < count:
             self.steps.append(self.shared.child())
         return self.steps
+
+
+blob_type(SCRATCH)(StepWorkspaces)
 
 
 def own_blob(blobs: LocalBlobs, name: str) -> Blob:
@@ -77,8 +82,9 @@ class Joint:
         if not self._stands(row):
             self._make(row)
         view = self.view
-        if not self.written and view is not None and view.spec is not self.view_spec:
-            view.resize_to(self.view_spec)  # an operator gave it another shape in place
+        spec = self.view_spec
+        if not self.written and view is not None and spec is not None and view.spec is not spec:
+            view.resize_to(spec)  # an operator gave it another shape in place
 
     def _stands(self, row: int) -> bool:
         outer, view = self.outer, self.view
@@ -89,7 +95,7 @@ class Joint:
             and self.external.value is outer
             and outer.spec is self.spec
             and outer.storage is self.storage
-            and self.storage.generation == self.generation
+            and outer.storage.generation == self.generation
             and (self.loose or (self.internal.value is view and view.storage is self.storage))
         )
 
