@@ -57,8 +57,9 @@ format: venv  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-index: venv  ## Regenerate the index of operators, kernels and engines
+index: venv  ## Regenerate the index of operators, kernels and engines, and docs/operators.md
 	$(BIN)/python tools/generate_index.py
+	$(BIN)/python -m tools.write_operators
 
 engines: venv  ## Declare anew which calls each engine refuses, and which the selective ones take
 	$(BIN)/pytest --quiet --declare tests/ops tests/engines tests/operator

@@ -15,6 +15,7 @@ from tazza.device import device_option, place_of
 from tazza.nets.plan.slicing import batched_letters
 from tazza.operator import (
     ENGINES,
+    DynamicOutput,
     LocalBlobs,
     Operator,
     OpView,
@@ -255,10 +256,14 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
 
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
-    results = [np.zeros(s.shape, np.float64 if s.dtype is DataType.FLOAT else s.dtype.numpy) for s in inferred]
+    dtypes = [DataType.DOUBLE if s.dtype is DataType.FLOAT else s.dtype for s in inferred]
+    results: list[Any] = [
+        np.zeros(s.shape, t.numpy) if s.known else DynamicOutput(Tensor((0,), t), t)
+        for s, t in zip(inferred, dtypes, strict=True)
+    ]
     given = dict(zip(op.definition.input, inputs, strict=True))
     for name, result in zip(op.definition.output, results, strict=True):
-        if name in given and given[name].shape == result.shape:  # what it leaves as it is stays, in place
+        if name in given and given[name].shape == np.shape(result):  # what it leaves as it is stays, in place
             result[...] = given[name]
     function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
@@ -268,7 +273,7 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
         | {"op": op}
     )
     function(**{name: values[name] for name in inspect.signature(function).parameters})
-    return results
+    return [one.tensor.array if isinstance(one, DynamicOutput) else one for one in results]
 
 
 def _dense(gradient: str | RowSlices[str], blobs: dict[str, Array], like: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def soak(request: pytest.FixtureRequest) -> int:
     """Return how many times as often as usual a test under stress should repeat itself."""
     return SOAK if request.config.getoption("--soak") else 1
+
+
+@pytest.fixture(autouse=True)
+def nothing_prepared() -> None:
+    """Let no test find what another one prepared: some change what engines answer."""
+    launches = sys.modules.get("tazza.operator.launches")
+    if launches is not None:
+        launches.LAUNCHES.clear()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +38,15 @@ def operators() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.npz"))
 
 
-def recorded_in_nets() -> set[str]:
-    """Return the operator types that recorded nets hold: what works on other blobs than it names has no other run."""
-    found: set[str] = set()
+@functools.cache
+def recorded_in_company() -> Counter[str]:
+    """Return how many recorded nets and sequences hold an operator type: some have no run of their own."""
+    found: Counter[str] = Counter()
     for path in FOLDER.glob("*/*.npz"):
         with np.load(path, allow_pickle=False) as stored:
-            found.update(op.type for op in NetDef.FromString(stored["net"].tobytes()).op)
+            nets = [NetDef.FromString(stored[key].tobytes()) for key in stored.files if key == "net"]
+            alone = [OperatorDef.FromString(stored[key].tobytes()) for key in stored.files if key.endswith("/op")]
+        found.update({op.type for op in (*alone, *(op for net in nets for op in net.op))})
     return found
 
 

@@ -54,6 +54,8 @@ def updates() -> list[tuple[str, list[Call]]]:
     whole_step: dict[str, Any] = {"W": signed(5, 3), "M": numbers(5, 3), "dW": signed(3, 5).reshape(5, 3), "lr": rate}
     of_rows: dict[str, Any] = {"W": signed(5, 3), "M": numbers(5, 3), "i": rows, "dW": signed(4, 3), "lr": rate}
     flat: dict[str, Any] = {"W": signed(6), "M": numbers(6), "i": rows.astype(np.int32), "dW": signed(4), "lr": rate}
+    counted: dict[str, Any] = {"W": signed(5, 3), "M": signed(3, 5).reshape(5, 3), "V": numbers(5, 3), "i": rows}
+    counted.update({"dW": signed(4, 3), "lr": rate, "t": np.array([6])})
     momentum: dict[str, Any] = {"dW": signed(4, 3), "M": signed(5, 3), "lr": -rate, "W": signed(5, 3) + 1, "i": rows}
     kinds: list[dict[str, Any]] = [{"epsilon": 0.01}, {"epsilon": 0.1, "weight_decay": 0.2}]
     return [
@@ -66,6 +68,7 @@ def updates() -> list[tuple[str, list[Call]]]:
             ],
         ),
         ("SparseAdagrad", [Call(given, ["W", "M"], args) for given in (of_rows, flat) for args in kinds]),
+        ("SparseAdam", [Call(counted, ["W", "M", "V"], {"beta1": beta, "epsilon": 0.01}) for beta in (0.5, 0.9)]),
         (
             "SparseMomentumSGDUpdate",
             [
@@ -78,7 +81,7 @@ def updates() -> list[tuple[str, list[Call]]]:
 
 def largest() -> list[tuple[str, list[Call]]]:
     """The k largest numbers, equal ones among them, and their gradient."""
-    X = np.round(signed(3, 7, 4) * 2) / 2
+    X: Any = np.round(signed(3, 7, 4) * 2) / 2
     k = np.array([2])
     back = np.array([[4, 0, 2], [6, 1, 0]])
     return [

@@ -169,7 +169,11 @@ def copies() -> list[tuple[str, list[Call]]]:
     return [
         ("Copy", [*plain, Call({"X": text}, ["Y"], {})]),
         ("StopGradient", [*plain, Call({"X": x}, ["X"], {})]),
+        ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
+        ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("CopyOnDeviceLike", [Call({"X": value, "like": i}, ["Y"], {}) for value in (x, i)]),
+        ("CopyFromCPUInput", [*plain, Call({"X": text}, ["Y"], {})]),
+        ("EnsureCPUOutput", [*plain, Call({"X": text}, ["Y"], {})]),
         ("Summarize", [Call({"X": value}, ["Y"], {}) for value in (x, numbers(1, 7))]),
     ]
 
@@ -542,3 +546,4 @@ GROUPS = (
 
 if __name__ == "__main__":
     main(GROUPS)
+    import_module("record_nested_nets").main()

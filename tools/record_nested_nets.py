@@ -35,7 +35,7 @@ def record(build: Callable[[Any], tuple[dict[str, Any], list[str]]]) -> dict[str
     core, workspace, _ = caffe2()
     workspace.ResetWorkspace()
     core.Net._net_names_used.clear()
-    net = core.Net("outer")
+    net: Any = core.Net("outer")
     feeds, targets = build(net)
     forward = len(net.Proto().op)
     if targets:
@@ -142,6 +142,18 @@ def while_carried(net: Any) -> tuple[dict[str, Any], list[str]]:
     return {**FEEDS, **COUNTS}, ["x"]
 
 
+def while_if(net: Any) -> tuple[dict[str, Any], list[str]]:
+    """A branch within a round."""
+    body = inner("body", ("Scale", ["x"], ["t"], {"scale": 2.0}))
+    then = inner("then", ("Tanh", ["t"], ["x"], {}))
+    other = inner("other", ("Scale", ["t"], ["x"], {"scale": 3.0}))
+    util = import_module("caffe2.python.control_ops_util")
+    util.add_if_op(body, caffe2()[0].BlobReference("c2"), {"x", "t", "c2"}, then, other)
+    body.Sub(["n", "one"], ["n"])
+    add_while(net, {"x", "c2", "n", "one", "zero", "c"}, body, inner("condition", ("GT", ["n", "zero"], ["c"], {})))
+    return {**FEEDS, **COUNTS, "c2": np.array([True])}, ["x"]
+
+
 def while_forward(net: Any) -> tuple[dict[str, Any], list[str]]:
     """No gradient, and the condition false at once."""
     body, condition = counting(("Mul", ["x", "w"], ["x"], {}))
@@ -160,7 +172,7 @@ def do_twice(net: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 CASES = [
-    if_else, if_else_not, if_alone, if_in_if, if_between, if_plain, while_carried, while_forward, do_twice
+    if_else, if_else_not, if_alone, if_in_if, if_between, if_plain, while_carried, while_if, while_forward, do_twice
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -87,6 +87,10 @@ class DeadlineError(TazzaError, TimeoutError):
     """A run of a net did not end in the time that it was given; it was stopped, as if cancelled."""
 
 
+class ClosedError(TazzaError):
+    """A queue, or a world of ranks, that was closed: nothing more goes in or comes out."""
+
+
 class KernelError(TazzaError):
     """A kernel failed in a way that it should not: its cause is chained.
 

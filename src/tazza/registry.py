@@ -184,10 +184,10 @@ class Registry(Generic[K, V]):
         """Return the keys that are registered here by now, in the order of registration."""
         return list(self._entries)
 
-    def near(self, key: K) -> str:
-        """Return a hint: names like `key`, or some that are known."""
+    def near(self, key: K, *, but: Callable[[str], bool] | None = None) -> str:
+        """Return a hint: names like `key`, or some that are known; none of those that `but` holds back."""
         names = [str(name) for name in self.keys()]
-        near = difflib.get_close_matches(str(key), names, n=3)
+        near = [name for name in difflib.get_close_matches(str(key), names, n=3) if but is None or not but(name)]
         if near:
             return f"did you mean {' or '.join(near)}?"
         if len(names) > NAMES_SHOWN:

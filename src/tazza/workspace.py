@@ -71,7 +71,8 @@ class Workspace(LocalBlobs):
         self._nets: dict[str, NetBase] = {}
         self._lock = renewed(threading.RLock())
         self._pool: ThreadPoolExecutor | None = None
-        for name, target in ({} if forwarded is None else forwarded).items():
+        names: Mapping[str, str | tuple[Workspace, str]] = {} if forwarded is None else forwarded
+        for name, target in names.items():
             owner, outer = (parent, target) if isinstance(target, str) else target
             if owner is None:
                 raise ArgumentError("forwarded names need a parent workspace")

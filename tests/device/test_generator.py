@@ -46,6 +46,19 @@ def test_integers_over_the_whole_range() -> None:
     np.testing.assert_array_equal(drawn, r.astype(np.int64) - 2**31)
 
 
+@pytest.mark.parametrize(
+    "probability", [0.0, 1.0, 0.5, 0.3, 1e-9, -1.0, 2.0, 2.0**-53, 2.0**-21 + 2.0**-50, float("nan")]
+)
+def test_booleans_compare_all_bits_of_a_number(probability: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the upper ones are those of the probability."""
+    r = np.random.RandomState(1).randint(0, 2**32, size=2000, dtype=np.uint32)
+    near = min(max(np.nan_to_num(probability), 0.0), 1.0)
+    r[0::2] = int(near * 2**53) // 2**32 + np.arange(1000) % 3 - 1  # below, at and above
+    monkeypatch.setattr(Generator, "raw", lambda generator, count: r[:count])
+    bits = ((r[0::2].astype(np.uint64) << np.uint64(32)) | r[1::2]) & np.uint64(2**53 - 1)
+    np.testing.assert_array_equal(Generator(0).bernoulli(1000, probability), bits * 2.0**-53 < probability)
+
+
 DRAWS: dict[str, Callable[[Generator], NDArray[Any]]] = {
     "raw": lambda generator: generator.raw(3),
     "uniform": lambda generator: generator.uniform(700),

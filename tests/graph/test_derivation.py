@@ -14,7 +14,7 @@ from tazza.graph.derivation import net_that_predicts, net_that_tests
 from tazza.interop import load, save_nets, save_predictor
 from tazza.models import BlobReference, Model, layers, name_scope, sgd
 from tazza.models.zoo import CLASSIFIERS
-from tazza.operator import SCHEMAS, OpSchema, find_schema
+from tazza.operator import SCHEMAS, OpSchema, find_schema, operator_def
 from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.proto import NetDef
@@ -35,10 +35,15 @@ def draws(schema: OpSchema) -> bool:
     return function is not None and "random" in inspect.signature(function).parameters
 
 
+def keeps_numbers(schema: OpSchema) -> bool:
+    """Whether it must overwrite a tensor; workspaces and other holders go in and out of operators that do not train."""
+    return any(schema.outputs_by_letter[letter].only_tensors for letter in schema.must_in_place)
+
+
 def test_what_only_training_does_is_declared() -> None:
     """An operator of a forward pass that draws, or must overwrite what it reads, says how it is kept from that."""
     forward = [s for s in map(find_schema, sorted(SCHEMAS.keys())) if isinstance(s.gradient_rule, GradientRule)]
-    acting = [s.type for s in forward if s.must_in_place or (draws(s) and s.inputs) or "is_test" in s.args]
+    acting = [s.type for s in forward if keeps_numbers(s) or (draws(s) and s.inputs) or "is_test" in s.args]
     assert {"SpatialBN", "Dropout"} <= set(acting)
     assert [type for type in acting if find_schema(type).training_mode is None] == []
 
@@ -226,3 +231,17 @@ def test_what_cannot_be_tested_says_why() -> None:
         net_that_tests(net, ["z"], parameters=["m", "v"])
     with pytest.raises(NetError, match="no operator of net 'bad' makes the output 'm'"):
         net_that_tests(net, ["m"], parameters=["m", "v"])
+
+
+def test_nets_within_operators_are_switched_too() -> None:
+    """A Dropout in a branch draws nothing in a test, and has no mask; the branch may be deeper within."""
+    dropout = operator_def("Dropout", ["x"], ["y", "mask"], ratio=0.5, is_test=0)
+    deep = operator_def("If", ["c"], [], then_net=NetDef(name="deep", op=[dropout]))
+    branch = operator_def("If", ["c"], ["y"], then_net=NetDef(name="then", op=[deep]))
+    net = NetDef(name="train", op=[branch, operator_def("Relu", ["y"], ["z"])])
+    tested = net_that_tests(net, ["z"], parameters=[])
+    assert list(tested.external_input) == ["c", "x"]
+    (inner,) = tested.op[0].arg[0].n.op[0].arg[0].n.op
+    assert list(inner.output) == ["y"]
+    assert [argument.i for argument in inner.arg if argument.name == "is_test"] == [1]
+    assert list(net.op[0].arg[0].n.op[0].arg[0].n.op[0].output) == ["y", "mask"], "the net itself stays as it is"

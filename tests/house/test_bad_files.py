@@ -93,7 +93,7 @@ def test_one_module_opens_the_files_that_people_name() -> None:
 
 def test_every_module_that_reads_files_has_a_reader_in_the_table() -> None:
     """The readers are found to run through each module that uses the functions that open."""
-    names = {"open_regular", "read_text", "read_json", "read_bytes", "regular_opener"}
+    names = {"open_regular", "read_text", "read_json", "read_bytes", "open_descriptor"}
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")

@@ -222,6 +222,33 @@ def test_nobody_asks_for_an_operator_by_name() -> None:
     assert asking == []
 
 
+PLANTED = {
+    'if op.type == "Sum":\n    pass\n': 1,
+    'pass\nfound = node.type not in ("FC", "Conv")\n': 2,
+    'found = [op for op in ops if "Relu" != op.type]\n': 1,
+    'match op.type:\n    case "Sum":\n        pass\n': 1,
+}
+"""Sources that ask an operator for its type by name, and in which line."""
+
+
+@pytest.mark.parametrize(("source", "line"), PLANTED.items())
+def test_names_of_operators_are_noticed(source: str, line: int) -> None:
+    assert _types_by_name(source) == [line]
+
+
+def test_families_may_name_their_operators() -> None:
+    inside = ["ops/math/sum.py", "engines/onednn/math/arithmetic.py"]
+    outside = ["graph/composition.py", "engines/jit/pointwise.py", "engines/jit/__init__.py", "nets/pair.py"]
+    assert [_is_family(PACKAGE / path) for path in (*inside, *outside)] == [True] * 2 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    "source", ["import inspect\nx = inspect.signature(f)\n", "from inspect import signature as s\n"]
+)
+def test_signatures_are_noticed(source: str) -> None:
+    assert _reads_signatures(source)
+
+
 def test_signatures_are_read_on_the_operator_floor_alone() -> None:
     """What a function takes is declared where it is registered; parameters are no facts that an upper floor may ask."""
     asking = [

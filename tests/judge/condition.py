@@ -116,6 +116,8 @@ def _largest(y: Array, around: list[Array]) -> Array:
     """Return the largest finite change of each element."""
     found = np.zeros(y.shape)
     for one in around:
+        if one.shape != y.shape:  # of an output whose size depends on data: nothing can be told of its elements
+            return np.full(y.shape, np.inf)
         change = np.abs(one - y)
         found = np.maximum(found, np.where(np.isfinite(change), change, 0.0))
     return found

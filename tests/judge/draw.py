@@ -11,6 +11,7 @@ reference kernel take it. New operators need no line here, unless drawing them f
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import pkgutil
@@ -101,7 +102,11 @@ def drawable() -> tuple[str, ...]:
 def why_not(type: str) -> str | None:
     """Return why an operator cannot be drawn, None where it must be."""
     kernel = find_kernel(type, "cpu", "reference")
-    return "its kernel works on the host's blobs and workspace" if kernel.host is not None else None
+    if kernel.host is not None:
+        return "its kernel works on the host's blobs and workspace"
+    blobs = (*SCHEMAS[type].inputs, *SCHEMAS[type].outputs)
+    quantized = [spec.name for spec in blobs if builtins.type(None) not in spec.quantization]
+    return f"{', '.join(quantized)} must be quantized, arrays are plain" if quantized else None
 
 
 def draw(

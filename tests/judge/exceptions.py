@@ -13,6 +13,9 @@ from tests.judge.draw import Problem
 from tests.judge.hand import Array
 from tests.judge.verdict import Allowance, Wanted
 
+TILE = 2.0**12
+"""By so much the sums within a tile, over up to 70 channels, are larger than one product."""
+
 
 @dataclass(frozen=True)
 class Declared:
@@ -28,6 +31,13 @@ class Declared:
 
 def _not_finite(problem: Problem) -> bool:
     return any(x.dtype.kind == "f" and not bool(np.isfinite(x).all()) for x in problem.inputs.values())
+
+
+def _overflows(problem: Problem) -> bool:
+    """Whether a pixel is not finite, or no number where a weight is added to others: their product is too large."""
+    sizes = [float(np.abs(x).max(initial=0.0)) for name, x in problem.inputs.items() if name in ("X", "W", "dY")]
+    largest = max([0.0, *(a * b for a, b in itertools.combinations(sizes, 2))])
+    return _not_finite(problem) or largest > float(np.finfo(np.float32).max) / TILE
 
 
 def _has_relu(problem: Problem) -> bool:
@@ -143,7 +153,7 @@ DECLARED = (
         _nan_for_infinity,
         "bfloat16",
     ),
-    Declared("engine `winograd`: a pixel that is infinite or NaN", "winograd", _not_finite, _spoilt),
+    Declared("engine `winograd`: a pixel that is infinite or NaN", "winograd", _overflows, _spoilt),
     Declared("engine `winograd`: rounding of convolutions", "winograd", lambda problem: True, _largest),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tazza.errors import ArgumentError, GradientError
 from tazza.models import OPTIMIZERS, Model, Net, ParameterKind, constant, layers, name_scope, sgd
+from tazza.models.optimizer import OPTIONS
 from tazza.operator import RowSlices, find_argument
 from tazza.proto import OperatorDef
 from tazza.workspace import Workspace
@@ -108,7 +110,7 @@ def test_what_is_refused() -> None:
     sparse = trained("sparse")
     sparse.gradients["y_w"] = RowSlices("i", "v")
     with pytest.raises(GradientError, match="'y_w' is sparse"):
-        sgd(sparse, 0.1)
+        sgd(sparse, 0.1, weight_decay=0.1)
     with pytest.raises(ArgumentError, match="'gama'"):
         sgd(trained("typo"), 0.1, policy="step", gama=0.5)
 
@@ -116,3 +118,65 @@ def test_what_is_refused() -> None:
 def test_optimizers_are_registered() -> None:
     assert OPTIMIZERS["sgd"] is sgd
     assert OPTIMIZERS.help("sgd") != ""
+
+
+def table_model(name: str) -> Model:
+    """Return a model that adds up rows of a table, and has a loss whose gradient of these sums is R."""
+    model = Model(name)
+    W = model.add_parameter("W", [6, 3], constant(1.0))
+    model.net.add("SparseLengthsSum", [W, "i", "l"], "y")
+    model.net.add("Mul", ["y", "R"], "z")
+    model.add_gradients([model.net.add("SumElements", "z", "loss")])
+    return model
+
+
+ROWS = {"i": np.array([4, 0, 4, 2]), "l": np.array([3, 0, 1], np.int32)}
+R = np.random.default_rng(3).standard_normal((3, 3)).astype(np.float32)
+SPREAD = R[[0, 0, 0, 2]]
+"""The gradient of each row that is picked."""
+
+
+@pytest.mark.parametrize("net_type", ["simple", "plan"])
+@pytest.mark.parametrize(
+    ("solver", "options"), [("sgd", {}), ("sgd", {"momentum": 0.75}), ("adagrad", {"epsilon": 0.1})]
+)
+def test_rows_of_a_table_are_updated(solver: str, options: dict[str, float], net_type: str) -> None:
+    """Rows that are met move, one that is met twice twice, others stay; by the formulas, row after row, three times."""
+    model = table_model(f"{solver}_{net_type}")
+    OPTIMIZERS[solver](model, 0.25, **options)
+    ws = Workspace()
+    for name, value in {**ROWS, "R": R}.items():
+        ws.feed(name, value)
+    ws.run_net_once(model.init_net.proto)
+    model.net.proto.type = net_type
+    model.net.add_external_output("loss")
+    ws.create_net(model.net.proto)
+    W, M = np.ones((6, 3)), np.zeros((6, 3))
+    for _ in range(3):
+        ws.run_net(model.net.name)
+        for row, g in zip(ROWS["i"], SPREAD.astype(np.float64), strict=True):
+            if solver == "adagrad":
+                M[row] += g * g
+                W[row] -= 0.25 * g / (np.sqrt(M[row]) + 0.1)
+            elif options:
+                before = M[row].copy()
+                M[row] = 0.75 * before + 0.25 * g
+                W[row] -= 1.75 * M[row] - 0.75 * before
+            else:
+                W[row] -= 0.25 * g
+    np.testing.assert_allclose(ws.fetch("W"), W, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(ws.fetch("W")[[1, 3, 5]], np.ones((3, 3)))
+
+
+def test_rows_do_not_decay() -> None:
+    model = table_model("decaying")
+    with pytest.raises(ArgumentError, match=r"decay is 0\.5, and the gradient of 'W' is one of rows"):
+        OPTIMIZERS["adagrad"](model, 0.1, decay=0.5)
+
+
+def test_options_are_arguments() -> None:
+    """What an optimizer says that it takes beside the rate, and what its function takes."""
+    for name in OPTIMIZERS:
+        taken = inspect.signature(OPTIMIZERS[name]).parameters.values()
+        own = {one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY}
+        assert set(OPTIONS[name]) == own - {"policy"}

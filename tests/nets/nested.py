@@ -17,8 +17,8 @@ from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.workspace import Workspace
 
 Array = NDArray[Any]
-VALUES = ("a", "b", "d", "e")
-CONDITIONS = ("c0", "c1")
+VALUES: tuple[str, ...] = ("a", "b", "d", "e")
+CONDITIONS: tuple[str, ...] = ("c0", "c1")
 SHAPE = (3,)
 
 
@@ -56,7 +56,7 @@ class Drawing:
     def block(self, depth: int, sure: list[str]) -> list[OperatorDef]:
         """Return some operators in order; what they surely make joins `sure`."""
         made: list[OperatorDef] = []
-        for _ in range(self.random.randint(1, 4)):
+        for _ in range(self.random.randint(1, 3)):
             kinds = [self.sum, self.sum, self.change, self.decide]
             if depth:
                 kinds += [self.branch, self.loop, self.scope]
@@ -90,7 +90,8 @@ class Drawing:
         source = self.random.choice(sure)
         target = source if self.random.random() < 0.4 else self.target(source)
         kind = self.random.choice(["Tanh", "Sigmoid", "Relu", "Scale"])
-        return [operator_def(kind, [source], [target], **({"scale": 0.5} if kind == "Scale" else {}))]
+        arguments: dict[str, Any] = {"scale": 0.5} if kind == "Scale" else {}
+        return [operator_def(kind, [source], [target], **arguments)]
 
     def decide(self, depth: int, sure: list[str]) -> list[OperatorDef]:
         """Return what sets a condition."""
@@ -129,7 +130,7 @@ class Drawing:
     def branch(self, depth: int, sure: list[str]) -> list[OperatorDef]:
         """Return an If."""
         before, then = self.within(depth, sure)
-        nets = {"then_net": then}
+        nets: dict[str, Any] = {"then_net": then}
         if self.random.random() < 0.5:
             more, nets["else_net"] = self.within(depth, sure)
             before += more
@@ -149,7 +150,7 @@ class Drawing:
         first = self.random.randint(0, 3)
         start = operator_def("ConstantFill", [], [rounds], shape=[1], value=first, dtype=TensorProto.INT64)
         begin = operator_def("GT", ["zero", "one"], [asked])
-        nets = {"loop_net": body, "cond_net": condition}
+        nets: dict[str, Any] = {"loop_net": body, "cond_net": condition}
         touched = touches(operator_def("While", [asked], [], **nets))
         there = [name for name in touched.reads if name in (*sure, "w", "one", "zero")]
         op = operator_def("While", [asked, *self.listed(there)], self.listed(touched.writes), **nets)
@@ -166,21 +167,37 @@ def do_of(net: NetDef, reads: Sequence[str], writes: Sequence[str], stack: str, 
     outer = [*reads, *writes]
     names = list(dict.fromkeys(outer))
     places = [outer.index(name) for name in names]
-    bound = {"inner_blobs": names, "outer_blobs_idx": places} if names else {}
+    bound: dict[str, Any] = {"inner_blobs": names, "outer_blobs_idx": places} if names else {}
     return operator_def("Do", [*reads, stack], [*writes, stack], net=net, **bound, **arguments)
 
 
 # -- in float64 --------------------------------------------------------------------------------------------------------
 
 Values = dict[str, Array]
-PLAIN: Mapping[str, Callable[..., Array]] = {
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def _sum(*values: Array) -> Array:
+    return np.stack(values).sum(axis=0)
+
+
+PLAIN: Mapping[str, Callable[..., Any]] = {
     "Add": np.add,
     "Sub": np.subtract,
     "Mul": np.multiply,
     "GT": np.greater,
+    "GE": np.greater_equal,
+    "Sum": _sum,
     "Tanh": np.tanh,
-    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "Relu": lambda x: np.maximum(x, 0),
+    "Sigmoid": _sigmoid,
+    "Relu": _relu,
 }
 
 
@@ -193,9 +210,7 @@ def evaluate(net: NetDef, values: Values) -> None:
 def _evaluate(op: OperatorDef, values: Values) -> None:
     nets = {argument.name: argument.n for argument in op.arg if argument.HasField("n")}
     if op.type == "If":
-        evaluate(nets["then_net" if values[op.input[0]].item() else "else_net"], values) if (
-            values[op.input[0]].item() or "else_net" in nets
-        ) else None
+        evaluate(nets.get("then_net" if values[op.input[0]].item() else "else_net", NetDef()), values)
     elif op.type == "While":
         while True:
             evaluate(nets["cond_net"], values)

@@ -17,18 +17,29 @@ from tazza.operator.gradient import NoGradient
 from tazza.proto import OperatorDef
 from tazza.tensor import Int8Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
-from tests.golden import FOLDER, Recording, operators, recorded_in_nets, recordings
-from tests.int8 import Value, assert_near, fresh, tensor_of
+from tests.golden import FOLDER, Recording, operators, recorded_in_company, recordings
+from tests.int8 import Value, assert_near, data_of, fresh, tensor_of
 
 ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "golden"
 LIMIT = (1e-4, 1e-5)
 """(relative, absolute) that the recordings themselves allow; no slack goes beyond."""
 
-SLACK = {"Conv3DGradient-case00": 2.0, "SpatialBNGradient-case01": 4.0, "SpatialBNGradient-case02": 5.0}
-"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order."""
+SLACK = {
+    "Conv3DGradient-case00": 2.0,
+    "Conv3DGradient-case50": 4.0,
+    "SpatialBNGradient-case01": 4.0,
+    "SpatialBNGradient-case02": 5.0,
+    "GenerateProposals-case03": 2.0,
+}
+"""Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order.
+
+Of proposals, a corner near 0 is the difference of a center of 16 and half a width of 16, which an exp has gone into."""
 
 OWN_GRADIENT = {"Sqr"}
 """Operators whose gradient is right where that of Caffe2 is not; the difference stands in docs/differences.md."""
+
+OWN_GRADIENT_OF_ALL = {"MatMul-case01", "MatMul-case03", "MatMul-case04", "PRelu-case00"}
+"""The same of the runs that are not kept here: the axis of a product, and an operator that overwrites its X."""
 
 REFUSED = dict.fromkeys([f"Cast-case{number:02}" for number in (0, 1, 3, 4)], "'from_type'")
 """Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back."""
@@ -120,6 +131,11 @@ def test_whatever_ran_there_runs_here() -> None:
         for recording in recordings(type, ALL_RUNS) if type not in WITHOUT_TENSORS else ():
             with naming(recording):
                 run_recording(recording, "reference", slack=10)
+                if recording.name in OWN_GRADIENT_OF_ALL:
+                    with pytest.raises((AssertionError, GradientError)):
+                        check_gradient_definitions(recording)
+                else:
+                    check_gradient_definitions(recording)
 
 
 @pytest.mark.parametrize("type", operators())
@@ -157,12 +173,39 @@ def test_every_operator_with_recordings_is_here() -> None:
     assert {path.stem for path in FOLDER.glob("*.npz")} <= set(SCHEMAS.keys())
 
 
+ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
+"""Operators whose blobs hold one number each."""
+
+
+def test_recordings_tell_axes_apart() -> None:
+    """Each type has one of a tensor with several axes, of which no two are equally long; squares hide swapped axes."""
+
+    def told(recording: Recording) -> bool:
+        values = map(data_of, (*recording.inputs, *recording.outputs))
+        shapes = [[n for n in value.shape if n > 1] for value in values]
+        return any(len(extents) > 1 and len(set(extents)) == len(extents) for extents in shapes)
+
+    lacking = {type for type in operators() if not any(map(told, recordings(type)))}
+    assert lacking == ONE_NUMBER
+
+
 WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorProtosDBInput"}
 """Operators that compute no tensor from tensors, but work on files, locks or the log."""
+
+NO_RUN = {
+    "CopyCPUToGPU": "on CUDA devices alone",
+    "CopyGPUToCPU": "on CUDA devices alone",
+    "Python": "functions of a process; what Caffe2's see and emit stands in test_python_function.py",
+    "PythonDLPack": "as Python",
+    "PythonDLPackGradient": "as Python",
+    "PythonGradient": "as Python",
+}
+"""Operators of which Caffe2 cannot run here, or leaves nothing that can be stored: judged by another formula."""
 
 
 def test_every_operator_that_computes_tensors_has_recordings() -> None:
     """By themselves or within nets; but for those that Caffe2 does not have; of those there can be none."""
     own = {type for type in SCHEMAS if SCHEMAS[type].source.startswith("tazza")}
     assert own.isdisjoint(operators())
-    assert set(SCHEMAS.keys()) - set(operators()) - recorded_in_nets() - own == WITHOUT_TENSORS
+    recorded = {*operators(), *recorded_in_company()}
+    assert set(SCHEMAS.keys()) - recorded - own == WITHOUT_TENSORS | set(NO_RUN)

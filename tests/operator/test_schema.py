@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tazza.errors import DTypeError, SchemaError, ShapeError
+from tazza.errors import DTypeError, SchemaError, ShapeError, UnknownOperatorError
 from tazza.operator import FLOAT, SCHEMAS, OpSchema, arg, blob, ends, find_schema, operator_def, run_op, schema
 from tazza.operator.pattern import Bindings, fill, match
 from tazza.tensor import CPUPlace, CUDAPlace, DataType, TensorSpec, TypeSpec
@@ -137,3 +140,26 @@ def test_unknown_operators_propose_near_names() -> None:
     with pytest.raises(UnknownOperatorError, match="unknown operator 'Rleu'") as caught:
         run_op("Rleu", 1.0)
     assert "did you mean Relu" in str(caught.value)
+
+
+TABLE = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "ops.json"
+
+
+@pytest.mark.skipif(not TABLE.is_file(), reason=f"there is no '{TABLE}'; TAZZA_SHARED can name the folder above it")
+def test_what_is_private_in_caffe2_is_here() -> None:
+    recorded = json.loads(TABLE.read_text())["operators"]
+    known = SCHEMAS.keys() & recorded.keys()
+    assert {type for type in known if recorded[type]["private"]} == {
+        type for type in known if find_schema(type).private
+    }
+
+
+def test_private_operators_are_not_offered() -> None:
+    made = schema("TestHidden", "For tests.", private=True, no_gradient=ends("test"))
+    try:
+        assert find_schema("TestHidden") is made
+        with pytest.raises(UnknownOperatorError) as raised:
+            find_schema("TestHiden")
+        assert "TestHidden" not in str(raised.value)
+    finally:
+        SCHEMAS.unregister("TestHidden")

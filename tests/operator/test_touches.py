@@ -58,7 +58,7 @@ def owners(home: Workspace) -> list[BlobOwner]:
 
 def test_every_owner_has_children_and_nets() -> None:
     home = Workspace()
-    home.feed("x", np.float32([-1, 2]))
+    home.feed("x", np.array([-1, 2], np.float32))
     for owner in owners(home):
         net = owner.child({"inner": "x"}).net(NetDef(name="n", op=[relu("inner", "y")]))
         net.run()
@@ -70,14 +70,14 @@ def test_every_owner_has_children_and_nets() -> None:
 
 def test_forwarded_names_lead_to_several_workspaces_beside_a_parent() -> None:
     first, second = Workspace(), Workspace()
-    first.feed("a", np.float32([1]))
-    second.feed("b", np.float32([2]))
+    first.feed("a", np.array([1], np.float32))
+    second.feed("b", np.array([2], np.float32))
     child = first.child({"b": (second, "b")}, shared=True)
     net = child.net(NetDef(name="n", op=[operator_def("Sum", ["a", "b"], ["c"]), relu("c", "b")]))
     net.run()
     assert second.fetch("b").tolist() == [3]
     assert child.blobs.keys() == {"c"}
-    child.create_blob("a").set(Tensor.from_numpy(np.float32([5])))
+    child.create_blob("a").set(Tensor.from_numpy(np.array([5], np.float32)))
     assert first.fetch("a").tolist() == [5]
     assert first.child({"b": (second, "b")}).get_blob("a") is None
 

@@ -200,6 +200,7 @@ def _facts(schema: OpSchema) -> list[tuple[str, str]]:
     engines = [name for name in ENGINES if why_unavailable(schema.type, CPU_KIND, name) is None]
     facts = [
         ("gradient", gradient),
+        ("private", "other operators make it, nobody else" if schema.private else ""),
         ("in place", "; ".join(part for part in (in_place, f"always {must}" if must else "") if part)),
         ("engines", ", ".join(engines)),
         ("source", schema.source),

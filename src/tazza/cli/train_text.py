@@ -56,7 +56,7 @@ class TextSettings(StoredSettings):
     """Options of `tazza train char-lstm`, see its help. None stands for what follows from others."""
 
     data: str = "../shared/data/text/shakespeare.txt"
-    epochs: float = 30.0
+    epochs: float = 40.0
     iterations: int | None = None
     batch_size: int = 32
     steps: int = 32

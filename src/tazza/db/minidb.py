@@ -21,7 +21,7 @@ from typing import IO
 from tazza.db.base import DB, Cursor, Mode, Transaction, db
 from tazza.db.place import check_file, check_parent, check_writable, kind_at, os_error
 from tazza.errors import DBError, FileError
-from tazza.runtime.files import atomic_write, regular_opener
+from tazza.runtime.files import atomic_write, open_descriptor
 from tazza.runtime.fork import Guard
 
 LENGTHS = struct.Struct("=ii")
@@ -156,7 +156,7 @@ class MiniDB(DB):
             check_parent(self.db_type, self.source)
         try:
             # "a+" creates a missing file and leaves one that is there as it is.
-            file = FileIO(self.source, "r" if self.mode is Mode.READ else "a+", opener=regular_opener)
+            file = FileIO(self.source, "r" if self.mode is Mode.READ else "a+", opener=open_descriptor)
         except FileError as error:
             if self.mode is not Mode.READ:
                 check_writable(self.db_type, self.source, self.source)

@@ -15,6 +15,7 @@ Source: recorded runs of Caffe2 1.8.1 with fixed seeds.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,13 @@ class Generator:
 
     def bernoulli(self, count: int, probability: float) -> NDArray[np.bool_]:
         """Return `count` booleans that are True with `probability`."""
-        r = self.raw(2 * count).astype(np.uint64)
-        bits = ((r[0::2] << np.uint64(32)) | r[1::2]) & np.uint64(2**53 - 1)
-        return bits.astype(np.float64) * 2.0**-53 < probability
+        # A number has 53 bits, 21 of one output and 32 of the next: mostly the upper ones tell whether it is below.
+        words = self.raw(2 * count)
+        least = math.ceil(min(max(0.0, probability), 1.0) * 2**53)  # the least number that is not; 2**53 times is exact
+        upper, lower = divmod(least, 2**32)
+        high = words[0::2] & np.uint32(2**21 - 1)
+        found = high < np.uint32(upper)
+        if lower:
+            ties = np.flatnonzero(high == np.uint32(upper))
+            found[ties] = words[1::2][ties] < np.uint32(lower)
+        return found

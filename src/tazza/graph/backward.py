@@ -101,7 +101,7 @@ def backward_pass(
 
     Raises:
         GradientError: an operator's gradient is forbidden or missing, a blob that is needed was overwritten, dense
-            and sparse gradients of one blob meet, or what an operator makes to end the pass is never read.
+            and sparse gradients of one blob meet, or the output of a StopGradient is never read.
         SchemaError, ArgumentError: an operator is not legal, or `targets` is one text.
     """
     if isinstance(targets, str):
@@ -138,8 +138,6 @@ def _passed(ops: Iterable[OperatorDef], targets: Mapping[str, Gradient], scope: 
 
 def _check_stops(ssa: VersionedOps) -> None:
     for versions in ssa.ops:
-        schema = SCHEMAS.get(versions.op.type)
-        rule = None if schema is None else schema.gradient_rule
         unread = [name for name in versions.op.output if not ssa.is_read(name)]
         schema = SCHEMAS.get(versions.op.type) if unread else None
         rule = None if schema is None else schema.gradient_rule
@@ -179,12 +177,6 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
         state.names.hold((name, version), _names(gradient))
 
 
-def _starts(op: OperatorDef) -> bool:
-    """Whether an operator gives gradients of its inputs though none of its outputs has one."""
-    schema = SCHEMAS.get(op.type)
-    return schema is not None and isinstance(schema.gradient_rule, GradientRule) and schema.gradient_rule.starts
-
-
 def _visit(state: _Pass, position: int) -> None:
     """Emit the gradient operators of one forward operator, and note what they contribute."""
     versions = state.ssa.ops[position]
@@ -196,6 +188,8 @@ def _visit(state: _Pass, position: int) -> None:
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
     _check_reads(state, versions, emitted, given)
+    told = {name: blob for name, blob in zip(given, op.output, strict=True) if isinstance(name, str)}
+    state.names.keep_awaited(emitted, position, told)
     passed_on = {part for gradient in request.input_gradients for part in _names(gradient)}
     made = state.names.settle(emitted, position, _owners(op, request.input_gradients), passed_on)
     for _, index in sorted((_last_write(gradient, made), i) for i, gradient in enumerate(request.input_gradients)):

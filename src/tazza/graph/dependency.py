@@ -7,17 +7,22 @@ or in a net within it (`operator.touches`):
     write after read    i reads b, j writes it
     write after write   both write it
 
-or where j names an output of i among its control inputs. A *chain* is a run of operators between which nobody needs to
-synchronise: each waits for the one before it alone, and is the only one that waits for that.
+or where j names an output of i among its control inputs. Hazards go by memory: blobs over one storage (views, and one
+that shares another's data) count as one, those that share now, since that is not known of blobs before they are made;
+who keeps what follows from it looks again when `sharings` has changed.
+
+A *chain* is a run of operators between which nobody needs to synchronise: each waits for the one before it alone, and
+is the only one that waits for that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tazza.operator import Operator, touches
+from tazza.tensor import Blob, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +44,32 @@ class Dependencies:
     children: tuple[tuple[int, ...], ...]
 
 
-def access_of(operator: Operator) -> Access:
-    """Return the blobs that an operator reads and writes.
+def accesses_of(operators: Sequence[Operator]) -> list[Access]:
+    """Return the blobs that operators read and write, those over one storage as one.
 
     What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
     """
+    together = {key: group for group in shared_memory(touched_blobs(operators)) for key in group}
+    return [_access(operator, together) for operator in operators]
+
+
+def touched_blobs(operators: Iterable[Operator]) -> list[Blob]:
+    """Return the blobs that operators touch, those that are there."""
+    named = ((operator, name) for operator in operators for name in touches(operator.op).named)
+    blobs = (operator.workspace.get_blob(name) for operator, name in named)
+    return list({id(blob): blob for blob in blobs if blob is not None}.values())
+
+
+def shared_memory(blobs: Iterable[Blob]) -> frozenset[frozenset[Hashable]]:
+    """Return those of some blobs, by what tells them apart in an `Access`, that lie over one storage with others."""
+    found: defaultdict[int, set[Hashable]] = defaultdict(set)
+    for blob in blobs:
+        if isinstance(blob.value, Tensor):
+            found[id(blob.value.storage)].add(id(blob))
+    return frozenset(frozenset(group) for group in found.values() if len(group) > 1)
+
+
+def _access(operator: Operator, together: Mapping[Hashable, Hashable]) -> Access:
     declared = operator.schema.inputs_by_letter
     touched = touches(operator.op)
     changed = [
@@ -53,7 +79,7 @@ def access_of(operator: Operator) -> Access:
     ]
     reads = (_key(operator, name) for name in (*touched.reads, *touched.after))
     writes = (_key(operator, name) for name in (*touched.writes, *changed))
-    return Access(tuple(reads), tuple(writes))
+    return Access(tuple(together.get(key, key) for key in reads), tuple(together.get(key, key) for key in writes))
 
 
 def _key(operator: Operator, name: str) -> Hashable:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tazza.errors import NetError, SchemaError, TazzaError
-from tazza.operator import find_schema, make_argument, read_first, touched_by, touches
+from tazza.operator import find_schema, make_argument, read_first, touches
 from tazza.operator.nested import change_nested, nested_nets
 from tazza.proto import NetDef, OperatorDef
 
@@ -149,7 +149,8 @@ def _with_nets_in_test_mode(op: OperatorDef) -> OperatorDef:
         return op
 
     def switch(net: NetDef) -> None:
-        made = [_in_test_mode(inner, touched_by(net).writes) for inner in net.op]
+        needed = {*op.output, *(name for inner in net.op for name in touches(inner).reads)}
+        made = [_in_test_mode(inner, needed) for inner in net.op]
         del net.op[:]
         net.op.extend(made)
 

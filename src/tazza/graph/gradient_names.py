@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def
+from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def, touches
 from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
@@ -44,7 +44,7 @@ def unmarked(name: str) -> str:
 class Made:
     """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one.
 
-    `home` is the list that the operators are in.
+    `home` is the list that the operators are in, `within` are names of what nets within operators make on the way.
     """
 
     name: str
@@ -52,12 +52,16 @@ class Made:
     places: list[tuple[OperatorDef, bool, int]] = field(default_factory=list[tuple[OperatorDef, bool, int]])
     order: int = 0
     home: list[OperatorDef] = field(default_factory=list[OperatorDef])
+    within: set[str] = field(default_factory=set[str])
 
     def rename(self, name: str) -> None:
         """Give it another name wherever it stands, in nets within the operators as well.
 
-        An operator with nets has one name for what it reads and overwrites: there what was read is copied first.
+        An operator with nets has one name for what it reads and overwrites: there what was read is copied first. A
+        name that such a net uses for something else is passed over.
         """
+        while name != self.name and name in self.within:
+            name = f"_{name}"
         for op in {id(op): op for op, _, _ in self.places}.values() if name != self.name else ():
             if next(nested_nets(op), None) is None:
                 continue
@@ -83,6 +87,7 @@ class Names:
         self._ssa = ssa
         self._blobs: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         self._given_anew = 0
+        self._within: set[str] = set()
 
     def hold(self, blob: tuple[str, int], names: Iterable[str]) -> None:
         """Note that gradients of a version of a blob stand under these names."""
@@ -106,6 +111,8 @@ class Names:
         late: set[str] = set()
         count = 0
         for op in emitted:
+            if next(nested_nets(op), None) is not None:
+                self._within.update(name for name in touches(op).writes if name not in owners)
             for index, name in enumerate(op.input):
                 if name in made:
                     made[name].places.append((op, False, index))
@@ -120,7 +127,7 @@ class Names:
         for name, one in made.items():
             plain, owner = unmarked(name), owners.get(name)
             clash = plain in late or (owner is None and plain in taken)
-            one.home = emitted
+            one.home, one.within = emitted, self._within
             one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
         self._part(emitted, made, given)
@@ -136,6 +143,22 @@ class Names:
                 if twice or (name in op.input and not _may_lie_there(op, index)):
                     made[own].rename(self._anew(made[own].name))
 
+    def keep_awaited(self, emitted: list[OperatorDef], position: int, given: Mapping[str, str]) -> None:
+        """Copy gradients that nets within emitted operators change, where another blob than that of `given` waits.
+
+        Such an operator does not name them as outputs; `given` are the blobs whose gradients it was given, by name.
+        """
+        for op in list(emitted) if given else ():
+            changed = set(touches(op).writes).difference(op.output) if next(nested_nets(op), None) is not None else ()
+            for name in sorted(changed):
+                if self._awaited(name, position, given.get(name)):
+                    own = self._anew(name)
+                    before = next(index for index, one in enumerate(emitted) if one is op)
+                    for one in emitted[:before]:
+                        rename_blobs(one, {name: own})
+                    rename_blobs(op, {name: own})
+                    emitted.insert(0, operator_def("Copy", [name], [own]))
+
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""
         return self._anew(name) if self._awaited(name, position, owner) else name
@@ -148,5 +171,8 @@ class Names:
         )
 
     def _anew(self, name: str) -> str:
-        self._given_anew += 1
-        return f"_{name}_anew_{self._given_anew - 1}"
+        while True:
+            self._given_anew += 1
+            chosen = f"_{name}_anew_{self._given_anew - 1}"
+            if chosen not in self._within:
+                return chosen

@@ -112,7 +112,7 @@ class Predictor(Closing):
         self.writes_shared = any(name in made and name not in own for name in read)
         """Whether the net writes blobs of the workspace that it also reads: one caller at a time can run it."""
         first = _Seat(self, None)
-        self.net = first.net
+        self.net = first.running
         """The net that runs, for observers and `explain`; other threads run clones of it."""
         self._seats = Seats(first, self._most_seats)
 
@@ -231,7 +231,7 @@ class Predictor(Closing):
         """End the nets and drop the workspace, once nobody runs any more; closing twice is allowed."""
         if not self._closed:
             for seat in self._seats.close():
-                seat.net.close()
+                seat.running.close()
             self.workspace.reset()
             self._closed = True
 
@@ -246,12 +246,12 @@ class _Seat(OwnsNets):
         self._blobs = {name: Blob(name) for name in own}
         self._outputs = predictor.outputs
         self._lendable: frozenset[str] = frozenset()
-        self.net: NetBase
+        self.running: NetBase
         if isinstance(first, PlanNet):
-            self.net = first.clone(self)
+            self.running = first.clone(self)
         else:
-            self.net = create_net(predictor.definition, self)
-        if isinstance(self.net, PlanNet) and not predictor.writes_shared:
+            self.running = create_net(predictor.definition, self)
+        if isinstance(self.running, PlanNet) and not predictor.writes_shared:
             self._lendable = frozenset(predictor.inputs).difference(predictor.outputs)
 
     @property
@@ -284,9 +284,9 @@ class _Seat(OwnsNets):
                     continue
             put(blob, self._predictor.checked(name, value))
         if lent:
-            cast("PlanNet", self.net).run_on(lent)
+            cast("PlanNet", self.running).run_on(lent)
         else:
-            self.net.run()
+            self.running.run()
         return {name: take(self._blobs[name]) for name in self._outputs}
 
 
@@ -377,9 +377,8 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
     wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
-    for name in choose_inputs(init, predict, wanted.inputs).names:
-        workspace.remove_blob(name)
-    return Predictor(predict, workspace, inputs=wanted.inputs, outputs=wanted.outputs, trust=wanted.trust)
+    taken = choose_inputs(init, predict, wanted.inputs).names
+    return Predictor(predict, workspace, inputs=taken, outputs=wanted.outputs, trust=wanted.trust)
 
 
 def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Predictor:

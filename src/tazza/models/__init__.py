@@ -4,7 +4,7 @@ from tazza.models import layers, optimizer, recurrent, zoo
 from tazza.models.initializer import Initializer, constant, gaussian, given, msra, uniform, xavier
 from tazza.models.model import LAYERS, Model, Parameter, ParameterKind, layer
 from tazza.models.net import BlobReference, Net, scoped, user_line, without_debug_info
-from tazza.models.optimizer import OPTIMIZERS, adam, sgd
+from tazza.models.optimizer import OPTIMIZERS, adagrad, adam, sgd
 from tazza.models.scope import current_scope, name_scope
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Net",
     "Parameter",
     "ParameterKind",
+    "adagrad",
     "adam",
     "constant",
     "current_scope",

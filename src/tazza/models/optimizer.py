@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tazza.device import device_option, device_scope, scoped_device
-from tazza.errors import GradientError
+from tazza.errors import ArgumentError, GradientError
 from tazza.models.model import Model, ParameterKind
 from tazza.models.net import BlobReference, scoped
 from tazza.operator import RowSlices
@@ -25,6 +25,9 @@ from tazza.tensor.place import CPU_KIND
 OPTIMIZERS: Registry[str, Callable[..., Any]] = Registry("optimizer")
 OPTIONS: Registry[str, frozenset[str]] = Registry("optimizer with options")
 """What each takes beside the learning rate and the arguments of its policy."""
+
+Update: TypeAlias = "BlobReference | RowSlices[BlobReference]"
+"""A gradient of a whole parameter, or of some of its rows."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,6 +60,8 @@ def sgd(
 ) -> BlobReference:
     """Append parameter -= rate * gradient, with momentum if wanted; return the blob of the learning rate.
 
+    Of a parameter whose gradient is one of rows, these rows are updated.
+
     Args:
         model: has its gradients; parameters without one are left alone.
         base_learning_rate: above 0; what the policy starts from.
@@ -67,10 +72,10 @@ def sgd(
         **policy_arguments: of LearningRate: `gamma`, `stepsize`, `power` ...; their Python types matter.
 
     Raises:
-        GradientError: the model has no gradients yet, or one is sparse.
+        GradientError: the model has no gradients yet, or weight decay meets one of rows.
         ArgumentError: the policy does not know an argument.
     """
-    updates = dense_gradients(model)
+    updates = gradients_of(model)
     option = scoped_device()
     with device_scope(DeviceOption() if option is None else option):
         if weight_decay:
@@ -80,6 +85,9 @@ def sgd(
         for parameter, gradient in updates.items():
             if momentum:
                 _momentum_step(model, parameter, gradient, learning_rate, momentum, nesterov)
+            elif isinstance(gradient, RowSlices):
+                rows = [parameter, one(model), gradient.indices, gradient.values, learning_rate]
+                model.net.add("ScatterWeightedSum", rows, parameter)
             else:
                 model.net.add("WeightedSum", [parameter, one(model), gradient, learning_rate], parameter)
     return learning_rate
@@ -88,22 +96,92 @@ def sgd(
 def _momentum_step(
     model: Model,
     parameter: BlobReference,
-    gradient: BlobReference,
+    gradient: Update,
     rate: BlobReference,
     momentum: float,
     nesterov: bool,
 ) -> None:
     kept = model.init_net.add("ConstantFill", parameter, f"{parameter}_momentum", value=0.0)
+    of_rows = isinstance(gradient, RowSlices)
+    values = gradient.values if of_rows else gradient
     model.net.add(
-        "MomentumSGDUpdate",
-        [gradient, kept, rate, parameter],
-        [gradient, kept, parameter],
+        "SparseMomentumSGDUpdate" if of_rows else "MomentumSGDUpdate",
+        [values, kept, rate, parameter, *((gradient.indices,) if of_rows else ())],
+        [values, kept, parameter],
         momentum=float(momentum),
         nesterov=int(nesterov),
     )
 
 
-@optimizer
+@optimizer("epsilon", "decay", "weight_decay")
+def adagrad(
+    model: Model,
+    base_learning_rate: float,
+    *,
+    epsilon: float = 1e-4,
+    decay: float = 1.0,
+    weight_decay: float = 0.0,
+    policy: str = "fixed",
+    **policy_arguments: Any,
+) -> BlobReference:
+    """Append updates by Adagrad, of whole parameters or of rows; return the blob of the learning rate.
+
+    Args:
+        model: has its gradients; parameters without one are left alone.
+        base_learning_rate: above 0; what the policy starts from.
+        epsilon: added to the root of the sum of squares.
+        decay: of the sum of squares, from step to step; of whole parameters only.
+        weight_decay: times the parameter is added to its gradient, by the operators themselves.
+        policy: how the rate changes over iterations, see the operator LearningRate.
+        **policy_arguments: of LearningRate.
+
+    Raises:
+        GradientError: the model has no gradients yet.
+        ArgumentError: the policy does not know an argument; or there is a decay, and a gradient of rows.
+    """
+    updates = gradients_of(model)
+    option = scoped_device()
+    with device_scope(DeviceOption() if option is None else option):
+        rate = add_learning_rate(model, "AdagradOptimizer", -base_learning_rate, policy, **policy_arguments)
+        for parameter, gradient in updates.items():
+            kept = model.init_net.add("ConstantFill", parameter, f"{parameter}_squared_sum", value=0.0)
+            arguments: dict[str, Any] = {"epsilon": float(epsilon), "weight_decay": float(weight_decay)}
+            if isinstance(gradient, RowSlices):
+                if decay != 1.0:
+                    raise ArgumentError(
+                        f"decay is {decay}, and the gradient of {str(parameter)!r} is one of rows",
+                        hint="rows that are not met do not decay; leave decay at 1",
+                    )
+                inputs = [parameter, kept, gradient.indices, gradient.values, rate]
+                model.net.add("SparseAdagrad", inputs, [parameter, kept], **arguments)
+            else:
+                inputs = [parameter, kept, gradient, rate]
+                model.net.add("Adagrad", inputs, [parameter, kept], decay=float(decay), **arguments)
+    return rate
+
+
+def gradients_of(model: Model) -> dict[BlobReference, Update]:
+    """Return learned parameter -> gradient, or the indices and values of one of rows, in the order of the parameters.
+
+    Raises:
+        GradientError: there are none.
+    """
+    found: dict[BlobReference, Update] = {}
+    for parameter in model.parameter_blobs(ParameterKind.WEIGHT, ParameterKind.BIAS):
+        gradient = model.gradients.get(parameter)
+        if isinstance(gradient, RowSlices):
+            indices, values = (BlobReference(name, model.net) for name in (gradient.indices, gradient.values))
+            found[parameter] = RowSlices(indices, values)
+        elif gradient is not None:
+            found[parameter] = BlobReference(gradient, model.net)
+    if not found:
+        raise GradientError(
+            f"model {model.name!r} has no gradients of parameters", hint="call add_gradients([loss]) first"
+        )
+    return found
+
+
+@optimizer("beta1", "beta2", "epsilon", "weight_decay")
 def adam(
     model: Model,
     base_learning_rate: float,
@@ -128,10 +206,10 @@ def adam(
         **policy_arguments: of LearningRate: `gamma`, `stepsize`, `power` ...; their Python types matter.
 
     Raises:
-        GradientError: the model has no gradients yet, or one is sparse.
+        GradientError: the model has no gradients yet, or weight decay meets one of rows.
         ArgumentError: the policy does not know an argument.
     """
-    updates = dense_gradients(model)
+    updates = gradients_of(model)
     option = scoped_device()
     with device_scope(DeviceOption() if option is None else option):
         if weight_decay:
@@ -144,9 +222,10 @@ def adam(
                 for which in ("first", "second")
             ]
             state = [parameter, *moments]
+            of_rows = isinstance(gradient, RowSlices)
             model.net.add(
-                "Adam",
-                [*state, gradient, rate, step],
+                "SparseAdam" if of_rows else "Adam",
+                [*state, *((gradient.indices, gradient.values) if of_rows else (gradient,)), rate, step],
                 state,
                 beta1=float(beta1),
                 beta2=float(beta2),
@@ -162,19 +241,13 @@ def dense_gradients(model: Model) -> dict[BlobReference, BlobReference]:
         GradientError: there are none, or one is sparse.
     """
     found: dict[BlobReference, BlobReference] = {}
-    for parameter in model.parameter_blobs(ParameterKind.WEIGHT, ParameterKind.BIAS):
-        gradient = model.gradients.get(parameter)
+    for parameter, gradient in gradients_of(model).items():
         if isinstance(gradient, RowSlices):
             raise GradientError(
-                f"the gradient of parameter {str(parameter)!r} is sparse, this optimizer updates whole parameters",
-                hint="read the parameter densely, or use an optimizer that takes sparse gradients",
+                f"the gradient of parameter {str(parameter)!r} is sparse, whole parameters are worked on here",
+                hint="read the parameter densely, or leave out what does not take gradients of rows: weight decay",
             )
-        if gradient is not None:
-            found[parameter] = BlobReference(gradient, model.net)
-    if not found:
-        raise GradientError(
-            f"model {model.name!r} has no gradients of parameters", hint="call add_gradients([loss]) first"
-        )
+        found[parameter] = gradient
     return found
 
 

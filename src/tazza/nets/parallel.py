@@ -34,6 +34,7 @@ import numpy as np
 
 from tazza.device import current_context
 from tazza.errors import NetError, RunCancelledError, TazzaError
+from tazza.graph.dependency import shared_memory, touched_blobs
 from tazza.nets.base import NetBase, Owner, net_type, new_owner, progress_note
 from tazza.nets.executor.execution import Crew, Execution
 from tazza.nets.executor.merging import merged
@@ -48,6 +49,7 @@ from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
 from tazza.runtime.workers import WorkerPool, own_pool
 from tazza.tensor import CPUPlace, Place
+from tazza.tensor.storage import sharings
 
 MEASURED_RUNS = 5
 """Before this run, tasks are merged by the times of the runs before it."""
@@ -96,6 +98,8 @@ class ParallelNet(NetBase):
         super()._create(strict)
         self._workers = self._worker_count()
         self._most = self._threads_per_operator()
+        self._blobs = touched_blobs(self.operators)
+        self._sharings, self._shared = sharings(), shared_memory(self._blobs)
         self._finest = tasks_of(self.operators, self._fused)
         self._tasks: list[Task] = self._finest
         self._teams = True  # operators may run on several threads, as far as is known
@@ -226,6 +230,8 @@ class ParallelNet(NetBase):
 
     def _choose_tasks(self) -> None:
         """Decide which tasks the next run has, and who goes first, by the times of the runs before."""
+        if self._sharings != sharings():
+            self._look_at_memory()
         if self._broken:  # other shapes than those that were measured
             self._broken, self._teams = False, True
             for task in self._finest:
@@ -244,6 +250,16 @@ class ParallelNet(NetBase):
         elif self._runs % RUNS_PER_PRIORITY == 0:
             set_priorities(self._tasks)
 
+    def _look_at_memory(self) -> None:
+        """Find tasks anew where other blobs than before share memory."""
+        self._sharings, shared = sharings(), shared_memory(self._blobs)
+        if shared != self._shared:
+            self._shared = shared
+            for task in self._finest:
+                task.strand.forget()
+            self._tasks = self._finest = tasks_of(self.operators, self._fused)
+            self._runs = 0
+
     def _note_break(self) -> None:
         self._broken = True
 
@@ -258,6 +274,13 @@ class ParallelNet(NetBase):
             budget = ThreadBudget(total) if shared else None
             self._budget = key, budget
         return Crew(self._pools, self._workers, budget, self._most, self._worth_s)
+
+    def check_present(self) -> None:
+        """Raise where the present run has to end, another operator's failure included."""
+        super().check_present()
+        execution = self._under_way
+        if execution is not None and execution.stopped:
+            raise RunCancelledError(f"an operator of net {self.name!r} failed meanwhile")
 
     def _stop_run(self) -> None:
         execution = self._under_way

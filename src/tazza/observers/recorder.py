@@ -28,7 +28,7 @@ from typing import Self, TypeAlias
 
 from tazza.device import Event, current_context
 from tazza.errors import ArgumentError, TazzaError
-from tazza.graph.dependency import access_of, dependencies
+from tazza.graph.dependency import accesses_of, dependencies
 from tazza.nets import NetBase
 from tazza.observers.cost import operator_cost
 from tazza.observers.profile import Occurrence, Profile, Step
@@ -249,7 +249,7 @@ class Recorder:
 
     def _occurrences(self) -> tuple[Occurrence, ...]:
         steps = [_step(position, operator) for position, operator in enumerate(self._operators)]
-        parents = dependencies(map(access_of, self._operators)).parents
+        parents = dependencies(accesses_of(self._operators)).parents
         found: list[Occurrence] = []
         for run, records in _by_run(self.records):
             started = self._runs[run][0] if run < len(self._runs) else None

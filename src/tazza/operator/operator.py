@@ -1,8 +1,9 @@
 """One operator of a net: an OperatorDef bound to blobs, that runs.
 
 Constant state: definition, `op` (the checked view), blobs, the engine ranking. Changing state: the launches per
-signature (a small LRU), the binding per context, the generator, the event, host state, the specs that a host kernel's
-inputs had when they were last checked. An operator runs once at a time; who runs it owns it.
+signature (a small LRU over `operator.launches`, which equal operators share), the binding per context, the generator,
+the event, host state, the specs that a host kernel's inputs had when they were last checked. An operator runs once at a
+time; who runs it owns it.
 
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
@@ -13,7 +14,6 @@ place keeps no binding: each run finds the old shape and leaves the new one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -31,6 +31,7 @@ from tazza.operator.binding import Binding, Watched, check_overwritten, same_mem
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
 from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
+from tazza.operator.launches import OperatorLaunches
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner, RunnableNet
@@ -40,11 +41,10 @@ from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
+from tazza.runtime.flags import kernel_changes
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
-KEPT = 8
-"""Signatures of which an operator keeps the launch."""
 CONTEXTS_KEPT = 64
 """Contexts, which are threads mostly, for which it keeps the binding."""
 
@@ -104,7 +104,7 @@ class Operator(Observable):
         self.report = report
         self.check = check
         self.drawn_from: Generator | None = None
-        self._launches: OrderedDict[tuple[Any, ...], Chosen] = OrderedDict()
+        self._launches = OperatorLaunches()
         self._checked: list[Any] | None = None
         self._bindings: dict[Context, Binding] = {}
         self.width = 0
@@ -340,15 +340,12 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = context.key, tuple(inputs), outputs, values
-        chosen = self._launches.get(key)
-        if chosen is None:
-            chosen = choose_kernel(self.op, self.ranking, context, inputs, outputs)
+        key = kernel_changes(), context.key, tuple(inputs), outputs, values
+        chosen = self._launches.get(
+            key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
+        )
+        if chosen.choices is not self.choices:
             self._remember(chosen.choices)
-            self._launches[key] = chosen
-            if len(self._launches) > KEPT:
-                self._launches.popitem(last=False)
-        self._launches.move_to_end(key)
         reshaped = self._reshaped(outputs)
         if self._settle_overwritten(context, chosen, reshaped):
             return self._prepare(context)
@@ -446,7 +443,7 @@ class Operator(Observable):
         return value.plain() if isinstance(value, Tensor) else None
 
     def _remember(self, choices: Sequence[Choice]) -> None:
-        self.choices = tuple(choices)
+        self.choices = choices if isinstance(choices, tuple) else tuple(choices)
         for choice in choices:
             if choice.wanted and choice.reason is not None and choice.engine not in FORMAT_ENGINES:
                 self.report(

@@ -105,5 +105,10 @@ def find_schema(type: str) -> OpSchema:
     """
     found = SCHEMAS.get(type)
     if found is None:
-        raise UnknownOperatorError(f"unknown operator {type!r}", hint=SCHEMAS.near(type))
+        raise UnknownOperatorError(f"unknown operator {type!r}", hint=SCHEMAS.near(type, but=_is_private))
     return found
+
+
+def _is_private(type: str) -> bool:
+    found = SCHEMAS.get(type)
+    return found is not None and found.private

@@ -8,8 +8,10 @@ import enum
 class Role(enum.Enum):
     """What an operator takes an input for.
 
-    Which inputs of a net are fed and which are kept, what a plan computes once, and what is exported as a parameter
-    follow from these. A blob that several operators read has a role for each of them.
+    The role is that of a blob that comes from outside of the net: what the net makes itself is data, whoever reads it.
+    So the second operand of `Add` is a parameter, since what lies outside and is added is a bias. Which inputs of a net
+    are fed and which are kept, and what a plan computes once, follow from these (`graph/roles.py`). A blob that several
+    operators read has a role for each of them.
 
     >>> from tazza.operator import find_schema
     >>> [spec.role.name for spec in find_schema("Conv").inputs]

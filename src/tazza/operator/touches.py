@@ -12,7 +12,8 @@ the operator, and the outputs that it names to be written.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
 
 from tazza.errors import TazzaError
 from tazza.operator.nested import nested_nets
@@ -21,8 +22,7 @@ from tazza.operator.view import OpView
 from tazza.proto import NetDef, OperatorDef
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """Names of blobs in one workspace, each once, in order of appearance.
 
     Args:
@@ -67,6 +67,9 @@ class Touched:
         return Touched(reads, writes, frozenset(names[name] for name in self.certain if name in names), after)
 
 
+NOTHING = Touched()
+
+
 def touches(op: OpView | OperatorDef) -> Touched:
     """Return what an operator touches in its workspace; one that nobody declares touches what it names.
 
@@ -79,12 +82,21 @@ def touches(op: OpView | OperatorDef) -> Touched:
     """
     definition = op.definition if isinstance(op, OpView) else op
     inner = touched_within(op)
-    reads, writes = _once(definition.input, inner.reads), _once(definition.output, inner.writes)
-    return Touched(reads, writes, inner.certain, _once(definition.control_input, inner.after))
+    if inner is NOTHING:  # most operators, which are asked often
+        inputs, outputs = _once(definition.input), _once(definition.output)
+        return Touched(inputs, outputs, frozenset(outputs), _once(definition.control_input))
+    return Touched(
+        _once(definition.input, inner.reads),
+        _once(definition.output, inner.writes),
+        inner.certain,
+        _once(definition.control_input, inner.after),
+    )
 
 
 def touched_within(op: OpView | OperatorDef) -> Touched:
-    """Return what nets within an operator touch in its workspace, and as `certain` what it surely writes by itself too.
+    """Return what nets within an operator touch in its workspace: `NOTHING` without nets.
+
+    With nets, `certain` holds what the operator surely writes by itself too.
 
     Raises:
         SchemaError, ArgumentError, FormatError: as `touches`.
@@ -93,7 +105,10 @@ def touched_within(op: OpView | OperatorDef) -> Touched:
     schema = op.schema if isinstance(op, OpView) else SCHEMAS.get(definition.type)
     if schema is not None and schema.touches_rule is not None:
         return schema.touches_rule(op if isinstance(op, OpView) else schema.typed_view(definition))
-    inner = in_turn(touched_by(net).perhaps() for net in nested_nets(definition))
+    nets = list(nested_nets(definition))
+    if not nets:
+        return NOTHING
+    inner = in_turn(touched_by(net).perhaps() for net in nets)
     return Touched(inner.reads, inner.writes, frozenset(definition.output), inner.after)
 
 
@@ -119,7 +134,7 @@ def in_turn(touched: Iterable[Touched]) -> Touched:
 
 def as_named(op: OperatorDef) -> Touched:
     """Return what an operator touches, less what it reads and does not name: nets written by hand do not list that."""
-    return replace(touches(op), reads=_once(op.input))
+    return touches(op)._replace(reads=_once(op.input))
 
 
 def read_first(ops: Iterable[OperatorDef | Touched], *, perhaps_made: bool = False) -> tuple[str, ...]:
@@ -175,4 +190,4 @@ def _located(net: NetDef, position: int, op: OperatorDef) -> Touched:
 
 
 def _once(*names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for each in names for name in each))
+    return tuple(dict.fromkeys(chain(*names)))

@@ -109,7 +109,7 @@ def open_regular(path: AnyPath, what: str = "file", *, bytes_max: int | None = N
         FileError: there is none, it is something else, or it cannot be opened.
         FormatError: it is longer than `bytes_max`.
     """
-    descriptor = regular_opener(path, os.O_RDONLY, what)
+    descriptor = open_descriptor(path, os.O_RDONLY, what)
     file = os.fdopen(descriptor, "rb")
     size = os.fstat(descriptor).st_size
     if bytes_max is not None and size > bytes_max:
@@ -118,7 +118,7 @@ def open_regular(path: AnyPath, what: str = "file", *, bytes_max: int | None = N
     return file
 
 
-def regular_opener(path: AnyPath, flags: int, what: str = "file") -> int:
+def open_descriptor(path: AnyPath, flags: int, what: str = "file") -> int:
     """Return a new descriptor of a regular file; what would be waited for, such as a pipe, is refused.
 
     Raises:

@@ -49,3 +49,23 @@ def rows_of(hand: Hand, letter: str) -> tuple[Shape, Array, dict[str, Any]]:
     table = hand.shape(letter, 1, 3)
     indices = picked(hand, table[0], hand.integer(0, 7))
     return table, indices, {"dW": (indices.size, *table[1:])}
+
+
+@draws("SparseAdagrad", "SparseMomentumSGDUpdate", "SparseAdam")
+def update_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
+    table, indices, shapes = rows_of(hand, "W")
+    found = hand.some({"momentum": hand.real(0, 1), "epsilon": 0.1}, 0.7)
+    values: dict[str, Any] = {"indices": indices, "M": hand.rng.uniform(0.01, 2.0, table).astype(np.float32)}
+    if "V" in schema.inputs_by_letter:
+        values |= {"V": values["M"] + 1, "iter": np.array([hand.integer(0, 200)])}
+    known = {name: value for name, value in found.items() if name in schema.args}
+    return Sketch(known, {**shapes, "W": table, "lr": (1,)}, values)
+
+
+@draws("Adagrad")
+def adagrad(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    shape = hand.given.get("W", hand.dims())
+    found = hand.some({"epsilon": 0.1, "decay": hand.real(0.5, 1), "weight_decay": hand.real(0, 0.5)})
+    values: dict[str, Any] = {"M": hand.rng.uniform(0.01, 2.0, shape).astype(np.float32)}
+    return Sketch(found, {"W": shape, "dW": shape, "lr": (1,)}, values, hand.integer(2, 4))

@@ -77,6 +77,15 @@ def test_a_predictor_of_what_a_branch_makes() -> None:
             np.testing.assert_allclose(found["y"], wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["dag", "simple_refcount", "plan"])
+def test_a_predictor_whose_net_is_of_any_type(kind: str) -> None:
+    op = operator_def("If", ["c", "x"], ["y"], then_net=THEN, else_net=OTHER)
+    net = NetDef(name="p", type=kind, num_workers=1, op=[op], external_output=["y"])
+    with Predictor(net) as predictor:
+        found = predictor.run(c=np.array([True]), x=X)
+        np.testing.assert_allclose(found["y"], np.tanh(X), rtol=1e-6)
+
+
 @pytest.mark.parametrize("condition", [True, False])
 def test_the_gradient_goes_past_a_branch_that_is_not_taken(condition: bool) -> None:
     """For y = x w, and y = 3 v if c holds: the gradient of w is that of y where the branch was not taken, else zero."""

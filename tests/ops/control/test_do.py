@@ -19,7 +19,7 @@ X = np.array([0.5, -1], np.float32)
 
 
 def do(inputs: list[str], outputs: list[str], net: NetDef = INNER, **arguments: Any) -> OperatorDef:
-    bound = {"inner_blobs": ["a", "b"], "outer_blobs_idx": [0, 1], **arguments}
+    bound: dict[str, Any] = {"inner_blobs": ["a", "b"], "outer_blobs_idx": [0, 1], **arguments}
     return operator_def("Do", [*inputs, "s"], [*outputs, "s"], net=net, **bound)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
@@ -11,7 +13,7 @@ import pytest
 from tazza.errors import DeadlineError, GradientError, RunCancelledError, ShapeError
 from tazza.graph import backward_pass
 from tazza.nets import NETS
-from tazza.operator import operator_def, touches
+from tazza.operator import Observer, operator_def, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.nets.nested import do_of
@@ -124,6 +126,17 @@ def test_a_cancelled_run_ends_a_loop(kind: str) -> None:
     home.delete_net("outer")
 
 
+@pytest.mark.parametrize("kind", ["dag", "async_scheduling"])
+def test_an_error_beside_a_loop_ends_it(kind: str) -> None:
+    home = workspace(0)
+    home.feed("three", np.ones(3, np.float32))
+    fails = operator_def("Add", ["w", "three"], ["sum"])
+    net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN, fails]))
+    with pytest.raises(ShapeError):
+        net.run(timeout_s=SOON_S)
+    home.delete_net("outer")
+
+
 @pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
 def test_closing_a_net_ends_a_loop(kind: str) -> None:
     home = workspace(0)
@@ -142,3 +155,39 @@ def test_closing_a_net_ends_a_loop(kind: str) -> None:
     net.close()
     thread.join(SOON_S)
     assert len(failed) == 1
+
+
+@pytest.mark.parametrize("kind", ["simple", "plan", "dag", "async_scheduling"])
+def test_an_interrupt_ends_a_loop(kind: str) -> None:
+    home = workspace(0)
+    net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN]))
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        net.run()
+    timer.join()
+    home.feed("c", np.array([False]))
+    net.run()
+    np.testing.assert_array_equal(home.fetch("y"), np.maximum(X, 0))
+    home.delete_net("outer")
+
+
+class Counts(Observer[object]):
+    """Counts runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def stop(self) -> None:
+        self.runs += 1
+
+
+def test_operators_within_can_be_observed() -> None:
+    home = workspace(3)
+    net = home.create_net(NetDef(name="outer", op=[loop(operator_def("Scale", ["x"], ["x"], scale=2.0))]))
+    inner = {each.name: each for each in net.operators[0].nets}
+    assert inner.keys() == {"body", "left"}
+    counts = Counts()
+    inner["body"].operators[0].attach(counts)
+    net.run()
+    assert counts.runs == 3

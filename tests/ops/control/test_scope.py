@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ def has_scope(home: Workspace) -> bool:
 
 def push(home: Workspace) -> None:
     net = NetDef(name="copy", op=[operator_def("Copy", ["a"], ["b"])])
-    bound = {"inner_blobs": ["a", "b"], "outer_blobs_idx": [0, 1]}
+    bound: dict[str, Any] = {"inner_blobs": ["a", "b"], "outer_blobs_idx": [0, 1]}
     home.run_operator(operator_def("Do", ["x", "s"], ["y", "s"], net=net, **bound))
 
 

@@ -45,14 +45,20 @@ def floats(*numbers: float) -> Array:
 
 
 CASES = [
-    Case("TopK", [apart(3, 7)], lambda X: by_hand(X, 2)[:2], {"k": 2}, batched=(0,)),
-    Case("TopK", [apart(3, 7, 2)], lambda X: by_hand(X, 3, 1), {"k": 3, "axis": 1}, outputs=3),
-    Case("TopK", [apart(5, 3)], lambda X: by_hand(X, 4, 0), {"k": 4, "axis": 0}, outputs=3),
-    Case("TopK", [apart(2, 3)], lambda X: by_hand(X, 5), {"k": 5}, outputs=3),
-    Case("TopK", [apart(11)], lambda X: by_hand(X, 4, 0), {"k": 4}, outputs=3),
-    Case("TopK", [apart(2, 3), np.array([2])], lambda X, K: by_hand(X, int(K[0]))[:2], {}),
-    Case("TopK", [halves(4, 9)], lambda X: by_hand(X, 5), {"k": 5}, outputs=3, gradient=False),  # kinks
-    Case("TopK", [np.zeros((0, 3), "f")], lambda X: by_hand(X, 2), {"k": 2}, outputs=3, gradient=False),  # nothing
+    Case("TopK", [apart(3, 7)], by_hand(apart(3, 7), 2)[:2], {"k": 2}, batched=(0,)),
+    Case("TopK", [apart(3, 7, 2)], by_hand(apart(3, 7, 2), 3, 1), {"k": 3, "axis": 1}, outputs=3),
+    Case("TopK", [apart(5, 3)], by_hand(apart(5, 3), 4, 0), {"k": 4, "axis": 0}, outputs=3),
+    Case("TopK", [apart(2, 3)], by_hand(apart(2, 3), 5), {"k": 5}, outputs=3),
+    Case("TopK", [apart(11)], by_hand(apart(11), 4, 0), {"k": 4}, outputs=3),
+    Case("TopK", [apart(2, 3), np.array([2])], by_hand(apart(2, 3), 2)[:2], {}),
+    Case("TopK", [halves(4, 9)], by_hand(halves(4, 9), 5), {"k": 5}, outputs=3, gradient=False),  # kinks
+    Case(
+        "TopK", [np.zeros((0, 3), "f")], by_hand(np.zeros((0, 3), "f"), 2), {"k": 2}, outputs=3, gradient=False
+    ),  # nothing
+    Case("TopK", [halves(3, 700)], by_hand(halves(3, 700), 256), {"k": 256}, outputs=3, gradient=False),
+    Case("TopK", [apart(2, 300)], by_hand(apart(2, 300), 257)[:2], {"k": 257}, gradient=False),
+    Case("TopK", [halves(5, 4, 3)], by_hand(halves(5, 4, 3), 6, 1), {"k": 6, "axis": 1}, outputs=3, gradient=False),
+    Case("TopK", [np.arange(41, dtype="f")], by_hand(np.arange(41, dtype="f"), 9), {"k": 9}, outputs=3),
     Case("TopKGradient", [[floats(7, 8)], [[2, 0]], [floats(0, 0, 0)]], np.array([[8, 0, 7]], "f")),
     Case("TopKGradient", [[floats(7, 8, 9)], [[2, -1, 0]], [floats(0, 0, 0)]], np.array([[0, 0, 7]], "f")),
 ]
@@ -61,6 +67,15 @@ CASES = [
 @on_all_engines(CASES)
 def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize("engine", engines_of("TopK"))
+def test_rows_of_nan_and_of_fewer_numbers_than_k(engine: str) -> None:
+    X = np.array([[np.nan, 2, np.nan, -1], [np.nan] * 4, [1, 1, np.inf, 1]], "f")
+    (V, P), _ = run(operator_def("TopK", ["in0"], ["V", "P"], k=5), [X], engine)
+    n = np.nan
+    np.testing.assert_array_equal(V, np.array([[2, -1, n, n, 0], [n, n, n, n, 0], [np.inf, 1, 1, 1, 0]], "f"))
+    np.testing.assert_array_equal(P, [[1, 3, 0, 2, -1], [0, 1, 2, 3, -1], [2, 0, 1, 3, -1]])
 
 
 @pytest.mark.parametrize("engine", engines_of("TopK"))

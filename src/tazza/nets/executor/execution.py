@@ -200,6 +200,11 @@ class Execution:
             self.stop(reason)
         return not self._stopped
 
+    @property
+    def stopped(self) -> bool:
+        """Whether no operator starts any more."""
+        return self._stopped
+
     def stop(self, error: BaseException) -> None:
         """Start no operator any more; the first error is the run's. Ends the run when nobody runs anything."""
         with self._lock:

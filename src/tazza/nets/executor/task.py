@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.device import STREAMS, Event, Stream, stream_pool
-from tazza.graph.dependency import Dependencies, access_of, chains, dependencies
+from tazza.graph.dependency import Dependencies, accesses_of, chains, dependencies
 from tazza.nets.strand import Strand
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
@@ -94,7 +94,7 @@ def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[Task]:
 
     `fuse(position, definition)` makes the operator that stands for the one at a position and the one behind it.
     """
-    found = dependencies(access_of(operator) for operator in operators)
+    found = dependencies(accesses_of(operators))
     made: list[Task] = []
     task_of: dict[int, Task] = {}
     for chain in chains(found, [operator.place for operator in operators]):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,17 +23,17 @@ from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
+from tazza.nets.plan.blobs import PlanBlobs
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
-from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_net
+from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrite_net, written_together
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by
 from tazza.operator.kernel import value_key
-from tazza.operator.owner import OwnsNets
 from tazza.operator.reorder import LAYOUTS
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag, kernel_changes, kernel_flags
@@ -43,45 +42,14 @@ from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
-from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Tensor, TensorSpec
+from tazza.tensor.storage import sharings
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
 KEPT = 16
 """Signatures for which a net keeps an arena."""
 CHANGES = 3
 """How often a blob that was taken for constant may change before it is taken for data."""
-
-
-class _Blobs(OwnsNets):
-    """The blobs of a planned net: its own ones, those computed from constants, and those of the workspace."""
-
-    def __init__(self, workspace: BlobOwner) -> None:
-        self._workspace = workspace
-        self._own: dict[str, Blob] = {}
-        self._public: frozenset[str] = frozenset()
-        self._computed: dict[str, Blob] = {}
-
-    def show(self, public: frozenset[str], computed: dict[str, Blob]) -> None:
-        """Say which names stand for blobs of the workspace, and which for computed constants."""
-        self._public, self._computed = public, computed
-
-    @property
-    def root(self) -> Path:
-        """The folder that relative paths count from."""
-        return self._workspace.root
-
-    def get_blob(self, name: str) -> Blob | None:
-        """Return a blob, or None."""
-        found = self._computed.get(name)
-        if found is None and name not in self._public:
-            found = self._own.get(name)
-        return self._workspace.get_blob(name) if found is None else found
-
-    def create_blob(self, name: str) -> Blob:
-        """Return a blob, made empty where it is missing."""
-        if name in self._public:
-            return self._workspace.create_blob(name)
-        return self._own.setdefault(name, Blob(name))
 
 
 class _Shared:
@@ -130,7 +98,7 @@ class PlanNet(NetBase, StepHost):
         self._strict = strict
         self._adopted: Rewrite | None = None
         self._cut: Parts | None = None
-        self._blobs = _Blobs(workspace)
+        self._blobs = PlanBlobs(workspace)
         self._given: dict[str, NDArray[Any]] = {}
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
@@ -139,6 +107,8 @@ class PlanNet(NetBase, StepHost):
         self._loose: dict[str, Operator] = {}
         self._watchers: tuple[StepWatcher, ...] = ()
         self._cloned_from: PlanNet | None = None
+        self._sharings = -1
+        self._together: frozenset[frozenset[str]] = frozenset()
         super().__init__(definition, workspace, strict=strict, copy=copy, within=within)
 
     def clone(self, workspace: BlobOwner) -> PlanNet:
@@ -169,6 +139,7 @@ class PlanNet(NetBase, StepHost):
         if ignored:
             told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
             self._report_once(told, told)
+        self._touched = touched_by(self.definition)
         for name in read_first(self.definition.op, perhaps_made=True):
             if self.workspace.get_blob(name) is None:
                 raise NotFoundError(
@@ -179,6 +150,8 @@ class PlanNet(NetBase, StepHost):
 
     def _current(self) -> Rewrite:
         """Return the rewritten net with its constants computed; a clone takes what the first one made."""
+        if self._sharings != sharings():
+            self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
             if not rewrite.computed_from or not rewrite.changed(self.workspace):
@@ -190,13 +163,23 @@ class PlanNet(NetBase, StepHost):
                 if found is not None:
                     found.compute(self.workspace, self._report_once)
             if found is None:
-                found = rewrite_net(self.definition, self.workspace, self._shared.variable)
+                found = (
+                    rewrite_apart(self.definition)
+                    if self._together
+                    else rewrite_net(self.definition, self.workspace, self._shared.variable)
+                )
                 if found.result.prelude.op:
                     found.compute(self.workspace, self._report_once)
                 self._shared.rewrite = found
             self._adopted = found
             self._take_cut(found)
             return found
+
+    def _look_at_memory(self) -> None:
+        """Begin anew, apart from clones, where other blobs than before share memory that the net writes."""
+        self._sharings, together = sharings(), written_together(self._touched, self.workspace)
+        if together != self._together:
+            self._together, self._shared, self._adopted = together, _Shared(), None
 
     def _take_cut(self, rewrite: Rewrite) -> None:
         """Make what the parts of a net need: blobs between them, and loose operators, which live on where they can."""

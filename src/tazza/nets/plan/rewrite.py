@@ -6,7 +6,7 @@ an operator turns out to depend on data, the computed constants, and the program
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakSet
@@ -14,12 +14,12 @@ from weakref import WeakSet
 import numpy as np
 
 from tazza.graph.roles import comes_with_data, roles_of
-from tazza.graph.transform import PassContext, Rewritten, apply_all
+from tazza.graph.transform import PassContext, Rewritten, apply_all, order
 from tazza.nets.base import with_device_of
 from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.partition import Parts, partition, why_loose
 from tazza.nets.plan.program import Program
-from tazza.operator import BlobOwner, LocalBlobs, Operator, find_argument, read_first, touched_by, touches
+from tazza.operator import BlobOwner, LocalBlobs, Operator, Touched, find_argument, read_first, touched_by, touches
 from tazza.operator.choice import takes_epilogue, takes_operator
 from tazza.operator.operator import Report
 from tazza.proto import NetDef, OperatorDef
@@ -221,6 +221,30 @@ def _differs(owner: BlobOwner, name: str, storage: Storage, version: int) -> boo
     return storage.version != version or storage.escaped
 
 
+def written_together(touched: Touched, owner: BlobOwner) -> frozenset[frozenset[str]]:
+    """Return the names that stand for one memory, or for one blob, where a net that touches them writes one."""
+    written = set(touched.writes)
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for name in touched.named:
+        blob = owner.get_blob(name)
+        if blob is not None:
+            found[id(blob.value.storage if isinstance(blob.value, Tensor) else blob)].add(name)
+    return frozenset(frozenset(group) for group in found.values() if len(group) > 1 and group & written)
+
+
+def rewrite_apart(definition: NetDef) -> Rewrite:
+    """Let each operator of a net run by itself, on blobs of the workspace, since names that share are no values."""
+    net = NetDef()
+    net.CopyFrom(definition)
+    for op in net.op:
+        op.CopyFrom(with_device_of(definition, op))
+    survivors = survivors_of(net)
+    result = apply_all(net, PassContext(keep=survivors), without=order())
+    keys = _keys(list(result.net.op))
+    everything = frozenset(touched_by(definition).named)
+    return Rewrite(result, keys, frozenset(), survivors, everything, _cut(result, keys, survivors, (), keys), set(keys))
+
+
 def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str]) -> Rewrite:
     """Apply all passes to a net and cut it into parts.
 
@@ -263,7 +287,7 @@ def _cut(
     result: Rewritten,
     keys: tuple[str, ...],
     survivors: frozenset[str],
-    constants: frozenset[str],
+    constants: Collection[str],
     loose: Collection[str],
 ) -> Parts:
     return partition(

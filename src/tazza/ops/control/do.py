@@ -82,7 +82,8 @@ def bindings(op: OpView) -> dict[str, str]:
 @DO.validate
 def do_validate(op: OpView) -> None:
     definition: OperatorDef = op.definition
-    names, places = op.inner_blobs, op.outer_blobs_idx
+    names: list[str] = op.inner_blobs
+    places: list[int] = op.outer_blobs_idx
     outer = [*definition.input[:-1], *definition.output[:-1]]
     if len(names) != len(places):
         raise op.error(SchemaError, f"{len(names)} inner_blobs are bound to {len(places)} outer_blobs_idx")
@@ -135,6 +136,8 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
     outer_of = {**bindings(op), **incoming}
     bound: dict[str, str] = {}
     last: list[OperatorDef] = []
+    over: list[OperatorDef] = []
+    came = {gradient: name for name, gradient in incoming.items()}
     for index, outer in enumerate(definition.input[:-1]):
         found, leaving = back.given.get(inner[outer]), f"{inner[outer]}{LEFT}"
         if found is None and outer not in given:
@@ -142,14 +145,18 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
         if isinstance(found, RowSlices):
             raise GradientError(f"Do: the gradient of {outer!r} is sparse, which nets within operators do not give yet")
         last.append(zeros_like(inner[outer], leaving) if found is None else copied(found, leaving))
-        bound[leaving] = f"{outer}_grad"
-        g.pass_to(index, bound[leaving])
+        gradient = f"{outer}_grad"
+        if gradient in came:  # an outer blob has one name inside: it is written when nobody reads it any more
+            over.append(copied(leaving, came[gradient]))
+            leaving = came[gradient]
+        bound[leaving] = gradient
+        g.pass_to(index, gradient)
     outputs = list(bound.values())
     read = read_first((*back.ops, *(one for one in last if one.type != "Copy")))
     bound.update((name, outer_of[name]) for name in read if name in outer_of)
     inputs = list(dict.fromkeys(bound[name] for name in read if name in bound))
     saved = [name for name in read if name not in bound]
-    made = gradient_operator(definition, {"net": gradient_net(op.net, (*back.ops, *last))})
+    made = gradient_operator(definition, {"net": gradient_net(op.net, (*back.ops, *last, *over))})
     made.input.extend((*inputs, definition.input[-1]))
     made.output.extend((*outputs, definition.output[-1]))
     outer = [*inputs, *outputs]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tazza.errors import FileError
 from tazza.operator import FLOAT, Array, Cost, Effects, Operator, OpView, arg, blob, forbidden, host_kernel, schema
-from tazza.runtime.files import regular_opener
+from tazza.runtime.files import open_descriptor
 from tazza.runtime.files import shown as shown_path
 from tazza.runtime.log import logger
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
@@ -63,7 +63,7 @@ class LinesFile:
         """
         try:
             if self._file is None:
-                self._file = open(self._path, "w", encoding="utf-8", opener=regular_opener)
+                self._file = open(self._path, "w", encoding="utf-8", opener=open_descriptor)
             self._file.write(f"{line}\n")
             self._file.flush()
         except OSError as error:

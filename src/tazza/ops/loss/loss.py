@@ -36,8 +36,11 @@ def averaged_loss(X: Array, loss: Array) -> None:
 AVERAGED_LOSS_GRADIENT = schema(
     "AveragedLossGradient",
     "dX = dloss / the number of elements of X, everywhere.",
-    inputs=[blob("X", FLOAT, "*S", role=Role.SHAPE), blob("dloss", "X", doc="one element, of any rank")],
-    outputs=[blob("dX", "X", "*S")],
+    inputs=[
+        blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
+        blob("dloss", FLOAT, doc="one element, of any rank"),
+    ],
+    outputs=[blob("dX", "dloss", "*S")],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
@@ -51,7 +54,7 @@ AVERAGED_LOSS_GRADIENT = schema(
 @AVERAGED_LOSS_GRADIENT.infer
 def averaged_loss_gradient_infer(op: OpView, X: TensorSpec, dloss: TensorSpec) -> TensorSpec:
     require_one_element(op, "dloss", dloss.dims)
-    return TensorSpec(X.dims, X.dtype)
+    return TensorSpec(X.dims, dloss.dtype)
 
 
 @kernel(AVERAGED_LOSS_GRADIENT)

@@ -183,13 +183,13 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     t[n, d] is 1 where d is the label and else 0, or with `label_prob` the label itself; see SoftmaxWithLoss for the
     rest. dX is 0 where the weights sum up to 0, as the loss is.""",
     inputs=[
-        blob("X", FLOAT, "*S"),
+        blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
         blob("label", role=Role.INDEX),
-        blob("weights", "X", optional=True),
-        blob("P", "X", "*S"),
-        blob("dloss", "X", doc="one element, of any rank"),
+        blob("weights", "P", optional=True),
+        blob("P", FLOAT, "*S"),
+        blob("dloss", "P", doc="one element, of any rank"),
     ],
-    outputs=[blob("dX", "X", "*S")],
+    outputs=[blob("dX", "P", "*S")],
     args=LOSS_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -205,10 +205,9 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
 def softmax_with_loss_gradient_infer(
     op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSpec | None, P: TensorSpec, dloss: TensorSpec
 ) -> TensorSpec:
-    del P
     check_inputs(op, X, label, weights)
     require_one_element(op, "dloss", dloss.dims)
-    return TensorSpec(X.dims, X.dtype)
+    return TensorSpec(X.dims, P.dtype)
 
 
 @kernel(SOFTMAX_WITH_LOSS_GRADIENT)

@@ -288,8 +288,11 @@ def div_gradient_kernel(op: OpView, dC: Array, A: Array | None, B: Array, C: Arr
 SUM_REDUCE_LIKE = schema(
     "SumReduceLike",
     "C = sum of A over what would be broadcast if B lay under it; C has the shape of B, whose values do not matter.",
-    inputs=[blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})), blob("B", "A", role=Role.SHAPE)],
-    outputs=[blob("C", like="B")],
+    inputs=[
+        blob("A", frozenset({DataType.FLOAT, DataType.DOUBLE})),
+        blob("B", role=Role.SHAPE, doc="of any type"),
+    ],
+    outputs=[blob("C", "A")],
     args=AXIS_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("it stands in backward passes; second derivatives are not built"),

@@ -172,7 +172,7 @@ WEIGHTED_SUM_GRADIENT = schema(
     Inputs dY, X0, w0, X1, w1 ...""",
     inputs=[
         blob("dY", FLOAT, "*S"),
-        blob("X", "dY", "#S", variadic=True),
+        blob("X", None, "#S", variadic=True, doc="without `grad_on_w` of any type: not read"),
         blob("w", "dY", variadic=True, role=Role.PARAMETER),
     ],
     outputs=[blob("dX", like="dY", variadic=True), blob("dw", "dY", "1", variadic=True, optional=True)],
@@ -204,6 +204,9 @@ def weighted_sum_gradient_infer(
     op: OpView, dY: TensorSpec, X: tuple[TensorSpec, ...], w: tuple[TensorSpec, ...]
 ) -> tuple[TensorSpec, ...]:
     weighted_tensors(op, X, w)
+    for x in X if op.grad_on_w else ():
+        if x.dtype is not dY.dtype:
+            raise op.error(DTypeError, f"X is {x.dtype}, dY is {dY.dtype}", "insert a Cast")
     specs = {"dX": TensorSpec(dY.dims, dY.dtype), "dw": TensorSpec((1,), dY.dtype)}
     return tuple(specs[letter] for letter in op.output_slots)
 

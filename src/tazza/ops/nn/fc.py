@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tazza.errors import DTypeError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -109,10 +110,10 @@ FC_GRADIENT = schema(
     dX may be left out.""",
     inputs=[
         blob("X", FLOAT),
-        blob("W", "X", role=Role.PARAMETER),
+        blob("W", role=Role.PARAMETER, doc="without dX of any type: not read"),
         blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
     ],
-    outputs=[blob("dW", like="W"), blob("db", "X"), blob("dX", like="X", optional=True)],
+    outputs=[blob("dW", "X"), blob("db", "X"), blob("dX", like="X", optional=True)],
     args=FC_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -129,6 +130,8 @@ FC_GRADIENT = schema(
 def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
     found = fc_dims(op, X, W)
     M = None if found is None else found[1]
+    if len(op.output_slots) > 2 and W.dtype is not X.dtype:
+        raise op.error(DTypeError, f"W is {W.dtype}, X is {X.dtype}", "insert a Cast")
     if found is not None and dY.dims is not None:
         lead = found[0]
         same = len(dY.dims) > 0 and agree(dY.dims[-1], M) and agree(product(dY.dims[:-1]), product(lead))

@@ -131,7 +131,7 @@ GROUP_NORM_GRADIENT = schema(
         blob("dY", FLOAT),
         blob("X", "dY"),
         blob("gamma", "dY", role=Role.PARAMETER),
-        blob("beta", "dY", role=Role.PARAMETER),
+        blob("beta", role=Role.PARAMETER, doc="of any type: only its shape counts"),
         blob("mean", "dY", doc="(N, G)"),
         blob("inv_std", "dY", doc="(N, G)"),
     ],

@@ -123,7 +123,7 @@ LAYER_NORM_GRADIENT = schema(
     not read; it is there as Caffe2 hands it over.""",
     inputs=[
         blob("dY", REAL),
-        blob("Y", "dY"),
+        blob("Y", doc="of any type: only its shape counts"),
         blob("mean", "dY"),
         blob("std", "dY"),
         blob("X", "dY"),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.ops.optimizer.rows import on_rows, update_rows
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
@@ -101,3 +102,40 @@ def adam(
     V_next[...] = square
     if step is not None:
         step[...] = move
+
+
+SPARSE_ADAM = on_rows(
+    ADAM,
+    "SparseAdam",
+    ["W", "M", "V", "indices", "dW", "lr", "iter"],
+    """
+    >>> from tazza.operator import LocalBlobs, Operator, operator_def
+    >>> from tazza.tensor import Tensor
+    >>> blobs, zero = LocalBlobs(), np.zeros(3, "f")
+    >>> rows, step, rate = np.array([2, 0]), np.array([1.0, -4.0], "f"), np.array([-0.5], "f")
+    >>> values = {"W": zero, "M": zero, "V": zero, "i": rows, "dW": step, "lr": rate, "t": np.array([0])}
+    >>> for name, value in values.items():
+    ...     blobs.create_blob(name).set(Tensor.from_numpy(value.copy()))
+    >>> Operator(operator_def("SparseAdam", list(values), ["W", "M", "V"], beta1=0.5, epsilon=0.0), blobs).run()
+    >>> blobs.blobs["W"].tensor().numpy().round(3)
+    array([ 0.5,  0. , -0.5], dtype=float32)
+    """,
+)
+
+
+@kernel(SPARSE_ADAM)
+def sparse_adam(
+    op: OpView,
+    W: Array,
+    M: Array,
+    V: Array,
+    indices: Array,
+    dW: Array,
+    lr: Array,
+    iter: Array,
+    W_next: Array,
+    M_next: Array,
+    V_next: Array,
+) -> None:
+    given = {"W": W, "M": M, "V": V, "indices": indices, "dW": dW, "lr": lr, "iter": iter}
+    update_rows(op, ADAM, adam, **given, W_next=W_next, M_next=M_next, V_next=V_next)

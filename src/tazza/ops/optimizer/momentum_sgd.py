@@ -32,6 +32,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
+from tazza.ops.optimizer.rows import on_rows, update_rows
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
@@ -171,3 +172,30 @@ def momentum_sgd_update(
 ) -> None:
     _advance(op, dW, M, lr, step, M_next)
     np.subtract(W, step.reshape(W.shape), out=W_next)
+
+
+SPARSE_MOMENTUM_SGD_UPDATE = on_rows(
+    MOMENTUM_SGD_UPDATE,
+    "SparseMomentumSGDUpdate",
+    ["dW", "M", "lr", "W", "indices"],
+    """
+    >>> from tazza.operator import LocalBlobs, Operator, operator_def
+    >>> from tazza.tensor import Tensor
+    >>> blobs = LocalBlobs()
+    >>> values = {"dW": [2.0, 4.0], "M": [10.0, 0.0, 0.0], "lr": [0.5], "W": [7.0, 8.0, 9.0], "i": [0, 2]}
+    >>> for name, value in values.items():
+    ...     blobs.create_blob(name).set(Tensor.from_numpy(np.array(value, "i" if name == "i" else "f")))
+    >>> update = operator_def("SparseMomentumSGDUpdate", list(values), ["dW", "M", "W"], momentum=0.5)
+    >>> Operator(update, blobs).run()
+    >>> blobs.blobs["W"].tensor().numpy()
+    array([1., 8., 7.], dtype=float32)
+    """,
+)
+
+
+@kernel(SPARSE_MOMENTUM_SGD_UPDATE)
+def sparse_momentum_sgd_update(
+    op: OpView, dW: Array, M: Array, lr: Array, W: Array, indices: Array, step: Array, M_next: Array, W_next: Array
+) -> None:
+    arrays = {"dW": dW, "M": M, "lr": lr, "W": W, "indices": indices, "step": step, "M_next": M_next, "W_next": W_next}
+    update_rows(op, MOMENTUM_SGD_UPDATE, momentum_sgd_update, **arrays)

@@ -24,6 +24,7 @@ APPLY_LINK = schema(
     args=[arg("offset", int, minimum=0, doc="row of step 0"), arg("window", int, minimum=0, doc="rows")],
     must_in_place={"linked": "external"},
     effects=Effects.WORKSPACE,
+    private=True,
     no_gradient=ends("the backward step net has links of its own"),
     source="Caffe2",
 )
@@ -55,6 +56,7 @@ ACCUMULATE_GRADIENT_INPUT = schema(
     open_args=lambda name: name.startswith("rnn_dependency."),
     must_in_place={"sums": "gradients"},
     effects=Effects.STATE,
+    private=True,
     no_gradient=ends("second derivatives are not built"),
     source="Caffe2",
 )

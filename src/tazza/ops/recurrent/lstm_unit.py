@@ -189,8 +189,14 @@ LSTM_UNIT_GRADIENT = schema(
     dC_prev = e * f, dH_prev = 0, and the four quarters of dgates are e * g * i * (1 - i), e * C_prev * f * (1 - f),
     dH * T * o * (1 - o) and e * i * (1 - g^2). Elsewhere dgates = 0, dC_prev = dC and dH_prev = dH, or 0 with
     `drop_states`.""",
-    inputs=[*STATE_INPUTS, *(blob(letter, "H_prev", "1 N D") for letter in ("H", "C", "dH", "dC"))],
-    outputs=[blob("dH_prev", like="H_prev"), blob("dC_prev", like="C_prev"), blob("dgates", like="gates")],
+    inputs=[
+        blob("H_prev", None, "1 N D", doc="of any type: only its shape counts"),
+        blob("C_prev", FLOAT, "1 N D"),
+        blob("gates", "C_prev", "1 N G"),
+        *STATE_INPUTS[3:],
+        *(blob(letter, "C_prev", "1 N D") for letter in ("H", "C", "dH", "dC")),
+    ],
+    outputs=[blob("dH_prev", like="C_prev"), blob("dC_prev", like="C_prev"), blob("dgates", like="gates")],
     args=LSTM_UNIT_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -233,7 +239,7 @@ def lstm_unit_gradient_infer(
     del H, C, dH, dC
     check_step(op, gates, H_prev, seq_lengths, timestep)
     return (
-        TensorSpec(H_prev.dims, H_prev.dtype),
+        TensorSpec(H_prev.dims, C_prev.dtype),
         TensorSpec(C_prev.dims, C_prev.dtype),
         TensorSpec(gates.dims, gates.dtype),
     )

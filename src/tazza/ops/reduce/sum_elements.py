@@ -75,8 +75,11 @@ def sum_elements(op: OpView, X: Array, Y: Array) -> None:
 SUM_ELEMENTS_GRADIENT = schema(
     "SumElementsGradient",
     "dX = dY, everywhere, with `average` divided by the number of elements of X.",
-    inputs=[blob("X", FLOAT, "*S", role=Role.SHAPE), blob("dY", "X", doc="one element, of any rank")],
-    outputs=[blob("dX", like="X")],
+    inputs=[
+        blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
+        blob("dY", FLOAT, doc="one element, of any rank"),
+    ],
+    outputs=[blob("dX", "dY", "*S")],
     args=[AVERAGE],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -91,7 +94,7 @@ SUM_ELEMENTS_GRADIENT = schema(
 @SUM_ELEMENTS_GRADIENT.infer
 def sum_elements_gradient_infer(op: OpView, X: TensorSpec, dY: TensorSpec) -> TensorSpec:
     require_one_element(op, "dY", dY.dims)
-    return X
+    return TensorSpec(X.dims, dY.dtype)
 
 
 @SUM_ELEMENTS_GRADIENT.cost

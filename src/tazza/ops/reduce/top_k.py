@@ -16,7 +16,6 @@ import numpy as np
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,
-    INDEX,
     Array,
     Cost,
     Effects,
@@ -124,9 +123,16 @@ def top_k(op: OpView, X: Array, V: Array, P: Array, F: Array | None) -> None:
     V[...] = np.pad(np.take_along_axis(X, order, axis), missing)
     P[...] = np.pad(order, missing, constant_values=-1)
     if F is not None:
-        grid = list(np.indices(P.shape, sparse=True))
-        grid[axis] = np.maximum(P, 0)
-        F[...] = np.where(P < 0, -1, np.ravel_multi_index(np.broadcast_arrays(*grid), X.shape) if P.size else 0).ravel()
+        steps = [math.prod(X.shape[i + 1 :]) for i in range(X.ndim)]
+        others = sum(step * one for step, one in zip(steps, _grid(P, axis), strict=True))
+        F[...] = np.where(P < 0, -1, others + steps[axis] * P).reshape(-1)
+
+
+def _grid(P: Array, axis: int) -> list[Array]:
+    """Return the index along each axis, broadcast against P; 0 along `axis`."""
+    found: list[Array] = list(np.indices(P.shape, sparse=True))
+    found[axis] = np.zeros_like(found[axis])
+    return found
 
 
 TOP_K_GRADIENT = schema(
@@ -136,10 +142,10 @@ TOP_K_GRADIENT = schema(
     Behind an index of -1 there is nothing more along the axis.""",
     inputs=[
         blob("dV", FLOAT),
-        blob("P", INDEX, role=Role.INDEX),
-        blob("X", FLOAT, role=Role.SHAPE, doc="of which the shape counts alone"),
+        blob("P", LONG, role=Role.INDEX),
+        blob("X", role=Role.SHAPE, doc="of any type: its shape counts alone"),
     ],
-    outputs=[blob("dX", like="X")],
+    outputs=[blob("dX", "dV")],
     args=ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -162,7 +168,7 @@ def top_k_gradient_infer(op: OpView, dV: TensorSpec, P: TensorSpec, X: TensorSpe
         others = [tuple(extent for i, extent in enumerate(dims) if i != axis) for dims in (dV.dims, X.dims)]
         relation = f"dV has the shape {show_dims(dV.dims)}, X {show_dims(X.dims)}"
         op.require(len(dV.dims) == rank and shapes_agree(*others), relation, f"they differ along axis {axis} alone")
-    return TensorSpec(X.dims, X.dtype)
+    return TensorSpec(X.dims, dV.dtype)
 
 
 @TOP_K_GRADIENT.cost
@@ -180,7 +186,7 @@ def top_k_gradient_kernel(op: OpView, dV: Array, P: Array, dX: Array) -> None:
         message = f"P{list(place)} is {P[place]}, and X has {dX.shape[axis]} elements along axis {axis}"
         raise op.error(NumericError, message, "indices count from 0")
     there = np.logical_and.accumulate(P >= 0, axis=axis)
-    grid = [np.broadcast_to(one, P.shape)[there] for one in np.indices(P.shape, sparse=True)]
+    grid = [np.broadcast_to(one, P.shape)[there] for one in _grid(P, axis)]
     grid[axis] = P[there]
     dX[...] = 0
     np.add.at(dX, tuple(grid), dV[there])

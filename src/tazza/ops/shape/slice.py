@@ -153,8 +153,8 @@ SLICE_GRADIENT = schema(
     """dX = dY where Y was cut out of X, else 0.
 
     Inputs X, dY, or X, starts, ends, dY.""",
-    inputs=[blob("X", role=Role.SHAPE), STARTS, ENDS, blob("dY", "X")],
-    outputs=[blob("dX", like="X")],
+    inputs=[blob("X", role=Role.SHAPE, doc="of any type"), STARTS, ENDS, blob("dY")],
+    outputs=[blob("dX", "dY")],
     args=SLICE_ARGS,
     effects=Effects.PURE,
     relations=[together(STARTS.name, ENDS.name)],
@@ -176,7 +176,7 @@ def slice_gradient_infer(
     if Y.dims is not None and dY.dims is not None:
         relation = f"dY has the shape {show_dims(dY.dims)}, slicing X gives {show_dims(Y.dims)}"
         op.require(shapes_agree(Y.dims, dY.dims), relation)
-    return X
+    return TensorSpec(X.dims, dY.dtype)
 
 
 @SLICE_GRADIENT.cost

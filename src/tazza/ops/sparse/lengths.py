@@ -94,14 +94,14 @@ def _declare(reducer: Reducer) -> Family:
     lengths_gradient = _gradient(
         reducer,
         f"LengthsIndicesInGradient{reducer.name}Gradient",
-        blob("DATA", FLOAT, "N *S", role=Role.SHAPE, doc="of which the shape counts alone"),
-        blob("dX", like="DATA"),
+        blob("DATA", None, "N *S", role=Role.SHAPE, doc="of any type: its shape counts alone"),
+        blob("dX", FLOAT, "N *S"),
         ("rows of DATA", "[[0.0]] * 3"),
     )
     sparse_gradient = _gradient(
         reducer,
         f"SparseLengthsIndicesInGradient{reducer.name}Gradient",
-        INDICES,
+        blob("INDICES", None, "I", role=Role.INDEX, doc="of any type: it counts how many there are"),
         blob("dX", FLOAT, "I *S"),
         ("INDICES", "[0, 2, 2]"),
     )

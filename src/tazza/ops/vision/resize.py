@@ -101,7 +101,7 @@ def resize_gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, scales: Ten
     if dY.dims is not None and Y.dims is not None:
         relation = f"dY has the shape {show_dims(dY.dims)}, resizing X gives {show_dims(Y.dims)}"
         op.require(shapes_agree(dY.dims, Y.dims), relation)
-    return X
+    return TensorSpec(X.dims, dY.dtype)
 
 
 def resize_cost(flops: int) -> Callable[..., Cost]:
@@ -209,8 +209,8 @@ kernel(RESIZE_NEAREST)(resize_nearest)
 RESIZE_NEAREST_GRADIENT = schema(
     "ResizeNearestGradient",
     "dX = sum of dY over all elements of Y that were taken from one of X.",
-    inputs=[blob("dY", FLOAT), blob("X", "dY", role=Role.SHAPE), SCALES],
-    outputs=[blob("dX", like="X")],
+    inputs=[blob("dY", FLOAT), blob("X", role=Role.SHAPE, doc="of any type"), SCALES],
+    outputs=[blob("dX", "dY")],
     args=[*SCALE_ARGS, ORDER],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -245,8 +245,8 @@ kernel(UPSAMPLE_BILINEAR)(upsample_bilinear)
 UPSAMPLE_BILINEAR_GRADIENT = schema(
     "UpsampleBilinearGradient",
     "dX = sum of dY over all elements of Y that are made of one of X, by its weight in each.",
-    inputs=[blob("dY", FLOAT), blob("X", "dY", role=Role.SHAPE), SCALES],
-    outputs=[blob("dX", like="X")],
+    inputs=[blob("dY", FLOAT), blob("X", role=Role.SHAPE, doc="of any type"), SCALES],
+    outputs=[blob("dX", "dY")],
     args=SCALE_ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),

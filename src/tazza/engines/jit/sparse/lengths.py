@@ -58,8 +58,8 @@ class _Segments:
 
     @classmethod
     def load(cls, lines: Lines) -> _Segments:
-        words = [lines.load_word("%block", word) for word in (N, D, ROWS, TABLE)]
-        return cls(lanes_of(lines), *words, lines.load_pointer("%block", LENGTHS))
+        count, width, rows, table = (lines.load_word("%block", word) for word in (N, D, ROWS, TABLE))
+        return cls(lanes_of(lines), count, width, rows, table, lines.load_pointer("%block", LENGTHS))
 
     def length(self, m: str) -> str:
         """Return how many rows segment m takes; a negative length becomes a very large one."""

@@ -1,0 +1,1 @@
+"""Compiled kernels: reductions along axes."""

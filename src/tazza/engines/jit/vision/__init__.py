@@ -1,0 +1,1 @@
+"""Compiled kernels: boxes in images."""

@@ -1,0 +1,373 @@
+"""Queues of blobs between threads: CreateBlobsQueue, EnqueueBlobs, DequeueBlobs, their safe forms, CloseBlobsQueue.
+
+A record is a blob of each of `num_blobs` columns. Nothing is copied: what is in the blobs changes places with what is
+in a slot of the queue, so that memory goes round. Behind an EnqueueBlobs the blobs hold what the slot held before.
+
+Who finds the queue full, or empty, waits. Once it is closed nobody does: what is in it can still be taken out, and what
+there is room for be put in; then the plain forms fail, and the safe ones say so in `status`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tazza.errors import ClosedError, ShapeError
+from tazza.operator import (
+    Effects,
+    Operator,
+    OpView,
+    arg,
+    as_many,
+    blob,
+    each,
+    ends,
+    host_kernel,
+    schema,
+)
+from tazza.runtime.holding import Conditional
+from tazza.runtime.patience import Patience
+from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor.blob import blob_type
+
+QUEUE = "std::shared_ptr<caffe2::BlobsQueue>"
+NO_GRADIENT = ends("records come from another net")
+
+
+@blob_type(QUEUE)
+class BlobsQueue:
+    """A ring of slots. `turn` guards all that changes; whoever changes it notifies all who wait.
+
+    An interrupt (Ctrl-C) between two steps loses no record and tears none: one that was on its way may still be in the
+    queue.
+    """
+
+    def __init__(self, capacity: int, width: int, fields: Sequence[str] = ()) -> None:
+        """Have room for `capacity` records of `width` blobs, whose columns may have names."""
+        self.width = width
+        self.fields = tuple(fields)
+        self.closed = False
+        self._turn = Conditional()
+        self._ring: list[list[object]] = [[None] * width for _ in range(capacity)]
+        self._written = self._read = 0
+
+    def __len__(self) -> int:
+        """Return the number of records that are in it."""
+        return self._written - self._read
+
+    @property
+    def capacity(self) -> int:
+        """Records that it has room for."""
+        return len(self._ring)
+
+    def write(self, blobs: Sequence[Blob], patience: Patience) -> bool:
+        """Put a record in; False where there is no room and the queue is closed.
+
+        Raises:
+            RunCancelledError, DeadlineError: the wait ended before there was room.
+        """
+        with self._turn:
+            while len(self) == self.capacity and not self.closed:
+                patience.wait(self._turn)
+            if len(self) == self.capacity:
+                return False
+            place = self._written % self.capacity
+            before, self._ring[place] = self._ring[place], [one.value for one in blobs]
+            self._written += 1
+            self._turn.notify_all()
+            _fill(blobs, before)
+            return True
+
+    def read(self, blobs: Sequence[Blob], patience: Patience) -> bool:
+        """Take a record out; False where there is none and the queue is closed.
+
+        Raises:
+            RunCancelledError, DeadlineError: the wait ended before there was one.
+        """
+        with self._turn:
+            while not len(self) and not self.closed:
+                patience.wait(self._turn)
+            if not len(self):
+                return False
+            place = self._read % self.capacity
+            before, record = [one.value for one in blobs], self._ring[place]
+            _fill(blobs, record)
+            self._ring[place] = before
+            self._read += 1
+            self._turn.notify_all()
+            return True
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._turn:
+            self.closed = True
+            self._turn.notify_all()
+
+    def wake(self) -> None:
+        """Let all who wait look again."""
+        with self._turn:
+            self._turn.notify_all()
+
+
+def _fill(blobs: Sequence[Blob], values: Sequence[object]) -> None:
+    for target, value in zip(blobs, values, strict=True):
+        if value is None:
+            target.reset()
+        else:
+            target.set(value)
+
+
+class QueueKernel:
+    """Base of kernels that may wait for a queue; another thread may ask them to give up."""
+
+    def __init__(self, operator: Operator) -> None:
+        """Wait for the queue that is the operator's first input."""
+        self._queue: Blob = operator.inputs[0]
+        self.patience = Patience(f"for the queue {self._queue.name!r}")
+
+    def cancel(self) -> None:
+        """Give up the wait of the present run, or of the one that is about to begin."""
+        self.patience.give_up()
+        queue = self._queue.value
+        if isinstance(queue, BlobsQueue):
+            queue.wake()
+
+    def patiently(self, op: OpView, blobs: Sequence[Blob], act: Callable[[BlobsQueue], bool]) -> bool:
+        """Return what `act` on the queue gives, for records of these blobs.
+
+        Raises:
+            ShapeError: the queue has records of another width.
+        """
+        queue = self._queue.get(BlobsQueue)
+        if len(blobs) != queue.width:
+            raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self._queue.name!r} of {queue.width}")
+        try:
+            return act(queue)
+        finally:
+            self.patience.end()
+
+
+def show(status: Blob, value: bool) -> None:
+    """Put whether something is so into a blob."""
+    status.tensor().assign(np.array(value))
+
+
+ON_QUEUE = blob("queue", type_name=QUEUE)
+RECORD = blob("X", type_name="*", variadic=True, doc="a blob of each column")
+LEFT = blob("Y", type_name="*", variadic=True, doc="what the slot held before")
+TAKEN = blob("Y", type_name="*", variadic=True, doc="a blob of each column")
+STATUS = blob("status", DataType.BOOL, "", host=True, doc="whether the queue was closed, so that nothing was done")
+
+CREATE_BLOBS_QUEUE = schema(
+    "CreateBlobsQueue",
+    """queue = an empty queue.
+
+    A blob that has something in it already is given the new queue instead.""",
+    outputs=[ON_QUEUE],
+    args=[
+        arg("capacity", int, 1, minimum=0, maximum=2**24, doc="records that it has room for"),
+        arg("num_blobs", int, 1, minimum=0, maximum=2**16, doc="blobs of a record"),
+        arg("enforce_unique_name", bool, False, doc="has no effect: it names a statistic of Caffe2's"),
+        arg("field_names", list[str], [], doc="names of the columns; none, or one for each"),
+    ],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> queue = run("CreateBlobsQueue", capacity=2)
+    >>> _ = run("EnqueueBlobs", queue, [1.0, 2.0])
+    >>> run("DequeueBlobs", queue)
+    array([1., 2.], dtype=float32)
+    """,
+)
+
+
+@CREATE_BLOBS_QUEUE.validate
+def create_blobs_queue_validate(op: OpView) -> None:
+    names = len(op.field_names)
+    op.require(names in (0, op.num_blobs), f"{names} field_names for num_blobs = {op.num_blobs}")
+
+
+@host_kernel(CREATE_BLOBS_QUEUE)
+def create_blobs_queue(op: OpView, queue: Blob) -> None:
+    queue.set(BlobsQueue(op.capacity, op.num_blobs, op.field_names))
+
+
+ENQUEUE_BLOBS = schema(
+    "EnqueueBlobs",
+    "The record X goes into the queue, as soon as there is room.",
+    inputs=[ON_QUEUE, RECORD],
+    outputs=[LEFT],
+    must_in_place={"Y": each("X")},
+    relations=[as_many("Y", "X")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> queue = run("CreateBlobsQueue")
+    >>> _ = run("EnqueueBlobs", queue, [1, 2])
+    >>> len(queue)
+    1
+    """,
+)
+
+
+@host_kernel(ENQUEUE_BLOBS)
+class EnqueueBlobs(QueueKernel):
+    """Waits for room."""
+
+    def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
+        self.patience.begin()
+        if not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)):
+            raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and full")
+
+
+SAFE_ENQUEUE_BLOBS = schema(
+    "SafeEnqueueBlobs",
+    "The record X goes into the queue, as soon as there is room; status = whether there is none, and will be none.",
+    inputs=[ON_QUEUE, RECORD],
+    outputs=[LEFT, STATUS],
+    must_in_place={"Y": each("X")},
+    relations=[as_many("Y", "X")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> queue = run("CreateBlobsQueue")
+    >>> run("SafeEnqueueBlobs", queue, [1, 2], outputs=2)[1]
+    array(False)
+    """,
+)
+
+
+@host_kernel(SAFE_ENQUEUE_BLOBS)
+class SafeEnqueueBlobs(QueueKernel):
+    """Waits for room."""
+
+    def run(self, op: OpView, Y: tuple[Blob, ...], status: Blob) -> None:
+        self.patience.begin()
+        show(status, not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)))
+
+
+DEQUEUE_BLOBS = schema(
+    "DequeueBlobs",
+    "Y = the next record of the queue, as soon as there is one.",
+    inputs=[ON_QUEUE],
+    outputs=[TAKEN],
+    args=[arg("timeout_secs", float, 0.0, doc="seconds after which it is an error that there is none; 0 is no limit")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> queue = run("CreateBlobsQueue", num_blobs=2)
+    >>> _ = run("EnqueueBlobs", queue, [1, 2], [0.5], outputs=2)
+    >>> run("DequeueBlobs", queue, outputs=2)
+    (array([1, 2], dtype=int32), array([0.5], dtype=float32))
+    """,
+)
+
+
+@DEQUEUE_BLOBS.infer
+def dequeue_blobs_infer(op: OpView, queue: object) -> tuple[None, ...]:
+    del queue  # what records hold is known when there is one
+    return (None,) * len(op.output_slots)
+
+
+@host_kernel(DEQUEUE_BLOBS)
+class DequeueBlobs(QueueKernel):
+    """Waits for a record."""
+
+    def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
+        self.patience.begin(op.timeout_secs)
+        if not self.patiently(op, Y, lambda queue: queue.read(Y, self.patience)):
+            raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and empty")
+
+
+SAFE_DEQUEUE_BLOBS = schema(
+    "SafeDequeueBlobs",
+    """Y = the next record of the queue, as soon as there is one; status = whether there is none, and will be none.
+
+    With `num_records` > 1 it is that many records, joined along the first axis, or as many as there are when the queue
+    is closed; those without elements count and add nothing.""",
+    inputs=[ON_QUEUE],
+    outputs=[TAKEN, STATUS],
+    args=[arg("num_records", int, 1, minimum=1, doc="records to take at once")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> queue = run("CreateBlobsQueue", capacity=2)
+    >>> for record in ([[1, 2]], [[3, 4], [5, 6]]): _ = run("EnqueueBlobs", queue, record)
+    >>> run("SafeDequeueBlobs", queue, outputs=2, num_records=2)[0].tolist()
+    [[1, 2], [3, 4], [5, 6]]
+    """,
+)
+
+
+@SAFE_DEQUEUE_BLOBS.infer
+def safe_dequeue_blobs_infer(op: OpView, queue: object) -> tuple[None, ...]:
+    del queue  # as above
+    return (None,) * len(op.output_slots)
+
+
+@host_kernel(SAFE_DEQUEUE_BLOBS)
+class SafeDequeueBlobs(QueueKernel):
+    """Waits for records."""
+
+    def run(self, op: OpView, Y: tuple[Blob, ...], status: Blob) -> None:
+        self.patience.begin()
+        one = op.num_records == 1
+        found = self.patiently(
+            op, Y, lambda queue: queue.read(Y, self.patience) if one else self._several(op, queue, Y)
+        )
+        show(status, not found)
+
+    def _several(self, op: OpView, queue: BlobsQueue, Y: Sequence[Blob]) -> bool:
+        columns: list[list[Tensor]] = [[] for _ in Y]
+        count = 0
+        while count < op.num_records:
+            record = [Blob(target.name) for target in Y]
+            if not queue.read(record, self.patience):
+                break
+            count += 1
+            for column, value in zip(columns, record, strict=True):
+                column.append(value.get(Tensor))
+        if not count:
+            return False
+        for target, column in zip(Y, columns, strict=True):
+            if not target.is_tensor:
+                target.reset()
+            target.tensor().assign(_joined(op, target.name, [one.plain() for one in column]))
+        return True
+
+
+def _joined(op: OpView, name: str, parts: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]) -> np.ndarray:
+    full = [part for part in parts if part.size]
+    if len(full) <= 1:
+        return full[0] if full else parts[0]
+    kinds = {(part.shape[1:], part.dtype) for part in full}
+    op.require(all(part.ndim > 0 for part in full), f"records of {name!r} have rank 0, so that they cannot be joined")
+    op.require(len(kinds) == 1, f"records of {name!r} differ beyond their first extent: {sorted(map(str, kinds))}")
+    return np.concatenate(full)
+
+
+CLOSE_BLOBS_QUEUE = schema(
+    "CloseBlobsQueue",
+    "Whoever waits for the queue stops waiting; what is in it can still be taken out.",
+    inputs=[ON_QUEUE],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> queue = run("CreateBlobsQueue")
+    >>> _ = run("CloseBlobsQueue", queue)
+    >>> queue.closed
+    True
+    """,
+)
+
+
+@host_kernel(CLOSE_BLOBS_QUEUE)
+def close_blobs_queue(queue: Blob) -> None:
+    queue.get(BlobsQueue).close()

@@ -1,0 +1,343 @@
+"""Functions of the running process as operators: Python, PythonDLPack, and their gradients.
+
+A net names a function by a token, under which `register_python` has put it; nothing is pickled or unpickled. The
+function gets lists of inputs and outputs, tensors as it sees them (`PythonTensor`, `DLPackTensor`), and with
+`pass_workspace` the workspace as a third argument. What it raises reaches whoever runs the net.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tazza.errors import ArgumentError, DuplicateError, NotFoundError, TrustError
+from tazza.operator import (
+    BlobOwner,
+    Effects,
+    GradientRequest,
+    Operator,
+    OpSchema,
+    OpView,
+    anything,
+    arg,
+    blob,
+    host_kernel,
+    not_written,
+    schema,
+)
+from tazza.proto import OperatorDef
+from tazza.tensor import Blob, DataType, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """What a token stands for."""
+
+    function: Callable[..., object]
+    gradient: Callable[..., object] | None
+    pass_workspace: bool
+
+
+_functions: dict[str, PythonFunction] = {}
+
+
+def register_python(
+    function: Callable[..., object],
+    gradient: Callable[..., object] | None = None,
+    *,
+    token: str | None = None,
+    pass_workspace: bool = False,
+) -> str:
+    """Let nets of this process call a function; returns the token by which the argument `token` names it.
+
+    Args:
+        function: `function(inputs, outputs)`; it feeds the outputs, or reshapes them and writes their `data`.
+        gradient: the same for PythonGradient: its inputs are those of the function, then its outputs, then the
+            gradients of these; its outputs are the gradients of the inputs.
+        token: by default made of the function's name.
+        pass_workspace: call them with the workspace as a third argument.
+
+    Raises:
+        DuplicateError: the token is taken.
+
+    >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data + 1), token="one more")
+    >>> from tazza.operator import run_op
+    >>> run_op("Python", [1.0, 2.0], token=token)
+    array([2., 3.], dtype=float32)
+    >>> forget_python(token)
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    tries = (f"{name}:{count}" if count else name for count in itertools.count())
+    chosen = next(each for each in tries if each not in _functions) if token is None else token
+    if chosen in _functions:
+        raise DuplicateError(
+            f"the token {chosen!r} stands for a function already", hint="forget_python, or another one"
+        )
+    _functions[chosen] = PythonFunction(function, gradient, pass_workspace)
+    return chosen
+
+
+def forget_python(token: str) -> None:
+    """Take back what `register_python` gave; operators that exist keep their function."""
+    _functions.pop(token, None)
+
+
+class PythonTensor:
+    """A tensor as a function of `Python` sees it."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Show a tensor of the host."""
+        self.tensor = tensor
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """The elements: a view, which writes through. An output has to be fed, reshaped or initialized before."""
+        return self.tensor.numpy()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return tuple(self.tensor.shape)
+
+    def reshape(self, dims: Iterable[SupportsIndex]) -> None:
+        """Take other extents; the element type stays."""
+        self.tensor.resize(tuple(dims))
+
+    def init(self, dims: Iterable[SupportsIndex], data_type: int) -> None:
+        """Take extents and an element type by its number in `TensorProto`."""
+        self.tensor.resize(tuple(dims), DataType.from_proto(data_type))
+
+    def feed(self, array: ArrayLike) -> None:
+        """Take shape, element type and a copy of the elements of an array."""
+        self.tensor.assign(np.asarray(array))
+
+    def fetch(self) -> NDArray[Any]:
+        """Return a copy of the elements."""
+        return self.tensor.copied()
+
+
+class DLPackTensor:
+    """A tensor as a function of `PythonDLPack` sees it: its memory goes to other libraries without copying."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Show a tensor of the host."""
+        self.tensor = tensor
+
+    @property
+    def data(self) -> object:
+        """A new DLPack capsule over the memory."""
+        return self.tensor.__dlpack__()
+
+    @property
+    def _shape(self) -> list[int]:
+        return list(self.tensor.shape)
+
+    def _reshape(self, dims: Iterable[SupportsIndex]) -> None:
+        self.tensor.resize(tuple(dims))
+
+    def feed(self, source: Any) -> None:
+        """Take the elements of a DLPack capsule, or of an array that exports one."""
+        given = source if hasattr(source, "__dlpack__") else _Capsule(source)
+        self.tensor.assign(Tensor.from_dlpack(given).plain())
+
+
+class _Capsule:
+    """A capsule of the host's memory, for who asks an object for it."""
+
+    def __init__(self, capsule: object) -> None:
+        if type(capsule).__name__ != "PyCapsule":
+            raise ArgumentError(f"a {type(capsule).__name__} is no DLPack capsule", hint="feed x.__dlpack__(), or x")
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+ARGUMENTS = [
+    arg("token", str, "", doc="what `register_python` gave"),
+    arg("grad_output_indices", list[int], [], doc="outputs whose gradient the gradient function gets; none: all"),
+    arg("grad_input_indices", list[int], [], doc="inputs whose gradient it gives; none: all"),
+    arg("pickled_builder", bytes, b"", doc="refused: nothing is unpickled"),
+    arg("pickled_grad_builder", bytes, b"", doc="refused as well"),
+    arg("pass_workspace", bool, False, doc="has no effect: `register_python` says it"),
+]
+
+
+class PythonKernel:
+    """Calls the function of a token, or its gradient."""
+
+    seen: type[PythonTensor | DLPackTensor] = PythonTensor
+    backward = False
+
+    def __init__(self, operator: Operator) -> None:
+        token = operator.op.token
+        found = _functions.get(token)
+        if found is None:
+            raise NotFoundError(
+                f"{operator.op.type}: no function of this process is registered as {token!r}",
+                hint="register_python does that; each process needs its own",
+            )
+        function = found.gradient if self.backward else found.function
+        if function is None:
+            raise NotFoundError(f"{operator.op.type}: {token!r} was registered without a gradient")
+        self._function, self._pass_workspace = function, found.pass_workspace
+
+    def run(self, workspace: BlobOwner, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+        shown = {id(blob): _on_host(blob) for blob in (*X, *Y)}
+        inputs, outputs = ([self.seen(shown[id(blob)]) for blob in blobs] for blobs in (X, Y))
+        self._function(inputs, outputs, *([workspace] if self._pass_workspace else []))
+        for target in Y:
+            tensor, mine = shown[id(target)], target.tensor()
+            if tensor is not mine:
+                mine.assign(tensor.plain())
+
+
+def _on_host(blob: Blob) -> Tensor:
+    """Return the tensor of a blob; where that lies on a device, another one with its elements."""
+    if not blob.is_tensor:
+        blob.reset()
+    tensor = blob.tensor()
+    if tensor.place.is_host:
+        return tensor
+    copy = Tensor((0,), tensor.dtype)
+    if tensor.allocated:
+        copy.assign(tensor.plain())
+    return copy
+
+
+def _declare(type: str, doc: str, kernel: type[PythonKernel], example: str, **rest: Any) -> OpSchema:
+    made = schema(
+        type,
+        doc,
+        inputs=[blob("X", variadic=True, optional=True)],
+        outputs=[blob("Y", variadic=True, optional=True)],
+        args=ARGUMENTS,
+        in_place=anything(),
+        effects=Effects.IO,
+        source="Caffe2",
+        example=example,
+        **rest,
+    )
+
+    @made.infer
+    def python_infer(op: OpView, X: object) -> tuple[None, ...]:
+        del X  # only the function knows
+        return (None,) * len(op.output_slots)
+
+    @made.validate
+    def python_validate(op: OpView) -> None:
+        if op.pickled_builder or op.pickled_grad_builder:
+            raise op.error(
+                TrustError,
+                "a pickled function is not loaded: unpickling runs whatever its author wrote",
+                "register the function by register_python, and name its token",
+            )
+        if not op.token:
+            raise op.error(ArgumentError, "the argument 'token' is missing", "register_python gives one")
+
+    host_kernel(made)(kernel)
+    return made
+
+
+def _gradient_maker(type: str) -> Callable[[GradientRequest], list[OperatorDef]]:
+    """Return what emits the gradient operator: it reads all inputs and outputs, and gradients of chosen outputs."""
+
+    def make(g: GradientRequest) -> list[OperatorDef]:
+        inputs, outputs = range(len(g.definition.input)), range(len(g.definition.output))
+        asked: Sequence[int] = g.op.grad_output_indices if g.op.grad_output_indices else outputs
+        given: Sequence[int] = g.op.grad_input_indices if g.op.grad_input_indices else inputs
+        names = [*map(g.I, inputs), *map(g.O, outputs), *map(g.GO, asked)]
+        return g.emit(type, names, [g.GI(i) for i in given])
+
+    return make
+
+
+class PythonGradientKernel(PythonKernel):
+    """Calls the gradient."""
+
+    backward = True
+
+
+class DLPackKernel(PythonKernel):
+    """Shows tensors as DLPack."""
+
+    seen = DLPackTensor
+
+
+class DLPackGradientKernel(DLPackKernel):
+    """Calls the gradient, and shows tensors as DLPack."""
+
+    backward = True
+
+
+PYTHON = _declare(
+    "Python",
+    """Y = what a function of this process makes of X.
+
+    The function `token` is called with lists of X and Y, which it feeds, or reshapes and writes.""",
+    PythonKernel,
+    """
+    >>> from tazza.ops.control.python_function import forget_python, register_python
+    >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2))
+    >>> run("Python", [1.0, 2.0], token=token)
+    array([2., 4.], dtype=float32)
+    >>> forget_python(token)
+    """,
+)
+PYTHON.gradient(_gradient_maker("PythonGradient"))
+
+PYTHON_GRADIENT = _declare(
+    "PythonGradient",
+    "Y = what the gradient that was registered with the function `token` makes of X.",
+    PythonGradientKernel,
+    """
+    >>> from tazza.ops.control.python_function import forget_python, register_python
+    >>> token = register_python(print, lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2))
+    >>> run("PythonGradient", [1.0, 2.0], token=token)
+    array([2., 4.], dtype=float32)
+    >>> forget_python(token)
+    """,
+    no_gradient=not_written("it is a gradient itself"),
+)
+
+PYTHON_DLPACK = _declare(
+    "PythonDLPack",
+    """Y = what a function of this process makes of X, of which it gets DLPack capsules (`data`).
+
+    Other libraries read and write the memory behind them without copying.""",
+    DLPackKernel,
+    """
+    >>> from tazza.ops.control.python_function import forget_python, register_python
+    >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data))
+    >>> run("PythonDLPack", [1.0, 2.0], token=token)
+    array([1., 2.], dtype=float32)
+    >>> forget_python(token)
+    """,
+)
+PYTHON_DLPACK.gradient(_gradient_maker("PythonDLPackGradient"))
+
+PYTHON_DLPACK_GRADIENT = _declare(
+    "PythonDLPackGradient",
+    "Y = what the gradient that was registered with the function `token` makes of X, both as in PythonDLPack.",
+    DLPackGradientKernel,
+    """
+    >>> from tazza.ops.control.python_function import forget_python, register_python
+    >>> token = register_python(print, lambda inputs, outputs: outputs[0].feed(inputs[0].data))
+    >>> run("PythonDLPackGradient", [1.0, 2.0], token=token)
+    array([1., 2.], dtype=float32)
+    >>> forget_python(token)
+    """,
+    no_gradient=not_written("it is a gradient itself"),
+)

@@ -1,0 +1,1 @@
+"""Operators: ranks of a common world, and what they do together."""

@@ -1,0 +1,325 @@
+"""Worlds of ranks that compute together: CreateCommonWorld, CloneCommonWorld, DestroyCommonWorld.
+
+A world has `size` ranks, each of which has a blob that says which one it is. Here ranks are threads of one process:
+those that name the same world, in workspaces of their own as a rule, are one world. What they do together they do in
+the same order: the n-th collective operator of a rank meets the n-th of all others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from tazza.errors import ArgumentError, ClosedError, NetError
+from tazza.operator import Array, Effects, Operator, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.runtime.fork import renewed
+from tazza.runtime.holding import Conditional
+from tazza.runtime.patience import Patience
+from tazza.tensor import Blob
+from tazza.tensor.blob import blob_type
+
+WORLD = "std::shared_ptr<gloo::Context>"
+STORE = "std::unique_ptr<caffe2::StoreHandler>"
+NO_GRADIENT = forbidden("it moves data between ranks; the builder of a net on several ranks says what its gradient is")
+
+
+@dataclass(slots=True)
+class Meeting:
+    """One collective operator of all ranks: what it is, what those who came bring, and what comes out."""
+
+    what: str
+    brought: dict[int, Sequence[Array]] = field(default_factory=dict[int, Sequence[Array]])
+    result: Sequence[Array] | None = None
+    left: int = 0
+
+
+class World:
+    """What the ranks of a world share. `turn` guards all of it; whoever changes it notifies all who wait.
+
+    A rank that fails or gives up in a meeting breaks the world: the others could wait for it for ever.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        """Have `size` ranks, none of which has come."""
+        self.name = name
+        self.size = size
+        self.ranks: set[int] = set()
+        self.broken: str | None = None
+        self.turn = Conditional()
+        self._meetings: dict[int, Meeting] = {}
+
+    @property
+    def open_meetings(self) -> int:
+        """How many collective operators have begun, and not ended on all ranks."""
+        return len(self._meetings)
+
+    def join(self, rank: int) -> None:
+        """Come as a rank.
+
+        Raises:
+            NetError: that rank is there already.
+        """
+        with self.turn:
+            if rank in self.ranks:
+                raise NetError(f"rank {rank} of the common world {self.name!r} is there already", hint=NAMES)
+            self.ranks.add(rank)
+            self.turn.notify_all()
+
+    def meet(
+        self,
+        number: int,
+        rank: int,
+        what: str,
+        arrays: Sequence[Array],
+        work: Callable[[dict[int, Sequence[Array]]], Sequence[Array]],
+        patience: Patience,
+    ) -> Sequence[Array]:
+        """Bring arrays to meeting `number`, and return what `work` makes of those of all ranks; the last one does it.
+
+        Raises:
+            NetError: the ranks do not do the same.
+            ClosedError: a rank has left, or failed.
+            RunCancelledError, DeadlineError: the wait for the others ended.
+        """
+        with self.turn:
+            try:
+                meeting = self._meetings.setdefault(number, Meeting(what))
+                if meeting.what != what:
+                    raise NetError(
+                        f"rank {rank} of the common world {self.name!r} comes with {what} to {meeting.what} of another",
+                        hint="all ranks run the same collective operators, on equal shapes, in the same order",
+                    )
+                meeting.brought[rank] = arrays
+                if len(meeting.brought) == self.size:
+                    meeting.result = work(meeting.brought)
+                    meeting.left = self.size
+                    self.turn.notify_all()
+                while meeting.result is None:
+                    if self.broken is not None:
+                        raise ClosedError(f"the common world {self.name!r} is closed: {self.broken}")
+                    patience.wait(self.turn)
+            except BaseException as error:
+                self.leave(f"rank {rank} left: {type(error).__name__}: {error}")
+                raise
+            meeting.left -= 1
+            if not meeting.left:
+                del self._meetings[number]
+            return meeting.result
+
+    def leave(self, why: str) -> None:
+        """Break the world; the first reason stays. `turn` is held."""
+        self.broken = why if self.broken is None else self.broken
+        self.turn.notify_all()
+
+    def wake(self) -> None:
+        """Let all who wait look again."""
+        with self.turn:
+            self.turn.notify_all()
+
+
+@blob_type(WORLD)
+class CommonWorld:
+    """A rank of a world, as a blob has it."""
+
+    def __init__(self, world: World, rank: int, timeout_s: float) -> None:
+        """Join the world as a rank that waits `timeout_s` for the others; 0 is no limit."""
+        world.join(rank)
+        self.world, self.rank, self.timeout_s = world, rank, timeout_s
+        self.met = self.cloned = 0
+
+    def meet(self, what: str, arrays: Sequence[Array], work: Any, patience: Patience) -> Sequence[Array]:
+        """Take part in this rank's next meeting; see `World.meet`."""
+        number, self.met = self.met, self.met + 1
+        patience.begin(self.timeout_s)
+        return self.world.meet(number, self.rank, what, arrays, work, patience)
+
+    def close(self) -> None:
+        """Leave."""
+        with self.world.turn:
+            self.world.leave(f"rank {self.rank} has left")
+
+
+@blob_type(STORE)
+class StoreHandler:
+    """Where ranks find each other: those that name the same store do."""
+
+    def __init__(self, name: str) -> None:
+        """Be known by a name in this process."""
+        self.name = name
+
+
+NAMES = "worlds of one process are told apart by the store that ranks are given, and the name of the operator"
+_worlds: WeakValueDictionary[tuple[str, str], World] = WeakValueDictionary()  # as long as a rank holds it
+_turn = renewed(threading.Lock())
+
+
+def find_world(store: str, name: str, size: int) -> World:
+    """Return the world that is being made under a name, or a new one; whoever is complete makes room for the next.
+
+    Raises:
+        ArgumentError: others make it with another size.
+    """
+    with _turn:
+        found = _worlds.get((store, name))
+        if found is None or found.broken is not None or len(found.ranks) == found.size:
+            found = _worlds[store, name] = World(name, size)
+        if found.size != size:
+            raise ArgumentError(f"size = {size} for the common world {name!r}, another rank has said {found.size}")
+        return found
+
+
+FILE_STORE_HANDLER_CREATE = schema(
+    "FileStoreHandlerCreate",
+    """handler = the store under `path` and `prefix`, where the ranks of a common world find each other.
+
+    Ranks here are threads of one process: nothing is written to the path, it is a name.""",
+    outputs=[blob("handler", type_name=STORE)],
+    args=[arg("path", str, "", doc="a folder"), arg("prefix", str, "", doc="tells worlds of one folder apart")],
+    effects=Effects.STATE,
+    no_gradient=forbidden("a store is no tensor"),
+    source="Caffe2",
+    example="""
+    >>> run("FileStoreHandlerCreate", path="/tmp", prefix="a").name
+    '/tmp/a'
+    """,
+)
+
+
+@host_kernel(FILE_STORE_HANDLER_CREATE)
+def file_store_handler_create(op: OpView, handler: Blob) -> None:
+    handler.set(StoreHandler(f"{op.path}/{op.prefix}"))
+
+
+CREATE_COMMON_WORLD = schema(
+    "CreateCommonWorld",
+    """comm_world = rank `rank` of a world of `size` ranks, when all have come.
+
+    Ranks are threads of this process; in one world are those whose operators have the same store and the same name,
+    or without a name the same output.""",
+    inputs=[blob("kv_handler", type_name=STORE, optional=True)],
+    outputs=[blob("comm_world", type_name=WORLD)],
+    args=[
+        arg("size", int, 1, minimum=1, doc="ranks of the world"),
+        arg("rank", int, 0, minimum=0, doc="which of them this is"),
+        arg("timeout_ms", int, 30000, minimum=0, doc="milliseconds that a rank waits for the others; 0 is no limit"),
+        arg("sync", bool, False, doc="has no effect: every rank waits for all"),
+        arg("interface", str, "", doc="has no effect: no network is used"),
+        arg("transport", str, "", doc="has no effect: no network is used"),
+        arg("status_blob", str, "", doc="has no effect: a rank that fails raises an error"),
+    ],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> world = run("CreateCommonWorld", size=1)
+    >>> world.rank, world.world.size
+    (0, 1)
+    """,
+)
+
+
+@CREATE_COMMON_WORLD.validate
+def create_common_world_validate(op: OpView) -> None:
+    op.require(op.rank < op.size, f"rank = {op.rank} is not below size = {op.size}")
+
+
+class WorldKernel:
+    """Base of kernels that wait for other ranks; another thread may ask them to give up."""
+
+    def __init__(self, operator: Operator) -> None:
+        """Wait for the other ranks."""
+        self.patience = Patience(f"for the other ranks of a common world, in {operator.op.type}")
+        self.world: World | None = None
+
+    def cancel(self) -> None:
+        """Give up the wait of the present run, or of the one that is about to begin."""
+        self.patience.give_up()
+        if self.world is not None:
+            self.world.wake()
+
+    def assemble(self, world: World) -> None:
+        """Wait until all ranks have come.
+
+        Raises:
+            ClosedError: one has left meanwhile.
+            RunCancelledError, DeadlineError: the wait ended.
+        """
+        self.world = world
+        with world.turn:
+            try:
+                while len(world.ranks) < world.size:
+                    if world.broken is not None:
+                        raise ClosedError(f"the common world {world.name!r} is closed: {world.broken}")
+                    self.patience.wait(world.turn)
+            except BaseException as error:
+                world.leave(f"a rank left: {type(error).__name__}: {error}")
+                raise
+            finally:
+                self.patience.end()
+
+
+@host_kernel(CREATE_COMMON_WORLD)
+class CreateCommonWorld(WorldKernel):
+    """Waits until all ranks have come."""
+
+    def run(self, op: OpView, kv_handler: Blob | None, comm_world: Blob) -> None:
+        store = "" if kv_handler is None else kv_handler.get(StoreHandler).name
+        world = find_world(store, op.definition.name if op.definition.name else comm_world.name, op.size)
+        made = CommonWorld(world, op.rank, op.timeout_ms / 1000)
+        self.patience.begin(made.timeout_s)
+        self.assemble(world)
+        comm_world.set(made)
+
+
+CLONE_COMMON_WORLD = schema(
+    "CloneCommonWorld",
+    "comm_world = the same rank of a new world of the same ranks, which meet there apart from the old one.",
+    inputs=[blob("existing_comm_world", type_name=WORLD)],
+    outputs=[blob("comm_world", type_name=WORLD)],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> world = run("CreateCommonWorld", size=1)
+    >>> run("CloneCommonWorld", world).world is world.world
+    False
+    """,
+)
+
+
+@host_kernel(CLONE_COMMON_WORLD)
+class CloneCommonWorld(WorldKernel):
+    """Waits until all ranks have come."""
+
+    def run(self, existing_comm_world: Blob, comm_world: Blob) -> None:
+        old = existing_comm_world.get(CommonWorld)
+        number, old.cloned = old.cloned, old.cloned + 1
+        world = find_world(f"clone {number} of {id(old.world)}", old.world.name, old.world.size)
+        made = CommonWorld(world, old.rank, old.timeout_s)
+        self.patience.begin(made.timeout_s)
+        self.assemble(world)
+        comm_world.set(made)
+
+
+DESTROY_COMMON_WORLD = schema(
+    "DestroyCommonWorld",
+    "The rank leaves; those that still wait for it get an error.",
+    inputs=[blob("common_world", type_name=WORLD)],
+    outputs=[blob("left", type_name=WORLD)],
+    must_in_place={"left": "common_world"},
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> run("DestroyCommonWorld", run("CreateCommonWorld", size=1)).world.broken
+    'rank 0 has left'
+    """,
+)
+
+
+@host_kernel(DESTROY_COMMON_WORLD)
+def destroy_common_world(left: Blob) -> None:
+    left.get(CommonWorld).close()

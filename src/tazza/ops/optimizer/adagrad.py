@@ -1,0 +1,118 @@
+"""Adagrad: steps that become smaller the more an element has moved, for whole parameters and for rows of them.
+
+W are the parameters, dW their gradient, M the sum of squares; lr is the learning rate:
+
+    g    = dW + weight_decay W
+    M'   = decay M + g^2
+    rate = lr / (sqrt(M') + epsilon)
+    W'   = W + rate g
+
+It adds, so lr is negative. Source: Duchi, Hazan, Singer 2011, section 1.1; Caffe2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.ops.optimizer.rows import on_rows, update_rows
+from tazza.ops.shape.axis import agree, product, require_one_element
+from tazza.tensor import TensorSpec
+
+ADAGRAD = schema(
+    "Adagrad",
+    """W_next = W + rate * g, with M_next = decay * M + g^2, rate = lr / (sqrt(M_next) + epsilon).
+
+    g is dW + weight_decay * W.""",
+    inputs=[
+        blob("W", FLOAT, role=Role.PARAMETER),
+        blob("M", FLOAT, role=Role.STATE, doc="sum of squares"),
+        blob("dW", FLOAT),
+        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend"),
+    ],
+    outputs=[
+        blob("W_next", like="W"),
+        blob("M_next", like="M"),
+        blob("rate", like="dW", optional=True),
+        blob("step", like="dW", optional=True, doc="rate * g"),
+    ],
+    args=[
+        arg("epsilon", float, 1e-5, doc="added to the root of M_next"),
+        arg("decay", float, 1.0, doc="of M"),
+        arg("weight_decay", float, 0.0, doc="times W is added to the gradient"),
+    ],
+    in_place={"W_next": "W", "M_next": "M"},
+    effects=Effects.PURE,
+    no_gradient=forbidden("an update of parameters is no function of the net"),
+    source="Duchi, Hazan, Singer 2011",
+    example="""
+    >>> W, M = run("Adagrad", [1.0, 2.0], [0.0, 7.0], [2.0, -3.0], [-0.5], epsilon=0.0)
+    >>> W, M
+    (array([0.5  , 2.375], dtype=float32), array([ 4., 16.], dtype=float32))
+    """,
+)
+
+
+@ADAGRAD.infer
+def adagrad_infer(op: OpView, W: TensorSpec, M: TensorSpec, dW: TensorSpec, lr: TensorSpec) -> tuple[TensorSpec, ...]:
+    require_one_element(op, "lr", lr.dims)
+    for letter, spec in (("M", M), ("W", W)):
+        if spec.dims is not None and dW.dims is not None:
+            relation = f"{letter} has the shape {show_dims(spec.dims)}, dW {show_dims(dW.dims)}"
+            op.require(agree(product(spec.dims), product(dW.dims)), relation, "all must have as many elements")
+    return tuple(TensorSpec(spec.dims, spec.dtype) for spec in (W, M, dW, dW)[: len(op.output_slots)])
+
+
+@ADAGRAD.cost
+def adagrad_cost(op: OpView, W: TensorSpec, **others: TensorSpec | None) -> Cost:
+    extra = sum(op.has_output(letter) for letter in ("rate", "step"))
+    del others
+    return Cost(9 * W.size, 3 * W.nbytes, (2 + extra) * W.nbytes, W.nbytes)
+
+
+@kernel(ADAGRAD)
+def adagrad(
+    op: OpView,
+    W: Array,
+    M: Array,
+    dW: Array,
+    lr: Array,
+    W_next: Array,
+    M_next: Array,
+    rate: Array | None,
+    step: Array | None,
+) -> None:
+    gradient = dW + op.weight_decay * W.reshape(dW.shape)
+    square = op.decay * M.reshape(dW.shape) + np.square(gradient)
+    rates = lr.reshape(()) / (np.sqrt(square) + op.epsilon)
+    W_next[...] = W + (rates * gradient).reshape(W.shape)
+    M_next[...] = square.reshape(M.shape)
+    if rate is not None:
+        rate[...] = rates
+    if step is not None:
+        step[...] = rates * gradient
+
+
+SPARSE_ADAGRAD = on_rows(
+    ADAGRAD,
+    "SparseAdagrad",
+    ["W", "M", "indices", "dW", "lr"],
+    """
+    >>> from tazza.operator import LocalBlobs, Operator, operator_def
+    >>> from tazza.tensor import Tensor
+    >>> blobs = LocalBlobs()
+    >>> values = {"W": [1.0, 2.0, 3.0], "M": [0.0, 7.0, 5.0], "i": [1, 0], "dW": [-3.0, 2.0], "lr": [-0.5]}
+    >>> for name, value in values.items():
+    ...     blobs.create_blob(name).set(Tensor.from_numpy(np.array(value, "i" if name == "i" else "f")))
+    >>> Operator(operator_def("SparseAdagrad", list(values), ["W", "M"], epsilon=0.0), blobs).run()
+    >>> blobs.blobs["W"].tensor().numpy()
+    array([0.5  , 2.375, 3.   ], dtype=float32)
+    """,
+)
+
+
+@kernel(SPARSE_ADAGRAD)
+def sparse_adagrad(
+    op: OpView, W: Array, M: Array, indices: Array, dW: Array, lr: Array, W_next: Array, M_next: Array
+) -> None:
+    update_rows(op, ADAGRAD, adagrad, W=W, M=M, indices=indices, dW=dW, lr=lr, W_next=W_next, M_next=M_next)

@@ -1,0 +1,54 @@
+"""How long a host kernel waits: until what it waits for is so, its time is up, or somebody asks it to give up."""
+
+from __future__ import annotations
+
+import time
+
+from tazza.errors import DeadlineError, RunCancelledError
+from tazza.runtime.holding import Conditional
+
+
+class Patience:
+    """One waiter's; `give_up` may come from another thread, just before the wait that it is meant for too.
+
+    >>> patience = Patience("for the milk"); patience.begin(); patience.give_up()
+    >>> with (turn := Conditional()): patience.wait(turn)
+    Traceback (most recent call last):
+    tazza.errors.RunCancelledError: gave up waiting for the milk
+    """
+
+    __slots__ = ("_deadline_s", "_given_up", "_timeout_s", "_what")
+
+    def __init__(self, what: str) -> None:
+        """Wait `what`, which is for messages."""
+        self._what = what
+        self._given_up = False
+        self._timeout_s = 0.0
+        self._deadline_s: float | None = None
+
+    def begin(self, timeout_s: float = 0.0) -> None:
+        """Count the time from now on; 0 is no limit."""
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s if timeout_s > 0 else None
+
+    def end(self) -> None:
+        """Forget that somebody asked to give up: the call that it was meant for has ended."""
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Let the waits of this call end with an error; whoever waits has to be notified."""
+        self._given_up = True
+
+    def wait(self, turn: Conditional) -> None:
+        """Let others in until one of them notifies; the condition is held before and after.
+
+        Raises:
+            RunCancelledError: it was asked to give up.
+            DeadlineError: its time is up.
+        """
+        if self._given_up:
+            raise RunCancelledError(f"gave up waiting {self._what}")
+        left_s = None if self._deadline_s is None else self._deadline_s - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            raise DeadlineError(f"waited {self._timeout_s:g} seconds {self._what}")
+        turn.wait(left_s)

@@ -1,0 +1,50 @@
+"""Units of recurrent nets: one step of several sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tazza.operator import OpSchema, OpView
+from tests.check import evaluate
+from tests.judge.condition import Factor, steps_of, wide
+from tests.judge.hand import Array, Hand, Sketch, draws
+
+
+@draws("LSTMUnit")
+def lstm_unit(hand: Hand, schema: OpSchema) -> Sketch:
+    """Some sequences are at their end already."""
+    del schema
+    N, D = hand.shape("H_prev", 2, 2) if "H_prev" not in hand.given else hand.given["H_prev"][1:]
+    found: dict[str, Any] = hand.some({"forget_bias": hand.real(-1, 1), "drop_states": hand.integer(0, 1)})
+    step = hand.integer(0, 3)
+    values = {
+        "seq_lengths": hand.rng.integers(0, 6, N).astype(np.int32),
+        "timestep": np.array([step], np.int32),
+    }
+    return Sketch(found, {"H_prev": (1, N, D), "C_prev": (1, N, D), "gates": (1, N, 4 * D)}, values)
+
+
+@steps_of("LSTMUnitGradient")
+def lstm_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """The functions of the gates are rounded, of which one minus their squares is taken then."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    given = dict(zip(op.input_slots, (wide(x) for x in inputs), strict=True))
+
+    def rounded(x: Array) -> Array:
+        return x * factor(x.shape, 1.0)
+
+    gates = np.split(given["gates"], 4, axis=2)
+    i, f, o = (
+        rounded(1 / (1 + np.exp(-(gate + bias)))) for gate, bias in zip(gates, (0, op.forget_bias, 0), strict=False)
+    )
+    g, c, dH = rounded(np.tanh(gates[3])), rounded(np.tanh(given["C"])), given["dH"]
+    dC = given["dC"] + dH * o * rounded(1 - c * c)
+    sides = (dC * g * i * rounded(1 - i), dC * given["C_prev"] * f * rounded(1 - f), dH * c * o * rounded(1 - o))
+    found = {"dC_prev": dC * f, "dgates": np.concatenate([*sides, dC * i * rounded(1 - g * g)], axis=2)}
+    runs = np.ones(dH.shape[1], bool)
+    if "seq_lengths" in given:
+        runs = given["timestep"].reshape(()) < given["seq_lengths"].reshape(-1)
+    slots = op.output_slots
+    return [np.where(runs[None, :, None], found.get(letter, y), y) for letter, y in zip(slots, plain, strict=True)]

@@ -1,0 +1,94 @@
+"""PackRecords, UnPackRecords: recorded runs, whole and split again, through queues, and what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.errors import DTypeError, ShapeError
+from tazza.operator import operator_def, run_op
+from tazza.ops.data.packed_records import PackedRecords
+from tazza.workspace import Workspace
+from tests.sequences import replay, steps
+
+RECORDED = tuple(f"packed_{name}" for name in ("flat", "single", "lists", "deep", "long", "empty", "short"))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_records(name: str) -> None:
+    assert replay(name) == len(list(steps(name)))
+
+
+def packed(columns: list[Any], **arguments: Any) -> PackedRecords:
+    """Pack, and see that it is records that come out."""
+    found = run_op("PackRecords", *columns, **arguments)
+    assert isinstance(found, PackedRecords)
+    return found
+
+
+def test_each_record_has_its_rows() -> None:
+    lengths, inner = np.array([2, 0, 1], np.int32), np.array([1, 3, 2], np.int32)
+    columns = [np.arange(3.0), lengths, inner, np.arange(6)]
+    fields = ["label", "i:lengths", "i:values:lengths", "i:values:values"]
+    found = packed(columns, fields=fields)
+    rows = [[field.tolist() for field in record] for record in found.records]
+    assert rows == [[[0], [2], [1, 3], [0, 1, 2, 3]], [[1], [0], [], []], [[2], [1], [2], [4, 5]]]
+    order = [3, 2, 1, 0]  # values before their lengths
+    turned = packed([columns[n] for n in order], fields=[fields[n] for n in order])
+    assert [[record[n].tolist() for n in order] for record in turned.records] == rows
+
+
+def test_records_hold_memory_of_their_own() -> None:
+    column = np.arange(3.0)
+    found = packed([column], fields=["x"])
+    column[...] = 7
+    assert [record[0].tolist() for record in found.records] == [[0], [1], [2]]
+
+
+def test_they_go_through_a_queue() -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.arange(6).reshape(3, 2))
+    for op in (
+        operator_def("CreateBlobsQueue", [], ["q"]),
+        operator_def("PackRecords", ["x"], ["p"], fields=["x"]),
+        operator_def("EnqueueBlobs", ["q", "p"], ["p"]),
+        operator_def("DequeueBlobs", ["q"], ["r"]),
+        operator_def("UnPackRecords", ["r"], ["y"], fields=["x"]),
+    ):
+        workspace.run_operator(op)
+    np.testing.assert_array_equal(workspace.fetch("y"), np.arange(6).reshape(3, 2))
+
+
+LENGTHS = np.array([2, 1], np.int32)
+WRONG: list[tuple[list[Any], list[str], str]] = [
+    ([LENGTHS, np.zeros(2)], ["i:lengths", "i:values"], "field 'i:values' has 2 rows, record needs 2 to 3"),
+    ([np.zeros(3), np.zeros(2)], ["x", "y"], "field 'y' has 2 rows"),
+    ([np.zeros(())], ["x"], "has rank 0"),
+    ([LENGTHS.astype(np.int64), np.zeros(3)], ["i:lengths", "i:values"], "is int64, lengths are int32"),
+    ([-LENGTHS, np.zeros(3)], ["i:lengths", "i:values"], "holds -2, lengths are at least 0"),
+    ([LENGTHS[None], np.zeros(3)], ["i:lengths", "i:values"], "has rank 2, lengths have rank 1"),
+    ([np.zeros(3)], ["x", "y"], "2 names in `fields` for 1 blobs"),
+]
+
+
+@pytest.mark.parametrize(("columns", "fields", "words"), WRONG)
+def test_fields_that_do_not_fit(columns: list[Any], fields: list[str], words: str) -> None:
+    with pytest.raises(ShapeError, match=f"PackRecords: .*{words}"):
+        packed(columns, fields=fields)
+
+
+def test_records_that_do_not_fit() -> None:
+    records = packed([np.zeros(2), np.zeros(2)], fields=["x", "y"])
+    with pytest.raises(ShapeError, match=r"records of \[2\] fields for 1 blobs"):
+        run_op("UnPackRecords", records, fields=["x"])
+    with pytest.raises(ShapeError, match="1 blobs `like` for 2 fields"):
+        run_op("UnPackRecords", records, np.zeros(2), outputs=2, fields=["x", "y"])
+    with pytest.raises(ShapeError, match="there is no record"):
+        run_op("UnPackRecords", packed([np.zeros(0)], fields=["x"]), fields=["x"])
+    mixed = PackedRecords((*records.records, *packed([np.zeros((2, 3)), np.zeros(2)], fields=["x", "y"]).records))
+    with pytest.raises(ShapeError, match="field 0 differs from record to record"):
+        run_op("UnPackRecords", mixed, outputs=2, fields=["x", "y"])
+    with pytest.raises(DTypeError, match="packed_tensor = 'in0' is a Tensor"):
+        run_op("UnPackRecords", np.zeros(2), fields=["x"])

@@ -1,0 +1,33 @@
+"""CreateCommonWorld, CloneCommonWorld, DestroyCommonWorld, FileStoreHandlerCreate: who is in which world."""
+
+from __future__ import annotations
+
+import pytest
+
+from tazza.errors import ArgumentError
+from tazza.operator import run_op
+from tazza.ops.distributed.common_world import CommonWorld, find_world
+
+
+@pytest.mark.parametrize("type", ["CreateCommonWorld", "CloneCommonWorld"])
+def test_a_world_of_one_rank_is_complete_at_once(type: str) -> None:
+    world = run_op("CreateCommonWorld", size=1)
+    made = world if type == "CreateCommonWorld" else run_op(type, world)
+    assert isinstance(made, CommonWorld)
+    assert (made.rank, made.world.size, made.world.ranks) == (0, 1, {0})
+
+
+def test_a_world_that_is_complete_or_left_makes_room_for_the_next() -> None:
+    store = run_op("FileStoreHandlerCreate", path="/a", prefix="b")
+    first = run_op("CreateCommonWorld", store, size=1, name="w")
+    second = run_op("CreateCommonWorld", store, size=1, name="w")
+    assert first.world is not second.world
+    assert run_op("DestroyCommonWorld", first) is first
+    assert "rank 0 has left" in first.world.broken
+
+
+def test_sizes_have_to_agree() -> None:
+    world = find_world("a store", "w", 2)
+    assert find_world("a store", "w", 2) is world
+    with pytest.raises(ArgumentError, match="size = 3 for the common world 'w', another rank has said 2"):
+        find_world("a store", "w", 3)

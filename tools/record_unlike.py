@@ -1,0 +1,192 @@
+"""Record two more runs of genuine Caffe2 for operators whose recordings have no tensor with extents that differ.
+
+Tensors of one element, vectors and squares hide swapped axes. What `record_golden.py` says of files and versions holds
+here too; the runs are cases 50 and 51 of `tests/data/golden/<Op>.npz`, beside those that are there:
+
+    python3.8 -m tools.record_unlike [FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tools.record_golden import FOLDER, NHWC, Call, caffe2, numbers, record, signed
+
+FIRST = 50
+"""The number of the first of these cases."""
+
+SOLID, FLAT = (2, 3, 5), (4, 7)
+"""The extents of the two runs of operators that take any tensor."""
+
+TRUTH = [np.arange(30).reshape(SOLID) % 3 > 0, np.arange(28).reshape(FLAT) % 4 < 2]
+VOLUME = (2, 3, 4, 5, 7)
+"""(N, C, D, H, W)."""
+
+
+def main() -> None:
+    """Record all cases."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    for operator, calls in [case for group in GROUPS for case in group()]:
+        path = str(folder / f"{operator}.npz")
+        with np.load(path) as before:
+            stored = {key: before[key] for key in before.files if int(key[4:6]) < FIRST}
+        for number, call in enumerate(calls, FIRST):
+            stored.update({f"case{number:02}/{key}": value for key, value in record(operator, call).items()})
+        np.savez_compressed(path, **stored)
+        print(operator, len(calls))
+
+
+def pointwise() -> list[tuple[str, list[Call]]]:
+    """Operators of one tensor, or of several of one shape."""
+    pairs = [(signed(*shape), signed(*shape, seed=1)) for shape in (SOLID, FLAT)]
+    one = [
+        (name, [Call({"X": x}, ["Y"], {}) for x, _ in pairs])
+        for name in ("Alias", "Ceil", "Cube", "HardSigmoid", "Negative")
+    ]
+    back = [
+        (name, [Call({"Y": x, "dY": y}, ["dX"], {}) for x, y in pairs])
+        for name in ("HardSigmoidGradient", "LeakyReluGradient")
+    ]
+    limits = {"min": -0.5, "max": 0.75}
+    return [
+        *one,
+        *back,
+        ("CubeGradient", [Call({"dY": y, "X": x}, ["dX"], {}) for x, y in pairs]),
+        ("Sqrt", [Call({"X": np.abs(x)}, ["Y"], {}) for x, _ in pairs]),
+        ("Clip", [Call({"X": x}, ["Y"], limits) for x, _ in pairs]),
+        ("ClipGradient", [Call({"Y": x, "dY": y}, ["dX"], limits) for x, y in pairs]),
+        ("Not", [Call({"X": x}, ["Y"], {}) for x in TRUTH]),
+        ("Softmax", [Call({"X": x}, ["Y"], {"axis": axis}) for axis, (x, _) in enumerate(pairs)]),
+        ("NormalizeL1", [Call({"X": x}, ["Y"], {"axis": axis}) for axis, (x, _) in enumerate(pairs)]),
+    ]
+
+
+def of_two() -> list[tuple[str, list[Call]]]:
+    """Comparisons and logic, with a smaller tensor under the larger one too."""
+    under: dict[str, Any] = {"broadcast": 1, "axis": 1}
+    x, whole = signed(*SOLID).round(), np.arange(28).reshape(FLAT) % 5
+    compared = [Call({"A": x, "B": x[1].copy()}, ["C"], under), Call({"A": whole, "B": whole[::-1].copy()}, ["C"], {})]
+    logic = [
+        Call({"A": TRUTH[0], "B": TRUTH[0][0].copy()}, ["C"], under),
+        Call({"A": TRUTH[1], "B": ~TRUTH[1][::-1]}, ["C"], {}),
+    ]
+    return [("GE", compared), ("LT", compared), ("And", logic)]
+
+
+def sums() -> list[tuple[str, list[Call]]]:
+    """Sums and means of everything, and their gradients."""
+    both, slope = [signed(*SOLID), signed(*FLAT)], np.float32(1.5)
+    whole = [np.arange(30, dtype=np.int32).reshape(SOLID), np.arange(28, dtype=np.int32).reshape(FLAT) - 9]
+    return [
+        ("AveragedLoss", [Call({"X": x}, ["loss"], {}) for x in both]),
+        ("AveragedLossGradient", [Call({"X": x, "dloss": np.array(slope)}, ["dX"], {}) for x in both]),
+        ("SumElementsInt", [Call({"X": x}, ["Y"], {}) for x in whole]),
+        (
+            "SumElementsGradient",
+            [Call({"X": x, "dY": np.array([slope])}, ["dX"], {"average": i}) for i, x in enumerate(both)],
+        ),
+    ]
+
+
+def fills() -> list[tuple[str, list[Call]]]:
+    """Fills with given values."""
+
+    def calls(values: list[Any]) -> list[Call]:
+        return [Call({}, ["Y"], {"shape": shape, "values": values}) for shape in ([2, 3], [3, 1, 2])]
+
+    scaled: dict[str, Any] = {"values": [1, -2, 3, 0, 2**30, -(2**30)], "Y_scale": 0.5, "Y_zero_point": 0}
+    return [
+        ("Int8GivenIntTensorFill", [Call({}, ["Y"], {"shape": shape, **scaled}) for shape in ([2, 3], [3, 1, 2])]),
+        ("GivenTensorFill", calls([1.5, -2.0, 0.25, 3.0, 1e-30, -1e30])),
+        ("GivenTensorDoubleFill", calls([1.5, -2.0, 0.25, 3.0, 1e-30, -1e30])),
+        ("GivenTensorInt64Fill", calls([1, -2, 3, 0, 2**62, -(2**62)])),
+        ("GivenTensorBoolFill", calls([True, False, False, True, True, False])),
+        (
+            "GivenTensorByteStringToUInt8Fill",
+            [Call({}, ["Y"], {"shape": s, "values": ["abcdef"]}) for s in ([2, 3], [6])],
+        ),
+    ]
+
+
+def after(operator: str, inputs: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    """Return what an operator of Caffe2 gives."""
+    core, workspace, _ = caffe2()
+    workspace.ResetWorkspace()
+    for name, value in inputs.items():
+        workspace.FeedBlob(name, value)
+    workspace.RunOperatorOnce(core.CreateOperator(operator, list(inputs), ["Y"], **arguments))
+    return workspace.FetchBlob("Y")
+
+
+def convolutions() -> list[tuple[str, list[Call]]]:
+    """Convolutions in both orders, with pads, strides, dilation and groups, and their gradients."""
+    step: dict[str, Any] = {"kernels": [3, 2], "strides": [1, 2], "pads": [1, 0, 2, 1], "group": 2}
+    x, w, b = signed(2, 4, 5, 7), signed(6, 2, 3, 2), signed(6)
+    last = {"X": signed(2, 5, 7, 3), "W": signed(4, 3, 2, 3)}
+    wide: dict[str, Any] = {"kernels": [3, 2], "dilations": [2, 3], **NHWC}
+    deep: dict[str, Any] = {"kernels": [2, 3, 2], "strides": [1, 2, 3], "pads": [0, 1, 0, 1, 0, 1]}
+    solid = {"X": signed(*VOLUME), "W": signed(2, 3, 2, 3, 2)}
+    whole = [Call({"X": x, "W": w, "b": b}, ["Y"], step), Call({**last, "W": signed(4, 3, 2, 3)}, ["Y"], wide)]
+    found: list[tuple[str, list[Call]]] = [("Conv", whole), ("Conv2D", whole)]
+    cases: list[tuple[str, list[tuple[dict[str, Any], dict[str, Any]]]]] = [
+        ("Conv", [({"X": x, "W": w}, step), (last, wide)]),
+        ("Conv3D", [(solid, deep), ({**solid, "W": signed(4, 3, 1, 2, 3)}, {"kernels": [1, 2, 3]})]),
+    ]
+    for name, runs in cases:
+        back: list[Call] = []
+        for inputs, arguments in runs:
+            y = after(name, inputs, arguments)
+            back.append(Call({**inputs, "dY": signed(*y.shape)}, ["dW", "db", "dX"], arguments))
+        found.append((f"{name}Gradient", back))
+    return found
+
+
+def windows() -> list[tuple[str, list[Call]]]:
+    """Gradients of pooling, and patches of images as columns."""
+    image, volume = signed(2, 3, 5, 7), signed(*VOLUME)
+    step: dict[str, Any] = {"kernels": [3, 2], "strides": [1, 2], "pads": [1, 0, 1, 1]}
+    deep: dict[str, Any] = {"kernels": [2, 3, 2], "strides": [1, 2, 3], "pads": [0, 1, 0, 1, 0, 1]}
+    found: list[tuple[str, list[Call]]] = []
+    for name, x, arguments in (("MaxPool", image, step), ("MaxPool3D", volume, deep), ("AveragePool3D", volume, deep)):
+        turned = {**arguments, **NHWC}
+        calls: list[Call] = []
+        for value, options in ((x, arguments), (np.moveaxis(x, 1, -1).copy(), turned)):
+            y = after(name, {"X": value}, options)
+            calls.append(Call({"X": value, "Y": y, "dY": signed(*y.shape)}, ["dX"], options))
+        found.append((f"{name}Gradient", calls))
+    patches: dict[str, Any] = {"kernel_h": 3, "kernel_w": 2, "stride": 2, "pad": 1}
+    last = np.moveaxis(image, 1, -1).copy()
+    pairs: list[tuple[Any, dict[str, Any]]] = [(image, patches), (last, {**patches, **NHWC})]
+    columns = [(after("Im2Col", {"X": value}, options), value, options) for value, options in pairs]
+    found.append(("Im2Col", [Call({"X": value}, ["Y"], options) for value, options in pairs]))
+    found.append(("Col2Im", [Call({"X": y, "Z": value}, ["Y"], options) for y, value, options in columns]))
+    return found
+
+
+def updates() -> list[tuple[str, list[Call]]]:
+    """Operators that change parameters in place."""
+    rate, half = np.array([0.1], np.float32), np.array([0.5], np.float32)
+    calls = [
+        Call(
+            {"g": signed(*shape), "m": signed(*shape, seed=1), "lr": rate, "p": numbers(*shape)},
+            ["g", "m", "p"],
+            {"momentum": 0.9, "nesterov": i},
+        )
+        for i, shape in enumerate((SOLID, FLAT))
+    ]
+    rows = [
+        Call({"X": signed(*shape), "w": half, "i": at, "A": signed(len(at), *shape[1:]), "v": rate}, ["X"], {})
+        for shape, at in ((SOLID, np.array([1, 0, 1], np.int32)), (FLAT, np.array([3, 0])))
+    ]
+    return [("MomentumSGDUpdate", calls), ("ScatterWeightedSum", rows)]
+
+
+GROUPS = (pointwise, of_two, sums, fills, convolutions, windows, updates)
+"""All cases, by what they are about."""
+
+if __name__ == "__main__":
+    main()
