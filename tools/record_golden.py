@@ -95,11 +95,10 @@ def run(operator: str, call: Call) -> dict[str, Any]:
 def feed(core: Any, workspace: Any, name: str, value: Any) -> None:
     """Put a value into a blob."""
     if isinstance(value, Int8):
-        whole = value.data.dtype == np.int32
-        type = "Int8GivenIntTensorFill" if whole else "Int8GivenTensorFill"
-        given: Any = value.data.reshape(-1).tolist() if whole else value.data.tobytes()
-        arguments = {"shape": list(value.data.shape), "Y_scale": value.scale, "Y_zero_point": value.zero_point}
-        workspace.RunOperatorOnce(core.CreateOperator(type, [], [name], values=given, **arguments))
+        whole, given = value.data.dtype == np.int32, {"Y_scale": value.scale, "Y_zero_point": value.zero_point}
+        given["values"] = value.data.reshape(-1).tolist() if whole else value.data.tobytes()
+        type = f"Int8Given{'Int' if whole else ''}TensorFill"
+        workspace.RunOperatorOnce(core.CreateOperator(type, [], [name], shape=list(value.data.shape), **given))
     elif isinstance(value, str) and value == MUTEX:
         workspace.RunOperatorOnce(core.CreateOperator("CreateMutex", [], [name]))
     else:
@@ -113,9 +112,8 @@ def fetched(workspace: Any, prefix: str, names: Any) -> dict[str, Any]:
         try:
             found[f"{prefix}{i}"] = as_array(workspace.FetchBlob(name))
         except TypeError:  # what FetchBlob says of these
-            value = workspace.FetchInt8Blob(name)
-            found[f"{prefix}{i}"] = np.array(value.data)
-            found[f"{prefix}{i}_int8"] = np.array([value.scale, value.zero_point], np.float64)
+            data, *meaning = workspace.FetchInt8Blob(name)
+            found.update({f"{prefix}{i}": np.array(data), f"{prefix}{i}_int8": np.array(meaning, np.float64)})
     return found
 
 

@@ -108,6 +108,52 @@ def test_a_plan_joins_the_sum_and_reorders_nothing(nets: tuple[NetDef, NetDef]) 
     assert "arena" in told
 
 
+def test_filters_are_brought_into_their_layout_once(
+    nets: tuple[NetDef, NetDef], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why_unavailable("Int8Conv", "cpu", "onednn") is not None:
+        pytest.skip("oneDNN is not there")
+    from tazza.engines.onednn.quantized import scaled
+
+    shifted: list[tuple[int, ...]] = []
+    plain = scaled.shift
+
+    def counted(tensor: Tensor, target: Any) -> None:
+        shifted.append(tuple(tensor.shape))
+        plain(tensor, target)
+
+    monkeypatch.setattr(scaled, "shift", counted)
+    init, predict = quantize_nets(*nets, [{"data": X}])
+    predict.type = "plan"
+    with load(init, predict, inputs=["data"]) as predictor:
+        for x in (X, X[:2], X, X[:2], X):
+            predictor.run(data=x)
+    assert sorted(shifted) == [(8, 3, 3, 3), (8, 3, 3, 12), (10, 32), (12, 3, 3, 8)]
+
+
+def test_an_old_file_of_one_scale_runs() -> None:
+    """As Caffe2's converter wrote them: filters with one scale and any zero point, in nets of either type."""
+    rng = np.random.default_rng(3)
+    filters, x = rng.integers(0, 256, (4, 3, 3, 3)).astype(np.uint8), rng.standard_normal((2, 5, 7, 3)).astype("f")
+    init = NetDef(name="init")
+    fill: dict[str, Any] = {"shape": [4, 3, 3, 3], "values": filters.tobytes(), "Y_scale": 0.02, "Y_zero_point": 101}
+    init.op.append(operator_def("Int8GivenTensorFill", [], ["w"], **fill))
+    init.op.append(operator_def("Int8GivenIntTensorFill", [], ["b"], shape=[4], values=[1, -2, 3, 4], Y_scale=0.001))
+    predict = NetDef(name="old", external_input=["data", "w", "b"], external_output=["y"])
+    predict.op.append(operator_def("Int8Quantize", ["data"], ["q"], Y_scale=0.05, Y_zero_point=110))
+    arguments: dict[str, Any] = {"kernel": 3, "order": "NHWC", "Y_scale": 0.2, "Y_zero_point": 90}
+    predict.op.append(operator_def("Int8Conv", ["q", "w", "b"], ["r"], **arguments))
+    predict.op.append(operator_def("Int8Dequantize", ["r"], ["y"]))
+    found: list[Any] = []
+    for type in ("simple", "plan", "async_scheduling"):
+        predict.type = type
+        with load(init, predict, inputs=["data"]) as predictor:
+            found.append(predictor.run(data=x)["y"])
+    for one in found[1:]:
+        np.testing.assert_allclose(one, found[0], atol=0.2001)
+    assert np.unique(found[0]).size > 20
+
+
 def test_kept_layers_stay_float32(nets: tuple[NetDef, NetDef]) -> None:
     small = quantize_nets(*nets, [{"data": X}], keep=["scores"])
     assert [op.type for op in small[1].op][-3:] == ["Int8Dequantize", "NHWC2NCHW", "FC"]

@@ -66,7 +66,7 @@ def test_rows_come_back_within_half_a_step(bits: int, parameters: DataType) -> N
 
 
 def test_what_lies_beyond_saturates() -> None:
-    x = np.float32([-np.inf, -1e30, 1e30, np.inf, np.nan])
+    x = np.array([-np.inf, -1e30, 1e30, np.inf, np.nan], np.float32)
     assert PerTensor(0.05, 7).integers(x).tolist() == [0, 0, 255, 255, 7]
 
 
@@ -188,7 +188,7 @@ def test_reads_and_writes_the_bytes_of_caffe2() -> None:
     ],
 )
 def test_broken_records_are_refused(changes: dict[str, Any], words: str) -> None:
-    record = BlobProto.FromString(serialize(quantized(np.uint8([1, 2, 3]), PerTensor(0.5)), "q"))
+    record = BlobProto.FromString(serialize(quantized(np.array([1, 2, 3], np.uint8), PerTensor(0.5)), "q"))
     for name, value in changes.items():
         if isinstance(value, list):
             del getattr(record.qtensor, name)[:]
@@ -214,11 +214,10 @@ class Shelf:
 
 
 def test_blobs_say_what_is_in_them() -> None:
-    decorate = blob_type(
-        "tests::Shelf",
-        content=lambda shelf: Content((Field("image", TensorSpec(None, DataType.FLOAT)),), shelf.capacity),
-    )
-    decorate(Shelf)
+    def content(shelf: Shelf) -> Content:
+        return Content((Field("image", TensorSpec(None, DataType.FLOAT)),), shelf.capacity)
+
+    blob_type("tests::Shelf", content=content)(Shelf)
     spec = Blob("s", Shelf()).spec
     assert isinstance(spec, TypeSpec)
     assert str(spec) == "tests::Shelf[image: float32[...]; at most 8]"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import tazza.tensor as tt
 from tazza.errors import TazzaError
 from tazza.operator import operator_def
+from tazza.tensor import PerTensor
 from tazza.tensor.blob import BLOB_TYPES
 from tazza.tensor.serialization import SERIALIZERS
 from tazza.workspace import Workspace
@@ -23,9 +24,18 @@ Array = NDArray[Any]
 
 DENSE: Array = np.where(np.arange(35).reshape(5, 7) % 3 == 0, np.arange(35).reshape(5, 7), 0).astype(np.float32)
 
+
+def _int8() -> tt.Tensor:
+    """Return whole numbers with a scale and a zero point."""
+    made = tt.Tensor.from_numpy(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    made.quantize_as(PerTensor(0.5, 3))
+    return made
+
+
 SAMPLES: dict[str, tuple[Callable[[], object], Callable[[Any], Any]]] = {
     "Tensor": (lambda: tt.Tensor.from_numpy(DENSE), lambda x: x.plain()),
     "std::string": (lambda: b"a\0\xff", lambda x: np.frombuffer(x, np.uint8)),
+    "Int8TensorCPU": (_int8, lambda x: x.quantization.real(x.plain())),
     "QTensor": (lambda: tt.quantize(DENSE, 5), lambda x: tt.dequantize(x).plain()),
     "tazza.COO": (
         lambda: tt.COO((3, 7), [2, 0, 2], [1, 6, 1], np.array([1, 2, 3], np.float32)),

@@ -31,7 +31,7 @@ BLOB_TYPES: Registry[type, BlobType] = Registry("blob type")
 
 
 def blob_type(
-    native: str, *, serialized: str | None = None, content: Callable[[T], Content | None] | None = None
+    native: str, *, serialized: str | None = None, content: Callable[[Any], Content | None] | None = None
 ) -> Callable[[type[T]], type[T]]:
     """Return a class decorator: blobs may hold such objects. `serialized` is the name in files where that differs.
 

@@ -7,6 +7,7 @@ bits. A scale for each channel is what the format calls `is_multiparam`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,7 +45,8 @@ SERIALIZERS.register(TYPE_NAME, Int8Serializer(), help="integers with scale and 
 def int8_to_proto(tensor: Tensor, name: str = "") -> QTensorProto:
     """Return the stored form of a quantized tensor."""
     meaning = tensor.quantization
-    proto = QTensorProto(precision=_BITS, is_signed=False, name=name, data_type=tensor.dtype.proto)
+    proto = QTensorProto(precision=_BITS, is_signed=False, name=name)
+    proto.data_type = cast("Any", tensor.dtype.proto)
     proto.dims.extend(tensor.shape)
     proto.data.extend(tensor.plain().reshape(-1).tolist())
     if isinstance(meaning, PerChannel):

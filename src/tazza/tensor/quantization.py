@@ -134,7 +134,7 @@ class PerChannel(Quantization):
     def shaped(self, rank: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Return scales and zero points in a shape that broadcasts against tensors of that rank."""
         dims = tuple(-1 if axis == self.axis else 1 for axis in range(rank))
-        return np.float32(self.scales).reshape(dims), np.int32(self.zero_points).reshape(dims)
+        return np.array(self.scales, np.float32).reshape(dims), np.array(self.zero_points, np.int32).reshape(dims)
 
     def real(self, integers: Array) -> npt.NDArray[np.float32]:
         """Return scales * (q - zero_points)."""
@@ -218,7 +218,8 @@ class PerRow(Quantization):
 
 
 def _scale(value: float) -> float:
-    found = float(np.float32(value))
+    with np.errstate(over="ignore"):  # what is beyond float32 is refused below
+        found = float(np.float32(value))
     if not (math.isfinite(found) and found > 0):
         raise ArgumentError(f"scale {value} is not above 0 and finite", hint="a scale is the size of one step")
     return found

@@ -31,7 +31,7 @@ from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided
 from tazza.tensor.operators import ArrayOperators
 from tazza.tensor.place import CPUPlace, Place
-from tazza.tensor.quantization import Int8Tensor, PerRow, PerTensor, Quantization
+from tazza.tensor.quantization import Int8Tensor, PerChannel, PerTensor, Quantization
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.storage import Storage, StringStorage
 
@@ -433,9 +433,7 @@ class Tensor(ArrayOperators):
             OutOfMemoryError: there is no memory for it.
         """
         meaning = self.spec.quantization
-        return (
-            self.copied() if meaning is None or isinstance(meaning, PerRow) else Int8Tensor.of(self.copied(), meaning)
-        )
+        return Int8Tensor.of(self.copied(), meaning) if isinstance(meaning, (PerTensor, PerChannel)) else self.copied()
 
     @staticmethod
     def from_numpy(array: npt.NDArray[Any], *, copy: bool | None = True) -> Tensor:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
+from tazza.operator import operator_def
+from tazza.proto import NetDef
 from tazza.tensor import Int8Tensor
+from tazza.workspace import Workspace
 from tests.check import Case, check_op, on_all_engines
+from tests.int8 import assert_near
 from tests.ops.quantized.numbers import octets, quantized, real
 
 X = octets(2, 3, 5)
@@ -33,3 +38,19 @@ CASES = [
 @on_all_engines(CASES)
 def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize("type", ["simple", "plan", "dag"])
+def test_another_scale_in_place_holds_in_every_run(type: str) -> None:
+    """The blob means one thing before the operator and another behind it, each time."""
+    x = np.random.default_rng(2).standard_normal((3, 5)).astype(np.float32)
+    net = NetDef(name="twice", type=type, external_input=["x"], external_output=["q"])
+    net.op.append(operator_def("Int8Quantize", ["x"], ["q"], Y_scale=0.05, Y_zero_point=120))
+    net.op.append(operator_def("Int8Relu", ["q"], ["q"], Y_scale=0.03, Y_zero_point=7))
+    workspace = Workspace()
+    workspace.feed("x", x)
+    made = workspace.create_net(net)
+    wanted = quantized(np.maximum(real(quantized(x, 0.05, 120)), 0), 0.03, 7)
+    for _ in range(3):
+        made.run()
+        assert_near(workspace.fetch("q"), wanted)

@@ -12,6 +12,7 @@ runs last takes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
@@ -52,7 +53,7 @@ class FuseInt8(Transform):
         result, others, relu = node.outputs[0], _others(layer, node), int8_sum_relu(node.view)
         graph.remove(layer, node)
         made = INT8_CONV_RELU.type if relu is None else INT8_FUSED_CONV.type
-        changed = {} if relu is None else {"relu": int(relu), **_scale(node)}
+        changed: dict[str, Any] = {} if relu is None else {"relu": int(relu), **_scale(node)}
         graph.add(
             made,
             [*layer.inputs, *others],

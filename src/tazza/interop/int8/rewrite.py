@@ -136,7 +136,7 @@ class Rewriting:
 
     def bias(self, name: str, b: NDArray[Any], X: PerTensor, W: PerChannel) -> str:
         """Return the whole numbers of a bias in units of s_X s_W."""
-        scales = np.float32(X.scale) * np.float32(W.scales)
+        scales = np.float32(X.scale) * np.array(W.scales, np.float32)
         most = 2.0**30
         whole = np.clip(np.rint(b.astype(np.float64) / scales), -most, most).astype(np.int32)
         made = f"{name}_bias_int32"
@@ -148,7 +148,12 @@ class Rewriting:
             return
         values: Any = q.tobytes() if q.dtype == np.uint8 else q.reshape(-1).tolist()
         points = {} if not any(meaning.zero_points) else {"Y_zero_points": list(meaning.zero_points)}
-        arguments = {"shape": list(q.shape), "values": values, "Y_scales": list(meaning.scales), **points}
+        arguments: dict[str, Any] = {
+            "shape": list(q.shape),
+            "values": values,
+            "Y_scales": list(meaning.scales),
+            **points,
+        }
         self.fills.append(operator_def(type, [], [name], **arguments))
 
     # -- the result ----------------------------------------------------------------------------------------------------
@@ -223,15 +228,15 @@ def conv_bytes(state: Rewriting, op: OperatorDef) -> bool:
 @for_bytes("FC")
 def fc_bytes(state: Rewriting, op: OperatorDef) -> bool:
     """A fully connected layer; its filters follow the channels, which stand last in the bytes of an image."""
-    view, W = find_schema(op.type).view(op), state.parameters.get(op.input[1])
-    if W is None or op.input[2] not in state.parameters or view.axis != 1:
+    view, given = find_schema(op.type).view(op), state.parameters.get(op.input[1])
+    if given is None or op.input[2] not in state.parameters or view.axis != 1:
         return False
     X, last = state.byte_form(op.input[0], last=False), state.bytes[op.input[0]][2]
-    W = W.reshape(int(np.prod(W.shape[: view.axis_w])), -1)
-    if last:
-        image = state.ranges[op.input[0]].shape[1:]
-        W = np.moveaxis(W.reshape(len(W), *image), 1, -1).reshape(len(W), -1)
-    filters, scales = state.filters(op.output[0], W)
+    M = int(np.prod(given.shape[: view.axis_w]))
+    W = given.reshape(M, -1)
+    image = state.ranges[op.input[0]].shape[1:]
+    rows = np.moveaxis(W.reshape(M, *image), 1, -1).reshape(M, -1) if last else W
+    filters, scales = state.filters(op.output[0], rows)
     bias = state.bias(op.output[0], state.parameters[op.input[2]], state.bytes[op.input[0]][1], scales)
     state.emit("Int8FC", [X, filters, bias], op.output[0], last=False)
     return True

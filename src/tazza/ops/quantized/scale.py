@@ -34,10 +34,10 @@ def quantization_like(op: OpView, X: TensorSpec) -> PerTensor:
     return given_quantization(op) if said else cast("PerTensor", X.quantization)
 
 
-def multipliers(X: PerTensor, W: PerTensor | PerChannel, Y: PerTensor) -> np.float32 | Array:
+def multipliers(X: PerTensor, W: PerTensor | PerChannel, Y: PerTensor) -> Array:
     """Return s_X s_W / s_Y, one for each output channel where W has scales for them."""
-    weights = np.float32(W.scale) if isinstance(W, PerTensor) else np.float32(W.scales)
-    return np.float32(np.float32(X.scale) * weights / np.float32(Y.scale))
+    weights = np.array(W.scale if isinstance(W, PerTensor) else W.scales, np.float32)
+    return np.asarray(np.float32(X.scale) * weights / np.float32(Y.scale), np.float32)
 
 
 def requantize(sums: Array, multiplier: np.float32 | Array, Y: PerTensor, *, relu: bool = False) -> Array:

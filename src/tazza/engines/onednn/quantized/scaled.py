@@ -97,8 +97,8 @@ class Sums:
             return Unsupported(f"filters with zero points {sorted(points)}: oneDNN multiplies by those of {SHIFT}")
         if isinstance(self.W, PerTensor):
             return None
-        wanted = np.float32(self.X.scale) * np.float32(self.W.scales)
-        found = np.float32(b.quantization.scales if isinstance(b.quantization, PerChannel) else meaning_of(b).scale)
+        wanted = np.float32(self.X.scale) * np.array(self.W.scales, np.float32)
+        found = np.array(b.quantization.scales if isinstance(b.quantization, PerChannel) else meaning_of(b).scale)
         if not np.allclose(found, wanted, rtol=CLOSE, atol=0):
             return Unsupported("scales of b are not those of X and W")
         return None
@@ -122,12 +122,13 @@ class Numbered:
 
     def launch(self, source: TensorSpec) -> Launch:
         """Return what computes them from the blob as it lies."""
-        return _Computed(lambda tensor, target: np.copyto(target, _real(source, tensor)), None)
+        meaning = source.quantization
+        assert meaning is not None, f"{source} has no scale"
 
+        def real(tensor: Tensor, target: Any) -> None:
+            np.copyto(target, meaning.real(tensor.plain()))
 
-def _real(source: TensorSpec, tensor: Tensor) -> Any:
-    assert source.quantization is not None, f"{source} has no scale"
-    return source.quantization.real(tensor.plain())
+        return _Computed(real, None)
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,11 @@ class Signed:
         """Return what computes them from the blob as it lies."""
         plain = Descriptor.of(source.shape, DataType.INT8).permute(self.axes).reshape(self.descriptor.dims)
         found = describe("reorder", plain, self.descriptor, attributes=Attributes())
-        return _Computed(_shift, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}))
+        return _Computed(shift, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}))
 
 
-def _shift(tensor: Tensor, target: Any) -> None:
+def shift(tensor: Tensor, target: Any) -> None:
+    """Write bytes less 128 as signed ones."""
     np.copyto(target, (tensor.plain() ^ np.uint8(SHIFT)).view(np.int8))
 
 
