@@ -26,7 +26,7 @@ from tazza.db.image_source import prepare
 from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, FormatError
 from tazza.models import BlobReference, Model, layers, name_scope, sgd
-from tazza.models.training import Step, Trainer
+from tazza.models.training import Trainer, TrainingStep
 from tazza.nets import NETS
 from tazza.workspace import Workspace
 from tests.cli.conftest import Run, strokes
@@ -229,7 +229,7 @@ def test_nothing_of_the_training_before_is_taken_for_the_new_one(
     common = ("train", "lenet", "--data", bars, "--out", tmp_path, *SMALL)
     assert run(*common, "--iterations", 3).exit_code == 0
 
-    def broken(trainer: Trainer) -> Step:
+    def broken(trainer: Trainer) -> TrainingStep:
         del trainer
         raise KeyboardInterrupt  # no signal, but somebody within the first step
 
@@ -365,7 +365,7 @@ def test_an_interrupt_within_a_step_leaves_the_checkpoint_before(
     """One that cannot wait, as a second Ctrl-C: half a step is no state to go on from."""
     plain = Trainer.step
 
-    def interrupted(trainer: Trainer) -> Step:
+    def interrupted(trainer: Trainer) -> TrainingStep:
         step = plain(trainer)
         if trainer.iteration == 5:
             raise KeyboardInterrupt

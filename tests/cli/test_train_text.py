@@ -15,7 +15,7 @@ import tazza
 from tazza.cli.train_text import TextSettings, build
 from tazza.db.text import read_characters
 from tazza.models.text import WARM, Windows, one_hot
-from tazza.models.training import Step, Trainer
+from tazza.models.training import Trainer, TrainingStep
 from tazza.models.zoo.char_lstm import CHARACTERS, LABELS
 from tazza.nets import NETS
 from tazza.workspace import Workspace
@@ -92,7 +92,7 @@ def test_a_training_goes_on_where_it_ended(run: Run, tmp_path: Path, monkeypatch
     assert run(*common, "--out", tmp_path / "whole").exit_code == 0
     plain, made = Trainer.step, 0
 
-    def broken(trainer: Trainer) -> Step:
+    def broken(trainer: Trainer) -> TrainingStep:
         nonlocal made
         made += 1
         if made == 5:

@@ -29,7 +29,7 @@ from tazza.db.image_source import ImageDB, first_image_dims
 from tazza.errors import TazzaError
 from tazza.graph.text import parse_net
 from tazza.interop.predictor_file import PredictorFile
-from tazza.models.training import Step
+from tazza.models.training import TrainingStep
 from tazza.nets.plan import search
 from tazza.operator import operator_def
 from tazza.proto import BlobProto, ExternalDataProto, NetDef, PlanDef, QTensorProto, TensorProto, TensorProtos
@@ -329,7 +329,7 @@ def _pictures(path: Path) -> None:
 
 def _history_samples() -> list[bytes]:
     made = History()
-    made.steps = [Step(number, 1.5, 0.5, 0.01) for number in range(1, 4)]
+    made.steps = [TrainingStep(number, 1.5, 0.5, 0.01) for number in range(1, 4)]
     made.tests = {2: 0.75}
     made.write(Path("sample.csv"))
     return [Path("sample.csv").read_bytes()]

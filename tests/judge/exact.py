@@ -169,7 +169,7 @@ def _known(op: OperatorDef, blobs: Mapping[str, Array], result: Array, noise: No
 
 @dataclass(frozen=True)
 class Reach:
-    """Where a result may lie: `exact`, and how far it may be from that."""
+    """Where a result may lie: `exact`, and how far it may be from that; NaN where it has to be NaN."""
 
     exact: Array
     allowed: Array
@@ -177,7 +177,7 @@ class Reach:
     @property
     def decides(self) -> bool:
         """Whether there is a result that would be wrong: some element has a bound, or there is none."""
-        return self.exact.size == 0 or bool(np.isfinite(self.allowed).any())
+        return self.exact.size == 0 or not bool(np.isinf(self.allowed).all())
 
     def excess(self, got: Array) -> float:
         """Return how many times as far as allowed the worst element lies; infinity for another shape, or NaN."""
@@ -189,6 +189,7 @@ class Reach:
             far = np.abs(got.astype(np.float64) - self.exact.astype(np.float64))
             ratio = np.where(far == 0, 0.0, far / np.maximum(self.allowed, 1e-300))
         ratio = np.where(np.isnan(ratio), np.where(np.isinf(self.allowed), 0.0, np.inf), ratio)
+        ratio = np.where(np.isnan(self.allowed), np.where(np.isnan(got.astype(np.float64)), 0.0, np.inf), ratio)
         return float(ratio.max())
 
 
@@ -200,7 +201,9 @@ def reach(exact: Array, others: Sequence[Array], factor: float) -> Reach:
         far = np.max([np.abs(other.astype(np.float64) - exact.astype(np.float64)) for other in others], axis=0)
     if exact.dtype.kind != "f":
         return Reach(exact, np.where(far > 0, np.inf, 0.0))
+    never = np.isnan(exact) & np.all([np.isnan(other.astype(np.float64)) for other in others], axis=0)
     far = np.where(np.isnan(far), np.inf, far)
-    usual = float(np.quantile(far, 0.75, method="lower")) if far.size else 0.0
-    largest = float(np.abs(exact).max()) if exact.size else 0.0
-    return Reach(exact, factor * (far + usual) + 2.0**-23 * (np.abs(exact) + 0.01 * largest) + 1e-37)
+    usual = float(np.quantile(far[~never], 0.75, method="lower")) if (~never).any() else 0.0
+    largest = float(np.nanmax(np.abs(exact), initial=0.0)) if exact.size else 0.0
+    allowed = factor * (far + usual) + 2.0**-23 * (np.nan_to_num(np.abs(exact)) + 0.01 * largest) + 1e-37
+    return Reach(exact, np.where(never, np.nan, allowed))

@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tazza.errors import NumericError
 from tazza.operator import OpView
 from tazza.operator.choice import find_kernel
 from tazza.proto import OperatorDef
@@ -177,13 +178,21 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
     huge = [one & (letter not in still) for letter, one in zip(op.input_slots, huge, strict=True)]
     for _ in range(PLACES):
         there = [x if letter in still else _placed(x, rng) for letter, x in zip(op.input_slots, inputs, strict=True)]
-        moved = [
-            np.where(one, x * rng.uniform(2, 3, x.shape), x).astype(x.dtype) if one.any() else x
-            for one, x in zip(huge, there, strict=True)
-        ]
-        pairs = zip(in_float64(op, there), in_float64(op, moved), strict=True)
-        found = [one | (a != b) for one, (a, b) in zip(found, pairs, strict=True)]
+        try:
+            seen = _moved(op, there, huge, rng)
+        except NumericError:  # some numbers mean something, such as probabilities: it is seen where they are
+            seen = _moved(op, inputs, huge, rng)
+        found = [one | other for one, other in zip(found, seen, strict=True)]
     return found
+
+
+def _moved(op: OpView, inputs: list[Array], huge: list[Array], rng: np.random.Generator) -> list[Array]:
+    """Return which elements are others where the huge numbers are."""
+    moved = [
+        np.where(one, x * rng.uniform(2, 3, x.shape), x).astype(x.dtype) if one.any() else x
+        for one, x in zip(huge, inputs, strict=True)
+    ]
+    return [a != b for a, b in zip(in_float64(op, inputs), in_float64(op, moved), strict=True)]
 
 
 def _placed(x: Array, rng: np.random.Generator) -> Array:

@@ -14,7 +14,7 @@ from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, DBError, FileError, FormatError, NetError, NumericError, ShapeError
 from tazza.models import Model, sgd
 from tazza.models.evaluation import Outputs, evaluate
-from tazza.models.training import Step, Trainer, carried_blobs, seed_operators, skip_records
+from tazza.models.training import Trainer, TrainingStep, carried_blobs, seed_operators, skip_records
 from tazza.models.zoo import pixels
 from tazza.operator import operator_def
 from tazza.proto import NetDef
@@ -104,7 +104,7 @@ def test_what_is_drawn_goes_on_where_it_stopped(type: str, tmp_path: Path) -> No
     init, net = model.init_net.proto, model.net.proto
     with Trainer(init, net, Workspace(), accuracy=None) as whole:
         expected = list(whole.run(4))
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     for count in range(1, 5):
         with Trainer(init, net, Workspace(), accuracy=None) as part:
             if steps:

@@ -17,7 +17,7 @@ from tazza.errors import ArgumentError, TazzaError
 from tazza.models import Model
 from tazza.nets import NetBase
 from tazza.observers import Observer, operator_costs
-from tazza.observers.profile import Occurrence, Profile, Step, summarize
+from tazza.observers.profile import Occurrence, Profile, ProfiledStep, summarize
 from tazza.observers.recorder import Recorder, profile_net
 from tazza.observers.timeline import SpanKind
 from tazza.observers.trace import write_trace
@@ -45,10 +45,10 @@ from tazza.tensor import CUDAPlace, Tensor, TensorSpec
 from tazza.workspace import Workspace
 from tests.nets.simulated import TEST_ENGINE, mix, simulated_device, watching
 
-CONV, RELU = Step(0, "Conv", "y", "onednn"), Step(1, "Relu", "z", "jit")
+CONV, RELU = ProfiledStep(0, "Conv", "y", "onednn"), ProfiledStep(1, "Relu", "z", "jit")
 
 
-def occurrence(step: Step, lane: str, start_s: float, end_s: float, **more: object) -> Occurrence:
+def occurrence(step: ProfiledStep, lane: str, start_s: float, end_s: float, **more: object) -> Occurrence:
     """Return an occurrence of run 0, unless `more` says otherwise."""
     return Occurrence(int(str(more.pop("run", 0))), step, lane, start_s, end_s, **more)  # pyright: ignore[reportArgumentType] -- checked where it is used
 

@@ -22,7 +22,7 @@ from tazza.tensor.product import (
     prepare_product,
     product_into,
 )
-from tazza.tensor.tasks import Choice, Offer, Unsupported
+from tazza.tensor.tasks import Offer, Taken, Unsupported
 
 
 def test_every_refusal_has_a_reason() -> None:
@@ -110,7 +110,7 @@ def test_another_beta_is_no_other_kernel() -> None:
 def test_kernels_are_kept_within_a_bound_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = KeptChoices(3 * CHOICE_BYTES + 200)
     for key, nbytes in enumerate((100, 100, 100, 5_000, 10**9)):
-        kept.put(key, Choice("test", Offer(product_into, nbytes=nbytes)))
+        kept.put(key, Taken("test", Offer(product_into, nbytes=nbytes)))
         assert kept.get(key) is not None
         assert kept.nbytes <= kept.most_bytes or len(kept) == 1
     assert [key for key in range(5) if kept.get(key) is not None] == [4]

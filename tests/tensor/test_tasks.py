@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tazza.errors import DuplicateError, NotFoundError, UnsupportedError
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import CPUPlace, CUDAPlace, Place
-from tazza.tensor.tasks import Choice, Offer, Tasks, Unsupported
+from tazza.tensor.tasks import Offer, Taken, Tasks, Unsupported
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def test_one_case_may_be_more_special_than_another() -> None:
 
 def test_explain_has_one_form() -> None:
     offers = ("b", Offer("", estimate_ns=2500.0)), ("c", Offer("", "three loops", estimate_ns=3000.0))
-    choice = Choice("a", Offer("", "a loop", estimate_ns=12.0), offers, (("d", "it is Monday"),))
+    choice = Taken("a", Offer("", "a loop", estimate_ns=12.0), offers, (("d", "it is Monday"),))
     wanted = ["d: it is Monday", "b: could, about 2.5 us", "c: could, three loops, about 3 us"]
     assert str(choice).splitlines() == [*wanted, "a: taken, a loop, about 0.012 us"]
 

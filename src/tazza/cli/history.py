@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tazza.errors import FormatError
-from tazza.models.training import Step
+from tazza.models.training import TrainingStep
 from tazza.observers.drawing import Curve
 from tazza.runtime.files import kind_of, one_line, read_text, shown, write_bytes_atomically
 
@@ -20,7 +20,7 @@ class History:
     """Steps in order, and what the tests between them gave: accuracies, or what else `tested` says."""
 
     def __init__(self, tested: str = "test_accuracy") -> None:
-        self.steps: list[Step] = []
+        self.steps: list[TrainingStep] = []
         self.tests: dict[int, float] = {}
         """Iteration after which was tested -> what it gave."""
         self._column = tested
@@ -63,7 +63,7 @@ class History:
             for row in rows[1:]:
                 iteration, loss, accuracy, rate, tested = row
                 if int(iteration) <= until:
-                    made.steps.append(Step(int(iteration), float(loss), _number(accuracy), _number(rate)))
+                    made.steps.append(TrainingStep(int(iteration), float(loss), _number(accuracy), _number(rate)))
                     if tested:
                         made.tests[int(iteration)] = float(tested)
         except (ValueError, csv.Error) as error:
@@ -72,7 +72,7 @@ class History:
             ) from error
         return made
 
-    def curve(self, value: Callable[[Step], float | None]) -> Curve | None:
+    def curve(self, value: Callable[[TrainingStep], float | None]) -> Curve | None:
         """Return one value of all steps that have it; None when none has."""
         points = [(step.iteration, number) for step in self.steps if (number := value(step)) is not None]
         return Curve([at for at, _ in points], [number for _, number in points]) if points else None

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tazza.cli.console import print_text
-from tazza.models.training import Step
+from tazza.models.training import TrainingStep
 
 LINE_EVERY_S = 5.0
 """Seconds between plain lines."""
@@ -31,9 +31,9 @@ class Pace:
         self.iterations = iterations
         self.steps = 0
         self.seconds = 0.0
-        self._last: deque[Step] = deque(maxlen=SHOWN_STEPS)
+        self._last: deque[TrainingStep] = deque(maxlen=SHOWN_STEPS)
 
-    def add(self, step: Step, seconds: float) -> None:
+    def add(self, step: TrainingStep, seconds: float) -> None:
         """Count a step that took so many seconds."""
         self.steps += 1
         self.seconds += seconds
@@ -87,7 +87,7 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, step: Step) -> None:
+    def show(self, step: TrainingStep) -> None:
         """Show where the training is."""
         if self._bar is not None:
             self._bar.update(self._task, completed=step.iteration, description=str(self._pace))

@@ -33,7 +33,7 @@ from tazza.device.context import Context, current_context
 from tazza.device.event import Event
 from tazza.device.hazards import Hazards, Variable, variables_of
 from tazza.device.stream import Stream, Work, stream_pool
-from tazza.device.task import Lane, LaneMetrics, Load, SpanSink, Task, TaskEnd
+from tazza.device.task import Job, Lane, LaneMetrics, Load, SpanSink, TaskEnd
 from tazza.errors import ArgumentError, TazzaError
 from tazza.runtime.fork import renewed
 from tazza.runtime.log import logger
@@ -117,11 +117,11 @@ class Scheduler:
         )  # taken again by work that schedules while it is queued, which is refused
         self._queueing = False
         self._serials, self._indices = itertools.count(1), itertools.count()
-        self._hazards: Hazards[Task] = Hazards()
+        self._hazards: Hazards[Job] = Hazards()
         self._lanes: list[Lane] = []
         self._removed: dict[str, LaneMetrics] = {}
         self._failed = self._skipped = 0
-        self._failure: Task | None = None
+        self._failure: Job | None = None
         self._streams_failed = False  # by something else than our work, which lets its stream go on
         taken = [stream_pool(self.place).take() for _ in range(streams)] if isinstance(streams, int) else streams
         if not taken:
@@ -225,7 +225,7 @@ class Scheduler:
                 raise ArgumentError(f"{lane} is not one of this scheduler", hint="take what its add_lane returned")
             after = self._hazards.before(read, written)
             bounded = partial(_bounded, work, self.threads) if self.threads else work
-            task = Task(next(self._serials), bounded, load, after, lane)
+            task = Job(next(self._serials), bounded, load, after, lane)
             self._queue(task)
             self._hazards.note(task, read, written)
         if task.called and task.error is None:
@@ -244,7 +244,7 @@ class Scheduler:
                 return lane
         return min(shared, key=lambda lane: lane.load_s)
 
-    def _queue(self, task: Task) -> None:
+    def _queue(self, task: Job) -> None:
         """Put a task on its lane, after the waits that it needs and has not got."""
         lane = task.lane
         for other in task.after:  # the latest first: it may have waited for earlier ones, never the other way round
@@ -280,7 +280,7 @@ class Scheduler:
                 lane.load_s = lane.load_s - task.load.guess_s if lane.pending else 0.0
                 self._account(task)
 
-    def _account(self, task: Task) -> None:
+    def _account(self, task: Job) -> None:
         error = task.failure()
         if error is not None:
             task.broken = True
@@ -352,7 +352,7 @@ class Scheduler:
             error.add_context(note) if isinstance(error, TazzaError) else error.add_note(note)
             raise error
 
-    def _await(self, tasks: Iterable[Task]) -> None:
+    def _await(self, tasks: Iterable[Job]) -> None:
         with self._lock:
             self._check_outside()
         for task in tasks:

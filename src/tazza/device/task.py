@@ -70,7 +70,7 @@ class Lane:
         self.shared = shared
         self.closed = False
         self.metrics = LaneMetrics(name)
-        self.pending: deque[Task] = deque()
+        self.pending: deque[Job] = deque()
         self.load_s = 0.0
         self.position = 0
         self.clock: dict[int, int] = {}
@@ -95,7 +95,7 @@ class Load:
         return WORK_S + self.flops / FLOPS_PER_S + self.nbytes / BYTES_PER_S
 
 
-class Task:
+class Job:
     """One piece of work on its lane."""
 
     __slots__ = (
@@ -103,7 +103,7 @@ class Task:
         "serial", "sink", "skipped", "start_s", "thread", "waits", "work",
     )  # fmt: skip
 
-    def __init__(self, serial: int, work: Work, load: Load, after: Sequence[Task], lane: Lane) -> None:
+    def __init__(self, serial: int, work: Work, load: Load, after: Sequence[Job], lane: Lane) -> None:
         self.serial = serial
         self.work: Work | None = work
         self.load = load
@@ -111,7 +111,7 @@ class Task:
         self.lane = lane
         self.position = 0
         self.clock: dict[int, int] = {}
-        self.waits: list[Task] = []
+        self.waits: list[Job] = []
         self.sink: SpanSink | None = None
         self.ended = Event()
         """The stream has come past it; whether in success is up to `failure`."""
@@ -169,7 +169,7 @@ class TaskEnd(DeviceEvent):
 
     __slots__ = ("task",)
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Job) -> None:
         self.task = task
 
     def query(self) -> bool:

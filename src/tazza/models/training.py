@@ -42,7 +42,7 @@ SEED_STEP = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """What one run of the train net gave; `iteration` counts from 1. None where the net has no such blob."""
 
     iteration: int
@@ -148,7 +148,7 @@ class Trainer(Closing):
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def step(self) -> Step:
+    def step(self) -> TrainingStep:
         """Run the train net once.
 
         Raises:
@@ -159,7 +159,7 @@ class Trainer(Closing):
         self.iteration += 1
         for reader, count in self._records_a_step.items():
             self._records[reader] += count
-        step = Step(
+        step = TrainingStep(
             self.iteration,
             self._number(self._loss),
             None if self._accuracy is None else self._number(self._accuracy),
@@ -179,7 +179,7 @@ class Trainer(Closing):
             raise ShapeError(f"blob {name!r} is {self.workspace.blob(name).describe()}, not one number")
         return float(value.plain().reshape(()))
 
-    def run(self, iterations: int, *, checkpoint: Path | None = None, every: int = 0) -> Iterator[Step]:
+    def run(self, iterations: int, *, checkpoint: Path | None = None, every: int = 0) -> Iterator[TrainingStep]:
         """Yield steps until `iterations` of them, those before a loaded checkpoint included, are done.
 
         A checkpoint is written after each `every` iterations (0: never) and after the last, before its step is

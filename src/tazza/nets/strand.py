@@ -20,7 +20,7 @@ from itertools import pairwise, takewhile
 from tazza.device import Context, current_context
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.pair import paired
-from tazza.operator import Call, Chain, Operator
+from tazza.operator import Call, CallChain, Operator
 from tazza.operator.binding import Binding, Watched
 from tazza.operator.native_calls import NativeCalls, grouped, threads_of
 from tazza.operator.operator import CONTEXTS_KEPT
@@ -38,7 +38,7 @@ ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BoundOperator:
     """An operator that runs, and how many of the net's it stands for."""
 
     operator: Operator
@@ -50,9 +50,9 @@ class Part:
     """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then."""
 
     call: Call
-    steps: tuple[Step, ...]
+    steps: tuple[BoundOperator, ...]
     width: int
-    ended: tuple[Step, ...]
+    ended: tuple[BoundOperator, ...]
     written: tuple[Storage, ...]
     pieces: list[Call] = field(default_factory=list[Call])
 
@@ -76,10 +76,10 @@ class Section:
     `refreshes` bring reordered inputs up to date that the steps do not write, weights mostly, before the first part.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[BoundOperator, ...]
     watched: tuple[Watched, ...]
     parts: tuple[Part, ...]
-    refreshes: tuple[tuple[Step, Refresh], ...]
+    refreshes: tuple[tuple[BoundOperator, Refresh], ...]
     flags: int
 
     def stands(self) -> bool:
@@ -163,8 +163,8 @@ class Strand:
             if made is not None:
                 self._pairs[position] = made
         self._changed = True
-        self._steps: tuple[Step, ...] = ()
-        self._sections: dict[Context, list[Section | Step]] = {}
+        self._steps: tuple[BoundOperator, ...] = ()
+        self._sections: dict[Context, list[Section | BoundOperator]] = {}
         self._ran: dict[Context, int] = {}  # runs on a context since it was cut last
         self.breaks = 0
         self.on_break: Callable[[], object] | None = None
@@ -176,15 +176,15 @@ class Strand:
     def _note_change(self) -> None:
         self._changed = True
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[BoundOperator, ...]:
         """Return what runs now, which depends on who observes."""
         if self._changed:
             self._changed = False  # first: what changes from here on is seen by the next run
-            found: list[Step] = []
+            found: list[BoundOperator] = []
             position = 0
             while position < len(self.operators):
                 fused = self._pair_at(position)
-                found.append(Step(self.operators[position], 1) if fused is None else Step(fused, 2))
+                found.append(BoundOperator(self.operators[position], 1) if fused is None else BoundOperator(fused, 2))
                 position += found[-1].count
             self._steps = tuple(found)
             self._sections.clear()
@@ -230,7 +230,7 @@ class Strand:
         broke = False
         try:
             for item in self._uncut(context, steps) if items is None else items:
-                if isinstance(item, Step):
+                if isinstance(item, BoundOperator):
                     self._run_step(item, context, share, check)
                 elif item.stands():
                     self._run_section(item, share, check, piecewise)
@@ -256,7 +256,7 @@ class Strand:
         if self.on_break is not None:
             self.on_break()
 
-    def _uncut(self, context: Context, steps: tuple[Step, ...]) -> Sequence[Section | Step]:
+    def _uncut(self, context: Context, steps: tuple[BoundOperator, ...]) -> Sequence[Section | BoundOperator]:
         """Return single steps; sections from the second run on, later where they broke before."""
         ran = self._ran.pop(context, 0)
         if ran < min(2**self.breaks, RUNS_MAX):
@@ -271,7 +271,7 @@ class Strand:
         self.interpreted = sum(not isinstance(part.call, NativeCalls) for part in parts)
         return found
 
-    def _run_step(self, step: Step, context: Context, share: Share | None, check: Check | None) -> None:
+    def _run_step(self, step: BoundOperator, context: Context, share: Share | None, check: Check | None) -> None:
         if check is not None:
             check()
         operator = step.operator
@@ -320,10 +320,10 @@ class Strand:
         self._ran.clear()
 
 
-def cut(context: Context, steps: Sequence[Step]) -> list[Section | Step]:
+def cut(context: Context, steps: Sequence[BoundOperator]) -> list[Section | BoundOperator]:
     """Return steps in sections, by what they are bound to on `context`; what has no lasting binding stays a step."""
-    found: list[Section | Step] = []
-    together: list[Step] = []
+    found: list[Section | BoundOperator] = []
+    together: list[BoundOperator] = []
     watched: dict[int, Watched] = {}
 
     def end() -> None:
@@ -360,10 +360,10 @@ def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
     return False
 
 
-def _section(context: Context, steps: Sequence[Step], watched: Mapping[int, Watched]) -> Section:
-    calls: list[tuple[Step, Call]] = []
+def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[int, Watched]) -> Section:
+    calls: list[tuple[BoundOperator, Call]] = []
     written = {id(storage) for step in steps for storage in step.operator.written()}
-    refreshes: list[tuple[Step, Refresh]] = []
+    refreshes: list[tuple[BoundOperator, Refresh]] = []
     for step in steps:
         binding = step.operator.lasting(context)
         assert binding is not None, "`cut` looked"
@@ -376,19 +376,19 @@ def _section(context: Context, steps: Sequence[Step], watched: Mapping[int, Watc
 
 def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list[Refresh]]:
     """Return a call less its refreshes of storages that are not among `written`, and those."""
-    if not isinstance(call, Chain):
+    if not isinstance(call, CallChain):
         return call, []
     hoisted = [one for one in call.calls if isinstance(one, Refresh) and id(one.source.storage) not in written]
-    return Chain(tuple(one for one in call.calls if one not in hoisted)), hoisted
+    return CallChain(tuple(one for one in call.calls if one not in hoisted)), hoisted
 
 
-def _parts(steps: Sequence[Step], calls: Sequence[tuple[Step, Call]]) -> list[Part]:
+def _parts(steps: Sequence[BoundOperator], calls: Sequence[tuple[BoundOperator, Call]]) -> list[Part]:
     parts: list[Part] = []
     left = list(steps)
     runs = list(grouped(calls))
     for position, (keys, call) in enumerate(runs):
         later = runs[position + 1][0][0] if position + 1 < len(runs) else None
-        ended: list[Step] = []
+        ended: list[BoundOperator] = []
         while left and left[0] is not later:
             ended.append(left.pop(0))
         written = {id(storage): storage for step in ended for storage in step.operator.written()}

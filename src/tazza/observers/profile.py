@@ -28,7 +28,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProfiledStep:
     """What runs: an operator, or what a plan made of several. `label` tells which one, by what it writes."""
 
     position: int
@@ -52,7 +52,7 @@ class Occurrence:
     """
 
     run: int
-    step: Step
+    step: ProfiledStep
     lane: str
     start_s: float
     end_s: float

@@ -31,7 +31,7 @@ from tazza.errors import ArgumentError, TazzaError
 from tazza.graph.dependency import accesses_of, dependencies
 from tazza.nets import NetBase
 from tazza.observers.cost import operator_cost
-from tazza.observers.profile import Occurrence, Profile, Step
+from tazza.observers.profile import Occurrence, Profile, ProfiledStep
 from tazza.observers.steps import StepLog
 from tazza.observers.timeline import SpanKind
 from tazza.operator import Cost, Observer, Operator
@@ -294,9 +294,9 @@ def _origin(place: Place) -> Event:
     return event
 
 
-def _step(position: int, operator: Operator) -> Step:
+def _step(position: int, operator: Operator) -> ProfiledStep:
     engine = next((choice.engine for choice in operator.choices if choice.reason is None), "")
-    return Step(position, operator.definition.type, ", ".join(operator.definition.output), engine)
+    return ProfiledStep(position, operator.definition.type, ", ".join(operator.definition.output), engine)
 
 
 def _by_run(records: Sequence[Fields]) -> list[tuple[int, list[_Record]]]:

@@ -17,7 +17,7 @@ from tazza.graph.inference import infer_net
 from tazza.nets import NetBase
 from tazza.nets.explanation import Row, TimedPart
 from tazza.observers.cost import operator_cost
-from tazza.observers.profile import Occurrence, Step
+from tazza.observers.profile import Occurrence, ProfiledStep
 from tazza.operator import Cost, touches
 from tazza.runtime.waiting import Wait
 from tazza.tensor import Tensor, TensorSpec
@@ -78,7 +78,7 @@ class StepLog:
             for part in run.parts:
                 reached_s = part.start_s
                 for row in part.rows:
-                    step = Step(position, row.operator, row.outputs, row.engine, row.fused_from)
+                    step = ProfiledStep(position, row.operator, row.outputs, row.engine, row.fused_from)
                     end_s = reached_s + (0.0 if row.time_s is None else row.time_s)
                     found.append(Occurrence(number, step, run.lane, reached_s, end_s, cost=_cost(row, run.costs)))
                     reached_s, position = end_s, position + 1

@@ -120,7 +120,7 @@ class Movable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class CallChain:
     """Several calls as one, made in turn; executors look inside, so that native ones in a row become a segment."""
 
     calls: tuple[Call, ...]
@@ -197,7 +197,7 @@ class LaunchChain:
 
     def bind(self, operands: Operands) -> Call:
         """Return all calls as one."""
-        return Chain(tuple(launch.bind(operands) for launch in self.launches))
+        return CallChain(tuple(launch.bind(operands) for launch in self.launches))
 
 
 Sizes: TypeAlias = "Mapping[str, tuple[int, ...]]"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tazza.operator.kernel import Call, Chain, NativeCall
+from tazza.operator.kernel import Call, CallChain, NativeCall
 from tazza.runtime.segment import Segment
 
 K = TypeVar("K")
@@ -63,12 +63,12 @@ def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[tuple[K, ...], Ca
 def as_one(calls: Sequence[Call]) -> Call:
     """Return one call that makes all calls in turn."""
     found = [call for _, call in grouped((None, call) for call in calls)]
-    return found[0] if len(found) == 1 else Chain(tuple(found))
+    return found[0] if len(found) == 1 else CallChain(tuple(found))
 
 
 def threads_of(call: Call) -> int:
     """Return how many threads a call runs on: what its native parts were made for, 1 where it does not say."""
-    if isinstance(call, Chain):
+    if isinstance(call, CallChain):
         return max(map(threads_of, call.calls), default=1)
     if isinstance(call, NativeCalls):
         return max(1, *(row.threads for row in call.segment.rows))
@@ -82,7 +82,7 @@ def _joined(rows: Sequence[tuple[K, NativeCall]]) -> tuple[tuple[K, ...], Call]:
 
 def _flat(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[K, Call]]:
     for key, call in calls:
-        if isinstance(call, Chain):
+        if isinstance(call, CallChain):
             yield from _flat((key, inner) for inner in call.calls)
         elif isinstance(call, NativeCalls):
             yield from ((key, call.call(row + 1)) for row in range(len(call.keys)))

@@ -13,7 +13,7 @@ from tazza.errors import UnsupportedError
 from tazza.operator.choice import find_kernel
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import Call, Chain, LaidOut, Launch, Operands, Unsupported
+from tazza.operator.kernel import Call, CallChain, LaidOut, Launch, Operands, Unsupported
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
 from tazza.runtime.fork import renewed
@@ -54,7 +54,7 @@ class ThroughPlain:
         between.reserve()
         into = replace(operands, tensors={"X": operands["X"], "Y": between})
         out = replace(operands, tensors={"X": between, "Y": operands["Y"]})
-        return Chain((self.first.bind(into), self.second.bind(out)))
+        return CallChain((self.first.bind(into), self.second.bind(out)))
 
 
 @lru_cache(maxsize=1)

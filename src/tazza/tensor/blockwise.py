@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from tazza.tensor.dtype import DataType
-from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Task
+from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.tensor.function import CASTS, FUNCTIONS
-from tazza.tensor.program import REDUCTIONS, Program, accumulator_type, initial, types_of
+from tazza.tensor.program import REDUCTIONS, ElementProgram, accumulator_type, initial, types_of
 
 BLOCK = 1 << 15
 """Elements of a block: 128 KiB of float32 for each value that is alive."""
@@ -46,7 +46,7 @@ def casting(source: DataType, target: DataType, computed: bool) -> Callable[[Any
 
 
 @functools.lru_cache(maxsize=1024)
-def _moves(program: Program) -> tuple[_Move, ...]:
+def _moves(program: ElementProgram) -> tuple[_Move, ...]:
     """Return what is to do, step by step."""
     types, first = types_of(program), len(program.operands)
     last: dict[int, int] = {}
@@ -62,7 +62,7 @@ def _moves(program: Program) -> tuple[_Move, ...]:
     return tuple(moves)
 
 
-def _compute(program: Program, sources: list[Array]) -> list[Any]:
+def _compute(program: ElementProgram, sources: list[Array]) -> list[Any]:
     """Return the results for a block."""
     pairs = zip(sources, program.operands, strict=True)
     values: list[Any] = [x.astype(np.float32) if dtype in HALVES else x for x, dtype in pairs]
@@ -100,7 +100,7 @@ def _store(targets: Sequence[Array], values: list[Any]) -> None:
         np.copyto(target, value, casting="unsafe")
 
 
-def _pointwise(task: Task) -> None:
+def _pointwise(task: Sweep) -> None:
     if math.prod(task.shape) <= BLOCK:
         _store(task.targets, _compute(task.program, list(task.sources)))
         return
@@ -110,7 +110,7 @@ def _pointwise(task: Task) -> None:
         _store([target[block] for target in task.targets], found)
 
 
-def _reduce(task: Task) -> None:
+def _reduce(task: Sweep) -> None:
     """Join the parts of a reduction block by block, in a type that is wide enough."""
     program, (target,) = task.program, task.targets
     reduction, dtype = program.reduction, types_of(program)[program.results[0]]
@@ -132,7 +132,7 @@ def _reduce(task: Task) -> None:
 
 
 @EVALUATORS.solving("numpy", help="NumPy in blocks of the cache's size; takes everything")
-def prepare_blocks(task: Task) -> Prepared:
+def prepare_blocks(task: Sweep) -> Prepared:
     """Take every task."""
     work = _reduce if task.program.reduction else _pointwise
 

@@ -23,11 +23,11 @@ from tazza.tensor import blockwise  # registers the evaluator that is always the
 from tazza.tensor.deferred import Lazy, lazy
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
-from tazza.tensor.evaluator import Array, Task, prepare
+from tazza.tensor.evaluator import Array, Sweep, prepare
 from tazza.tensor.function import CASTS, FUNCTIONS
 from tazza.tensor.layout import Opaque
 from tazza.tensor.operand import check_writable
-from tazza.tensor.program import Program, Step, text_of
+from tazza.tensor.program import Application, ElementProgram, text_of
 from tazza.tensor.promotion import can_cast
 from tazza.tensor.tasks import Offer
 from tazza.tensor.tensor import Tensor
@@ -41,7 +41,7 @@ class Group:
     """Expressions that one kernel computes: their numbers, sources and targets, and what runs."""
 
     numbers: list[int]
-    program: Program
+    program: ElementProgram
     values: list[Tensor | Array]
     sources: tuple[Array, ...]
     shape: Dim
@@ -119,7 +119,7 @@ class Evaluation:
         self._copies: list[tuple[Array, Array, str]] = []
         self._place()
         for group in self._groups:
-            task = Task(group.program, group.shape, group.sources, tuple(group.targets), group.axes)
+            task = Sweep(group.program, group.shape, group.sources, tuple(group.targets), group.axes)
             group.evaluator, group.prepared, group.refused = prepare(task, self._evaluator)
         if not self._again:
             return
@@ -306,7 +306,7 @@ def _is_array(node: Lazy) -> bool:
 
 def _lower(
     roots: list[Lazy], order: list[Lazy], staged: dict[int, Tensor], targets: tuple[DataType, ...], reduction: str
-) -> tuple[list[Tensor | Array], Program]:
+) -> tuple[list[Tensor | Array], ElementProgram]:
     """Return the values of the operands, and the program; equal steps become one."""
     values: list[Tensor | Array] = []
     types: list[DataType] = []
@@ -321,7 +321,7 @@ def _lower(
                 values.append(value)
                 types.append(node.dtype)
             numbers[id(node)] = place
-    first, steps = len(values), dict[Step, int]()
+    first, steps = len(values), dict[Application, int]()
     for node in order:
         if node.function and id(node) not in numbers:
             step = (node.function, tuple([numbers[id(one)] for one in node.operands]))
@@ -330,7 +330,7 @@ def _lower(
                 number = steps[step] = first + len(steps)
             numbers[id(node)] = number
     found = tuple([numbers[id(root)] for root in roots])
-    return values, Program(tuple(types), tuple(steps), found, targets, reduction)
+    return values, ElementProgram(tuple(types), tuple(steps), found, targets, reduction)
 
 
 def _check_target(root: Lazy, out: Tensor) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import Place
-from tazza.tensor.program import Program
+from tazza.tensor.program import ElementProgram
 from tazza.tensor.tasks import CPU, Offer, Tasks
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -24,14 +24,14 @@ FEW = 1 << 14
 """Fewer elements than this are not worth a kernel."""
 
 
-class Task(NamedTuple):
+class Sweep(NamedTuple):
     """A program with its arrays.
 
     The space of `shape` is swept; sources broadcast to it. Targets have that shape, but for the extent 1 along `axes`,
     which a reduction takes away. Where a target and a source share memory, equal elements are at equal places.
     """
 
-    program: Program
+    program: ElementProgram
     shape: tuple[int, ...]
     sources: tuple[Array, ...]
     targets: tuple[Array, ...]
@@ -57,10 +57,10 @@ class Prepared(Offer[Callable[[], None]]):
     """A task that is ready to run, as often as one likes."""
 
 
-EVALUATORS: Tasks[Task, Callable[[], None]] = Tasks("evaluator", "lazy")
+EVALUATORS: Tasks[Sweep, Callable[[], None]] = Tasks("evaluator", "lazy")
 
 
-def prepare(task: Task, wanted: str | None = None) -> tuple[str, Offer[Callable[[], None]], dict[str, str]]:
+def prepare(task: Sweep, wanted: str | None = None) -> tuple[str, Offer[Callable[[], None]], dict[str, str]]:
     """Return the evaluator that takes a task, the task made ready, and what the others said.
 
     Raises:

@@ -28,7 +28,7 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.place import Place
-from tazza.tensor.tasks import CPU, Choice, Offer, Solver, Tasks, Unsupported
+from tazza.tensor.tasks import CPU, Offer, Solver, Taken, Tasks, Unsupported
 
 __all__ = ["PRODUCTS"]
 
@@ -143,13 +143,13 @@ class KeptChoices:
         """Keep none yet."""
         self.most_bytes = most_bytes
         self.nbytes = 0
-        self._choices: OrderedDict[Hashable, Choice[Multiply]] = OrderedDict()
+        self._choices: OrderedDict[Hashable, Taken[Multiply]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._choices)
 
-    def get(self, key: Hashable) -> Choice[Multiply] | None:
+    def get(self, key: Hashable) -> Taken[Multiply] | None:
         """Return a choice that is used now, or None."""
         with self._lock:
             found = self._choices.get(key)
@@ -157,7 +157,7 @@ class KeptChoices:
                 self._choices.move_to_end(key)
             return found
 
-    def put(self, key: Hashable, choice: Choice[Multiply]) -> None:
+    def put(self, key: Hashable, choice: Taken[Multiply]) -> None:
         """Keep a choice, and drop others that were not used for long."""
         with self._lock:
             if key in self._choices:  # by another thread
@@ -192,7 +192,7 @@ def product_into(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float =
         np.copyto(c, target)
 
 
-def prepare_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> Choice[Multiply]:
+def prepare_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> Taken[Multiply]:
     """Return the kernel that `product_into` would run."""
     arrays = a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, c.shape, c.strides, c.dtype
     scaled, known = alpha != 1, Beta.of(beta)

@@ -19,18 +19,18 @@ from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import FUNCTIONS, signature
 from tazza.tensor.promotion import BOOL, FLOATING, INTEGER, kind_of
 
-Step = tuple[str, tuple[int, ...]]
+Application = tuple[str, tuple[int, ...]]
 """Name of a function, and numbers of what it is applied to."""
 
 DEEPEST_LINE = 12
 """How deep a line of `text_of` nests; what is deeper begins a new one."""
 
 
-class Program(NamedTuple):
+class ElementProgram(NamedTuple):
     """What is computed for each element of the space that is swept, and the reduction (or "") that follows."""
 
     operands: tuple[DataType, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Application, ...]
     results: tuple[int, ...]
     targets: tuple[DataType, ...]
     reduction: str = ""
@@ -41,7 +41,7 @@ REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "add", "max": "max", "min": "
 
 
 @functools.lru_cache(maxsize=1024)
-def types_of(program: Program) -> tuple[DataType, ...]:
+def types_of(program: ElementProgram) -> tuple[DataType, ...]:
     """Return the type of each operand and of each step."""
     found = list(program.operands)
     for name, operands in program.steps:
@@ -85,7 +85,7 @@ def initial(reduction: str, dtype: DataType) -> float | int:
     return -(2 ** (bits - 1)) if low else 2 ** (bits - 1) - 1
 
 
-def expressions(program: Program) -> list[Expression]:
+def expressions(program: ElementProgram) -> list[Expression]:
     """Return the results as expressions over a0, a1 ...; what two of them share is one node."""
     nodes = [Node("name", f"a{k}") for k in range(len(program.operands))]
     for name, operands in program.steps:
@@ -94,16 +94,16 @@ def expressions(program: Program) -> list[Expression]:
 
 
 @functools.lru_cache(maxsize=1024)
-def flops_of(program: Program) -> int:
+def flops_of(program: ElementProgram) -> int:
     """Return the floating-point operations for one element."""
     return sum(FUNCTIONS[name].flops for name, _ in program.steps) + (1 if program.reduction else 0)
 
 
-def steps_text(program: Program) -> str:
+def steps_text(program: ElementProgram) -> str:
     """Return the steps and results, complete and as long as the program: what names a kernel.
 
     >>> f = DataType.FLOAT
-    >>> steps_text(Program((f, f), (("mul", (0, 1)), ("add", (2, 1))), (3,), (f,), "sum"))
+    >>> steps_text(ElementProgram((f, f), (("mul", (0, 1)), ("add", (2, 1))), (3,), (f,), "sum"))
     'v2 = mul 0 1; v3 = add 2 1; sum 3'
     """
     first = len(program.operands)
@@ -111,11 +111,11 @@ def steps_text(program: Program) -> str:
     return "; ".join([*steps, " ".join([program.reduction, *map(str, program.results)]).strip()])
 
 
-def text_of(program: Program) -> str:
+def text_of(program: ElementProgram) -> str:
     """Return the program as lines: one for each result, and before them one for each value that is used twice.
 
     >>> f = DataType.FLOAT
-    >>> print(text_of(Program((f, f), (("mul", (0, 1)), ("add", (2, 2))), (3,), (f,), "sum")))
+    >>> print(text_of(ElementProgram((f, f), (("mul", (0, 1)), ("add", (2, 2))), (3,), (f,), "sum")))
     v2 = a0 * a1
     sum(v2 + v2) -> float32
     """

@@ -92,7 +92,7 @@ class Offer(Generic[A]):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[A]):
+class Taken(Generic[A]):
     """Who computes a task: the engine and its offer, the offers that were worse, the reasons of those without one."""
 
     engine: str
@@ -216,7 +216,7 @@ class Tasks(Generic[T, A]):
             return Unsupported(reason)
         return self._answer(_solver_of(self._engines[engine], task.place, task.dtype, task.rank)[1], task)
 
-    def choose(self, task: T, engine: str | None = None) -> Choice[A]:
+    def choose(self, task: T, engine: str | None = None) -> Taken[A]:
         """Return who computes a task; `engine` asks for one.
 
         Raises:
@@ -229,7 +229,7 @@ class Tasks(Generic[T, A]):
             if isinstance(answer, Unsupported):
                 message = f"{self.noun} {engine!r} does not take {task}: {answer.reason}"
                 raise UnsupportedError(message, hint=f"name no {self.noun}")
-            return Choice(engine, answer, refusals=tuple(missing.items()))
+            return Taken(engine, answer, refusals=tuple(missing.items()))
         refusals = list(missing.items())
         offers: list[tuple[str, Offer[A]]] = []
         least = 0
@@ -247,7 +247,7 @@ class Tasks(Generic[T, A]):
             raise UnsupportedError(f"no {self.noun} takes {task} on {task.place}: {reasons}")
         offers.sort(key=_estimate)
         (best, offer), *others = offers
-        return Choice(best, offer, tuple(others), tuple(refusals))
+        return Taken(best, offer, tuple(others), tuple(refusals))
 
     def _answer(self, solver: Solver[T, A] | Unsupported, task: T) -> Offer[A] | Unsupported:
         """Return what a solver says."""

@@ -25,7 +25,7 @@ from tazza.engines.onednn.primitive import (
     post_op,
 )
 from tazza.errors import KernelError
-from tazza.operator import Chain, NativeCall, Operands
+from tazza.operator import CallChain, NativeCall, Operands
 from tazza.runtime.openmp import openmp_threads
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import Allocation, CPUPlace, Tensor, allocator_of
@@ -143,7 +143,7 @@ def test_sequence_shares_parts() -> None:
     first, second, Y = tensor(np.arange(6).reshape(2, 3)), tensor(np.ones((2, 3))), Tensor((2, 3))
     assert launch.scratch_bytes >= 2 * 24
     call = launch.bind(operands({"X": (first, second), "Y": Y}, launch.scratch_bytes))
-    assert isinstance(call, Chain)
+    assert isinstance(call, CallChain)
     assert len(call.calls) == 3
     call()
     np.testing.assert_allclose(Y.array, (first.array + 1) ** 2 + 0.5)

@@ -15,7 +15,7 @@ from tazza.errors import ShapeError, UnsupportedError
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import DataType, Tensor
 from tazza.tensor.sparse import CSR, explain_sparse_matmul, sparse_matmul
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Form, Task
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Form, SparseTask
 from tazza.tensor.tasks import Offer
 
 Array = npt.NDArray[Any]
@@ -78,13 +78,13 @@ def test_products_are_numpys(
             assert_near(result, wanted[0] if from_left else wanted[:, 0], dtype)
 
 
-def _tasks(dtype: DataType, index: type[np.integer[Any]]) -> list[Task]:
+def _tasks(dtype: DataType, index: type[np.integer[Any]]) -> list[SparseTask]:
     """Return one task of each form with large enough extents for several threads; rows of very different lengths."""
     rng = np.random.default_rng(5)
     dense = random_matrix(rng, (211, 307), dtype, 0.02)
     dense[7] = 1
     S = CSR.from_dense(dense)
-    found: list[Task] = []
+    found: list[SparseTask] = []
     for form, D_shape, Y_shape in (
         (Form.ROWS, (307, 256), (211, 256)),
         (Form.ROWS, (307, 1), (211, 1)),
@@ -94,7 +94,7 @@ def _tasks(dtype: DataType, index: type[np.integer[Any]]) -> list[Task]:
         D = random_matrix(rng, D_shape, dtype, 1.0)
         Y = np.full(Y_shape, 77, dtype.numpy)
         parts = S.starts.array.astype(index), S.columns.array.astype(index), S.values.array
-        found.append(Task(form, (211, 307), *parts, D, Y, dtype))
+        found.append(SparseTask(form, (211, 307), *parts, D, Y, dtype))
     return found
 
 
@@ -114,7 +114,7 @@ def test_every_engine_gives_the_same(name: str, dtype: DataType) -> None:
             assert (task.flops, task.bytes_read) > (0, task.D.nbytes)
 
 
-def _engine(name: str) -> Callable[[Task], None]:
+def _engine(name: str) -> Callable[[SparseTask], None]:
     if not isinstance(SPARSE_ENGINES.ask(name, _tasks(DataType.FLOAT, np.int32)[0]), Offer):
         pytest.skip(f"engine {name} is not available")
     return lambda task: SPARSE_ENGINES.choose(task, name).run(task.D, task.Y)

@@ -16,7 +16,7 @@ from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
 from tazza.tensor.allocation import address_of
 from tazza.tensor.evaluator import Array
-from tazza.tensor.program import Program, types_of
+from tazza.tensor.program import ElementProgram, types_of
 
 AHEAD_BYTES = 2048
 """How far ahead operands are asked for: processors do not look beyond a page of 4096 bytes by themselves."""
@@ -82,7 +82,7 @@ def read(vector: Vector, pointer: str, i: str, step: str | None, mask: str | Non
     return vector.gather(pointer, i, step, mask)
 
 
-def lane_count(program: Program) -> int:
+def lane_count(program: ElementProgram) -> int:
     """Return how many lanes fill a register of 64-bit numbers, if all values that move are, else of 32-bit ones."""
     wide = {DataType.DOUBLE, DataType.INT64, DataType.BOOL}
     bits = 64 if set(types_of(program)) | set(program.targets) <= wide else 32

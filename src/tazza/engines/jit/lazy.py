@@ -36,8 +36,8 @@ from tazza.engines.jit.reduction import prepare_reduction
 from tazza.engines.jit.typed import TypedEmission, Vector, unsupported
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
-from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Task
-from tazza.tensor.program import Program, expressions, flops_of, steps_text, types_of
+from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Sweep
+from tazza.tensor.program import ElementProgram, expressions, flops_of, steps_text, types_of
 from tazza.tensor.tasks import Unsupported
 
 MOST_STEPS = 150
@@ -51,7 +51,7 @@ LINE = 64
 class Form(NamedTuple):
     """What tells kernels apart: the program, the kinds of operands, the depth, whether results pass by the caches."""
 
-    program: Program
+    program: ElementProgram
     kinds: tuple[Kind, ...]
     depth: int
     streaming: bool
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
 
 
 @EVALUATORS.solving("jit", help="one compiled loop for each expression", priority=10)
-def prepare(task: Task) -> Prepared | Unsupported:
+def prepare(task: Sweep) -> Prepared | Unsupported:
     """Find or compile the kernel of a task, and write its block."""
     missing = unavailable()
     refusal = _refusal(task.program) if missing is None else missing
@@ -106,7 +106,9 @@ def _may_stream(targets: Sequence[Array], addresses: Sequence[int], sources: Seq
 
 
 @functools.lru_cache(maxsize=2048)
-def _plan(program: Program, shape: tuple[int, ...], lays: tuple[Lay, ...], may_stream: bool, most_threads: int) -> Plan:
+def _plan(
+    program: ElementProgram, shape: tuple[int, ...], lays: tuple[Lay, ...], may_stream: bool, most_threads: int
+) -> Plan:
     """Choose the loops for arrays that lie like these."""
     first = len(program.operands)
     axes = _axes(shape, lays, first)
@@ -131,7 +133,7 @@ def _plan(program: Program, shape: tuple[int, ...], lays: tuple[Lay, ...], may_s
 
 
 @functools.lru_cache(maxsize=1024)
-def _refusal(program: Program) -> str | None:
+def _refusal(program: ElementProgram) -> str | None:
     if len(program.steps) > MOST_STEPS:
         return f"{len(program.steps)} functions > {MOST_STEPS}, the most that are compiled into one kernel"
     types = types_of(program)

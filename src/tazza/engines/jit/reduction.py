@@ -27,11 +27,11 @@ from tazza.engines.jit.nest import Axis, merged, row_pointers
 from tazza.engines.jit.typed import HALVES, TypedEmission, Vector, joined
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
-from tazza.tensor.evaluator import Prepared, Task
+from tazza.tensor.evaluator import Prepared, Sweep
 from tazza.tensor.function import FUNCTIONS
 from tazza.tensor.program import (
     REDUCTIONS,
-    Program,
+    ElementProgram,
     accumulator_type,
     expressions,
     flops_of,
@@ -52,7 +52,7 @@ MOST_CHUNKS, MOST_PARTS = 64, 1 << 15
 class Form(NamedTuple):
     """What tells kernels apart: the program, kinds, numbers of axes, whether the row is kept, the type written."""
 
-    program: Program
+    program: ElementProgram
     kinds: tuple[Kind, ...]
     kept: int
     reduced: int
@@ -70,7 +70,7 @@ class Form(NamedTuple):
         )
 
 
-def prepare_reduction(task: Task) -> Prepared:
+def prepare_reduction(task: Sweep) -> Prepared:
     """Find or compile the kernel of a reduction, and write its block; all functions of it are known to be compiled."""
     program, (target,) = task.program, task.targets
     carried = accumulator_type(program.reduction, types_of(program)[program.results[0]])
@@ -109,7 +109,7 @@ def _chunks(elements: int, items: int) -> int:
     return max(1, min(MOST_CHUNKS, elements // CHUNK, MOST_PARTS // max(1, items)))
 
 
-def _joining(task: Task, run: Any, place: Any, chunks: int) -> Any:
+def _joining(task: Sweep, run: Any, place: Any, chunks: int) -> Any:
     """Return what runs the kernel and joins the parts that it leaves."""
     (target,), reduction = task.targets, task.program.reduction
     parts = np.lib.stride_tricks.as_strided(place, (*place.shape, chunks), (*place.strides, place.itemsize))
@@ -125,7 +125,7 @@ def _joining(task: Task, run: Any, place: Any, chunks: int) -> Any:
     return joined
 
 
-def _axes(task: Task, arrays: Sequence[Any]) -> tuple[list[Axis], list[Axis], Axis, bool]:
+def _axes(task: Sweep, arrays: Sequence[Any]) -> tuple[list[Axis], list[Axis], Axis, bool]:
     """Return kept and reduced axes, the row, whether it is a kept one; merged, the largest steps of sources first."""
     steps = [steps_of(lay_of(array), task.shape) for array in arrays]
     axes = [(extent, (*(one[k] for one in steps), 0 if k in task.axes else 1)) for k, extent in enumerate(task.shape)]

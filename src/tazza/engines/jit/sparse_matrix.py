@@ -28,7 +28,7 @@ from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.allocation import address_of
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, Task
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, SparseTask
 from tazza.tensor.tasks import Offer, Unsupported
 
 _COMPUTED = {DataType.FLOAT: DataType.FLOAT, DataType.DOUBLE: DataType.DOUBLE}
@@ -50,7 +50,7 @@ Write = Callable[[Lines, DataType, int], None]
     help="vector code of our own, rows shared among the threads by their elements",
     priority=15,
 )
-def prepare(task: Task) -> Offer[Multiply] | Unsupported:
+def prepare(task: SparseTask) -> Offer[Multiply] | Unsupported:
     """Return what computes a product, or why it is not compiled."""
     reason = unavailable()
     if reason is not None:
@@ -64,7 +64,7 @@ def prepare(task: Task) -> Offer[Multiply] | Unsupported:
     return Offer(multiply, describe(task))
 
 
-def _multiply_wide(task: Task, D: Array, Y: Array) -> None:
+def _multiply_wide(task: SparseTask, D: Array, Y: Array) -> None:
     """Compute in float32, which sums in memory are kept in."""
     wide = np.empty(Y.shape, np.float32)
     values, given = (array.astype(np.float32) for array in (task.values, D))
@@ -73,7 +73,7 @@ def _multiply_wide(task: Task, D: Array, Y: Array) -> None:
     Y[...] = wide
 
 
-def _multiply_spread(task: Task, D: Array, Y: Array) -> None:
+def _multiply_spread(task: SparseTask, D: Array, Y: Array) -> None:
     """Compute with a longer pitch of what is read or written row by row in no order, which is a copy."""
     scattered = D if task.form is Form.ROWS else Y
     spread = np.empty((len(scattered), scattered.shape[1] + LINE_BYTES // scattered.itemsize), scattered.dtype)
@@ -91,7 +91,7 @@ class _Product:
 
     __slots__ = ("_block", "_choice", "_kernel", "_scratch_elements", "_task", "_threads")
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SparseTask) -> None:
         self._task = task.bare()
         self._threads = _threads(task)
         self._choice, self._kernel = _kernel(task), 0
@@ -131,12 +131,12 @@ class _Product:
 _Block = ctypes.c_int64 * WORDS
 
 
-def describe(task: Task) -> str:
+def describe(task: SparseTask) -> str:
     """Tell which kernel runs, on how many threads."""
     return f"{_kernel(task)[0]}, compiled, threads: {_threads(task)}"
 
 
-def _kernel(task: Task) -> tuple[str, Write]:
+def _kernel(task: SparseTask) -> tuple[str, Write]:
     if task.form is Form.TRANSPOSED and task.vectors == 1:
         return "sums of columns one by one", write_scattered
     if task.form is Form.TRANSPOSED:
@@ -162,7 +162,7 @@ def finish(lines: Lines) -> None:
     lines.do(f"ret i64 {lines.load_word('%block', STATUS)}")
 
 
-def _threads(task: Task) -> int:
+def _threads(task: SparseTask) -> int:
     if _kernel(task)[1] is write_gathered:
         work_ns = ELEMENT_NS * len(task.values) + ROW_NS * task.shape[0]
         return max(1, min(thread_count(), task.shape[0], int(work_ns / DOT_THREAD_NS)))
@@ -171,7 +171,7 @@ def _threads(task: Task) -> int:
     return threads_for(most, len(task.values) + len(task.starts), 2 * task.vectors, 8 + 4 * task.vectors)
 
 
-def _is_spread(task: Task) -> bool:
+def _is_spread(task: SparseTask) -> bool:
     """Whether rows that are read or written in no order lie so far apart that they share few lines of a cache."""
     often = len(task.values) > USES * task.shape[1]
     scattered = task.D if task.form is Form.ROWS else task.Y

@@ -16,7 +16,7 @@ import numpy as np
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, status_name
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number
-from tazza.operator import Call, Chain, NativeCall, Operands
+from tazza.operator import Call, CallChain, NativeCall, Operands
 from tazza.tensor import DataType, Tensor
 
 ALIGNMENT = 64
@@ -114,7 +114,7 @@ class SequenceLaunch:
         """Return the native calls as one."""
         stream = operands.context.resource("onednn stream", new_stream)
         calls = tuple(self._bind(step, operands, stream) for step in self.steps)
-        return calls[0] if len(calls) == 1 else Chain(calls)
+        return calls[0] if len(calls) == 1 else CallChain(calls)
 
     def _bind(self, step: PrimitiveLaunch, operands: Operands, stream: Any) -> Call:
         base = 0 if operands.scratch is None else operands.scratch.address

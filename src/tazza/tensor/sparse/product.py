@@ -19,7 +19,7 @@ from tazza.tensor.sparse.csr import CSR
 from tazza.tensor.sparse.matrix import SparseMatrix
 from tazza.tensor.sparse.parts import Array, ArrayLike, plain
 from tazza.tensor.sparse.results import Results
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, Task
+from tazza.tensor.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, SparseTask
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.tensor import Tensor
 
@@ -124,12 +124,13 @@ def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, trans
     return _Plan(form, S.to_csr(), operand, promote(S.dtype, DataType.of(D)), shape, work, turned)
 
 
-def _task(plan: _Plan, Y: Array) -> Task:
+def _task(plan: _Plan, Y: Array) -> SparseTask:
     S, kind = plan.S, plan.dtype.numpy
     given = plan.D.astype(kind, copy=False)
     D = given if _has_dense_rows(given) else np.ascontiguousarray(given)
     values = S.values.plain().astype(kind, copy=False)
-    return Task(plan.form, (S.shape[0], S.shape[1]), S.starts.plain(), S.columns.plain(), values, D, Y, plan.dtype)
+    starts, columns = S.starts.plain(), S.columns.plain()
+    return SparseTask(plan.form, (S.shape[0], S.shape[1]), starts, columns, values, D, Y, plan.dtype)
 
 
 def _run(plan: _Plan, Y: Array) -> None:
@@ -194,7 +195,7 @@ def _call(from_left: bool, transpose: bool, D: Array) -> tuple[object, ...]:
     )
 
 
-def _keep(plan: _Plan, task: Task, multiply: Multiply) -> None:
+def _keep(plan: _Plan, task: SparseTask, multiply: Multiply) -> None:
     """Keep a product for the next of its kind, where nothing was converted, copied or moved for it."""
     S, parts = plan.S, (plan.S.starts, plan.S.columns, plan.S.values)
     moved = plan.turned and plan.D.shape[1] != 1

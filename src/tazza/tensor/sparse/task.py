@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Form(enum.Enum):
-    """Which product, in the shapes of `Task`."""
+    """Which product, in the shapes of `SparseTask`."""
 
     ROWS = "S @ D"
     """(R, C) @ (C, N) -> (R, N)."""
@@ -65,7 +65,7 @@ def check_indices(noun: str, indices: Array, extent: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SparseTask:
     """One product; S, D and Y have one element type, the indices another; neighbours in rows of D and Y are adjacent.
 
     The rows of D may lie anywhere, but a D of one column is contiguous; Y shares no memory with the operands.
@@ -104,7 +104,7 @@ class Task:
         """Bytes of the operands, each counted once."""
         return self.starts.nbytes + self.columns.nbytes + self.values.nbytes + self.D.size * self.D.itemsize
 
-    def bare(self) -> Task:
+    def bare(self) -> SparseTask:
         """Return the task with D and Y of no elements, for whoever keeps it."""
         nothing = np.empty((0, 0), self.dtype.numpy)
         return replace(self, D=nothing, Y=nothing)
@@ -121,11 +121,11 @@ class Task:
 Multiply: TypeAlias = Callable[[Array, Array], None]
 """`multiply(D, Y)` writes all of Y, whose memory is no operand's; D and Y are the task's, or others that have their
 shapes, strides and element types. Many threads may be in it. It is kept as long as S, and so holds neither D nor Y of
-the task (`Task.bare`)."""
+the task (`SparseTask.bare`)."""
 
-SPARSE_ENGINES: Tasks[Task, Multiply] = Tasks("engine of sparse products", "sparse_matrix")
+SPARSE_ENGINES: Tasks[SparseTask, Multiply] = Tasks("engine of sparse products", "sparse_matrix")
 """What an engine offers reads nothing outside of the arrays, whatever starts and columns say: it raises what
-`Task.check` raises."""
+`SparseTask.check` raises."""
 
 
 @runtime_checkable
@@ -168,7 +168,7 @@ def accumulator(dtype: DataType) -> np.dtype[Any]:
     return wider.get(dtype, dtype).numpy
 
 
-def _reference(task: Task, D: Array, Y: Array) -> None:
+def _reference(task: SparseTask, D: Array, Y: Array) -> None:
     task.check()
     if task.form is Form.FROM_LEFT:  # Y.T = S.T @ D.T
         Y[...] = _columns_sum(task, D.T).T
@@ -183,25 +183,25 @@ def rows_of(starts: Array) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
-def _blocks(task: Task, vectors: int) -> list[slice]:
+def _blocks(task: SparseTask, vectors: int) -> list[slice]:
     step = max(1, _BLOCK // max(vectors, 1))
     return [slice(i, i + step) for i in range(0, len(task.values), step)]
 
 
-def _rows_sum(task: Task, D: Array) -> Array:
+def _rows_sum(task: SparseTask, D: Array) -> Array:
     kind = accumulator(task.dtype)
     return _sum_up(
         task, np.zeros((task.shape[0], D.shape[1]), kind), rows_of(task.starts), D.astype(kind), task.columns
     )
 
 
-def _columns_sum(task: Task, D: Array) -> Array:
+def _columns_sum(task: SparseTask, D: Array) -> Array:
     kind = accumulator(task.dtype)
     total = np.zeros((task.shape[1], D.shape[1]), kind)
     return _sum_up(task, total, task.columns, D.astype(kind), rows_of(task.starts))
 
 
-def _sum_up(task: Task, total: Array, to: Array, D: Array, source: Array) -> Array:
+def _sum_up(task: SparseTask, total: Array, to: Array, D: Array, source: Array) -> Array:
     for block in _blocks(task, D.shape[1]):
         weights = task.values[block].astype(total.dtype)[:, None]
         np.add.at(total, to[block], weights * D[source[block]])
@@ -209,6 +209,6 @@ def _sum_up(task: Task, total: Array, to: Array, D: Array, source: Array) -> Arr
 
 
 @SPARSE_ENGINES.solving("reference", help="NumPy: any element type, one thread", priority=-1)
-def reference(task: Task) -> Offer[Multiply]:
+def reference(task: SparseTask) -> Offer[Multiply]:
     """Take everything."""
     return Offer(functools.partial(_reference, task.bare()), "NumPy, in blocks of elements")

@@ -20,7 +20,7 @@ from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.engines.onednn.shape.copy import reorder
-from tazza.operator import Call, Chain, LaidOut, Operands, OpView
+from tazza.operator import Call, CallChain, LaidOut, Operands, OpView
 from tazza.ops.shape.concat import CONCAT, DEPTH_CONCAT, join_axis
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, Tensor, TensorSpec, channels_last
 
@@ -47,7 +47,7 @@ class ConcatLaunch:
         """Return both native calls as one."""
         extents = Tensor.from_numpy(np.array(self.extents, np.int32))
         tensors = {"X": extents, "Y": operands["split_info"]}
-        return Chain((self.join.bind(operands), self.numbers.bind(replace(operands, tensors=tensors))))
+        return CallChain((self.join.bind(operands), self.numbers.bind(replace(operands, tensors=tensors))))
 
 
 @onednn(CONCAT, DEPTH_CONCAT, accepts=accepts_narrow)
