@@ -66,6 +66,9 @@ def schema(
         source: paper and section, or "Caffe2"; of operators that Caffe2 does not have it begins with "tazza".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
         priority: a third party may replace a declaration by a higher one.
+
+    Raises:
+        SchemaError: something names a letter that is none of the schema's, or that cannot be what is said of it.
     """
     args = list(args)
     clashes = sorted({spec.name for spec in args} & RESERVED | {spec.name for spec in (*inputs, *outputs)} & INJECTED)

@@ -25,6 +25,7 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
+from tazza.operator.declared import check_declaration, check_letters
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
@@ -131,6 +132,7 @@ class OpSchema:
         self.example = example
         self.module = module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
+        check_declaration(self)
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs_by_letter), ", ".join(self.outputs_by_letter)
@@ -203,18 +205,22 @@ class OpSchema:
         Their first dimension, and that of the outputs, is that of the images; other inputs are read for each of them.
         Where that depends on arguments, `when` says whether it is so. Elementwise operators need no declaration.
         """
+        check_letters(self.type, "batched", letters, "input", self.inputs_by_letter)
         self._batched = frozenset(letters), when
 
     def hands_on(self, letter: str, *, when: Condition = None) -> None:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
+        check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
 
     def commutes(self, letter: str) -> None:
         """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
+        check_letters(self.type, "commutes", [letter], "input", self.inputs_by_letter)
         self.commuting = letter
 
     def gives_rate(self, letter: str) -> None:
         """Declare the output that is the rate at which parameters are learned, which training shows."""
+        check_letters(self.type, "gives_rate", [letter], "output", self.outputs_by_letter)
         self.rate = letter
 
     def trains_unless(self, argument: str, *outputs: str) -> None:
@@ -222,10 +228,14 @@ class OpSchema:
 
         `outputs` are those that only training makes. What is among them and must overwrite an input is state.
         """
+        check_letters(self.type, "trains_unless", [argument], "argument", self.args)
+        check_letters(self.type, "trains_unless", outputs, "output", self.outputs_by_letter)
         self.training_mode = TrainingMode(argument, frozenset(outputs))
 
     def predicts(self, *outputs: str) -> Callable[[F], F]:
         """Declare what makes these outputs where nobody wants the loss: `function(op)` -> operators without labels."""
+
+        check_letters(self.type, "predicts", outputs, "output", self.outputs_by_letter)
 
         def declare(function: F) -> F:
             self.prediction = Prediction(frozenset(outputs), function)
