@@ -234,7 +234,6 @@ class OpSchema:
 
     def predicts(self, *outputs: str) -> Callable[[F], F]:
         """Declare what makes these outputs where nobody wants the loss: `function(op)` -> operators without labels."""
-
         check_letters(self.type, "predicts", outputs, "output", self.outputs_by_letter)
 
         def declare(function: F) -> F:

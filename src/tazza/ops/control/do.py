@@ -104,8 +104,7 @@ def do_validate(op: OpView) -> None:
 
 @DO.touches
 def do_touches(op: OpView) -> Touched:
-    seen = touched_by(op.net).seen_as(bindings(op))
-    return Touched(seen.reads, seen.writes, seen.certain | {op.definition.output[-1]}, seen.after)
+    return touched_by(op.net).seen_as(bindings(op)).also(certain=op.definition.output[-1:])
 
 
 @DO.infer
