@@ -163,3 +163,20 @@ def test_private_operators_are_not_offered() -> None:
         assert "TestHidden" not in str(raised.value)
     finally:
         SCHEMAS.unregister("TestHidden")
+
+
+def test_an_open_type_is_unknown() -> None:
+    """What may hold anything, or one of several types, is not called by the name of the declaration."""
+    outputs = [
+        blob("Y", type_name="*"),
+        blob("Z", type_name=("Tensor", "DBReader")),
+        blob("L", type_name="*", like="X"),
+        blob("R", type_name="DBReader"),
+    ]
+    made = schema("TestOpen", "For tests.", inputs=[blob("X")], outputs=outputs)
+    try:
+        x = TensorSpec((2,), F)
+        found = made.infer_specs(made.view(operator_def("TestOpen", ["x"], ["y", "z", "l", "r"])), [x]).specs
+        assert found == (None, None, x, TypeSpec("DBReader"))
+    finally:
+        SCHEMAS.unregister("TestOpen")

@@ -514,13 +514,13 @@ class OpSchema:
     def _follow(self, op: OpView, position: int, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
         letter = op.output_slots[position]
         declared = self.outputs_by_letter[letter]
-        if declared.type_name is not None:
+        if declared.type_name is not None and not declared.open:
             return TypeSpec(declared.type_name)
         if declared.like is not None:
             alike = [spec for slot, spec in zip(op.input_slots, inputs, strict=True) if slot == declared.like]
             # Where there are as many of both, each is like its own; else all are like the first.
             return alike[op.output_slots[:position].count(letter) if len(alike) == op.output_slots.count(letter) else 0]
-        if isinstance(declared.dtypes, str) and None in inputs:
+        if declared.open or (isinstance(declared.dtypes, str) and None in inputs):
             return None
         dtypes = self._dtypes(op, declared, inputs)
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):

@@ -81,12 +81,6 @@ def if_touches(op: OpView) -> Touched:
     return touched_by(op.then_net).or_else(other)
 
 
-@IF.infer
-def if_infer(op: OpView, condition: object, X: object) -> tuple[None, ...]:
-    del condition, X
-    return (None,) * len(op.output_slots)
-
-
 @IF.cost
 def if_cost(op: OpView, **blobs: object) -> Cost:
     """Nothing: what costs are the operators of its nets."""

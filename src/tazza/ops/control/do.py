@@ -107,12 +107,6 @@ def do_touches(op: OpView) -> Touched:
     return touched_by(op.net).seen_as(bindings(op)).also(certain=op.definition.output[-1:])
 
 
-@DO.infer
-def do_infer(op: OpView, X: object, scope: object) -> tuple[None, ...]:
-    del X, scope
-    return (None,) * len(op.output_slots)
-
-
 @DO.cost
 def do_cost(op: OpView, **blobs: object) -> Cost:
     """Nothing: what costs are the operators of its net."""

@@ -62,12 +62,6 @@ def while_touches(op: OpView) -> Touched:
     return in_turn([before, body.then(before).perhaps()])
 
 
-@WHILE.infer
-def while_infer(op: OpView, condition: object, X: object) -> tuple[None, ...]:
-    del condition, X
-    return (None,) * len(op.output_slots)
-
-
 @WHILE.cost
 def while_cost(op: OpView, **blobs: object) -> Cost:
     """Nothing: what costs are the operators of its nets."""
