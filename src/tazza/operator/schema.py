@@ -34,7 +34,7 @@ from tazza.operator.letter import TENSOR, BlobSpec
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
     from tazza.operator.touches import Touched
@@ -485,7 +485,7 @@ class OpSchema:
         found = "plain" if spec.quantization is None else type(spec.quantization).__name__
         raise DTypeError(
             f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
-            hint="insert an Int8Quantize" if spec.quantization is None else "insert an Int8Dequantize",
+            hint=_way(spec.quantization, declared),
         )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
@@ -529,6 +529,15 @@ class OpSchema:
             )
         (dtype,) = dtypes
         return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
+
+
+def _way(found: Quantization | None, declared: BlobSpec) -> str | None:
+    """Return which operator leads from a tensor to one that a letter takes, as far as quantizations name them."""
+    if found is not None:
+        plain = found.undone_by is not None and type(None) in declared.quantization
+        return f"insert an {found.undone_by}" if plain else None
+    makers = {one.made_by for one in declared.quantization if issubclass(one, Quantization)} - {None}
+    return f"insert an {' or an '.join(sorted(map(str, makers)))}" if makers else None
 
 
 def logical(spec: Spec | None) -> Spec | None:
