@@ -39,6 +39,8 @@ def schema(
     effects: EffectsRule | None = None,
     private: bool = False,
     inputs_can_cross_devices: bool = False,
+    binds_nets: bool = False,
+    lists_anything: bool = False,
     source: str = "",
     example: str = "",
     priority: int = 0,
@@ -63,6 +65,8 @@ def schema(
             it an operator counts as one that does everything: passes leave it alone, nets of strangers do not run it.
         private: for other operators alone, which make it: not offered by builders and documentation.
         inputs_can_cross_devices: inputs may lie on another device than the operator's, as those of copies do.
+        binds_nets: nets among the arguments have names of their own, that arguments bind to those of the workspace.
+        lists_anything: whatever nets within touch may be named among the inputs and outputs, in any order and number.
         source: paper and section, or "Caffe2"; of operators that Caffe2 does not have it begins with "tazza".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
         priority: a third party may replace a declaration by a higher one.
@@ -92,6 +96,8 @@ def schema(
         effects=effects,
         private=private,
         inputs_can_cross_devices=inputs_can_cross_devices,
+        binds_nets=binds_nets,
+        lists_anything=lists_anything,
         source=source,
         example=inspect.cleandoc(example),
         module=sys._getframe(1).f_globals["__name__"],  # pyright: ignore[reportPrivateUsage] -- the index needs the family file

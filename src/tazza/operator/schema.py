@@ -72,8 +72,6 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
-    binds_nets = False
-    """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
     commuting: str | None = None
     formulas: Formulas | None = None
@@ -105,6 +103,8 @@ class OpSchema:
         effects: EffectsRule | None,
         private: bool,
         inputs_can_cross_devices: bool,
+        binds_nets: bool,
+        lists_anything: bool,
         source: str,
         example: str,
         module: str,
@@ -128,6 +128,8 @@ class OpSchema:
         self.effects = effects
         self.private = private
         self.inputs_can_cross_devices = inputs_can_cross_devices
+        self.binds_nets = binds_nets
+        self.lists_anything = lists_anything
         self.source = source
         self.example = example
         self.module = module
@@ -173,12 +175,6 @@ class OpSchema:
         """
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
-
-    @property
-    def lists_anything(self) -> bool:
-        """Whether it has a rule of what nets within touch, and any of that may be named among inputs and outputs."""
-        ends = [blobs[-1] for blobs in (self.inputs, self.outputs) if blobs]
-        return self.touches_rule is not None and len(ends) == 2 and all(e.variadic and e.type_name == "*" for e in ends)
 
     def touches(self, function: F) -> F:
         """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.

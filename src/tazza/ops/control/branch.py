@@ -51,6 +51,7 @@ IF = schema(
     ],
     in_place=anything(),
     effects=Effects.WORKSPACE,
+    lists_anything=True,
     source="Caffe2",
 )
 

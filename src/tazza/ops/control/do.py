@@ -68,9 +68,9 @@ DO = schema(
     in_place={"Y": anything()},
     must_in_place={"scope_next": "scope"},
     effects=Effects.WORKSPACE,
+    binds_nets=True,
     source="Caffe2",
 )
-DO.binds_nets = True
 
 
 def bindings(op: OpView) -> dict[str, str]:

@@ -49,6 +49,7 @@ WHILE = schema(
     ],
     in_place=anything(),
     effects=Effects.WORKSPACE,
+    lists_anything=True,
     source="Caffe2",
 )
 COND_NET = "gradient_loop_cond_net"

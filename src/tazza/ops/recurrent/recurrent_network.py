@@ -102,11 +102,9 @@ RECURRENT_NETWORK = schema(
     args=RECURRENT_ARGS,
     open_args=open_arguments,
     effects=Effects.WORKSPACE,
+    binds_nets=True,
     source="Caffe2",
 )
-
-
-RECURRENT_NETWORK.binds_nets = True
 
 
 @RECURRENT_NETWORK.name_inputs
@@ -180,9 +178,6 @@ def recurrent_network_infer(
 def _initial_rows(initial: TensorSpec) -> int:
     dims = initial.dims
     return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
-
-
-RECURRENT_NETWORK.binds_nets = True
 
 
 @RECURRENT_NETWORK.touches
@@ -311,12 +306,10 @@ RECURRENT_NETWORK_GRADIENT = schema(
     args=RECURRENT_ARGS,
     open_args=open_arguments,
     effects=Effects.WORKSPACE,
+    binds_nets=True,
     no_gradient=ends("second derivatives are not built"),
     source="the chain rule, through time; Werbos 1990",
 )
-
-
-RECURRENT_NETWORK_GRADIENT.binds_nets = True
 
 
 @RECURRENT_NETWORK_GRADIENT.name_inputs
@@ -401,9 +394,6 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
 @RECURRENT_NETWORK_GRADIENT.validate
 def recurrent_network_gradient_validate(op: OpView) -> None:
     backward_steps(op)
-
-
-RECURRENT_NETWORK_GRADIENT.binds_nets = True
 
 
 @RECURRENT_NETWORK_GRADIENT.touches
