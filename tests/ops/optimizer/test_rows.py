@@ -9,8 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.operator import find_schema, operator_def, run_op
-from tazza.ops.optimizer.rows import occurrences
+from tazza.operator import (
+    SCHEMAS,
+    Cost,
+    OpSchema,
+    Role,
+    anything,
+    blob,
+    each,
+    find_schema,
+    operator_def,
+    run_op,
+    schema,
+)
+from tazza.ops.optimizer.rows import Rows, occurrences, on_rows
+from tazza.tensor import DataType, TensorSpec
 from tests.check import run
 from tests.ops.optimizer.test_adagrad import values
 
@@ -60,3 +73,39 @@ def test_every_row_is_updated_as_a_parameter_of_its_own(sparse: str, dense: str,
                 wanted[over[spec.name]][row] = value
     for letter in kept:
         np.testing.assert_allclose(found[letter], wanted[letter], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("sparse", "dense", "arguments"), PAIRS)
+def test_rows_cost_what_they_cost_as_a_parameter(sparse: str, dense: str, arguments: dict[str, Any]) -> None:
+    """As many operations as the dense operator has on the rows that indices pick, and the indices are read besides."""
+    of_rows, whole = find_schema(sparse), find_schema(dense)
+    dims = {"lr": (1,), "iter": (1,), "indices": (4,)}
+    dtypes = {"indices": DataType.INT32, "iter": DataType.INT64}
+
+    def cost(one: OpSchema, rows: int) -> Cost:
+        letters, kept = list(one.inputs_by_letter), {"W", "M", "V"}
+        shapes = [dims.get(letter, (rows if letter in kept else 4, 3)) for letter in letters]
+        specs = [
+            TensorSpec(shape, dtypes.get(letter, DataType.FLOAT)) for letter, shape in zip(letters, shapes, strict=True)
+        ]
+        over = {out: str(places[0]) for out, places in {**one.in_place, **one.must_in_place}.items()}
+        outputs = [over[spec.name] for spec in one.outputs if not spec.optional]
+        op = one.view(operator_def(one.type, letters, outputs, **arguments))
+        return one.infer_cost(op, specs, [specs[letters.index(name)] for name in outputs])
+
+    found, wanted = cost(of_rows, 7), cost(whole, 4)
+    assert (found.flops, found.bytes_written) == (wanted.flops, wanted.bytes_written)
+    assert found.bytes_read == wanted.bytes_read + 4 * 4
+
+
+def test_in_place_forms_of_the_dense_operator_do_not_matter() -> None:
+    for place in (anything(), {"W_next": each("W")}, None):
+        inputs = [blob("W", role=Role.PARAMETER), blob("dW"), blob("lr", role=Role.PARAMETER)]
+        outputs = [blob("W_next", like="W"), blob("rate", like="dW", optional=True)]
+        dense = schema("TestDense", "For tests.", inputs=inputs, outputs=outputs, in_place=place)
+        try:
+            made = on_rows(Rows(dense, {"W": "W_next"}, ("dW",)), "TestRows", ["W", "indices", "dW", "lr"], "")
+            assert made.must_in_place == {"W_next": ("W",)}
+        finally:
+            SCHEMAS.unregister("TestDense")
+            SCHEMAS.unregister("TestRows")
