@@ -9,6 +9,7 @@ from tazza.errors import SchemaError
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
 from tazza.operator.in_place import Anything, Each
 from tazza.operator.letter import BlobSpec
+from tazza.operator.view import INJECTED, RESERVED
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
@@ -21,6 +22,12 @@ def check_declaration(schema: OpSchema) -> None:
         SchemaError: a letter is declared twice, is none of the schema's, or cannot be what is said of it.
     """
     type, inputs, outputs = schema.type, schema.inputs_by_letter, schema.outputs_by_letter
+    clashes = sorted(schema.args.keys() & RESERVED | (inputs.keys() | outputs.keys()) & INJECTED)
+    if clashes:
+        raise SchemaError(
+            f"{type}: {', '.join(clashes)} cannot be the name of an argument or letter",
+            hint="OpView and kernels use it",
+        )
     for noun, specs in (("input", schema.inputs), ("output", schema.outputs)):
         _check_once(type, noun, specs)
     for spec in schema.inputs:

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from tazza.errors import SchemaError, UnknownOperatorError
+from tazza.errors import UnknownOperatorError
 from tazza.operator.argument import ArgSpec
 from tazza.operator.arity import Relation
 from tazza.operator.gradient import NoGradient
@@ -14,7 +14,6 @@ from tazza.operator.in_place import InPlace
 from tazza.operator.index import index, load_operator
 from tazza.operator.letter import BlobSpec
 from tazza.operator.schema import EffectsRule, OpSchema
-from tazza.operator.view import INJECTED, RESERVED
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
 
@@ -74,13 +73,6 @@ def schema(
     Raises:
         SchemaError: something names a letter that is none of the schema's, or that cannot be what is said of it.
     """
-    args = list(args)
-    clashes = sorted({spec.name for spec in args} & RESERVED | {spec.name for spec in (*inputs, *outputs)} & INJECTED)
-    if clashes:
-        raise SchemaError(
-            f"{type}: {', '.join(clashes)} cannot be the name of an argument or letter",
-            hint="OpView and kernels use it",
-        )
     made = OpSchema(
         type,
         inspect.cleandoc(doc),
