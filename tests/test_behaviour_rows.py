@@ -61,11 +61,11 @@ ROWS = {
     ),
     12: Row(
         "test_row_12_random_numbers_belong_to_the_operator nets/test_simple.py::test_the_net_has_a_device"
-        " ops/test_random_fill.py::test_without_a_seed_every_operator_differs"
+        " ops/fill/test_random_fill.py::test_without_a_seed_every_operator_differs"
     ),
     13: Row(
-        "graph/test_backward.py::test_stop_gradient ops/test_copy.py::test_copy"
-        " ops/test_copy.py::test_stop_gradient_cuts_the_path_through_it"
+        "graph/test_backward.py::test_stop_gradient ops/shape/test_copy.py::test_copy"
+        " ops/shape/test_copy.py::test_stop_gradient_cuts_the_path_through_it"
     ),
     14: Row(
         "graph/test_backward.py::test_names_when_gradients_are_accumulated"
@@ -77,51 +77,56 @@ ROWS = {
         " graph/test_backward.py::test_in_place_is_fine_where_the_output_is_read"
         " graph/test_backward.py::test_an_overwritten_blob_that_is_needed"
         " graph/test_backward.py::test_dense_and_sparse_gradients_do_not_mix"
-        " ops/test_sum.py::test_sum_passes_its_gradient_on",
+        " ops/math/test_sum.py::test_sum_passes_its_gradient_on",
         "Gather itself; a start gradient that takes part in a sum",
     ),
     16: Row(
-        "test_row_16_is_test_is_mandatory ops/test_dropout.py::test_dropout ops/test_dropout.py::test_refused",
+        "test_row_16_is_test_is_mandatory ops/nn/test_dropout.py::test_dropout ops/nn/test_dropout.py::test_refused",
         "the mask without a value, see docs/differences.md",
     ),
     17: Row(
-        "test_row_17_statistics_of_spatial_bn ops/test_batch_norm.py::test_statistics_as_behaviours_row_17_has_them"
-        " ops/test_batch_norm.py::test_training_normalizes_and_moves_the_running_pair"
-        " ops/test_batch_norm.py::test_one_value_a_channel_makes_the_running_variance_nan"
+        "test_row_17_statistics_of_spatial_bn ops/nn/test_batch_norm.py::test_statistics_as_behaviours_row_17_has_them"
+        " ops/nn/test_batch_norm.py::test_training_normalizes_and_moves_the_running_pair"
+        " ops/nn/test_batch_norm.py::test_one_value_a_channel_makes_the_running_variance_nan"
     ),
     18: Row(
-        "test_row_18_signs_of_updates test_row_18_what_sgd_emits ops/test_adam.py::test_it_descends",
+        "test_row_18_signs_of_updates test_row_18_what_sgd_emits ops/optimizer/test_adam.py::test_it_descends",
         "Adagrad",
     ),
     19: Row(
-        "test_row_19_counter_and_learning_rate ops/test_learning_rate.py::test_equal_to_caffe2_over_200_iterations"
-        " ops/test_learning_rate.py::test_every_policy_has_a_curve"
-        " ops/test_learning_rate.py::test_composite_counts_from_1_and_gives_parts_the_iteration_itself"
+        "test_row_19_counter_and_learning_rate"
+        " ops/optimizer/test_learning_rate.py::test_equal_to_caffe2_over_200_iterations"
+        " ops/optimizer/test_learning_rate.py::test_every_policy_has_a_curve"
+        " ops/optimizer/test_learning_rate.py::test_composite_counts_from_1_and_gives_parts_the_iteration_itself"
     ),
-    20: Row("test_row_20_fc_flattens ops/test_fc.py::test_shapes_of_fc"),
+    20: Row("test_row_20_fc_flattens ops/nn/test_fc.py::test_shapes_of_fc"),
     21: Row(
-        "test_row_21_output_size_and_padding_of_pooling ops/test_pool.py::test_output_size"
-        " ops/test_pool.py::test_caffe_drops_a_window_that_would_begin_in_the_padding ops/test_pool.py::test_refused"
+        "test_row_21_output_size_and_padding_of_pooling ops/nn/test_pool.py::test_output_size"
+        " ops/nn/test_pool.py::test_caffe_drops_a_window_that_would_begin_in_the_padding"
+        " ops/nn/test_pool.py::test_refused"
     ),
     22: Row(
-        "ops/test_conv.py::test_kernel_stride_and_pad_arguments ops/test_conv.py::test_conv"
-        " ops/test_conv.py::test_half_pairs_have_no_effect_in_loaded_nets"
+        "ops/nn/test_conv.py::test_kernel_stride_and_pad_arguments ops/nn/test_conv.py::test_conv"
+        " ops/nn/test_conv.py::test_half_pairs_have_no_effect_in_loaded_nets"
     ),
-    23: Row("test_row_23_fillers ops/test_random_fill.py::test_scales_and_ranges"),
+    23: Row("test_row_23_fillers ops/fill/test_random_fill.py::test_scales_and_ranges"),
     24: Row(
-        "test_row_24_labels_losses_and_empty_batches ops/test_cross_entropy.py::test_tiny_probabilities"
-        " ops/test_accuracy.py::test_ties ops/test_softmax.py::test_images_are_normalised_as_a_whole"
+        "test_row_24_labels_losses_and_empty_batches ops/loss/test_cross_entropy.py::test_tiny_probabilities"
+        " ops/loss/test_accuracy.py::test_ties ops/nn/test_softmax.py::test_images_are_normalised_as_a_whole"
     ),
     25: Row(
-        "test_row_25_in_place_rules ops/test_sum.py::test_only_the_first_input_is_overwritten"
-        " ops/test_softmax.py::test_never_in_place"
+        "test_row_25_in_place_rules ops/math/test_sum.py::test_only_the_first_input_is_overwritten"
+        " ops/nn/test_softmax.py::test_never_in_place"
         " operator/test_operator.py::test_an_output_in_place_keeps_dtype_and_number_of_elements"
-        " ops/test_dropout.py::test_in_place_and_by_seed ops/test_reshape.py::test_in_place"
-        " ops/test_arithmetic.py::test_a_blob_may_meet_itself_in_place"
+        " ops/nn/test_dropout.py::test_in_place_and_by_seed ops/shape/test_reshape.py::test_in_place"
+        " ops/math/test_arithmetic.py::test_a_blob_may_meet_itself_in_place"
     ),
-    26: Row("test_row_26_broadcasting ops/test_arithmetic.py::test_arithmetic ops/test_arithmetic.py::test_refused"),
+    26: Row(
+        "test_row_26_broadcasting ops/math/test_arithmetic.py::test_arithmetic"
+        " ops/math/test_arithmetic.py::test_refused"
+    ),
     27: Row("test_row_27_shapes_of_helper_outputs", "ArgMax is not there yet"),
-    28: Row("ops/test_conv.py::test_emitted_gradients ops/test_conv.py::test_forms_of_the_gradient"),
+    28: Row("ops/nn/test_conv.py::test_emitted_gradients ops/nn/test_conv.py::test_forms_of_the_gradient"),
     29: Row("test_row_29_shared_buffer"),
     30: Row(
         "test_row_30_device_options models/test_net.py::test_devices_as_behaviours_row_30_has_them"
@@ -133,8 +138,8 @@ ROWS = {
     ),
     32: Row(
         "test_row_32_serialized_form tensor/test_serialization.py::test_bytes_are_those_of_caffe2"
-        " tensor/test_tensor_proto.py::test_fields ops/test_checkpoint.py::test_keys"
-        " ops/test_checkpoint.py::test_chunks_come_in_any_order"
+        " tensor/test_tensor_proto.py::test_fields ops/data/test_checkpoint.py::test_keys"
+        " ops/data/test_checkpoint.py::test_chunks_come_in_any_order"
     ),
     33: Row(
         "test_row_33_net_types test_row_33_types_have_the_executor_of_async_scheduling"
@@ -146,13 +151,13 @@ ROWS = {
     ),
     34: Row("", "plans are not there yet"),
     35: Row("", "Python operators come with the old names"),
-    36: Row("ops/test_split.py::test_a_part_that_is_not_used_has_a_gradient_of_zeros", "the wrong shape"),
+    36: Row("ops/shape/test_split.py::test_a_part_that_is_not_used_has_a_gradient_of_zeros", "the wrong shape"),
     37: Row(
-        "ops/test_db.py::test_batches_wrap_around ops/test_db.py::test_the_reader_is_no_array"
-        " ops/test_db.py::test_batch_size_0_gives_one_record_without_a_batch_dimension"
+        "ops/data/test_db.py::test_batches_wrap_around ops/data/test_db.py::test_the_reader_is_no_array"
+        " ops/data/test_db.py::test_batch_size_0_gives_one_record_without_a_batch_dimension"
     ),
     38: Row(
-        "test_row_38_how_random_numbers_are_drawn ops/test_random_fill.py::test_equal_to_caffe2_to_the_last_bit"
+        "test_row_38_how_random_numbers_are_drawn ops/fill/test_random_fill.py::test_equal_to_caffe2_to_the_last_bit"
         " device/test_generator.py::test_maps_of_the_twister operator/test_golden.py::test_outputs"
     ),
 }

@@ -26,6 +26,7 @@ from tazza.tensor import CUDAPlace, Tensor
 from tazza.tensor.serialization import serialize
 from tazza.workspace import Workspace
 from tests.golden import recordings
+from tests.int8 import data_of
 
 Array = NDArray[Any]
 
@@ -381,6 +382,6 @@ def test_row_38_how_random_numbers_are_drawn() -> None:
     np.testing.assert_allclose(normal, gauss, atol=1e-5)
     drawn = next(recordings("GaussianFill"))
     assert (drawn.definition.device_option.random_seed, list(drawn.definition.arg[0].ints)) == (1, [80])
-    np.testing.assert_array_equal(normal.view(np.uint32), drawn.outputs[0].view(np.uint32))
+    np.testing.assert_array_equal(normal.view(np.uint32), data_of(drawn.outputs[0]).view(np.uint32))
     integers = run_op("UniformIntFill", shape=[80], min=0, max=9, device=seeded)
     np.testing.assert_array_equal(integers, r % np.uint64(10))

@@ -57,8 +57,9 @@ def record(build: Callable[[Any], Any]) -> dict[str, Any]:
     workspace.RunNetOnce(net)
     parts = {"net": as_bytes(net.Proto()), "targets": np.array(targets, "S"), "forward": np.array(forward)}
     parts.update({f"in/{name}": value for name, value in feeds.items()})
-    left = {name: workspace.FetchBlob(name) for name in workspace.Blobs() if name not in feeds}
-    parts.update({f"out/{name}": value for name, value in left.items() if isinstance(value, np.ndarray)})
+    left: dict[str, Any] = {name: workspace.FetchBlob(name) for name in workspace.Blobs() if name not in feeds}
+    arrays = [name for name, value in left.items() if isinstance(value, np.ndarray)]
+    parts.update({f"out/{name}": left[name] for name in arrays})
     return parts
 
 
@@ -82,7 +83,7 @@ def lstm(model: Any, *, initial: bool = True, lengths: bool = True, **arguments:
 
 def weighed(model: Any, blobs: list[Any], feeds: dict[str, Any]) -> list[str]:
     """Add a loss: each element of the blobs counts with a weight of its own."""
-    losses = []
+    losses: list[str] = []
     for place, (blob, shape) in enumerate(blobs):
         feeds[f"weight_{place}"] = signed(*shape, seed=7 + place)
         model.net.AddExternalInputs(f"weight_{place}")

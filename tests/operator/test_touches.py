@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from tazza.errors import DuplicateError, NotFoundError
-from tazza.operator import SCHEMAS, LocalBlobs, blob, operator_def, read_first, schema, touched_by, touches
+from tazza.operator import (
+    SCHEMAS,
+    LocalBlobs,
+    OpView,
+    Touched,
+    blob,
+    operator_def,
+    read_first,
+    schema,
+    touched_by,
+    touches,
+)
 from tazza.operator.owner import BlobOwner
 from tazza.operator.touches import all_named
 from tazza.proto import NetDef, OperatorDef
@@ -103,7 +114,12 @@ def test_only_what_declares_it_is_listed(lists: bool) -> None:
         outputs=[blob("Y", type_name="*", variadic=True, optional=True)],
         lists_anything=lists,
     )
-    made.touches(lambda op: touched_by(NetDef(op=[relu("hidden", "made")])))
+
+    @made.touches
+    def within(op: OpView) -> Touched:
+        del op
+        return touched_by(NetDef(op=[relu("hidden", "made")]))
+
     try:
         (found,) = all_named([operator_def("TestLists", ["x"], ["y"])])
         assert list(found.input) == (["x", "hidden"] if lists else ["x"])

@@ -52,4 +52,4 @@ def test_what_places_layouts_and_registries_look_like() -> None:
     assert repr(colours).endswith("c19 and 2 more)")
     x = tt.ones((2, 8))
     assert repr(x[0].storage) == repr(x.storage)
-    assert repr(x.storage).startswith("Storage(64 bytes at cpu")
+    assert repr(x.storage).startswith("Storage(16 float32 at cpu")

@@ -92,7 +92,7 @@ def _grow(seed: Node, nodes: Sequence[Node], matching: Matching, joins: Joins) -
     match, grown = [seed], 0
     while grown < len(match):
         grown = len(match)
-        for node in list(candidates(match, nodes, matching)):
+        for node in candidates(match, nodes, matching):
             if node not in match and joins(match, node):
                 match.append(node)
     return match

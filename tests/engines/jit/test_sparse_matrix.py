@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tazza.engines.jit import loop, sparse, unavailable
+from tazza.engines.jit import loop, sparse_matrix, unavailable
 from tazza.engines.jit.sparse_vector import GROUP, HELD
 from tazza.errors import ShapeError
 from tazza.runtime.native_code import Processor, processor
@@ -43,7 +43,7 @@ LENGTHS = {
 @pytest.fixture(autouse=True)
 def small_shares(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let few elements be enough for another thread."""
-    monkeypatch.setattr(sparse, "DOT_THREAD_NS", 1)
+    monkeypatch.setattr(sparse_matrix, "DOT_THREAD_NS", 1)
     before = NUM_THREADS.value
     yield
     NUM_THREADS.set(before)
@@ -100,7 +100,7 @@ def test_narrower_vectors(dtype: type[np.floating[Any]], vector_bytes: int, monk
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
     monkeypatch.setattr(loop, "processor", lambda: narrow)
-    monkeypatch.setattr(sparse, "compiled_once", sparse.compiled_once.__wrapped__)
+    monkeypatch.setattr(sparse_matrix, "compiled_once", sparse_matrix.compiled_once.__wrapped__)
     S, x = matrix(LENGTHS["one long between short"] + LENGTHS["each residue, up and down"], dtype), vector(dtype)
     tolerance = 2e-5 if dtype is np.float32 else 1e-13
     np.testing.assert_allclose((S @ x).numpy(), summed(S, x), rtol=tolerance, atol=10 * tolerance)

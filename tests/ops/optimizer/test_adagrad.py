@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tazza.errors import NumericError, SchemaError, ShapeError
 from tazza.operator import operator_def, run_op
 from tests.check import Case, check_op, engines_of, on_all_engines, run
+from tests.ops.optimizer.of_rows import check_rows
 
 Array = NDArray[Any]
 
@@ -103,3 +104,7 @@ def test_rows_are_updated_in_place() -> None:
     with pytest.raises(SchemaError, match="output W_next = 'other' must be in place of input W = 'W'"):
         run(operator_def("SparseAdagrad", ["W", "M", "i", "dW", "lr"], ["other", "M"]), inputs)
     assert run_op("SparseAdagrad", *inputs)[0].shape == (7, 3)
+
+
+def test_rows() -> None:
+    check_rows("SparseAdagrad", "Adagrad", epsilon=0.1)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tazza.errors import DTypeError, GradientError, SchemaError, ShapeError, TazzaError
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
 from tests.check import Case, check_op, on_all_engines, run
+from tests.ops.optimizer.of_rows import check_rows
 
 Array = NDArray[Any]
 
@@ -87,3 +88,7 @@ REFUSED: list[tuple[list[Array], type[TazzaError], str]] = [
 def test_refused(inputs: list[Array], error: type[TazzaError], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op("Adam", *inputs)
+
+
+def test_rows() -> None:
+    check_rows("SparseAdam", "Adam", beta1=0.5, epsilon=0.1)

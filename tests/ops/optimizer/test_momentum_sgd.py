@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tazza.errors import DTypeError, GradientError, ShapeError
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
 from tests.check import Case, check_op, on_all_engines
+from tests.ops.optimizer.of_rows import check_rows
 
 Array = NDArray[Any]
 
@@ -91,3 +92,7 @@ def test_no_gradient() -> None:
     op = find_schema("MomentumSGD").view(operator_def("MomentumSGD", ["g", "m", "lr"], ["g", "m"]))
     with pytest.raises(GradientError, match="must not be asked for its gradient"):
         gradient_for_op(op, ["g_grad", "m_grad"])
+
+
+def test_rows() -> None:
+    check_rows("SparseMomentumSGDUpdate", "MomentumSGDUpdate", momentum=0.75)

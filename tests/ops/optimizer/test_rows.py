@@ -19,13 +19,10 @@ from tazza.operator import (
     each,
     find_schema,
     operator_def,
-    run_op,
     schema,
 )
 from tazza.ops.optimizer.rows import Rows, occurrences, on_rows
 from tazza.tensor import DataType, TensorSpec
-from tests.check import run
-from tests.ops.optimizer.test_adagrad import values
 
 
 @given(st.lists(st.integers(0, 5), max_size=20))
@@ -46,33 +43,6 @@ PAIRS = [
     ("SparseMomentumSGDUpdate", "MomentumSGDUpdate", {"momentum": 0.75}),
     ("SparseAdam", "Adam", {"beta1": 0.5, "epsilon": 0.1}),
 ]
-
-
-@pytest.mark.parametrize(("sparse", "dense", "arguments"), PAIRS)
-def test_every_row_is_updated_as_a_parameter_of_its_own(sparse: str, dense: str, arguments: dict[str, Any]) -> None:
-    of_rows, whole = find_schema(sparse), find_schema(dense)
-    kept = {str(places[0]): out for out, places in of_rows.must_in_place.items()}
-    rows = np.array([4, 0, 4, 6])
-    given = {name: values(7, 3, seed=number) ** 2 + 1 for number, name in enumerate(kept)}
-    given |= {"indices": rows, "dW": values(4, 3, seed=9), "lr": np.array([0.3], np.float32), "iter": np.array([6])}
-    over = {out: letter for letter, out in kept.items()}
-    definition = operator_def(
-        sparse,
-        list(of_rows.inputs_by_letter),
-        [over.get(letter, f"new_{letter}") for letter in of_rows.outputs_by_letter],
-        **arguments,
-    )
-    results, _ = run(definition, [np.array(given[letter]) for letter in of_rows.inputs_by_letter])
-    found = dict(zip(definition.output, results, strict=True))
-    wanted = {letter: given[letter].copy() for letter in kept}
-    for place, row in enumerate(rows):
-        now = given | {letter: wanted[letter][row] for letter in kept} | {"dW": given["dW"][place]}
-        made = run_op(dense, *(now[letter] for letter in whole.inputs_by_letter), **arguments)
-        for spec, value in zip(whole.outputs, made, strict=False):
-            if spec.name in over:
-                wanted[over[spec.name]][row] = value
-    for letter in kept:
-        np.testing.assert_allclose(found[letter], wanted[letter], rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(("sparse", "dense", "arguments"), PAIRS)

@@ -403,3 +403,17 @@ def test_shapes_follow() -> None:
 def test_an_input_that_is_not_there() -> None:
     with pytest.raises(NotFoundError, match="input blob 'h0' does not exist"):
         run(cell(SUM), {"x": FED["x"], "w": FED["w"]})
+
+
+def test_a_backward_pass_without_a_forward_pass_is_told() -> None:
+    case = recorded(TRAINED[0])
+    net = NetDef()
+    net.CopyFrom(case.net)
+    gradients, _ = backward_pass(net.op, case.targets)
+    (alone,) = [op for op in gradients if op.type == "RecurrentNetworkGradient"]
+    home = workspace_with(case.fed)
+    for name in alone.input:
+        if not home.has_blob(name):
+            home.feed(name, case.left.get(name, np.zeros(1, np.float32)))
+    with pytest.raises(TazzaError, match="not a"):
+        home.run_operator(alone)

@@ -123,7 +123,7 @@ Multiply: TypeAlias = Callable[[Array, Array], None]
 shapes, strides and element types. Many threads may be in it. It is kept as long as S, and so holds neither D nor Y of
 the task (`Task.bare`)."""
 
-SPARSE_ENGINES: Tasks[Task, Multiply] = Tasks("engine of sparse products", "sparse")
+SPARSE_ENGINES: Tasks[Task, Multiply] = Tasks("engine of sparse products", "sparse_matrix")
 """What an engine offers reads nothing outside of the arrays, whatever starts and columns say: it raises what
 `Task.check` raises."""
 

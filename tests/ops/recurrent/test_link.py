@@ -1,0 +1,53 @@
+"""What Caffe2 put into step nets at run time, in nets that were written down with it: links, sums of gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.errors import ShapeError, TazzaError
+from tazza.operator import operator_def
+from tazza.workspace import Workspace
+
+STATES = np.arange(10, dtype=np.float32).reshape(5, 2)
+
+
+def linked(step: int, **arguments: Any) -> Workspace:
+    """Return a workspace after a link at a step of states (5, 2)."""
+    ws = Workspace()
+    ws.feed("timestep", np.array([step], np.int32))
+    ws.feed("states", STATES)
+    op = operator_def("rnn_internal_apply_link", ["timestep", "states"], ["inner", "states"], **arguments)
+    ws.run_operator(op)
+    return ws
+
+
+@pytest.mark.parametrize(("step", "offset", "window"), [(0, 0, 1), (2, 1, 1), (1, 0, 3), (3, 0, 2)])
+def test_a_link_is_a_view(step: int, offset: int, window: int) -> None:
+    ws = linked(step, offset=offset, window=window)
+    rows = slice(step + offset, step + offset + window)
+    np.testing.assert_array_equal(ws.fetch("inner"), STATES[rows])
+    ws.run_operator(operator_def("Scale", ["inner"], ["inner"], scale=-1.0))
+    np.testing.assert_array_equal(ws.fetch("states")[rows], -STATES[rows])
+
+
+def test_a_link_behind_the_last_row_is_refused() -> None:
+    with pytest.raises(ShapeError):
+        linked(4, offset=1, window=1)
+
+
+def test_gradients_of_a_step_are_added() -> None:
+    ws = Workspace()
+    ws.feed("timestep", np.array([1], np.int32))
+    ws.feed("given", np.full((3, 2), 2, np.float32))
+    ws.feed("gradients", STATES)
+    names = ["timestep", "given", "gradients"], ["gradients"]
+    ws.run_operator(operator_def("rnn_internal_accumulate_gradient_input", *names, offset=2))
+    expected = STATES.copy()
+    expected[3] += 2
+    np.testing.assert_array_equal(ws.fetch("gradients"), expected)
+    ws.feed("timestep", np.array([4], np.int32))
+    with pytest.raises(TazzaError):
+        ws.run_operator(operator_def("rnn_internal_accumulate_gradient_input", *names, offset=2))
