@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -10,9 +11,34 @@ from pathlib import Path
 import pytest
 
 from tazza.errors import DTypeError, SchemaError, ShapeError, UnknownOperatorError
-from tazza.operator import FLOAT, SCHEMAS, OpSchema, arg, blob, ends, find_schema, operator_def, run_op, schema
+from tazza.operator import (
+    FLOAT,
+    PER_CHANNEL,
+    PER_ROW,
+    PER_TENSOR,
+    PLAIN,
+    SCHEMAS,
+    OpSchema,
+    arg,
+    blob,
+    ends,
+    find_schema,
+    operator_def,
+    run_op,
+    schema,
+)
 from tazza.operator.pattern import Bindings, fill, match
-from tazza.tensor import CPUPlace, CUDAPlace, DataType, TensorSpec, TypeSpec
+from tazza.tensor import (
+    CPUPlace,
+    CUDAPlace,
+    DataType,
+    PerChannel,
+    PerRow,
+    PerTensor,
+    Quantization,
+    TensorSpec,
+    TypeSpec,
+)
 
 F = DataType.FLOAT
 
@@ -163,3 +189,46 @@ def test_private_operators_are_not_offered() -> None:
         assert "TestHidden" not in str(raised.value)
     finally:
         SCHEMAS.unregister("TestHidden")
+
+
+def test_an_open_type_is_unknown() -> None:
+    """What may hold anything, or one of several types, is not called by the name of the declaration."""
+    outputs = [
+        blob("Y", type_name="*"),
+        blob("Z", type_name=("Tensor", "DBReader")),
+        blob("L", type_name="*", like="X"),
+        blob("R", type_name="DBReader"),
+    ]
+    made = schema("TestOpen", "For tests.", inputs=[blob("X")], outputs=outputs)
+    try:
+        x = TensorSpec((2,), F)
+        found = made.infer_specs(made.view(operator_def("TestOpen", ["x"], ["y", "z", "l", "r"])), [x]).specs
+        assert found == (None, None, x, TypeSpec("DBReader"))
+    finally:
+        SCHEMAS.unregister("TestOpen")
+
+
+MEANINGS = (PerTensor(0.5), PerChannel(0, (0.5, 0.25), (0, 0)), PerRow())
+
+
+@pytest.mark.parametrize("wanted", [PLAIN, PER_TENSOR, PER_CHANNEL, PER_ROW, PLAIN | PER_ROW, PER_TENSOR | PER_CHANNEL])
+@pytest.mark.parametrize("meaning", [None, *MEANINGS])
+def test_a_hint_about_quantization_leads_there(wanted: frozenset[type], meaning: Quantization | None) -> None:
+    """What it names takes what was found, and makes what is wanted; where there is no such operator it is silent."""
+    if type(meaning) in wanted:
+        return
+    made = schema("TestMeaning", "For tests.", inputs=[blob("X", quantization=wanted)], outputs=[])
+    op, spec = made.view(operator_def("TestMeaning", ["x"], [])), TensorSpec((2, 16), DataType.UINT8)
+    try:
+        with pytest.raises(DTypeError) as caught:
+            made.infer_specs(op, [dataclasses.replace(spec, quantization=meaning)])
+    finally:
+        SCHEMAS.unregister("TestMeaning")
+    hint = caught.value.hint
+    back = isinstance(meaning, PerTensor | PerChannel) and type(None) in wanted
+    there = back or (meaning is None and PerTensor in wanted)
+    assert (hint is not None) == there
+    if hint is not None:
+        way = find_schema(hint.removeprefix("insert an "))
+        assert type(meaning) in way.inputs[0].quantization
+        assert way.outputs[0].quantization & wanted

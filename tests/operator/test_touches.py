@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 
 from tazza.errors import DuplicateError, NotFoundError
-from tazza.operator import LocalBlobs, operator_def, read_first, touched_by, touches
+from tazza.operator import (
+    SCHEMAS,
+    LocalBlobs,
+    OpView,
+    Touched,
+    blob,
+    operator_def,
+    read_first,
+    schema,
+    touched_by,
+    touches,
+)
 from tazza.operator.owner import BlobOwner
+from tazza.operator.touches import all_named
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Hook
 from tazza.tensor import Tensor
@@ -90,3 +102,27 @@ def test_a_hook_is_filled_once() -> None:
     hook.fill(1)
     with pytest.raises(DuplicateError):
         hook.fill(2)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_only_what_declares_it_is_listed(lists: bool) -> None:
+    """Lists that look as if they held anything are left alone, unless the schema says that they do."""
+    made = schema(
+        "TestLists",
+        "For tests.",
+        inputs=[blob("X", type_name="*", variadic=True, optional=True)],
+        outputs=[blob("Y", type_name="*", variadic=True, optional=True)],
+        lists_anything=lists,
+    )
+
+    @made.touches
+    def within(op: OpView) -> Touched:
+        del op
+        return touched_by(NetDef(op=[relu("hidden", "made")]))
+
+    try:
+        (found,) = all_named([operator_def("TestLists", ["x"], ["y"])])
+        assert list(found.input) == (["x", "hidden"] if lists else ["x"])
+        assert list(found.output) == (["y", "made"] if lists else ["y"])
+    finally:
+        SCHEMAS.unregister("TestLists")

@@ -65,6 +65,20 @@ def test_rows_come_back_within_half_a_step(bits: int, parameters: DataType) -> N
     assert np.all(np.abs(meaning.real(rows) - x) <= span * (0.5001 / (2**bits - 1) + slack))
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_rows_fill_their_bytes(bits: int) -> None:
+    """As in Caffe2: rows without elements are scale and bias alone, and a row ends with a whole byte."""
+    meaning, each = PerRow(bits), 8 // bits
+    for shape in ((3, 0), (0, 8), (2, 3, 0)):
+        numbers = np.zeros(shape, np.float32)
+        rows = meaning.integers(numbers)
+        assert rows.shape == (*shape[:-1], shape[-1] // each + 8)
+        np.testing.assert_array_equal(meaning.real(rows), numbers)
+    for shape in ((), (2, each + 1)) if each > 1 else ((),):
+        with pytest.raises(ShapeError, match=f"numbers of {bits} bits in the shape .* do not fill bytes"):
+            meaning.integers(np.zeros(shape, np.float32))
+
+
 def test_what_lies_beyond_saturates() -> None:
     x = np.array([-np.inf, -1e30, 1e30, np.inf, np.nan], np.float32)
     assert PerTensor(0.05, 7).integers(x).tolist() == [0, 0, 255, 255, 7]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from tazza.operator.letter import BlobSpec
 
@@ -21,6 +21,7 @@ from tazza.operator.letter import BlobSpec
 class AsMany:
     """There are as many blobs of `letter` as of `other`; see `as_many`."""
 
+    word: ClassVar[str] = "as_many"
     letter: str
     other: str
 
@@ -39,6 +40,7 @@ class AsMany:
 class Pairs:
     """Variadic letters that take turns; see `pairs`."""
 
+    word: ClassVar[str] = "pairs"
     letters: tuple[str, ...]
 
     def wrong(self, counts: Mapping[str, int]) -> str | None:
@@ -52,6 +54,7 @@ class Pairs:
 class Together:
     """Optional letters that are there together, or not at all; see `together`."""
 
+    word: ClassVar[str] = "together"
     letters: tuple[str, ...]
 
     def wrong(self, counts: Mapping[str, int]) -> str | None:

@@ -171,8 +171,6 @@ def choose_kernel(
     context: Context,
     inputs: Sequence[Spec],
     outputs: Sequence[Spec],
-    *,
-    find: Callable[[str, str, str], Kernel] = find_kernel,
 ) -> Chosen:
     """Ask the engines of `ranking` in turn, and return the first that does not refuse.
 
@@ -182,7 +180,6 @@ def choose_kernel(
         context: where it will run.
         inputs: specs with the layouts in which the inputs lie.
         outputs: specs with the layouts that are wished for.
-        find: returns the kernel for type, kind of device and engine.
 
     Raises:
         UnsupportedError: all refuse; the hint has their reasons.
@@ -192,7 +189,7 @@ def choose_kernel(
     for candidate in ranking:
         reason = why_unavailable(op.type, context.place.kind, candidate.engine)
         if reason is None:
-            kernel = find(op.type, context.place.kind, candidate.engine)
+            kernel = find_kernel(op.type, context.place.kind, candidate.engine)
             assert kernel.prepare is not None, "host kernels do not share an operator type with others"
             if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
                 answer = Unsupported(f"{', '.join(reshaped)} with another shape than the output")

@@ -231,25 +231,22 @@ class GradientRule:
     """The maker is called even where nothing gives the gradient of an output."""
 
 
-def gradient_name(blob: str, index: int = 0) -> str:
-    """Return the name of the gradient of a blob, whichever input it is.
+def gradient_name(blob: str) -> str:
+    """Return the name of the gradient of a blob.
 
     >>> gradient_name("x")
     'x_grad'
     """
-    del index
     return f"{blob}_grad"
 
 
-def gradient_for_op(
-    op: OpView, output_gradients: Sequence[Gradient], name_of: Callable[[str, int], str] = gradient_name
-) -> tuple[list[OperatorDef], list[Gradient]]:
+def gradient_for_op(op: OpView, output_gradients: Sequence[Gradient]) -> tuple[list[OperatorDef], list[Gradient]]:
     """Return the OperatorDefs of the gradient of one operator, and the gradients of its inputs.
 
     Raises:
         GradientError: the operator's gradient is forbidden, not written, or needs an output gradient that is not there.
     """
-    definitions, request = answered_request(op, output_gradients, name_of)
+    definitions, request = answered_request(op, output_gradients, lambda blob, _: gradient_name(blob))
     return definitions, request.input_gradients
 
 

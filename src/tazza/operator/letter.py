@@ -47,6 +47,11 @@ class BlobSpec:
         """Whether it holds a tensor, and cannot hold anything else."""
         return self.type_name is None and not self.also
 
+    @property
+    def open(self) -> bool:
+        """Whether the declaration leaves open what it holds: anything, or one of several types."""
+        return self.type_name == "*" or bool(self.also)
+
     def takes_type(self, name: str) -> bool:
         """Whether a blob of that type may stand here."""
         return self.type_name == "*" or name == (self.type_name or TENSOR) or name in self.also

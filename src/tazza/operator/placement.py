@@ -26,13 +26,8 @@ def check_places(op: OpView, inputs: Sequence[TensorSpec | TypeSpec], place: Pla
     Raises:
         PlaceError: one does not; the hint names the operator that copies it there.
     """
-    schema = op.schema
-    if schema.inputs_can_cross_devices:
-        return
-    wanted, _ = schema.infer_places(op, place)
-    for letter, name, spec, where in zip(op.input_slots, op.definition.input, inputs, wanted, strict=True):
-        if isinstance(spec, TensorSpec) and not reaches(where, spec.place):
-            raise misplaced(f"{schema.type} reads {letter} = {name!r}", spec.place, where)
+    found = [spec.place if isinstance(spec, TensorSpec) else None for spec in inputs]
+    _check_reach(op, found, op.schema.infer_places(op, place)[0])
 
 
 def place_host_work(op: OpView, inputs: Sequence[Blob], outputs: Sequence[Blob], place: Place) -> None:
@@ -45,14 +40,22 @@ def place_host_work(op: OpView, inputs: Sequence[Blob], outputs: Sequence[Blob],
     """
     schema = op.schema
     wanted, places = schema.infer_places(op, place)
-    for letter, blob, where in zip(op.input_slots, inputs, wanted, strict=True):
-        if where.is_host and isinstance(blob.value, Tensor) and not blob.value.place.is_host:
-            raise misplaced(f"{schema.type} reads {letter} = {blob.name!r}", blob.value.place, where)
+    found = [blob.value.place if isinstance(blob.value, Tensor) else None for blob in inputs]
+    _check_reach(op, [at if where.is_host else None for at, where in zip(found, wanted, strict=True)], wanted)
     for letter, blob, where in zip(op.output_slots, outputs, places, strict=True):
         if schema.outputs_by_letter[letter].type_name is None and blob.name not in op.definition.input:
             value = blob.value
             if not isinstance(value, Tensor) or value.place != where:
                 blob.set(Tensor((0,), place=where, holder=blob.name))
+
+
+def _check_reach(op: OpView, found: Sequence[Place | None], wanted: Sequence[Place]) -> None:
+    """Check where inputs lie (None: it does not matter), unless the schema takes them from anywhere."""
+    if op.schema.inputs_can_cross_devices:
+        return
+    for letter, name, at, where in zip(op.input_slots, op.definition.input, found, wanted, strict=True):
+        if at is not None and not reaches(where, at):
+            raise misplaced(f"{op.type} reads {letter} = {name!r}", at, where)
 
 
 def misplaced(what: str, found: Place, wanted: Place) -> PlaceError:

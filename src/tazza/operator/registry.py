@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from tazza.errors import SchemaError, UnknownOperatorError
+from tazza.errors import UnknownOperatorError
 from tazza.operator.argument import ArgSpec
 from tazza.operator.arity import Relation
 from tazza.operator.gradient import NoGradient
@@ -14,7 +14,6 @@ from tazza.operator.in_place import InPlace
 from tazza.operator.index import index, load_operator
 from tazza.operator.letter import BlobSpec
 from tazza.operator.schema import EffectsRule, OpSchema
-from tazza.operator.view import INJECTED, RESERVED
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
 
@@ -39,6 +38,8 @@ def schema(
     effects: EffectsRule | None = None,
     private: bool = False,
     inputs_can_cross_devices: bool = False,
+    binds_nets: bool = False,
+    lists_anything: bool = False,
     source: str = "",
     example: str = "",
     priority: int = 0,
@@ -63,17 +64,15 @@ def schema(
             it an operator counts as one that does everything: passes leave it alone, nets of strangers do not run it.
         private: for other operators alone, which make it: not offered by builders and documentation.
         inputs_can_cross_devices: inputs may lie on another device than the operator's, as those of copies do.
+        binds_nets: nets among the arguments have names of their own, that arguments bind to those of the workspace.
+        lists_anything: whatever nets within touch may be named among the inputs and outputs, in any order and number.
         source: paper and section, or "Caffe2"; of operators that Caffe2 does not have it begins with "tazza".
         example: lines `>>> run("Type", inputs ..., arguments ...)` with their output; run by a test.
         priority: a third party may replace a declaration by a higher one.
+
+    Raises:
+        SchemaError: something names a letter that is none of the schema's, or that cannot be what is said of it.
     """
-    args = list(args)
-    clashes = sorted({spec.name for spec in args} & RESERVED | {spec.name for spec in (*inputs, *outputs)} & INJECTED)
-    if clashes:
-        raise SchemaError(
-            f"{type}: {', '.join(clashes)} cannot be the name of an argument or letter",
-            hint="OpView and kernels use it",
-        )
     made = OpSchema(
         type,
         inspect.cleandoc(doc),
@@ -89,6 +88,8 @@ def schema(
         effects=effects,
         private=private,
         inputs_can_cross_devices=inputs_can_cross_devices,
+        binds_nets=binds_nets,
+        lists_anything=lists_anything,
         source=source,
         example=inspect.cleandoc(example),
         module=sys._getframe(1).f_globals["__name__"],  # pyright: ignore[reportPrivateUsage] -- the index needs the family file

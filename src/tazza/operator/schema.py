@@ -25,6 +25,7 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
+from tazza.operator.declared import check_declaration, check_letters
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
@@ -33,7 +34,7 @@ from tazza.operator.letter import TENSOR, BlobSpec
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import Known, OpView
 from tazza.proto import Argument, OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
     from tazza.operator.touches import Touched
@@ -71,8 +72,6 @@ class Inferred:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
-    binds_nets = False
-    """Whether nets among the arguments have names of their own, that arguments bind to those of the workspace."""
     touches_rule: Callable[[OpView], Touched] | None = None
     commuting: str | None = None
     formulas: Formulas | None = None
@@ -104,6 +103,8 @@ class OpSchema:
         effects: EffectsRule | None,
         private: bool,
         inputs_can_cross_devices: bool,
+        binds_nets: bool,
+        lists_anything: bool,
         source: str,
         example: str,
         module: str,
@@ -127,10 +128,13 @@ class OpSchema:
         self.effects = effects
         self.private = private
         self.inputs_can_cross_devices = inputs_can_cross_devices
+        self.binds_nets = binds_nets
+        self.lists_anything = lists_anything
         self.source = source
         self.example = example
         self.module = module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
+        check_declaration(self)
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs_by_letter), ", ".join(self.outputs_by_letter)
@@ -172,12 +176,6 @@ class OpSchema:
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
 
-    @property
-    def lists_anything(self) -> bool:
-        """Whether it has a rule of what nets within touch, and any of that may be named among inputs and outputs."""
-        ends = [blobs[-1] for blobs in (self.inputs, self.outputs) if blobs]
-        return self.touches_rule is not None and len(ends) == 2 and all(e.variadic and e.type_name == "*" for e in ends)
-
     def touches(self, function: F) -> F:
         """Say what nets among the arguments touch where only the schema knows: `function(op)` -> `Touched`.
 
@@ -203,18 +201,22 @@ class OpSchema:
         Their first dimension, and that of the outputs, is that of the images; other inputs are read for each of them.
         Where that depends on arguments, `when` says whether it is so. Elementwise operators need no declaration.
         """
+        check_letters(self.type, "batched", letters, "input", self.inputs_by_letter)
         self._batched = frozenset(letters), when
 
     def hands_on(self, letter: str, *, when: Condition = None) -> None:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
+        check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
 
     def commutes(self, letter: str) -> None:
         """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
+        check_letters(self.type, "commutes", [letter], "input", self.inputs_by_letter)
         self.commuting = letter
 
     def gives_rate(self, letter: str) -> None:
         """Declare the output that is the rate at which parameters are learned, which training shows."""
+        check_letters(self.type, "gives_rate", [letter], "output", self.outputs_by_letter)
         self.rate = letter
 
     def trains_unless(self, argument: str, *outputs: str) -> None:
@@ -222,10 +224,13 @@ class OpSchema:
 
         `outputs` are those that only training makes. What is among them and must overwrite an input is state.
         """
+        check_letters(self.type, "trains_unless", [argument], "argument", self.args)
+        check_letters(self.type, "trains_unless", outputs, "output", self.outputs_by_letter)
         self.training_mode = TrainingMode(argument, frozenset(outputs))
 
     def predicts(self, *outputs: str) -> Callable[[F], F]:
         """Declare what makes these outputs where nobody wants the loss: `function(op)` -> operators without labels."""
+        check_letters(self.type, "predicts", outputs, "output", self.outputs_by_letter)
 
         def declare(function: F) -> F:
             self.prediction = Prediction(frozenset(outputs), function)
@@ -476,7 +481,7 @@ class OpSchema:
         found = "plain" if spec.quantization is None else type(spec.quantization).__name__
         raise DTypeError(
             f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
-            hint="insert an Int8Quantize" if spec.quantization is None else "insert an Int8Dequantize",
+            hint=_way(spec.quantization, declared),
         )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
@@ -505,13 +510,13 @@ class OpSchema:
     def _follow(self, op: OpView, position: int, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
         letter = op.output_slots[position]
         declared = self.outputs_by_letter[letter]
-        if declared.type_name is not None:
+        if declared.type_name is not None and not declared.open:
             return TypeSpec(declared.type_name)
         if declared.like is not None:
             alike = [spec for slot, spec in zip(op.input_slots, inputs, strict=True) if slot == declared.like]
             # Where there are as many of both, each is like its own; else all are like the first.
             return alike[op.output_slots[:position].count(letter) if len(alike) == op.output_slots.count(letter) else 0]
-        if isinstance(declared.dtypes, str) and None in inputs:
+        if declared.open or (isinstance(declared.dtypes, str) and None in inputs):
             return None
         dtypes = self._dtypes(op, declared, inputs)
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
@@ -520,6 +525,15 @@ class OpSchema:
             )
         (dtype,) = dtypes
         return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
+
+
+def _way(found: Quantization | None, declared: BlobSpec) -> str | None:
+    """Return which operator leads from a tensor to one that a letter takes, as far as quantizations name them."""
+    if found is not None:
+        plain = found.undone_by is not None and type(None) in declared.quantization
+        return f"insert an {found.undone_by}" if plain else None
+    makers = {one.made_by for one in declared.quantization if issubclass(one, Quantization)} - {None}
+    return f"insert an {' or an '.join(sorted(map(str, makers)))}" if makers else None
 
 
 def logical(spec: Spec | None) -> Spec | None:

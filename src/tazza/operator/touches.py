@@ -59,6 +59,17 @@ class Touched(NamedTuple):
         reads, writes = _once(self.reads, other.reads), _once(self.writes, other.writes)
         return Touched(reads, writes, self.certain & other.certain, _once(self.after, other.after))
 
+    def also(self, *, reads: Iterable[str] = (), writes: Iterable[str] = (), certain: Iterable[str] = ()) -> Touched:
+        """Return what is touched if the operator itself reads and writes these besides."""
+        return self._replace(
+            reads=_once(self.reads, reads), writes=_once(self.writes, writes), certain=self.certain.union(certain)
+        )
+
+    def given(self, names: Collection[str]) -> Touched:
+        """Return what is touched where these are handed in, so that they need not be there before."""
+        reads, after = (tuple(name for name in each if name not in names) for each in (self.reads, self.after))
+        return self._replace(reads=reads, after=after)
+
     def seen_as(self, names: Mapping[str, str]) -> Touched:
         """Return this as another workspace sees it: under its own names for those in `names`; the rest is local."""
         reads, writes, after = (

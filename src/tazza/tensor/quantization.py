@@ -35,13 +35,21 @@ class Quantization:
 
     type_name: ClassVar[str] = "Tensor"
     """Name of blobs of such tensors in files."""
+    made_by: ClassVar[str | None] = None
+    """The operator that makes such tensors of plain ones, which hints name; None where there is none."""
+    undone_by: ClassVar[str | None] = None
+    """The operator that gives the numbers back, as a plain tensor."""
 
     def real(self, integers: Array) -> npt.NDArray[np.float32]:
         """Return the numbers that integers stand for."""
         raise NotImplementedError
 
     def integers(self, numbers: Array, dtype: DataType = DataType.UINT8) -> Array:
-        """Return the nearest integers of `dtype`: ties go to even ones, what lies beyond to the bounds, NaN to 0."""
+        """Return the nearest integers of `dtype`: ties go to even ones, what lies beyond to the bounds, NaN to 0.
+
+        Raises:
+            ShapeError: numbers of this shape cannot have it.
+        """
         raise NotImplementedError
 
     def check(self, dims: Sequence[int | None] | None, dtype: DataType) -> None:
@@ -75,6 +83,8 @@ class PerTensor(Quantization):
     """
 
     type_name: ClassVar[str] = "Int8TensorCPU"
+    made_by: ClassVar[str | None] = "Int8Quantize"
+    undone_by: ClassVar[str | None] = "Int8Dequantize"
 
     scale: float
     zero_point: int = 0
@@ -107,6 +117,7 @@ class PerChannel(Quantization):
     """
 
     type_name: ClassVar[str] = "Int8TensorCPU"
+    undone_by: ClassVar[str | None] = "Int8Dequantize"
 
     axis: int
     scales: tuple[float, ...]
@@ -198,17 +209,30 @@ class PerRow(Quantization):
         return numbers * pair[..., :1] + pair[..., 1:]
 
     def integers(self, numbers: Array, dtype: DataType = DataType.UINT8) -> Array:
-        """Return rows of bytes with the scale (max - min) / (2**bits - 1) and the bias min of each row behind them."""
+        """Return rows of bytes with the scale (max - min) / (2**bits - 1) and the bias min of each row behind them.
+
+        A row without elements has the scale 1 and the bias 0.
+
+        Raises:
+            ShapeError: the numbers have no rows, or those of a row do not fill their last byte.
+        """
         del dtype
         x = np.asarray(numbers, np.float32)
         each = 8 // self.bits
-        low, high = x.min(-1, keepdims=True), x.max(-1, keepdims=True)
+        if x.ndim == 0 or x.shape[-1] % each:
+            raise ShapeError(
+                f"numbers of {self.bits} bits in the shape {x.shape} do not fill bytes",
+                hint=f"rows hold a multiple of {each} numbers",
+            )
+        width = x.shape[-1]
+        low, high = (
+            (x.min(-1, keepdims=True), x.max(-1, keepdims=True)) if width else (np.zeros((*x.shape[:-1], 1)),) * 2
+        )
         low = low.astype(self.parameters.numpy).astype(np.float32)
         span = (high - low) / np.float32(2**self.bits - 1)
         span = np.where(span > 0, span, np.float32(1)).astype(self.parameters.numpy).astype(np.float32)
         found = np.clip(np.rint((x - low) / span), 0, 2**self.bits - 1).astype(np.uint8)
-        rest = -x.shape[-1] % each
-        found = np.pad(found, [(0, 0)] * (x.ndim - 1) + [(0, rest)]).reshape(*x.shape[:-1], -1, each)
+        found = found.reshape(*x.shape[:-1], width // each, each)
         head = np.bitwise_or.reduce(found << (np.arange(each, dtype=np.uint8) * np.uint8(self.bits)), axis=-1)
         tail = np.concatenate([span, low], -1).astype(self.parameters.numpy).view(np.uint8)
         return np.concatenate([head.astype(np.uint8), tail], -1)

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.ops.optimizer.rows import occurrences
+from tazza.operator import (
+    SCHEMAS,
+    Cost,
+    OpSchema,
+    Role,
+    anything,
+    blob,
+    each,
+    find_schema,
+    operator_def,
+    schema,
+)
+from tazza.ops.optimizer.rows import Rows, occurrences, on_rows
+from tazza.tensor import DataType, TensorSpec
 
 
 @given(st.lists(st.integers(0, 5), max_size=20))
@@ -20,3 +36,46 @@ def test_occurrences(indices: list[int]) -> None:
         assert [place for turn in turns for place in turn if rows[place] == index] == [
             place for place, each in enumerate(indices) if each == index
         ]
+
+
+PAIRS = [
+    ("SparseAdagrad", "Adagrad", {"epsilon": 0.1}),
+    ("SparseMomentumSGDUpdate", "MomentumSGDUpdate", {"momentum": 0.75}),
+    ("SparseAdam", "Adam", {"beta1": 0.5, "epsilon": 0.1}),
+]
+
+
+@pytest.mark.parametrize(("sparse", "dense", "arguments"), PAIRS)
+def test_rows_cost_what_they_cost_as_a_parameter(sparse: str, dense: str, arguments: dict[str, Any]) -> None:
+    """As many operations as the dense operator has on the rows that indices pick, and the indices are read besides."""
+    of_rows, whole = find_schema(sparse), find_schema(dense)
+    dims = {"lr": (1,), "iter": (1,), "indices": (4,)}
+    dtypes = {"indices": DataType.INT32, "iter": DataType.INT64}
+
+    def cost(one: OpSchema, rows: int) -> Cost:
+        letters, kept = list(one.inputs_by_letter), {"W", "M", "V"}
+        shapes = [dims.get(letter, (rows if letter in kept else 4, 3)) for letter in letters]
+        specs = [
+            TensorSpec(shape, dtypes.get(letter, DataType.FLOAT)) for letter, shape in zip(letters, shapes, strict=True)
+        ]
+        over = {out: str(places[0]) for out, places in {**one.in_place, **one.must_in_place}.items()}
+        outputs = [over[spec.name] for spec in one.outputs if not spec.optional]
+        op = one.view(operator_def(one.type, letters, outputs, **arguments))
+        return one.infer_cost(op, specs, [specs[letters.index(name)] for name in outputs])
+
+    found, wanted = cost(of_rows, 7), cost(whole, 4)
+    assert (found.flops, found.bytes_written) == (wanted.flops, wanted.bytes_written)
+    assert found.bytes_read == wanted.bytes_read + 4 * 4
+
+
+def test_in_place_forms_of_the_dense_operator_do_not_matter() -> None:
+    for place in (anything(), {"W_next": each("W")}, None):
+        inputs = [blob("W", role=Role.PARAMETER), blob("dW"), blob("lr", role=Role.PARAMETER)]
+        outputs = [blob("W_next", like="W"), blob("rate", like="dW", optional=True)]
+        dense = schema("TestDense", "For tests.", inputs=inputs, outputs=outputs, in_place=place)
+        try:
+            made = on_rows(Rows(dense, {"W": "W_next"}, ("dW",)), "TestRows", ["W", "indices", "dW", "lr"], "")
+            assert made.must_in_place == {"W_next": ("W",)}
+        finally:
+            SCHEMAS.unregister("TestDense")
+            SCHEMAS.unregister("TestRows")

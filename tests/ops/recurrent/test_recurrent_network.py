@@ -170,6 +170,43 @@ def test_a_gradient_that_is_passed_on_to_several_blobs() -> None:
     np.testing.assert_allclose(home.fetch("h0_grad"), sums[:1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", [name for name in TRAINED if name.startswith("cell")])
+def test_aliases_may_stand_in_any_order(name: str) -> None:
+    """`outputs_with_grads` counts outputs; which alias makes one is a matter of its name."""
+    case = recorded(name)
+    for op in case.net.op:
+        for argument in op.arg:
+            if argument.name.startswith("alias_"):
+                argument.strings[:] = argument.strings[::-1]
+                argument.ints[:] = argument.ints[::-1]
+    outputs = [blob for op in case.net.op for blob in op.output if blob in case.left]
+    _, left = run_twice(with_type(case.net, "simple", outputs), case.fed)
+    assert_recorded(left, {blob: case.left[blob] for blob in left}, "aliases in the other order")
+
+
+@pytest.mark.parametrize("offset", [1, -1])
+def test_gradients_of_outputs_on_the_same_rows_are_added(offset: int) -> None:
+    forward = cell(
+        SUM,
+        alias_dst=["one", "other"],
+        alias_offset=[offset, offset],
+        outputs_with_grads=[0, 1],
+        backward_step_net=NetDef(name="back", type="simple"),
+        backward_link_internal=["after_grad", "after_grad", "after_grad"],
+        backward_link_external=["states_grad", "states_grad", "x_grad"],
+        backward_link_offset=[1, 0, 0],
+    )
+    forward.output[:] = ["one", "other", "work"]
+    rows = T if offset == 1 else 1
+    given = {f"{name}_grad": values(rows, N, H, seed=seed) for seed, name in enumerate(("one", "other"), 3)}
+    home = workspace_with({**FED, **given})
+    gradient = backward_pass([forward], {"one": "one_grad", "other": "other_grad"})[0]
+    home.run_net_once(NetDef(name="outer", op=[forward, *gradient]))
+    both = np.zeros((T, N, H), np.float32)
+    both[-rows:] = given["one_grad"] + given["other_grad"]
+    np.testing.assert_allclose(home.fetch("x_grad"), np.cumsum(both[::-1], axis=0)[::-1], rtol=1e-5, atol=1e-6)
+
+
 def test_outputs_lie_on_the_states() -> None:
     home = run(cell(SUM), times=2)
     states, alls, last = (home.blob(name).tensor() for name in ("states", "all", "last"))
@@ -226,6 +263,25 @@ def test_what_is_touched() -> None:
     hidden = cell(operator_def("Mul", ["row", "hidden"], ["after"]))
     assert "hidden" in touches(hidden).reads
     assert effects_of(op) is Effects.WORKSPACE
+
+
+def test_control_inputs_of_steps_are_waited_for() -> None:
+    """Those outside; what a step makes itself is no matter of the operator."""
+    step = operator_def("Sum", ["row", "state"], ["after"])
+    step.control_input.append("gate")
+    last = operator_def("Copy", ["after"], ["seen"])
+    last.control_input.extend(["after", "row"])
+    op = cell(step, last)
+    assert touches(op).after == ("gate",)
+    outer = operator_def("If", ["condition"], then_net=NetDef(op=[op]))
+    assert touches(outer).after == ("gate",)
+    case = recorded("cell_product")
+    forward = next(op for op in case.net.op if op.type == "RecurrentNetwork")
+    gradient = next(op for op in case.net.op if op.type == "RecurrentNetworkGradient")
+    made = next(argument.n for argument in forward.arg if argument.name == "step_net").op[0].output[0]
+    back = next(argument.n for argument in gradient.arg if argument.name == "backward_step_net")
+    back.op[0].control_input.extend(["gate", made])
+    assert touches(gradient).after == ("gate",)
 
 
 def test_results_in_another_shape_or_layout_reach_the_states() -> None:

@@ -32,9 +32,10 @@ from itertools import count
 
 import numpy as np
 
-from tazza.device import Context, Event, Stream, current_context, streaming
+from tazza.device import Context, Event, current_context, streaming
 from tazza.errors import TazzaError
 from tazza.nets.executor.policy import Policy
+from tazza.nets.executor.settling import await_event, drain, recover
 from tazza.nets.executor.squad import Crew, Squad
 from tazza.nets.executor.task import Task
 from tazza.nets.run import Run
@@ -363,7 +364,7 @@ class Execution:
     def _finish(self) -> None:
         error, self._error = self._error, None  # its traceback leads here: a cycle
         if error is not None:
-            self._recover()
+            recover({task.stream for task in self._tasks if task.stream is not None})
         self._ended(error, self._done)
         with self._lock:
             self._told = True
@@ -380,14 +381,6 @@ class Execution:
             self._hosts.pool.submit(self._finish)
         except RuntimeError:
             self._finish()
-
-    def _recover(self) -> None:
-        """Let streams forget what failed in this run: other runs use them too."""
-        for stream in {task.stream for task in self._tasks if task.stream is not None}:
-            try:
-                stream.recover()
-            except Exception:
-                logger.exception("stream %s could not be recovered", stream.name)
 
     # -- running one ---------------------------------------------------------------------------------------------------
 
@@ -430,16 +423,8 @@ class Execution:
     def _halted(self, task: Task) -> None:
         """A task that queues work on a device ends here and not with an event: wait for what it has queued."""
         if task.asynchronous and task.stream is not None:
-            self._drain(task.stream)
+            drain(task.stream)
             self._arrived(task, None)
-
-    @staticmethod
-    def _drain(stream: Stream) -> None:
-        """Wait for what a task queued before it failed; what that work raises in turn is of no interest."""
-        try:
-            stream.synchronize()
-        except Exception:
-            logger.debug("work on stream %s failed behind an error", stream.name)
 
     # -- devices with streams ------------------------------------------------------------------------------------------
 
@@ -459,7 +444,7 @@ class Execution:
 
     def _launched(self, task: Task, event: Event) -> None:
         if self._waits:
-            self._wait_here(event)
+            await_event(event)
             self._arrived(task, event)
             return
         with self._lock:
@@ -472,13 +457,6 @@ class Execution:
                 self._pending[task] = None
         if self._policy.waits == "event":
             event.on_done(lambda done: self._arrived(task, done, called_back=True))
-
-    @staticmethod
-    def _wait_here(event: Event) -> None:
-        try:
-            event.wait()
-        except Exception:
-            return  # `_arrived` takes it from the event
 
     def _arrived(self, task: Task, event: Event | None, *, called_back: bool = False) -> None:
         """The work of a task has ended: let others follow, in threads of their own where there is more than one."""

@@ -257,12 +257,6 @@ DEQUEUE_BLOBS = schema(
 )
 
 
-@DEQUEUE_BLOBS.infer
-def dequeue_blobs_infer(op: OpView, queue: object) -> tuple[None, ...]:
-    del queue  # what records hold is known when there is one
-    return (None,) * len(op.output_slots)
-
-
 @host_kernel(DEQUEUE_BLOBS)
 class DequeueBlobs(QueueKernel):
     """Waits for a record."""
@@ -292,12 +286,6 @@ SAFE_DEQUEUE_BLOBS = schema(
     [[1, 2], [3, 4], [5, 6]]
     """,
 )
-
-
-@SAFE_DEQUEUE_BLOBS.infer
-def safe_dequeue_blobs_infer(op: OpView, queue: object) -> tuple[None, ...]:
-    del queue  # as above
-    return (None,) * len(op.output_slots)
 
 
 @host_kernel(SAFE_DEQUEUE_BLOBS)

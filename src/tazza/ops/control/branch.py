@@ -51,6 +51,7 @@ IF = schema(
     ],
     in_place=anything(),
     effects=Effects.WORKSPACE,
+    lists_anything=True,
     source="Caffe2",
 )
 
@@ -79,12 +80,6 @@ def branches(op: OpView) -> list[NetDef]:
 def if_touches(op: OpView) -> Touched:
     other = Touched() if op.else_net is None else touched_by(op.else_net)
     return touched_by(op.then_net).or_else(other)
-
-
-@IF.infer
-def if_infer(op: OpView, condition: object, X: object) -> tuple[None, ...]:
-    del condition, X
-    return (None,) * len(op.output_slots)
 
 
 @IF.cost

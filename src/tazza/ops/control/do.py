@@ -68,9 +68,9 @@ DO = schema(
     in_place={"Y": anything()},
     must_in_place={"scope_next": "scope"},
     effects=Effects.WORKSPACE,
+    binds_nets=True,
     source="Caffe2",
 )
-DO.binds_nets = True
 
 
 def bindings(op: OpView) -> dict[str, str]:
@@ -104,14 +104,7 @@ def do_validate(op: OpView) -> None:
 
 @DO.touches
 def do_touches(op: OpView) -> Touched:
-    seen = touched_by(op.net).seen_as(bindings(op))
-    return Touched(seen.reads, seen.writes, seen.certain | {op.definition.output[-1]}, seen.after)
-
-
-@DO.infer
-def do_infer(op: OpView, X: object, scope: object) -> tuple[None, ...]:
-    del X, scope
-    return (None,) * len(op.output_slots)
+    return touched_by(op.net).seen_as(bindings(op)).also(certain=op.definition.output[-1:])
 
 
 @DO.cost

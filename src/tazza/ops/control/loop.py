@@ -49,6 +49,7 @@ WHILE = schema(
     ],
     in_place=anything(),
     effects=Effects.WORKSPACE,
+    lists_anything=True,
     source="Caffe2",
 )
 COND_NET = "gradient_loop_cond_net"
@@ -60,12 +61,6 @@ def while_touches(op: OpView) -> Touched:
     before = Touched() if op.cond_net is None else touched_by(op.cond_net)
     body = touched_by(op.loop_net)
     return in_turn([before, body.then(before).perhaps()])
-
-
-@WHILE.infer
-def while_infer(op: OpView, condition: object, X: object) -> tuple[None, ...]:
-    del condition, X
-    return (None,) * len(op.output_slots)
 
 
 @WHILE.cost

@@ -217,12 +217,6 @@ LOAD = schema(
 )
 
 
-@LOAD.infer
-def load_infer(op: OpView, reader: object) -> tuple[None, ...]:
-    del reader  # what a file holds is known when it is read
-    return (None,) * len(op.output_slots)
-
-
 @LOAD.validate
 def load_validate(op: OpView) -> None:
     paths = [name for name in ("db", "dbs") if op.arguments[name]]

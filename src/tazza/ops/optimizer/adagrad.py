@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
-from tazza.ops.optimizer.rows import on_rows, update_rows
+from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -93,8 +93,9 @@ def adagrad(
         step[...] = rates * gradient
 
 
+ROWS = Rows(ADAGRAD, kept={"W": "W_next", "M": "M_next"}, rows=("dW",))
 SPARSE_ADAGRAD = on_rows(
-    ADAGRAD,
+    ROWS,
     "SparseAdagrad",
     ["W", "M", "indices", "dW", "lr"],
     """
@@ -115,4 +116,4 @@ SPARSE_ADAGRAD = on_rows(
 def sparse_adagrad(
     op: OpView, W: Array, M: Array, indices: Array, dW: Array, lr: Array, W_next: Array, M_next: Array
 ) -> None:
-    update_rows(op, ADAGRAD, adagrad, W=W, M=M, indices=indices, dW=dW, lr=lr, W_next=W_next, M_next=M_next)
+    update_rows(op, ROWS, adagrad, W=W, M=M, indices=indices, dW=dW, lr=lr, W_next=W_next, M_next=M_next)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
-from tazza.ops.optimizer.rows import on_rows, update_rows
+from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
@@ -104,8 +104,9 @@ def adam(
         step[...] = move
 
 
+ROWS = Rows(ADAM, kept={"W": "W_next", "M": "M_next", "V": "V_next"}, rows=("dW",))
 SPARSE_ADAM = on_rows(
-    ADAM,
+    ROWS,
     "SparseAdam",
     ["W", "M", "V", "indices", "dW", "lr", "iter"],
     """
@@ -138,4 +139,4 @@ def sparse_adam(
     V_next: Array,
 ) -> None:
     given = {"W": W, "M": M, "V": V, "indices": indices, "dW": dW, "lr": lr, "iter": iter}
-    update_rows(op, ADAM, adam, **given, W_next=W_next, M_next=M_next, V_next=V_next)
+    update_rows(op, ROWS, adam, **given, W_next=W_next, M_next=M_next, V_next=V_next)

@@ -32,7 +32,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
-from tazza.ops.optimizer.rows import on_rows, update_rows
+from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
@@ -174,8 +174,9 @@ def momentum_sgd_update(
     np.subtract(W, step.reshape(W.shape), out=W_next)
 
 
+ROWS = Rows(MOMENTUM_SGD_UPDATE, kept={"M": "M_next", "W": "W_next"}, rows=("dW",))
 SPARSE_MOMENTUM_SGD_UPDATE = on_rows(
-    MOMENTUM_SGD_UPDATE,
+    ROWS,
     "SparseMomentumSGDUpdate",
     ["dW", "M", "lr", "W", "indices"],
     """
@@ -198,4 +199,4 @@ def sparse_momentum_sgd_update(
     op: OpView, dW: Array, M: Array, lr: Array, W: Array, indices: Array, step: Array, M_next: Array, W_next: Array
 ) -> None:
     arrays = {"dW": dW, "M": M, "lr": lr, "W": W, "indices": indices, "step": step, "M_next": M_next, "W_next": W_next}
-    update_rows(op, MOMENTUM_SGD_UPDATE, momentum_sgd_update, **arrays)
+    update_rows(op, ROWS, momentum_sgd_update, **arrays)

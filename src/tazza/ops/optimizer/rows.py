@@ -1,10 +1,11 @@
 """Updates of some rows: what an update of a whole parameter does, for the rows that indices pick.
 
-    SPARSE_ADAGRAD = on_rows(ADAGRAD, "SparseAdagrad", ["W", "M", "indices", "dW", "lr"], example)
+    ROWS = Rows(ADAGRAD, kept={"W": "W_next", "M": "M_next"}, rows=("dW",))
+    SPARSE_ADAGRAD = on_rows(ROWS, "SparseAdagrad", ["W", "M", "indices", "dW", "lr"], example)
 
     @kernel(SPARSE_ADAGRAD)
     def sparse_adagrad(op, W, M, indices, dW, lr, W_next, M_next):
-        update_rows(op, ADAGRAD, adagrad, W=W, M=M, indices=indices, dW=dW, lr=lr, W_next=W_next, M_next=M_next)
+        update_rows(op, ROWS, adagrad, W=W, M=M, indices=indices, dW=dW, lr=lr, W_next=W_next, M_next=M_next)
 
 Letters as in the dense operator. What it must keep (parameters and state with as many rows as W) is overwritten in the
 rows that `indices` (K, of any shape) picks; each of K rows of the gradient belongs to one of them, and what the dense
@@ -17,7 +18,8 @@ second ones, and so on: rows of one call are all different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,29 +39,47 @@ from tazza.operator import (
 from tazza.operator.gradient import NoGradient
 from tazza.ops.shape.axis import agree, product
 from tazza.ops.sparse.segment import check_rows
+from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
 INDICES = blob("indices", INDEX, role=Role.INDEX, doc="K rows of any shape, each in [0, R)")
 
 
-def on_rows(dense: OpSchema, type: str, letters: Sequence[str], example: str, *, source: str = "Caffe2") -> OpSchema:
-    """Declare the update of rows that does what `dense` does, with its letters and `indices` in this order.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What of a dense operator has rows.
 
-    The dense operator's inputs that are kept and of which an output may be written in place are those with R rows;
-    its inputs that are data have K rows.
+    Args:
+        dense: its schema.
+        kept: input letters with R rows -> the outputs that overwrite them.
+        rows: input letters with a row for each index.
     """
-    kept = _kept(dense)
+
+    dense: OpSchema
+    kept: Mapping[str, str]
+    rows: tuple[str, ...]
+
+    @property
+    def first(self) -> str:
+        """The letter whose rows the others have to have."""
+        return next(iter(self.kept))
+
+
+def on_rows(of: Rows, type: str, letters: Sequence[str], example: str, *, source: str = "Caffe2") -> OpSchema:
+    """Declare the update of rows that does what `of.dense` does, with its letters and `indices` in this order."""
+    dense, kept = of.dense, of.kept
     outputs = [spec for spec in dense.outputs if not spec.optional]
+    free = {spec.name for spec in outputs}.difference(kept.values())
     made = schema(
         type,
         f"""As {dense.type}, for the rows that `indices` picks.
 
-        {", ".join(kept)} have R rows, {", ".join(_of_rows(dense))} one for each index; rows of an index that stands
+        {", ".join(kept)} have R rows, {", ".join(of.rows)} one for each index; rows of an index that stands
         there several times are updated as often, in turn.""",
         inputs=[INDICES if letter == "indices" else _row_spec(dense, letter) for letter in letters],
         outputs=[blob(spec.name, like=spec.like) for spec in outputs],
         args=dense.args.values(),
-        in_place={out: over for out, over in dense.in_place.items() if out not in kept.values()},
+        in_place={out: over for out, over in dense.in_place.items() if out in free},
         must_in_place={out: letter for letter, out in kept.items()},
         effects=Effects.PURE,
         no_gradient=dense.gradient_rule if isinstance(dense.gradient_rule, NoGradient) else None,
@@ -70,28 +90,27 @@ def on_rows(dense: OpSchema, type: str, letters: Sequence[str], example: str, *,
 
     @made.infer
     def infer(op: OpView, indices: TensorSpec, **specs: TensorSpec) -> tuple[TensorSpec, ...]:
-        _check_shapes(op, dense, list(kept), indices, specs)
+        _check_shapes(op, of, indices, specs)
         return tuple(specs[str(op.schema.outputs_by_letter[letter].like)] for letter in op.output_slots)
 
     @made.cost
     def cost(op: OpView, indices: TensorSpec, **specs: TensorSpec) -> Cost:
-        del op
-        (moved,) = (specs[letter] for letter in _of_rows(dense)[:1])
-        touched = len(kept) * moved.nbytes
-        first = specs[next(iter(kept))]
-        return Cost((4 + 4 * len(kept)) * moved.size, indices.nbytes + moved.nbytes + touched, touched, first.nbytes)
+        alike = specs[of.rows[0]].dims
+        shown = {
+            letter: TensorSpec(alike, spec.dtype) if letter in {*kept, *of.rows} else spec
+            for letter, spec in specs.items()
+        }
+        definition = OperatorDef(type=dense.type, arg=op.definition.arg, output=[spec.name for spec in outputs])
+        definition.input.extend(dense.inputs_by_letter)
+        found = dense.infer_cost(
+            dense.typed_view(definition),
+            [shown[letter] for letter in dense.inputs_by_letter],
+            [shown[str(spec.like)] for spec in outputs],
+        )
+        read = found.bytes_read + indices.nbytes
+        return Cost(found.flops, read, found.bytes_written, specs[of.first].nbytes)
 
     return made
-
-
-def _kept(dense: OpSchema) -> dict[str, str]:
-    """Return the letters that the dense operator keeps -> the outputs that may be written over them."""
-    over = {str(places[0]): out for out, places in dense.in_place.items()}
-    return {letter: out for letter, out in over.items() if dense.inputs_by_letter[letter].role is not Role.DATA}
-
-
-def _of_rows(dense: OpSchema) -> list[str]:
-    return [spec.name for spec in dense.inputs if spec.role is Role.DATA]
 
 
 def _row_spec(dense: OpSchema, letter: str) -> BlobSpec:
@@ -99,24 +118,24 @@ def _row_spec(dense: OpSchema, letter: str) -> BlobSpec:
     return blob(letter, spec.dtypes, host=spec.host, role=spec.role, doc=spec.doc)
 
 
-def _check_shapes(
-    op: OpView, dense: OpSchema, kept: Sequence[str], indices: TensorSpec, specs: dict[str, TensorSpec]
-) -> None:
-    first = specs[kept[0]]
-    for letter in kept:
+def _check_shapes(op: OpView, of: Rows, indices: TensorSpec, specs: dict[str, TensorSpec]) -> None:
+    first = specs[of.first]
+    for letter in of.kept:
         spec = specs[letter]
         if spec.dims is not None and first.dims is not None:
-            relation = f"{letter} has the shape {show_dims(spec.dims)}, {kept[0]} has {show_dims(first.dims)}"
+            relation = f"{letter} has the shape {show_dims(spec.dims)}, {of.first} has {show_dims(first.dims)}"
             op.require(len(spec.dims) > 0, f"{letter} has rank 0, it must have rows")
             op.require(agree(product(spec.dims), product(first.dims)) and agree(spec.dims[0], first.dims[0]), relation)
-    for letter in _of_rows(dense):
+    for letter in of.rows:
         spec = specs[letter]
         if None not in (spec.dims, first.dims, indices.dims):
             wanted = product((*(indices.dims or ()), *(first.dims or ())[1:]))
-            relation = f"{letter} has {product(spec.dims or ())} elements, the rows of {kept[0]} that indices pick have"
+            relation = (
+                f"{letter} has {product(spec.dims or ())} elements, the rows of {of.first} that indices pick have"
+            )
             op.require(agree(product(spec.dims or ()), wanted), f"{relation} {wanted}", "one row for each index")
     for letter, spec in specs.items():
-        if letter not in kept and letter not in _of_rows(dense) and spec.dims is not None:
+        if letter not in of.kept and letter not in of.rows and spec.dims is not None:
             op.require(agree(product(spec.dims), 1), f"{letter} has the shape {show_dims(spec.dims)}, not 1 element")
 
 
@@ -135,22 +154,22 @@ def occurrences(indices: Array) -> Iterator[Array]:
         yield np.sort(order[number == turn])
 
 
-def update_rows(op: OpView, dense: OpSchema, compute: Callable[..., None], **arrays: Array) -> None:
+def update_rows(op: OpView, of: Rows, compute: Callable[..., None], **arrays: Array) -> None:
     """Do what the kernel `compute` of the dense operator does, in the rows that `indices` picks; for reference kernels.
 
     Args:
         op: the operator on rows.
-        dense: the schema of the other.
+        of: what `on_rows` was given.
         compute: its reference kernel.
         **arrays: by letter, all inputs and outputs of the operator on rows.
 
     Raises:
         NumericError: an index is none of a row.
     """
-    rows, kept = arrays["indices"].reshape(-1), _kept(dense)
-    first = arrays[next(iter(kept))]
+    rows, dense, kept = arrays["indices"].reshape(-1), of.dense, of.kept
+    first = arrays[of.first]
     check_rows(op, rows, len(first), "indices")
-    of_rows = {spec.name for spec in dense.outputs} & arrays.keys() - set(kept.values()) | set(_of_rows(dense))
+    of_rows = {spec.name for spec in dense.outputs} & arrays.keys() - set(kept.values()) | set(of.rows)
     by_index = {letter: arrays[letter].reshape(rows.size, *first.shape[1:]) for letter in of_rows}
     others = {spec.name: arrays[spec.name] for spec in dense.inputs if spec.name not in {*kept, *of_rows}}
     absent = dict.fromkeys(spec.name for spec in dense.outputs if spec.name not in arrays)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import OpView, find_argument
 from tazza.operator.nested import net_argument
 from tazza.proto import NetDef, OperatorDef
@@ -65,12 +65,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class StateGradient:
-    """Gradients of a state: the blob of all of them, and those of outputs that come from outside, where there are."""
+    """Gradients of a state: the blob of all of them, and those of outputs that come from outside, which are added."""
 
     state: State
     gradients: str
-    given: str | None
-    given_last: str | None
+    given: tuple[str, ...]
+    given_last: tuple[str, ...]
 
 
 def links_of(op: OpView, prefix: str = "") -> list[Link]:
@@ -136,26 +136,31 @@ def state_gradients_of(op: OpView, states: Sequence[State]) -> list[StateGradien
     Raises:
         ArgumentError: an output that gets a gradient is neither all of a state's values but the initial one, nor the
             last one.
+        SchemaError: the outputs of the forward operator, in front of the last input, are not what aliases name.
     """
-    given: dict[tuple[str, int], str] = {}
-    aliases = aliases_of(op)
+    aliases = {alias.target: alias for alias in aliases_of(op)}
+    outputs = list(op.definition.input[-1 - len(aliases) : -1])
+    if set(outputs) != set(aliases):
+        relation = f"aliases name {', '.join(aliases)}, the outputs of the forward operator are {', '.join(outputs)}"
+        raise op.error(SchemaError, relation, "each output with a gradient lies on a state")
+    given: dict[tuple[str, int], list[str]] = {}
     wanted: list[int] = op.outputs_with_grads
     for name, position in zip(op.definition.input, wanted, strict=False):
-        if not 0 <= position < len(aliases):
-            raise op.error(ArgumentError, f"outputs_with_grads names output {position} of {len(aliases)} aliases")
-        alias = aliases[position]
+        if not 0 <= position < len(outputs):
+            raise op.error(ArgumentError, f"outputs_with_grads names output {position} of {len(outputs)}")
+        alias = aliases[outputs[position]]
         if alias.offset not in (1, -1):
             raise op.error(
                 ArgumentError,
                 f"output {alias.target!r} has a gradient and alias_offset {alias.offset}, which must be 1 or -1",
             )
-        given[alias.source, alias.offset] = name
+        given.setdefault((alias.source, alias.offset), []).append(name)
     return [
         StateGradient(
             state,
             renamed(op.definition, f"{state.states}_grad"),
-            given.get((state.states, 1)),
-            given.get((state.states, -1)),
+            tuple(given.get((state.states, 1), ())),
+            tuple(given.get((state.states, -1), ())),
         )
         for state in states
     ]

@@ -102,11 +102,9 @@ RECURRENT_NETWORK = schema(
     args=RECURRENT_ARGS,
     open_args=open_arguments,
     effects=Effects.WORKSPACE,
+    binds_nets=True,
     source="Caffe2",
 )
-
-
-RECURRENT_NETWORK.binds_nets = True
 
 
 @RECURRENT_NETWORK.name_inputs
@@ -124,7 +122,13 @@ def in_order(
 
 
 def forward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
-    """Return the step net and its links."""
+    """Return the step net and its links.
+
+    Raises:
+        SchemaError: there is no step net.
+        ArgumentError: links do not fit each other.
+        FormatError: the step net is text that is no net.
+    """
     made = step_net(op, "step_net")
     if made is None:
         raise op.error(SchemaError, "step_net is empty")
@@ -176,9 +180,6 @@ def _initial_rows(initial: TensorSpec) -> int:
     return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
 
 
-RECURRENT_NETWORK.binds_nets = True
-
-
 @RECURRENT_NETWORK.touches
 def recurrent_network_touches(op: OpView) -> Touched:
     net, links = forward_steps(op)
@@ -189,10 +190,10 @@ def recurrent_network_touches(op: OpView) -> Touched:
 def _seen_outside(inner: Touched, op: OpView, links: list[Link], made: list[str], outputs: list[str]) -> Touched:
     """Return what steps touch outside of their workspaces: blobs that they read first, and what links lead to."""
     own = {op.timestep, *(link.internal for link in links)}
-    reads = [name for name in inner.reads if name not in own]
-    externals = [link.external for link in links if link.external not in made]
-    through = [name for name in inner.writes if name in reads]
-    return Touched(tuple(dict.fromkeys((*reads, *externals))), tuple((*made, *through)), frozenset((*outputs, *made)))
+    waits = (name for name in inner.after if name not in inner.writes)
+    outside = {name: name for name in (*inner.reads, *waits) if name not in own}
+    externals = (link.external for link in links if link.external not in made)
+    return inner.perhaps().seen_as(outside).also(reads=externals, writes=made, certain=(*outputs, *made))
 
 
 @RECURRENT_NETWORK.gradient
@@ -254,7 +255,11 @@ class RecurrentNetwork:
 
 
 def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
-    """Make room for a state over time, and put its initial value there."""
+    """Make room for a state over time, and put its initial value there.
+
+    Raises:
+        ShapeError: the initial value is not (D), (N, D) or (L, N, D).
+    """
     value = initial.tensor()
     dims: tuple[int, ...] = tuple(value.shape)
     op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
@@ -301,12 +306,10 @@ RECURRENT_NETWORK_GRADIENT = schema(
     args=RECURRENT_ARGS,
     open_args=open_arguments,
     effects=Effects.WORKSPACE,
+    binds_nets=True,
     no_gradient=ends("second derivatives are not built"),
     source="the chain rule, through time; Werbos 1990",
 )
-
-
-RECURRENT_NETWORK_GRADIENT.binds_nets = True
 
 
 @RECURRENT_NETWORK_GRADIENT.name_inputs
@@ -346,7 +349,13 @@ def recurrent_network_gradient_infer(
 
 
 def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
-    """Return the backward step net with what adds up gradients in front and behind, and the links of its blobs."""
+    """Return the backward step net with what adds up gradients in front and behind, and the links of its blobs.
+
+    Raises:
+        ArgumentError: links, states, parameters or outputs with gradients do not fit each other.
+        SchemaError: outputs of the forward operator are not what aliases name.
+        FormatError: the net is text that is no net.
+    """
     net = step_net(op, "backward_step_net")
     if net is None:
         net = NetDef(name="backward", type="simple")  # of a step whose gradient is what it was given
@@ -368,9 +377,10 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
                 names[place] = within.get(name, name)
     before: list[OperatorDef] = []
     for each in state_gradients_of(op, states_of(op, inputs)):
-        if each.given is not None:
-            names = [f"{each.gradients}/row", f"{each.given}/row"]
-            links = [Link(names[0], each.gradients, 1), Link(names[1], each.given, 0), *links]
+        if each.given:
+            names = [f"{each.gradients}/row", *(f"{given}/row" for given in each.given)]
+            outer = (Link(f"{given}/row", given, 0) for given in dict.fromkeys(each.given))
+            links = [Link(names[0], each.gradients, 1), *outer, *links]
             before.append(operator_def("Sum", names, names[:1]))
     after = [operator_def("Sum", [one.gradient, one.of_step], [one.gradient]) for one in parameters]
     for made in (*before, *after):
@@ -386,23 +396,18 @@ def recurrent_network_gradient_validate(op: OpView) -> None:
     backward_steps(op)
 
 
-RECURRENT_NETWORK_GRADIENT.binds_nets = True
-
-
 @RECURRENT_NETWORK_GRADIENT.touches
 def recurrent_network_gradient_touches(op: OpView) -> Touched:
     net, links = backward_steps(op)
     forward = step_net(op, "step_net")
     inner = touched_by(net)
     if forward is not None:  # what the forward steps left is in their workspaces
-        made = set(touched_by(forward).writes)
-        inner = Touched(tuple(name for name in inner.reads if name not in made), inner.writes, inner.certain)
+        inner = inner.given(touched_by(forward).writes)
     states = states_of(op, forward_inputs(op))
     made = [each.gradients for each in state_gradients_of(op, states)]
     outputs = list(op.definition.output)
     seen = _seen_outside(inner, op, links, made, outputs)
-    kept = tuple(name for name in seen.reads if name not in outputs)
-    return Touched(tuple(dict.fromkeys((*kept, *(state.states for state in states)))), seen.writes, seen.certain)
+    return seen.given(outputs).also(reads=(state.states for state in states))
 
 
 @host_kernel(RECURRENT_NETWORK_GRADIENT)
@@ -447,18 +452,17 @@ class RecurrentNetworkGradient:
             self._finish(owner, each, target)
 
     def _begin(self, op: OpView, owner: BlobOwner, each: StateGradient) -> None:
-        """Make room for the gradients of a state, of which the last one is what its output was given, or 0."""
+        """Make room for the gradients of a state, of which the last one is what its outputs were given in sum."""
         states = _tensor(owner, each.state.states)
         gradients = owner.create_blob(each.gradients).tensor()
         gradients.resize(tuple(states.shape), states.dtype)
         last = gradients.array[-1:]
-        if each.given_last is None:
-            last[...] = 0
-        else:
-            given = _tensor(owner, each.given_last)
-            relation = f"gradient {each.given_last!r} has the shape {show_dims(tuple(given.shape))}"
+        last[...] = 0
+        for name in each.given_last:
+            given = _tensor(owner, name)
+            relation = f"gradient {name!r} has the shape {show_dims(tuple(given.shape))}"
             op.require(given.size == last.size, f"{relation}, one row of the state {show_dims(last.shape)}")
-            np.copyto(last, given.plain().reshape(last.shape))
+            last += given.plain().reshape(last.shape)
         gradients.mark_written()
 
     def _finish(self, owner: BlobOwner, each: StateGradient, target: Blob) -> None:

@@ -1,0 +1,98 @@
+"""The check of a declaration: every letter that a schema speaks of is one of its own, on the side where it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tazza.errors import SchemaError
+from tazza.operator.arity import AsMany, Pairs, Relation, Together
+from tazza.operator.in_place import Anything, Each
+from tazza.operator.letter import BlobSpec
+from tazza.operator.view import INJECTED, RESERVED
+
+if TYPE_CHECKING:
+    from tazza.operator.schema import OpSchema
+
+
+def check_declaration(schema: OpSchema) -> None:
+    """Check the letters of a schema, and those that its letters, places and relations name.
+
+    Raises:
+        SchemaError: a letter is declared twice, is none of the schema's, or cannot be what is said of it.
+    """
+    type, inputs, outputs = schema.type, schema.inputs_by_letter, schema.outputs_by_letter
+    clashes = sorted(schema.args.keys() & RESERVED | (inputs.keys() | outputs.keys()) & INJECTED)
+    if clashes:
+        raise SchemaError(
+            f"{type}: {', '.join(clashes)} cannot be the name of an argument or letter",
+            hint="OpView and kernels use it",
+        )
+    for noun, specs in (("input", schema.inputs), ("output", schema.outputs)):
+        _check_once(type, noun, specs)
+    for spec in schema.inputs:
+        check_letters(type, f"dtypes of {spec.name}", _named(spec.dtypes), "input", inputs)
+        check_letters(type, f"like of {spec.name}", _named(spec.like), "output", outputs)
+    for spec in schema.outputs:
+        check_letters(type, f"dtypes of {spec.name}", _named(spec.dtypes), "input", inputs)
+        check_letters(type, f"like of {spec.name}", _named(spec.like), "input", inputs)
+    for word, places in (("in_place", schema.in_place), ("must_in_place", schema.must_in_place)):
+        check_letters(type, word, places, "output", outputs)
+        over = [place.letter if isinstance(place, Each) else place for each in places.values() for place in each]
+        check_letters(type, word, [one for one in over if not isinstance(one, Anything)], "input", inputs)
+    _check_relations(type, schema.relations, inputs, outputs)
+
+
+def check_letters(type: str, word: str, letters: Iterable[str], noun: str, declared: Collection[str]) -> None:
+    """Check that what a declaration names are letters of a schema.
+
+    Raises:
+        SchemaError: one is not.
+    """
+    for letter in letters:
+        if letter not in declared:
+            known = ", ".join(declared) if declared else "none"
+            raise SchemaError(f"{type}: {word} names {letter!r}, which is no {noun}", hint=f"{noun}s: {known}")
+
+
+def _named(letter: object) -> list[str]:
+    return [letter] if isinstance(letter, str) else []
+
+
+def _check_once(type: str, noun: str, specs: Sequence[BlobSpec]) -> None:
+    names = [spec.name for spec in specs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SchemaError(f"{type}: two {noun}s have the letter {twice!r}", hint="give each a letter of its own")
+
+
+def _check_relations(
+    type: str, relations: Sequence[Relation], inputs: Mapping[str, BlobSpec], outputs: Mapping[str, BlobSpec]
+) -> None:
+    both = {**inputs, **outputs}
+    in_turn: dict[str, Pairs] = {}
+    for relation in relations:
+        word = relation.word
+        check_letters(type, word, relation.letters, "letter", both)
+        if len(set(relation.letters)) < 2 or len(set(relation.letters)) != len(relation.letters):
+            raise SchemaError(f"{type}: {word} names {', '.join(map(repr, relation.letters))}, not different letters")
+        for letter in relation.letters:
+            _check_kind(type, relation, both[letter])
+        if isinstance(relation, Pairs):
+            side = next((noun for noun, of in (("input", inputs), ("output", outputs)) if relation.letters[0] in of))
+            check_letters(type, word, relation.letters, side, inputs if side == "input" else outputs)
+            if side in in_turn:
+                raise SchemaError(
+                    f"{type}: pairs of {', '.join(relation.letters)} is the second one among its {side}s",
+                    hint=f"the first is of {', '.join(in_turn[side].letters)}: all letters that take turns go into one",
+                )
+            in_turn[side] = relation
+
+
+def _check_kind(type: str, relation: Relation, spec: BlobSpec) -> None:
+    if isinstance(relation, Together) and not spec.optional:
+        raise SchemaError(f"{type}: together names {spec.name!r}, which is not optional")
+    if isinstance(relation, Pairs) and not spec.variadic:
+        raise SchemaError(f"{type}: pairs names {spec.name!r}, which is not variadic")
+    if isinstance(relation, AsMany) and spec.name == relation.letter and not spec.variadic:
+        raise SchemaError(f"{type}: as_many names {spec.name!r}, which is not variadic")
