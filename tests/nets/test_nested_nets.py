@@ -17,7 +17,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import SHAPE, VALUES, Array, Drawing, evaluate, fed, feed
 
 TYPES = sorted(name for name in NETS if NETS[name] is not SimpleNet)
-FEW, MANY = 10, 1000
+FEW, MANY = 10, 100
 RUNS = 2
 
 
@@ -77,8 +77,9 @@ def check(seed: int, kind: str, *, shared: bool = False) -> None:
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("shared", [False, True])
-def test_every_net_type_gives_what_simple_gives(kind: str, count: int, shared: bool) -> None:
-    for seed in range(count // 5 if shared and count > FEW else count):
+def test_every_net_type_gives_what_simple_gives(kind: str, count: int, shared: bool, soak: int) -> None:
+    """A thousand nets of each type with `--soak`."""
+    for seed in range(count * soak if count > FEW else count):
         try:
             check(seed, kind, shared=shared)
         except BaseException as error:
@@ -87,8 +88,8 @@ def test_every_net_type_gives_what_simple_gives(kind: str, count: int, shared: b
 
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_simple_gives_what_numpy_gives(count: int) -> None:
-    for seed in range(count):
+def test_simple_gives_what_numpy_gives(count: int, soak: int) -> None:
+    for seed in range(count * soak if count > FEW else count):
         values = {
             name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in fed().items()
         }
