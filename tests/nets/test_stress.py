@@ -20,7 +20,7 @@ from tazza.device.stream import POOL_SIZE
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.base import NetBase
 from tazza.nets.executor.execution import Execution
-from tazza.nets.executor.task import Task
+from tazza.nets.executor.task import ChainTask
 from tazza.nets.run import Run
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
@@ -137,7 +137,7 @@ def side_by_side(count: int) -> None:
 
 # -- what stays behind -------------------------------------------------------------------------------------------------
 
-KINDS = (Context, Event, Execution, NetBase, Operator, Run, Task, Tensor, WorkerPool, Workspace)
+KINDS = (Context, Event, Execution, NetBase, Operator, Run, ChainTask, Tensor, WorkerPool, Workspace)
 
 
 def living() -> Counter[str]:

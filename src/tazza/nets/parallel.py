@@ -39,7 +39,7 @@ from tazza.nets.base import NetBase, Owner, net_type, new_owner, progress_note
 from tazza.nets.executor.execution import Crew, Execution
 from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
-from tazza.nets.executor.task import Task, set_priorities, tasks_of
+from tazza.nets.executor.task import ChainTask, set_priorities, tasks_of
 from tazza.nets.run import Run
 from tazza.nets.strand import Strand
 from tazza.operator import find_argument
@@ -101,7 +101,7 @@ class ParallelNet(NetBase):
         self._blobs = touched_blobs(self.operators)
         self._sharings, self._shared = sharings(), shared_memory(self._blobs)
         self._finest = tasks_of(self.operators, self._fused)
-        self._tasks: list[Task] = self._finest
+        self._tasks: list[ChainTask] = self._finest
         self._teams = True  # operators may run on several threads, as far as is known
         self._broken = False
         self._under_way: Execution | None = None

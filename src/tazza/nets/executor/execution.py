@@ -37,7 +37,7 @@ from tazza.errors import TazzaError
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.settling import await_event, drain, recover
 from tazza.nets.executor.squad import Crew, Squad
-from tazza.nets.executor.task import Task
+from tazza.nets.executor.task import ChainTask
 from tazza.nets.run import Run
 from tazza.runtime.log import logger
 from tazza.runtime.threads import at_most_threads
@@ -58,7 +58,7 @@ class Execution:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[ChainTask],
         crew: Crew,
         policy: Policy,
         run: Run | None,
@@ -86,7 +86,7 @@ class Execution:
         """No operator starts any more."""
         self._teller = 0  # the thread that tells operators which wait to give up
         self._finisher, self._finished, self._told = 0, False, False
-        self._pending: dict[Task, None] = {}  # in the order of their launches
+        self._pending: dict[ChainTask, None] = {}  # in the order of their launches
         self._attended = False  # a thread waits for the end
         self._sleeper: threading.Lock | None = None
         self._summons: Squad | None = None
@@ -234,10 +234,10 @@ class Execution:
 
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
-    def _push(self, task: Task) -> None:
+    def _push(self, task: ChainTask) -> None:
         heappush(self._squads[task.place].ready, (-task.priority, next(self._order), task))
 
-    def _next(self, former: Task | None, squad: Squad) -> Task | None:
+    def _next(self, former: ChainTask | None, squad: Squad) -> ChainTask | None:
         """Take what is most urgent, after `former` was run; with None, the thread is a worker no more."""
         polls = self._policy.waits == "poll"
         while True:
@@ -259,12 +259,12 @@ class Execution:
                 return task
             self._ask_events()
 
-    def _settle(self, task: Task) -> None:
+    def _settle(self, task: ChainTask) -> None:
         """Count a task as run: ended, where it was not launched on a device."""
         if not task.asynchronous and self._leave(task):
             self._end(task)
 
-    def _leave(self, task: Task) -> bool:
+    def _leave(self, task: ChainTask) -> bool:
         """Say that nobody runs a task any more; False when that was said before."""
         if self._runner[task.number] == 0:
             return False
@@ -272,14 +272,14 @@ class Execution:
         self._busy -= 1
         return True
 
-    def _end(self, task: Task) -> None:
+    def _end(self, task: ChainTask) -> None:
         self._open -= 1
         if not self.stopped:
             for child in task.children:
                 if not self._followed(task, child):
                     self._release(child)
 
-    def _followed(self, task: Task, child: Task) -> bool:
+    def _followed(self, task: ChainTask, child: ChainTask) -> bool:
         """Whether a child follows at the launch of a task, since its stream waits."""
         return task.asynchronous and child.asynchronous and task.place.kind == child.place.kind and not self._waits
 
@@ -287,12 +287,12 @@ class Execution:
     def _waits(self) -> bool:
         return self._policy.waits == "chain"
 
-    def _release(self, task: Task) -> None:
+    def _release(self, task: ChainTask) -> None:
         self._left[task.number] -= 1
         if self._left[task.number] == 0:
             self._push(task)
 
-    def _take(self, squad: Squad) -> Task | None:
+    def _take(self, squad: Squad) -> ChainTask | None:
         if not squad.ready:
             return None
         task = heappop(squad.ready)[2]
@@ -300,7 +300,7 @@ class Execution:
         self._busy += 1
         return task
 
-    def _wanted(self, squad: Squad | None, task: Task | None) -> list[Squad]:
+    def _wanted(self, squad: Squad | None, task: ChainTask | None) -> list[Squad]:
         """Return the squads to wake a worker of, one for each, while a worker of `squad` runs `task`.
 
         That worker goes on with what is ready in its own squad, so others are woken only for work that is worth it.
@@ -384,7 +384,7 @@ class Execution:
 
     # -- running one ---------------------------------------------------------------------------------------------------
 
-    def _perform(self, task: Task, host: Context) -> None:
+    def _perform(self, task: ChainTask, host: Context) -> None:
         try:
             if self.stopped:
                 raise Halt
@@ -397,7 +397,7 @@ class Execution:
         except BaseException as error:  # an interrupt too: the run ends with it, once the others are drained
             self._failed(task, error)
 
-    def _run_operators(self, task: Task, host: Context) -> None:
+    def _run_operators(self, task: ChainTask, host: Context) -> None:
         budget = self._crew.budget
         start = time.perf_counter()
         try:
@@ -412,7 +412,7 @@ class Execution:
         if self.stopped or not self._check():
             raise Halt
 
-    def _failed(self, task: Task, error: BaseException) -> None:
+    def _failed(self, task: ChainTask, error: BaseException) -> None:
         if isinstance(error, TazzaError):
             error.add_context(f"on thread {threading.current_thread().name!r}")
         elif isinstance(error, Exception):
@@ -420,7 +420,7 @@ class Execution:
         self.stop(error)
         self._halted(task)
 
-    def _halted(self, task: Task) -> None:
+    def _halted(self, task: ChainTask) -> None:
         """A task that queues work on a device ends here and not with an event: wait for what it has queued."""
         if task.asynchronous and task.stream is not None:
             drain(task.stream)
@@ -428,7 +428,7 @@ class Execution:
 
     # -- devices with streams ------------------------------------------------------------------------------------------
 
-    def _launch(self, task: Task, host: Context) -> None:
+    def _launch(self, task: ChainTask, host: Context) -> None:
         """Queue the work of a task on its stream, after the events of what it follows."""
         stream = task.stream
         assert stream is not None, "asynchronous tasks have one"
@@ -442,7 +442,7 @@ class Execution:
             context.record(event)
         self._launched(task, event)
 
-    def _launched(self, task: Task, event: Event) -> None:
+    def _launched(self, task: ChainTask, event: Event) -> None:
         if self._waits:
             await_event(event)
             self._arrived(task, event)
@@ -458,7 +458,7 @@ class Execution:
         if self._policy.waits == "event":
             event.on_done(lambda done: self._arrived(task, done, called_back=True))
 
-    def _arrived(self, task: Task, event: Event | None, *, called_back: bool = False) -> None:
+    def _arrived(self, task: ChainTask, event: Event | None, *, called_back: bool = False) -> None:
         """The work of a task has ended: let others follow, in threads of their own where there is more than one."""
         error = None if event is None else event.error
         if error is not None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from tazza.nets.executor.task import Fuse, Task, set_priorities
+from tazza.nets.executor.task import ChainTask, Fuse, set_priorities
 
 
-def merged(tasks: Sequence[Task], worth_s: float, fuse: Fuse) -> list[Task]:
+def merged(tasks: Sequence[ChainTask], worth_s: float, fuse: Fuse) -> list[ChainTask]:
     """Return new tasks, in order, that do what `tasks` do; what takes at least `worth_s` may be worth a worker."""
-    groups: list[list[Task]] = []
+    groups: list[list[ChainTask]] = []
     apart = _apart(tasks, worth_s)
     for task in tasks:
         joins = groups and not (apart >> task.number & 1 or apart >> groups[-1][-1].number & 1)
@@ -32,11 +32,11 @@ def merged(tasks: Sequence[Task], worth_s: float, fuse: Fuse) -> list[Task]:
     return made
 
 
-def _mergeable(task: Task) -> bool:
+def _mergeable(task: ChainTask) -> bool:
     return not task.asynchronous and not task.blocking
 
 
-def _apart(tasks: Sequence[Task], worth_s: float) -> int:
+def _apart(tasks: Sequence[ChainTask], worth_s: float) -> int:
     """Return a bit for each task that is apart."""
     long = sum(1 << task.number for task in tasks if task.asynchronous or task.serial_s >= worth_s)
     before = [0] * len(tasks)
@@ -55,7 +55,7 @@ def _apart(tasks: Sequence[Task], worth_s: float) -> int:
     return found
 
 
-def _joined(number: int, group: Sequence[Task], fuse: Fuse) -> Task:
+def _joined(number: int, group: Sequence[ChainTask], fuse: Fuse) -> ChainTask:
     if len(group) == 1:
         made = copy.copy(group[0])
         made.number = number
@@ -63,13 +63,13 @@ def _joined(number: int, group: Sequence[Task], fuse: Fuse) -> Task:
     pairs = sorted(
         pair for task in group for pair in zip(task.positions, task.operators, strict=True)
     )  # positions differ, so no operators are compared
-    made = Task(number, tuple(position for position, _ in pairs), tuple(operator for _, operator in pairs), fuse)
+    made = ChainTask(number, tuple(position for position, _ in pairs), tuple(operator for _, operator in pairs), fuse)
     made.seconds = sum(task.seconds for task in group)
     made.serial_s = sum(task.serial_s for task in group)
     return made
 
 
-def _connect(made: Sequence[Task], groups: Sequence[Sequence[Task]]) -> None:
+def _connect(made: Sequence[ChainTask], groups: Sequence[Sequence[ChainTask]]) -> None:
     home = {id(task): new for new, group in zip(made, groups, strict=True) for task in group}
     for new, group in zip(made, groups, strict=True):
         children = {id(home[id(child)]): home[id(child)] for task in group for child in task.children}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tazza.nets.executor.task import Task
+from tazza.nets.executor.task import ChainTask
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Place
@@ -36,6 +36,6 @@ class Squad:
 
     def __init__(self, pool: WorkerPool) -> None:
         self.pool = pool
-        self.ready: list[tuple[float, int, Task]] = []
+        self.ready: list[tuple[float, int, ChainTask]] = []
         self.workers = 0
         self.called = 0

@@ -26,7 +26,7 @@ FASTER, SLOWER = 1.0, 0.1
 """Weight of a run that took less, or more, than the estimate: one that was interrupted took longer than it needs."""
 
 
-class Task:
+class ChainTask:
     """Operators that run one after the other. `parents` is how many tasks it waits for.
 
     `asynchronous`: its operators only queue work on `stream`; then `event` is the end of that work in the present run,
@@ -63,7 +63,7 @@ class Task:
         self.place: Place = operators[0].place
         self.asynchronous = not self.place.is_host and self.place.kind in STREAMS
         self.parents = 0
-        self.children: tuple[Task, ...] = ()
+        self.children: tuple[ChainTask, ...] = ()
         self.blocking = any(operator.is_host for operator in operators)
         self.runs = 0
         self.seconds = UNKNOWN_S
@@ -71,10 +71,10 @@ class Task:
         self.priority = 0.0
         self.stream: Stream | None = None
         self.event = Event()
-        self.followed: tuple[Task, ...] = ()
+        self.followed: tuple[ChainTask, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Task({self.number}: {', '.join(operator.definition.type for operator in self.operators)})"
+        return f"ChainTask({self.number}: {', '.join(operator.definition.type for operator in self.operators)})"
 
     def note(self, seconds: float, serial_s: float) -> None:
         """Take into account that a run took `seconds`, in which others could run beside it for `serial_s`."""
@@ -89,16 +89,16 @@ class Task:
             self.serial_s += (FASTER if serial_s < self.serial_s else SLOWER) * (serial_s - self.serial_s)
 
 
-def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[Task]:
+def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[ChainTask]:
     """Return the tasks of a net with their edges, in the order of their first operators.
 
     `fuse(position, definition)` makes the operator that stands for the one at a position and the one behind it.
     """
     found = dependencies(accesses_of(operators))
-    made: list[Task] = []
-    task_of: dict[int, Task] = {}
+    made: list[ChainTask] = []
+    task_of: dict[int, ChainTask] = {}
     for chain in chains(found, [operator.place for operator in operators]):
-        task = Task(len(made), chain, tuple(operators[i] for i in chain), fuse)
+        task = ChainTask(len(made), chain, tuple(operators[i] for i in chain), fuse)
         made.append(task)
         task_of.update(dict.fromkeys(chain, task))
     for task in made:
@@ -109,9 +109,9 @@ def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[Task]:
     return made
 
 
-def _assign_streams(tasks: Sequence[Task], found: Dependencies, task_of: dict[int, Task]) -> None:
+def _assign_streams(tasks: Sequence[ChainTask], found: Dependencies, task_of: dict[int, ChainTask]) -> None:
     """Let each asynchronous task go on with the stream of a parent that nobody went on with, else take the next one."""
-    taken: set[Task] = set()
+    taken: set[ChainTask] = set()
     for task in tasks:
         if not task.asynchronous:
             continue
@@ -125,7 +125,7 @@ def _assign_streams(tasks: Sequence[Task], found: Dependencies, task_of: dict[in
             task.stream = heir.stream
 
 
-def set_priorities(tasks: Sequence[Task]) -> None:
+def set_priorities(tasks: Sequence[ChainTask]) -> None:
     """Give each task the seconds of the longest way from it to the end."""
     for task in reversed(tasks):  # children stand behind their parents
         task.priority = task.seconds + max((child.priority for child in task.children), default=0.0)

@@ -19,7 +19,7 @@ from functools import partial
 from tazza.device import Context, place_of
 from tazza.errors import BlobTypeError, SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory
-from tazza.nets.plan.program import Program, Step, Value
+from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_places
 from tazza.nets.plan.slicing import Slicing, find_slicings
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
@@ -118,10 +118,10 @@ class _State:
     stored: dict[str, Layout]
     pinned: set[str]
     written: frozenset[str]
-    current: dict[str, Value] = field(default_factory=dict[str, Value])
-    copies: dict[tuple[Value, Layout], Value] = field(default_factory=dict[tuple[Value, Layout], Value])
+    current: dict[str, PlanValue] = field(default_factory=dict[str, PlanValue])
+    copies: dict[tuple[PlanValue, Layout], PlanValue] = field(default_factory=dict[tuple[PlanValue, Layout], PlanValue])
     steps: list[Step] = field(default_factory=list[Step])
-    derived: list[Value] = field(default_factory=list[Value])
+    derived: list[PlanValue] = field(default_factory=list[PlanValue])
     wanted: dict[str, Layout] = field(default_factory=dict[str, Layout])
     partners: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     wishes: dict[str, str] = field(default_factory=dict[str, str])
@@ -182,7 +182,7 @@ def _compiled(
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
-            state.current[name] = Value(name, spec, blob=name)
+            state.current[name] = PlanValue(name, spec, blob=name)
         inputs = dict(state.current)
         try:
             _walk(state, slicings)
@@ -257,14 +257,14 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         raise Unplannable(position, "strings lie in no arena")
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
     chosen = _chosen(state, position, op, ranking, [value.spec for value in inputs], outputs)
-    taken: list[Value] = []
+    taken: list[PlanValue] = []
     for letter, value in zip(op.input_slots, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)
         if value.blob is not None:
             kept = not (isinstance(layout, Opaque) and layout.derived)
             state.wanted.setdefault(value.blob, layout if kept else ROW_MAJOR)
         taken.append(_in_layout(state, value, layout))
-    results: list[Value] = []
+    results: list[PlanValue] = []
     for letter, name, spec in zip(op.output_slots, definition.output, outputs, strict=True):
         over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
         results.append(_output(state, name, spec, chosen.output_layout(letter), over))
@@ -312,7 +312,7 @@ def _prepare_overwritten(state: _State, letter: str, name: str, spec: TensorSpec
         state.current[name] = _in_layout(state, value, ROW_MAJOR)
 
 
-def _note_shape(state: _State, position: int, before: Value | None, spec: TensorSpec) -> None:
+def _note_shape(state: _State, position: int, before: PlanValue | None, spec: TensorSpec) -> None:
     """Remember who gave a name another shape or dtype than it had."""
     if before is not None and (before.spec.dims, before.spec.dtype) != (spec.dims, spec.dtype):
         state.reshaped[before.name] = position
@@ -343,14 +343,14 @@ def _wish(state: _State, definition: OperatorDef, name: str, spec: TensorSpec) -
     return ROW_MAJOR
 
 
-def _in_layout(state: _State, value: Value, layout: Layout) -> Value:
+def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:
     """Return the value in a layout: itself, a copy that exists, or a new one."""
     if value.spec.layout == layout:
         return value
     found = state.copies.get((value, layout))
     if found is not None:
         return found
-    copy = Value(value.name, replace(value.spec, layout=layout))
+    copy = PlanValue(value.name, replace(value.spec, layout=layout))
     state.copies[value, layout] = copy
     blob = value.blob
     if blob is not None and blob in state.region.constants and blob not in state.written:
@@ -363,8 +363,8 @@ def _in_layout(state: _State, value: Value, layout: Layout) -> Value:
 
 
 def _overwritten(
-    definition: OperatorDef, name: str, letter: str, chosen: Chosen, pairs: Sequence[tuple[Value, Value]]
-) -> Value | None:
+    definition: OperatorDef, name: str, letter: str, chosen: Chosen, pairs: Sequence[tuple[PlanValue, PlanValue]]
+) -> PlanValue | None:
     """Return what an output is written over, None where it is not in place.
 
     Of an input that the kernel reads in another layout than it has (`pairs`: as it lies, as it is read) that is what
@@ -390,27 +390,27 @@ def _overwritten(
     )
 
 
-def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: Value | None) -> Value:
+def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: PlanValue | None) -> PlanValue:
     """Enter the value that a step writes under a name, over another one where it is in place."""
     if over is None:
-        value = Value(name, replace(spec, layout=layout))
+        value = PlanValue(name, replace(spec, layout=layout))
     else:
         if over.root.blob != name and name in state.stored and name not in state.pinned:
             state.pinned.add(name)
             del state.stored[name]
             raise _Restart
-        value = Value(name, replace(spec, layout=over.spec.layout), owner=over)
+        value = PlanValue(name, replace(spec, layout=over.spec.layout), owner=over)
     state.current[name] = value
     return value
 
 
-def _finish(state: _State, inputs: Mapping[str, Value]) -> dict[str, Value]:
+def _finish(state: _State, inputs: Mapping[str, PlanValue]) -> dict[str, PlanValue]:
     """Give what is needed afterwards the memory of its blob; what lies elsewhere by then is copied there.
 
     Raises:
         Unplannable: a blob that is there before and after gets another shape.
     """
-    outputs: dict[str, Value] = {}
+    outputs: dict[str, PlanValue] = {}
     for name in sorted(state.region.outputs & state.written):
         value = state.current[name]
         root = value.root
@@ -429,9 +429,9 @@ def _finish(state: _State, inputs: Mapping[str, Value]) -> dict[str, Value]:
     return outputs
 
 
-def _copied_home(state: _State, name: str, value: Value, home: TensorSpec) -> Value:
+def _copied_home(state: _State, name: str, value: PlanValue, home: TensorSpec) -> PlanValue:
     """Copy a value into its blob, which lies as `home` says: one that was read and then written anew, or is rounded."""
-    target = Value(name, home, blob=name)
+    target = PlanValue(name, home, blob=name)
     launch = reorder_launch(value.spec, target.spec, state.context)
     state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
     return target
@@ -447,7 +447,7 @@ def _wishes(region: Region) -> dict[str, str]:
     return partners
 
 
-def _note_update(state: _State, definition: OperatorDef, results: Sequence[Value]) -> None:
+def _note_update(state: _State, definition: OperatorDef, results: Sequence[PlanValue]) -> None:
     own = tuple(value.name for value in results if value.root.blob == value.name and value.name in definition.input)
     if len(own) > 1:
         state.partners.append(own)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from tazza.nets.plan.program import Value
+from tazza.nets.plan.program import PlanValue
 from tazza.runtime.fork import Guard
 from tazza.tensor import Storage, Tensor, TensorSpec
 
@@ -39,7 +39,7 @@ class Copies:
         self.lock = Guard("weights of a net")
         self._known: WeakValueDictionary[tuple[str, TensorSpec], Copy] = WeakValueDictionary()
 
-    def of(self, value: Value) -> Copy:
+    def of(self, value: PlanValue) -> Copy:
         """Return the copy that a derived value stands for; it may still have to be made."""
         found = self._known.get(_key(value))
         if found is None:
@@ -48,12 +48,12 @@ class Copies:
             found = self._known[_key(value)] = Copy(tensor)
         return found
 
-    def made_of(self, storage: Storage, values: Iterable[Value]) -> set[Copy]:
+    def made_of(self, storage: Storage, values: Iterable[PlanValue]) -> set[Copy]:
         """Return those copies among derived values that were made from what a storage holds now."""
         found = [self._known.get(_key(value)) for value in values]
         return {copy for copy in found if copy is not None and copy.is_of(storage)}
 
 
-def _key(value: Value) -> tuple[str, TensorSpec]:
+def _key(value: PlanValue) -> tuple[str, TensorSpec]:
     assert value.source is not None, "derived values have a source"
     return value.source.name, value.spec

@@ -18,7 +18,7 @@ from tazza.device import Context, Generator
 from tazza.errors import TazzaError
 from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.lending import Loan, loan_of
-from tazza.nets.plan.program import Program, Step, Value
+from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.kernel import kernel_failure
 from tazza.operator.native_calls import NativeCalls, grouped
@@ -62,7 +62,7 @@ class Instance:
         self._owner = owner
         self._host = host
         self._copies = copies
-        self._held: dict[Value, Copy] = {}
+        self._held: dict[PlanValue, Copy] = {}
         self._arena: Allocation | None = None
         self._parts: list[tuple[tuple[int, ...], Call]] = []
         self._calls: list[Call] = []
@@ -71,7 +71,7 @@ class Instance:
         self._written: list[Storage] = []
         self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
         self._constants: list[tuple[Copy, Tensor]] = []
-        self._bound: dict[Value, Tensor] = {}
+        self._bound: dict[PlanValue, Tensor] = {}
         self._values: list[tuple[Tensor, int]] = []
         self._loans: dict[str, Loan | None] = {}
 
@@ -174,7 +174,7 @@ class Instance:
         # Last, since it says that all is bound. A segment's own method: one call less for what runs most.
         self._calls = [call.segment.run if isinstance(call, NativeCalls) else call for _, call in self._parts]
 
-    def _bind_input(self, name: str, value: Value) -> None:
+    def _bind_input(self, name: str, value: PlanValue) -> None:
         blob = self._owner.get_blob(name)
         assert blob is not None, "the net looked for it"
         tensor = blob.tensor()
@@ -184,7 +184,7 @@ class Instance:
         self._watch(blob, tensor)
         self._bound[value] = tensor
 
-    def _bind_output(self, name: str, value: Value) -> None:
+    def _bind_output(self, name: str, value: PlanValue) -> None:
         blob = self._owner.create_blob(name)
         if name not in self.program.inputs:
             if not isinstance(blob.value, Tensor):
@@ -376,7 +376,7 @@ def _timed(seconds: list[float], positions: tuple[int, ...], call: Call) -> Call
     return run
 
 
-def _shaped(tensor: Tensor, value: Value) -> Tensor:
+def _shaped(tensor: Tensor, value: PlanValue) -> Tensor:
     """Return a tensor with the spec of a value, over its part of a tensor's memory: itself, where that is all."""
     if tensor.spec == value.spec:
         return tensor

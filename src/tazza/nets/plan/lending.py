@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tazza.nets.plan.program import Program, Value
+from tazza.nets.plan.program import PlanValue, Program
 from tazza.operator import Call, Movable, NativeCall
 from tazza.operator.native_calls import NativeCalls
 from tazza.tensor import ROW_MAJOR, Tensor
@@ -76,5 +76,5 @@ def _rows(positions: tuple[int, ...], call: Call) -> Iterator[tuple[int, NativeC
         yield position, call.call(row) if isinstance(call, NativeCalls) else None
 
 
-def _is_among(value: Value, others: Iterable[Value]) -> bool:
+def _is_among(value: PlanValue, others: Iterable[PlanValue]) -> bool:
     return any(one.root is value for one in others)

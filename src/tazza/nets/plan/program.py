@@ -19,7 +19,7 @@ from tazza.tensor import Layout, TensorSpec
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class PlanValue:
     """One tensor; `owner` is the value whose memory it uses, from byte `offset` on.
 
     It is its own, unless it was written in place, or holds a part of the images of another value.
@@ -28,12 +28,12 @@ class Value:
     name: str
     spec: TensorSpec
     blob: str | None = None
-    source: Value | None = None
-    owner: Value | None = None
+    source: PlanValue | None = None
+    owner: PlanValue | None = None
     offset: int = 0
 
     @property
-    def root(self) -> Value:
+    def root(self) -> PlanValue:
         """The value whose memory this one uses."""
         value = self
         while value.owner is not None:
@@ -69,8 +69,8 @@ class Step:
     op: OpView
     launch: Launch
     engine: str
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[PlanValue, ...]
+    outputs: tuple[PlanValue, ...]
     kernel: Kernel | None
     key: str
     choices: tuple[Choice, ...] = ()
@@ -94,19 +94,19 @@ class Program:
     """
 
     steps: list[Step]
-    inputs: dict[str, Value]
-    outputs: dict[str, Value]
+    inputs: dict[str, PlanValue]
+    outputs: dict[str, PlanValue]
     stored: Mapping[str, Layout]
-    derived: list[Value]
+    derived: list[PlanValue]
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     values_read: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     arena: Arena = field(default_factory=lambda: Arena((), 0, 0))
-    offsets: dict[Value, int] = field(default_factory=dict[Value, int])
+    offsets: dict[PlanValue, int] = field(default_factory=dict[PlanValue, int])
     scratch_offsets: dict[int, int] = field(default_factory=dict[int, int])
-    _copied: dict[str, list[Value]] | None = None
+    _copied: dict[str, list[PlanValue]] | None = None
 
     @property
-    def copied(self) -> dict[str, list[Value]]:
+    def copied(self) -> dict[str, list[PlanValue]]:
         """The inputs that no step reads as they are, and the copies that it reads instead."""
         if self._copied is None:
             used = {one.root for step in self.steps for one in (*step.inputs, *step.outputs)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol, cast
 
-from tazza.nets.plan.program import Program, Step, Value
+from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.nets.plan.slicing import Slicing
 from tazza.tensor import RESIZED, ROW_MAJOR, Opaque, TensorSpec, channels_last
 
@@ -24,7 +24,7 @@ class Unsliceable(Exception):
 class Building(Protocol):
     """What is known while a program is built: the value of each name, and the steps so far."""
 
-    current: dict[str, Value]
+    current: dict[str, PlanValue]
     steps: list[Step]
 
 
@@ -35,7 +35,7 @@ def add_slices(state: Building, cut: Slicing, add: Callable[[int], None]) -> tup
         Unsliceable: the layout of a blob that comes from outside, or is needed there, does not allow it.
     """
     before = state.current
-    wholes: dict[str, Value] = {}
+    wholes: dict[str, PlanValue] = {}
     begins: list[int] = []
     for number in range(cut.count):
         begins.append(len(state.steps))
@@ -47,7 +47,7 @@ def add_slices(state: Building, cut: Slicing, add: Callable[[int], None]) -> tup
             part = state.current[name]
             if any(owner in parts.values() for owner in _owners(part)):
                 # Written over a blob from outside: what that has for each slice is where the results are.
-                wholes[name] = Value(name, _resized(part.spec, cut, cut.images * cut.count), owner=part.root)
+                wholes[name] = PlanValue(name, _resized(part.spec, cut, cut.images * cut.count), owner=part.root)
             else:
                 wholes[name] = _collected(part, wholes.get(name), number, cut)
     state.current = before | wholes
@@ -56,28 +56,28 @@ def add_slices(state: Building, cut: Slicing, add: Callable[[int], None]) -> tup
     return tuple(begins)
 
 
-def _part(whole: Value, number: int, cut: Slicing) -> Value:
+def _part(whole: PlanValue, number: int, cut: Slicing) -> PlanValue:
     """Return the images of one slice."""
-    part = Value(whole.name, _resized(whole.spec, cut, cut.images), owner=whole)
+    part = PlanValue(whole.name, _resized(whole.spec, cut, cut.images), owner=whole)
     part.offset = number * part.nbytes
     return part
 
 
-def _owners(value: Value) -> Iterator[Value]:
+def _owners(value: PlanValue) -> Iterator[PlanValue]:
     """Yield a value, its owner, and so on."""
-    found: Value | None = value
+    found: PlanValue | None = value
     while found is not None:
         yield found
         found = found.owner
 
 
-def _collected(part: Value, whole: Value | None, number: int, cut: Slicing) -> Value:
+def _collected(part: PlanValue, whole: PlanValue | None, number: int, cut: Slicing) -> PlanValue:
     """Put the result of a slice into the value of all, which is made with the first."""
     root = part.root
     if root.blob is not None or root.source is not None:
         raise Unsliceable(cut)
     if whole is None:
-        whole = Value(part.name, _resized(part.spec, cut, cut.images * cut.count))
+        whole = PlanValue(part.name, _resized(part.spec, cut, cut.images * cut.count))
     root.owner, root.offset = whole, number * part.nbytes
     return whole
 
@@ -123,13 +123,13 @@ def _repeats(step: Step, first: Step) -> bool:
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
-def lifetimes(program: Program) -> dict[Value, tuple[int, int]]:
+def lifetimes(program: Program) -> dict[PlanValue, tuple[int, int]]:
     """Return for each value of the arena with which step it begins and ends to live.
 
     Of slices only the first counts, the others take its places. But what several of them use, such as a result that
     each writes a part of, lives from the beginning of the first to the end of the last.
     """
-    lives: dict[Value, tuple[int, int]] = {}
+    lives: dict[PlanValue, tuple[int, int]] = {}
     loops = {begin: (begins[0], begins[-1] - 1) for begins in program.loops for begin in range(begins[0], begins[-1])}
     for position, step in enumerate(program.steps):
         for value in (*step.inputs, *step.outputs):

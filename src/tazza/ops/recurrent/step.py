@@ -1,7 +1,7 @@
 """Running the net of one step: a workspace for each step, and blobs in it that lie on rows of blobs outside.
 
-A `Steps` belongs to one operator and has a `Step` for each workspace that the net ran in. Constant state: net, links.
-Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the blob
+A `Steps` belongs to one operator and has a `StepState` for each workspace that the net ran in. Constant state: net,
+links. Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the blob
 outside has moved, or the workspace serves another step; so from its second run on a step is one bound section.
 
 What the net leaves elsewhere than in a view (in a layout of its own, say) is copied to where the view was. Of several
@@ -150,7 +150,7 @@ def copy_rows(source: Tensor, target: Tensor, name: str) -> None:
     target.mark_written()
 
 
-class Step:
+class StepState:
     """The net in one workspace."""
 
     def __init__(self, steps: Steps, blobs: LocalBlobs, shared: LocalBlobs) -> None:
@@ -245,13 +245,13 @@ class Steps:
         self.made = tuple(name for name in self.touched.writes if name not in read)
         linked = {link.internal for link in self.links}
         self.shared = frozenset(self.made if shared is None else shared) - linked
-        self._steps: dict[int, Step] = {}  # by workspace, which each of them keeps alive
+        self._steps: dict[int, StepState] = {}  # by workspace, which each of them keeps alive
 
-    def of(self, blobs: LocalBlobs, shared: LocalBlobs) -> Step:
+    def of(self, blobs: LocalBlobs, shared: LocalBlobs) -> StepState:
         """Return the step of a workspace; `shared` is one that it sees."""
         found = self._steps.get(id(blobs))
         if found is None:
-            found = self._steps[id(blobs)] = Step(self, blobs, shared)
+            found = self._steps[id(blobs)] = StepState(self, blobs, shared)
         return found
 
     def cancel(self) -> None:
