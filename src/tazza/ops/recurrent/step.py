@@ -1,8 +1,8 @@
 """Running the net of one step: a workspace for each step, and blobs in it that lie on rows of blobs outside.
 
 A `Steps` belongs to one operator and has a `StepState` for each workspace that the net ran in. Constant state: net,
-links. Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the blob
-outside has moved, or the workspace serves another step; so from its second run on a step is one bound section.
+links. Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the
+blob outside has moved, or the workspace serves another step; so from its second run on a step is one bound section.
 
 What the net leaves elsewhere than in a view (in a layout of its own, say) is copied to where the view was. Of several
 links of one blob the first is the view; after the step the others get copies.
