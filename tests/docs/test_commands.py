@@ -39,6 +39,10 @@ LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",
     "make fuzz": 'make fuzz ONLY="--nets 300 --files 100 --commands 10"',
     "make soak": "make soak",
+    "make engines": "make engines",
+    ".venv/bin/tazza train char-lstm --data FILE": (
+        ".venv/bin/tazza train char-lstm --data tests/data/text/cups.txt --out out/char-lstm --iterations 20"
+    ),
     "make bench": "make bench QUICK=1 NETS=lenet-1 CONTENDERS=tazza",
     "make bench-tensor": "make bench-tensor QUICK=1 ONLY=lazy",
     "make bench-nets": "make bench-nets QUICK=1 ONLY=overhead",

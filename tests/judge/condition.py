@@ -107,7 +107,7 @@ def _joined(before: Condition, y: Array, around: list[Array], near: list[Array])
     change, fine = _largest(y, around), _largest(y, near)
     jumps = fine > JUMP * change
     low, high = before.low, before.high
-    for values in (*around, *near):
+    for values in (one for one in (*around, *near) if one.shape == y.shape):
         low, high = np.where(jumps, np.fmin(low, values), low), np.where(jumps, np.fmax(high, values), high)
     return Condition(before.change + np.where(jumps, 0.0, change), before.jumps | jumps, low, high)
 

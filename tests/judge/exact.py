@@ -204,6 +204,6 @@ def reach(exact: Array, others: Sequence[Array], factor: float) -> Reach:
     never = np.isnan(exact) & np.all([np.isnan(other.astype(np.float64)) for other in others], axis=0)
     far = np.where(np.isnan(far), np.inf, far)
     usual = float(np.quantile(far[~never], 0.75, method="lower")) if (~never).any() else 0.0
-    largest = float(np.nanmax(np.abs(exact), initial=0.0)) if exact.size else 0.0
+    largest = float(np.abs(exact[~np.isnan(exact)]).max(initial=0.0))
     allowed = factor * (far + usual) + 2.0**-23 * (np.nan_to_num(np.abs(exact)) + 0.01 * largest) + 1e-37
     return Reach(exact, np.where(never, np.nan, allowed))

@@ -38,6 +38,17 @@ def test_a_link_behind_the_last_row_is_refused() -> None:
         linked(4, offset=1, window=1)
 
 
+@pytest.mark.parametrize("steps", [[], [0, 1]])
+def test_a_step_that_is_no_single_number_is_refused(steps: list[int]) -> None:
+    ws = Workspace()
+    ws.feed("timestep", np.array(steps, np.int32))
+    ws.feed("states", STATES)
+    with pytest.raises(ShapeError):
+        ws.run_operator(
+            operator_def("rnn_internal_apply_link", ["timestep", "states"], ["inner", "states"], offset=0, window=1)
+        )
+
+
 def test_gradients_of_a_step_are_added() -> None:
     ws = Workspace()
     ws.feed("timestep", np.array([1], np.int32))

@@ -41,7 +41,7 @@ def apply_link_infer(op: OpView, timestep: TensorSpec, external: TensorSpec) -> 
 def apply_link(op: OpView, timestep: Blob, external: Blob, internal: Blob) -> None:
     outer = external.tensor()
     outer.make_plain()
-    row = int(timestep.tensor().plain().reshape(())) + op.offset
+    row = _number(op, timestep) + op.offset
     internal.set(rows_of(outer, row, op.window, internal.name))
 
 
@@ -73,7 +73,13 @@ def accumulate_gradient_input_infer(
 
 @host_kernel(ACCUMULATE_GRADIENT_INPUT)
 def accumulate_gradient_input(op: OpView, timestep: Blob, given: Blob, gradients: Blob) -> None:
-    step = int(timestep.tensor().plain().reshape(()))
+    step = _number(op, timestep)
     target = rows_of(gradients.tensor(), step + op.offset, 1, gradients.name)
     source = rows_of(given.tensor(), step, 1, given.name)
     np.add(source.array, target.array, out=target.array)
+
+
+def _number(op: OpView, timestep: Blob) -> int:
+    found = timestep.tensor().plain()
+    require_one_element(op, "timestep", found.shape)
+    return int(found.reshape(()))
