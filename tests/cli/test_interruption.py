@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 AT_IMPORT = """
-import os, sys
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may have it ignored
 
 class Finder:
     left = {count}
