@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With `--declare`, let the table of engines be written."""
+    """With `--declare`, let the table of engines be written; hear of Ctrl-C, which whoever runs the tests may ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     LEDGER.writes = bool(config.getoption("--declare"))
 
 
