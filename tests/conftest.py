@@ -69,7 +69,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With `--declare`, let the table of engines be written; hear of Ctrl-C, which whoever runs the tests may ignore."""
+    """With `--declare`, let the table of engines be written; hear of Ctrl-C, which who runs the tests may ignore."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     LEDGER.writes = bool(config.getoption("--declare"))
 
