@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ from tazza.graph import backward_pass
 from tazza.nets import NETS
 from tazza.operator import Effects, effects_of, find_schema, operator_def, touches
 from tazza.operator.nested import change_nested
-from tazza.ops.recurrent.step import StepWorkspaces
+from tazza.ops.recurrent.step import StepState, StepWorkspaces
 from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import format_text
 from tazza.tensor import DataType, TensorSpec
@@ -417,3 +418,22 @@ def test_a_backward_pass_without_a_forward_pass_is_told() -> None:
             home.feed(name, case.left.get(name, np.zeros(1, np.float32)))
     with pytest.raises(TazzaError, match="not a"):
         home.run_operator(alone)
+
+
+def test_steps_end_with_the_workspaces_that_they_ran_in() -> None:
+    case = recorded(TRAINED[0])
+    net = NetDef()
+    net.CopyFrom(case.net)
+    net.op.extend(backward_pass(net.op, case.targets)[0])
+    home = workspace_with(case.fed)
+    made = home.create_net(net)
+    alive: list[int] = []
+    for _ in range(3):
+        made.run()
+        gc.collect()
+        alive.append(sum(isinstance(one, StepState) for one in gc.get_objects()))
+        for op in net.op:
+            if op.type == "RecurrentNetwork":
+                home.blob(op.output[-1]).set(StepWorkspaces())
+    assert alive[0] > 0
+    assert alive[1:] == alive[:1] * 2

@@ -6,17 +6,14 @@ complete: what the nets touch counts, named or not.
 
 from __future__ import annotations
 
-from tazza.errors import DTypeError, GradientError, ShapeError
+from tazza.errors import DTypeError, ShapeError
 from tazza.operator import (
-    ANY,
     Cost,
     Effects,
-    Gradient,
     GradientRequest,
     Operator,
     OpView,
     OwnedNets,
-    RowSlices,
     Touched,
     anything,
     arg,
@@ -28,6 +25,7 @@ from tazza.operator import (
 from tazza.operator.gradient import Derivative
 from tazza.ops.control.nested_gradient import (
     copied,
+    dense,
     given_gradients,
     gradient_net,
     gradient_operator,
@@ -106,7 +104,7 @@ def if_gradient(g: GradientRequest) -> list[OperatorDef]:
         nets.append(gradient_net(op.then_net, ()))
         nets[1].name = f"{nets[0].name}_auto_else_zero_blobs_" if op.then_net.name else ""
     for index, name in enumerate(definition.input):
-        found = [_dense(name, back.given.get(name)) for back in backs]
+        found = [dense(g, name, back.given.get(name)) for back in backs]
         chosen = _name_of(name, found, given.get(name))
         if chosen is None:
             continue
@@ -129,12 +127,6 @@ def if_gradient(g: GradientRequest) -> list[OperatorDef]:
 IF.gradient(if_gradient, copy_arguments=False)
 
 
-def _dense(blob: str, gradient: Gradient) -> str | None:
-    if isinstance(gradient, RowSlices):
-        raise GradientError(f"If: the gradient of {blob!r} is sparse, which nets within operators do not give yet")
-    return gradient
-
-
 def _name_of(blob: str, found: list[str | None], given: str | None) -> str | None:
     """Return under which name the gradient of an input stands after either net; None where it has none.
 
@@ -148,7 +140,7 @@ def _name_of(blob: str, found: list[str | None], given: str | None) -> str | Non
     return given if None not in found else f"_{blob}_grad_before"
 
 
-@host_kernel(IF, device=ANY)
+@host_kernel(IF)
 class If:
     """Has both nets, made with the operator."""
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import weakref
 
-from tazza.errors import GradientError, NetError, SchemaError
+from tazza.errors import NetError, SchemaError
 from tazza.operator import (
-    ANY,
     Cost,
     Effects,
     GradientRequest,
@@ -22,7 +21,6 @@ from tazza.operator import (
     OpView,
     OwnedNets,
     Role,
-    RowSlices,
     RunnableNet,
     Touched,
     anything,
@@ -34,7 +32,14 @@ from tazza.operator import (
     schema,
     touched_by,
 )
-from tazza.ops.control.nested_gradient import copied, given_gradients, gradient_net, gradient_operator, zeros_like
+from tazza.ops.control.nested_gradient import (
+    copied,
+    dense,
+    given_gradients,
+    gradient_net,
+    gradient_operator,
+    zeros_like,
+)
 from tazza.ops.control.scope import SCOPES, Scope, ScopeStack
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob
@@ -133,11 +138,9 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
     over: list[OperatorDef] = []
     came = {gradient: name for name, gradient in incoming.items()}
     for index, outer in enumerate(definition.input[:-1]):
-        found, leaving = back.given.get(inner[outer]), f"{inner[outer]}{LEFT}"
+        found, leaving = dense(g, outer, back.given.get(inner[outer])), f"{inner[outer]}{LEFT}"
         if found is None and outer not in given:
             continue
-        if isinstance(found, RowSlices):
-            raise GradientError(f"Do: the gradient of {outer!r} is sparse, which nets within operators do not give yet")
         last.append(zeros_like(inner[outer], leaving) if found is None else copied(found, leaving))
         gradient = f"{outer}_grad"
         if gradient in came:  # an outer blob has one name inside: it is written when nobody reads it any more
@@ -163,7 +166,7 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
 DO.gradient(do_gradient, copy_arguments=False)
 
 
-@host_kernel(DO, device=ANY)
+@host_kernel(DO)
 class Do:
     """Has a net in every scope of the stack that it ran in."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from tazza.errors import GradientError
 from tazza.operator import (
-    ANY,
     Cost,
     Effects,
     GradientRequest,
@@ -26,6 +25,7 @@ from tazza.operator.touches import in_turn
 from tazza.ops.control.branch import holds
 from tazza.ops.control.nested_gradient import (
     copied,
+    dense,
     given_gradients,
     gradient_net,
     gradient_operator,
@@ -90,14 +90,12 @@ def while_gradient(g: GradientRequest) -> list[OperatorDef]:
     round_ops = [*back.ops]
     handed_on = touched_by(op.loop_net).writes
     for index, name in enumerate(definition.input):
-        gradient = back.given.get(name)
+        gradient = dense(g, name, back.given.get(name))
         if gradient is None and name in given:  # a round overwrites it, so that those before it have no part in it
             gradient = given[name]
             round_ops.append(zeros_like(name, gradient))
         if gradient is None:
             continue
-        if not isinstance(gradient, str):
-            raise GradientError(f"While: the gradient of {name!r} is sparse, which loops do not add up yet")
         if name in given and gradient != given[name]:
             first.append(copied(given[name], gradient))
             again.append(copied(gradient, given[name]))
@@ -134,7 +132,7 @@ def _has_scope(scope: str, asked: str) -> OperatorDef:
     return OperatorDef(type="HasScope", input=[scope], output=[asked])
 
 
-@host_kernel(WHILE, device=ANY)
+@host_kernel(WHILE)
 class While:
     """Has both nets, made with the operator."""
 

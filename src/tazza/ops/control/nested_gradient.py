@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tazza.operator import GradientRequest, touched_by
+from tazza.errors import GradientError
+from tazza.operator import Gradient, GradientRequest, RowSlices, touched_by
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -48,6 +49,20 @@ def gradient_operator(forward: OperatorDef, nets: Mapping[str, NetDef]) -> Opera
         made.arg.add(name=name).n.CopyFrom(net)
     made.is_gradient_op = True
     return made
+
+
+def dense(g: GradientRequest, blob: str, gradient: Gradient) -> str | None:
+    """Return the gradient of a blob.
+
+    Raises:
+        GradientError: it is one of rows, which nets within operators do not give yet.
+    """
+    if isinstance(gradient, RowSlices):
+        raise GradientError(
+            f"{g.definition.type}: the gradient of {blob!r} is sparse, which nets within operators do not give yet",
+            hint="read the table outside of the net",
+        )
+    return gradient
 
 
 def zeros_like(blob: str, name: str) -> OperatorDef:

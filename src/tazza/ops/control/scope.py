@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tazza.operator import ANY, BlobOwner, Effects, LocalBlobs, Role, RunnableNet, blob, forbidden, host_kernel, schema
+from tazza.operator import BlobOwner, Effects, LocalBlobs, Role, RunnableNet, blob, forbidden, host_kernel, schema
 from tazza.tensor import Blob, DataType, Tensor
 from tazza.tensor.blob import blob_type
 
@@ -87,7 +87,7 @@ CREATE_SCOPE = schema(
 )
 
 
-@host_kernel(CREATE_SCOPE, device=ANY)
+@host_kernel(CREATE_SCOPE)
 def create_scope(scope: Blob) -> None:
     if isinstance(scope.value, ScopeStack):
         scope.value.clear()
@@ -106,7 +106,7 @@ HAS_SCOPE = schema(
 )
 
 
-@host_kernel(HAS_SCOPE, device=ANY)
+@host_kernel(HAS_SCOPE)
 def has_scope(scope: Blob, Y: Blob) -> None:
     Y.tensor().resize((1,), DataType.BOOL)
     Y.tensor().array[...] = scope.get(ScopeStack).depth > 0

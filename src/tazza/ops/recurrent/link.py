@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
-from tazza.ops.recurrent.step import rows_of
+from tazza.ops.recurrent.step import view_rows
 from tazza.ops.shape.axis import require_one_element
 from tazza.tensor import Blob, DataType, TensorSpec
 
@@ -42,7 +42,7 @@ def apply_link(op: OpView, timestep: Blob, external: Blob, internal: Blob) -> No
     outer = external.tensor()
     outer.make_plain()
     row = _number(op, timestep) + op.offset
-    internal.set(rows_of(outer, row, op.window, internal.name))
+    internal.set(view_rows(outer, row, op.window, internal.name))
 
 
 ACCUMULATE_GRADIENT_INPUT = schema(
@@ -74,8 +74,8 @@ def accumulate_gradient_input_infer(
 @host_kernel(ACCUMULATE_GRADIENT_INPUT)
 def accumulate_gradient_input(op: OpView, timestep: Blob, given: Blob, gradients: Blob) -> None:
     step = _number(op, timestep)
-    target = rows_of(gradients.tensor(), step + op.offset, 1, gradients.name)
-    source = rows_of(given.tensor(), step, 1, given.name)
+    target = view_rows(gradients.tensor(), step + op.offset, 1, gradients.name)
+    source = view_rows(given.tensor(), step, 1, given.name)
     np.add(source.array, target.array, out=target.array)
 
 

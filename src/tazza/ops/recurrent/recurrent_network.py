@@ -45,7 +45,7 @@ from tazza.ops.recurrent.recurrence import (
     states_of,
     step_net,
 )
-from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, rows_of
+from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, view_rows
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
 
@@ -238,6 +238,7 @@ class RecurrentNetwork:
         count = T if self._keeps else min(T, op.num_workspaces)
         spaces = scratch.reserve(owner, count)
         assert scratch.shared is not None
+        self._steps.keep(spaces)
         for t in range(T):
             self._steps.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
         for alias in self._aliases:
@@ -245,7 +246,7 @@ class RecurrentNetwork:
             rows = int(source.shape[0])
             first = alias.first_row(rows)
             op.require(0 <= first <= rows, f"alias {alias.target!r} begins at row {first} of {rows}")
-            lay_on(target, rows_of(source, first, rows - first, alias.target))
+            lay_on(target, view_rows(source, first, rows - first, alias.target))
 
     def cancel(self) -> None:
         self._steps.cancel()
@@ -423,7 +424,7 @@ class RecurrentNetworkGradient:
         self._parameters = parameters_of(op, inputs, op.definition.output[1 : 1 + len(op.param)])
         net, links = backward_steps(op)
         self._steps = Steps(operator, net, links, op.timestep)
-        self._within: dict[int, LocalBlobs] = {}
+        self._within: list[tuple[LocalBlobs, LocalBlobs]] = []  # of a forward step, and a child of it for this one
 
     def run(self, X: Blob, step_workspaces: Blob, dX: Blob, dinitial: tuple[Blob, ...]) -> None:
         op, owner = self._op, self._operator.workspace
@@ -442,14 +443,19 @@ class RecurrentNetworkGradient:
         given = X.tensor()
         dX.tensor().resize(tuple(given.shape), given.dtype)
         dX.tensor().reserve()
+        within = self._workspaces(scratch.steps)
         for t in reversed(range(T)):
-            blobs = scratch.steps[t]
-            inner = self._within.get(id(blobs))
-            if inner is None:
-                inner = self._within[id(blobs)] = blobs.child()
-            self._steps.of(inner, scratch.shared).run(t)
+            self._steps.of(within[t], scratch.shared).run(t)
         for each, target in zip(self._gradients, dinitial, strict=True):
             self._finish(owner, each, target)
+
+    def _workspaces(self, forward: Sequence[LocalBlobs]) -> list[LocalBlobs]:
+        """Return a child of each workspace of the forward pass; those of workspaces that are gone go too."""
+        if [outer for outer, _ in self._within] != list(forward):  # workspaces are equal to themselves alone
+            known = {id(outer): inner for outer, inner in self._within}
+            self._within = [(outer, known.get(id(outer)) or outer.child()) for outer in forward]
+            self._steps.keep([inner for _, inner in self._within])
+        return [inner for _, inner in self._within]
 
     def _begin(self, op: OpView, owner: BlobOwner, each: StateGradient) -> None:
         """Make room for the gradients of a state, of which the last one is what its outputs were given in sum."""
@@ -471,7 +477,7 @@ class RecurrentNetworkGradient:
         dims = tuple(initial.shape)
         if len(dims) > 1:
             L = dims[0] if len(dims) == 3 else 1
-            first = rows_of(gradients, 0, L, target.name)
+            first = view_rows(gradients, 0, L, target.name)
             lay_on(target, first.view(dims))
             return
         tensor = target.tensor()  # one value for all sequences

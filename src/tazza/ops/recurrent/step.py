@@ -102,7 +102,7 @@ class Joint:
     def _make(self, row: int) -> None:
         outer = self.external.tensor()
         outer.make_plain()
-        view = rows_of(outer, row, self.link.window, self.link.internal)
+        view = view_rows(outer, row, self.link.window, self.link.internal)
         self.row, self.outer, self.spec, self.storage = row, outer, outer.spec, outer.storage
         self.generation, self.view, self.view_spec = outer.storage.generation, view, view.spec
         if not (self.loose and self.written):
@@ -115,12 +115,12 @@ class Joint:
         if value is view and view.storage is self.storage:
             return
         assert self.outer is not None
-        target = rows_of(self.outer, self.row, self.link.window, self.link.internal)
+        target = view_rows(self.outer, self.row, self.link.window, self.link.internal)
         copy_rows(self.internal.tensor(), target, self.link.internal)
         self.view, self.view_spec, self.loose = target, target.spec, True
 
 
-def rows_of(tensor: Tensor, first: int, count: int, name: str) -> Tensor:
+def view_rows(tensor: Tensor, first: int, count: int, name: str) -> Tensor:
     """Return a view of rows of a tensor.
 
     Raises:
@@ -191,7 +191,7 @@ class StepState:
         for joint in self._copies:
             outer = joint.external.tensor()
             outer.make_plain()
-            target = rows_of(outer, number + joint.link.offset, joint.link.window, joint.link.internal)
+            target = view_rows(outer, number + joint.link.offset, joint.link.window, joint.link.internal)
             copy_rows(joint.internal.tensor(), target, joint.link.internal)
 
     def _set_time(self, number: int) -> None:
@@ -253,6 +253,11 @@ class Steps:
         if found is None:
             found = self._steps[id(blobs)] = StepState(self, blobs, shared)
         return found
+
+    def keep(self, workspaces: Collection[LocalBlobs]) -> None:
+        """End the nets of all workspaces but these: the others are gone, or no longer asked for."""
+        for number in self._steps.keys() - set(map(id, workspaces)):
+            self._steps.pop(number).close()
 
     def cancel(self) -> None:
         """Ask the nets to give up what they wait for; called by another thread."""

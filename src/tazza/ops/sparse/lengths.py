@@ -227,13 +227,13 @@ def _bare_gradient(reducer: Reducer, kind: str) -> OpSchema:
 
     @kernel(declared)
     def compute(op: OpView, dY: Array, LENGTHS: Array, dX: DynamicOutput) -> None:
-        rows = rows_of(op, LENGTHS)
+        rows = row_count(op, LENGTHS)
         _spread(reducer, dY, starts_of(op, LENGTHS, rows, "rows"), dX.allocate((rows, *dY.shape[1:])))
 
     return declared
 
 
-def rows_of(op: OpView, lengths: Array) -> int:
+def row_count(op: OpView, lengths: Array) -> int:
     """Return how many rows lengths add up to.
 
     Raises:

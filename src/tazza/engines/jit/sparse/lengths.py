@@ -19,7 +19,7 @@ from tazza.engines.jit.loop import carry_loop as carry_vectors
 from tazza.engines.jit.rows import FIRST, STATUS, D, N, element, finish_status, row_at
 from tazza.engines.jit.sparse_product import TILE, carry_loop, tiles
 from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
-from tazza.ops.sparse.lengths import FAMILIES, rows_of
+from tazza.ops.sparse.lengths import FAMILIES, row_count
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
@@ -233,7 +233,7 @@ def _register(name: str) -> None:
         del context, outputs
         dY = cast("TensorSpec", inputs[0])
         return SizedLaunch(
-            lambda operands: {"dX": (rows_of(op, operands["LENGTHS"].array), *dY.shape[1:])},
+            lambda operands: {"dX": (row_count(op, operands["LENGTHS"].array), *dY.shape[1:])},
             lambda sizes: _spread_launch(name, op, dY, sizes["dX"][0], "rows"),
             {"dX": FLOAT},
         )
