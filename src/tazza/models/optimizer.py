@@ -9,14 +9,14 @@ are what all of them share. Names and operators are those of Caffe2, so that its
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from tazza.device import device_option, device_scope, scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.models.model import Model, ParameterKind
 from tazza.models.net import BlobReference, scoped
-from tazza.operator import RowSlices
+from tazza.operator import RowSlices, find_schema
 from tazza.proto import DeviceOption
 from tazza.registry import Registry
 from tazza.tensor import DataType
@@ -84,7 +84,9 @@ def sgd(
         learning_rate = add_learning_rate(model, "SgdOptimizer", rate, policy, **policy_arguments)
         for parameter, gradient in updates.items():
             if momentum:
-                _momentum_step(model, parameter, gradient, learning_rate, momentum, nesterov)
+                blobs = {"W": parameter, "M": kept_for(model, parameter, "momentum"), "lr": learning_rate}
+                options = {"momentum": float(momentum), "nesterov": int(nesterov)}
+                add_update(model, "MomentumSGDUpdate", gradient, blobs, **options)
             elif isinstance(gradient, RowSlices):
                 rows = [parameter, one(model), gradient.indices, gradient.values, learning_rate]
                 model.net.add("ScatterWeightedSum", rows, parameter)
@@ -93,24 +95,35 @@ def sgd(
     return learning_rate
 
 
-def _momentum_step(
-    model: Model,
-    parameter: BlobReference,
-    gradient: Update,
-    rate: BlobReference,
-    momentum: float,
-    nesterov: bool,
-) -> None:
-    kept = model.init_net.add("ConstantFill", parameter, f"{parameter}_momentum", value=0.0)
-    of_rows = isinstance(gradient, RowSlices)
-    values = gradient.values if of_rows else gradient
-    model.net.add(
-        "SparseMomentumSGDUpdate" if of_rows else "MomentumSGDUpdate",
-        [values, kept, rate, parameter, *((gradient.indices,) if of_rows else ())],
-        [values, kept, parameter],
-        momentum=float(momentum),
-        nesterov=int(nesterov),
-    )
+def add_update(model: Model, type: str, gradient: Update, blobs: Mapping[str, BlobReference], **arguments: Any) -> None:
+    """Append an operator that updates a parameter in place, or the one for rows where the gradient is one of rows.
+
+    Args:
+        model: whose net is trained.
+        type: the operator for whole parameters.
+        gradient: what is its `dW`.
+        blobs: its other inputs, by letter.
+        **arguments: of the operator.
+
+    Raises:
+        GradientError: the gradient is one of rows, and nobody declares an operator for these.
+    """
+    schema, given = find_schema(type), dict(blobs)
+    if isinstance(gradient, RowSlices):
+        if schema.row_type is None:
+            raise GradientError(f"{type} takes no gradient of rows", hint="read the parameter densely")
+        schema = find_schema(schema.row_type)
+        given |= {"indices": gradient.indices, "dW": gradient.values}
+    else:
+        given["dW"] = gradient
+    over = {**schema.in_place, **schema.must_in_place}
+    outputs = [given[str(over[spec.name][0])] for spec in schema.outputs if not spec.optional]
+    model.net.add(schema.type, [given[letter] for letter in schema.inputs_by_letter], outputs, **arguments)
+
+
+def kept_for(model: Model, parameter: BlobReference, name: str) -> BlobReference:
+    """Return a blob of zeros, of the shape of a parameter, that an optimizer keeps for it."""
+    return model.init_net.add("ConstantFill", parameter, f"{parameter}_{name}", value=0.0)
 
 
 @optimizer("epsilon", "decay", "weight_decay")
@@ -144,19 +157,16 @@ def adagrad(
     with device_scope(DeviceOption() if option is None else option):
         rate = add_learning_rate(model, "AdagradOptimizer", -base_learning_rate, policy, **policy_arguments)
         for parameter, gradient in updates.items():
-            kept = model.init_net.add("ConstantFill", parameter, f"{parameter}_squared_sum", value=0.0)
             arguments: dict[str, Any] = {"epsilon": float(epsilon), "weight_decay": float(weight_decay)}
-            if isinstance(gradient, RowSlices):
-                if decay != 1.0:
-                    raise ArgumentError(
-                        f"decay is {decay}, and the gradient of {str(parameter)!r} is one of rows",
-                        hint="rows that are not met do not decay; leave decay at 1",
-                    )
-                inputs = [parameter, kept, gradient.indices, gradient.values, rate]
-                model.net.add("SparseAdagrad", inputs, [parameter, kept], **arguments)
-            else:
-                inputs = [parameter, kept, gradient, rate]
-                model.net.add("Adagrad", inputs, [parameter, kept], decay=float(decay), **arguments)
+            if not isinstance(gradient, RowSlices):
+                arguments["decay"] = float(decay)
+            elif decay != 1.0:
+                raise ArgumentError(
+                    f"decay is {decay}, and the gradient of {str(parameter)!r} is one of rows",
+                    hint="rows that are not met do not decay; leave decay at 1",
+                )
+            blobs = {"W": parameter, "M": kept_for(model, parameter, "squared_sum"), "lr": rate}
+            add_update(model, "Adagrad", gradient, blobs, **arguments)
     return rate
 
 
@@ -217,20 +227,10 @@ def adam(
         rate = add_learning_rate(model, "AdamOptimizer", -base_learning_rate, policy, **policy_arguments)
         step = add_iteration(model)
         for parameter, gradient in updates.items():
-            moments = [
-                model.init_net.add("ConstantFill", parameter, f"{parameter}_{which}_moment", value=0.0)
-                for which in ("first", "second")
-            ]
-            state = [parameter, *moments]
-            of_rows = isinstance(gradient, RowSlices)
-            model.net.add(
-                "SparseAdam" if of_rows else "Adam",
-                [*state, *((gradient.indices, gradient.values) if of_rows else (gradient,)), rate, step],
-                state,
-                beta1=float(beta1),
-                beta2=float(beta2),
-                epsilon=float(epsilon),
-            )
+            M, V = (kept_for(model, parameter, name) for name in ("first_moment", "second_moment"))
+            blobs = {"W": parameter, "M": M, "V": V, "lr": rate, "iter": step}
+            options = {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)}
+            add_update(model, "Adam", gradient, blobs, **options)
     return rate
 
 

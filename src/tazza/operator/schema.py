@@ -78,6 +78,8 @@ class OpSchema:
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
     rate: str | None = None
+    row_type: str | None = None
+    """The operator that does the same to rows that indices pick."""
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None

@@ -68,6 +68,7 @@ class Rows:
 def on_rows(of: Rows, type: str, letters: Sequence[str], example: str, *, source: str = "Caffe2") -> OpSchema:
     """Declare the update of rows that does what `of.dense` does, with its letters and `indices` in this order."""
     dense, kept = of.dense, of.kept
+    dense.row_type = type
     outputs = [spec for spec in dense.outputs if not spec.optional]
     free = {spec.name for spec in outputs}.difference(kept.values())
     made = schema(
