@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tazza.interop.export import parameter_fill
 from tazza.interop.int8.calibrate import Range
 from tazza.operator import OpView, find_schema, operator_def
 from tazza.operator.argument import find_argument
+from tazza.ops.nn.pool import pool_window
 from tazza.ops.nn.relu import RELU
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Registry
@@ -25,6 +27,15 @@ from tazza.tensor import PerChannel, PerTensor
 
 LARGEST = 127
 """Of filters less their zero point, 128: as many numbers below it as above."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByteForm:
+    """The bytes of a blob: their name, what they mean, and whether the channels were moved to the end for them."""
+
+    name: str
+    meaning: PerTensor
+    moved: bool
 
 
 class Rewriting:
@@ -44,7 +55,7 @@ class Rewriting:
         self.keep = frozenset(keep)
         self.fills: list[OperatorDef] = []
         self.ops: list[OperatorDef] = []
-        self.bytes: dict[str, tuple[str, PerTensor, bool]] = {}  # blob -> its bytes, and whether axes were moved
+        self.bytes: dict[str, ByteForm] = {}
         self.readers: Counter[str] = Counter(name for op in net.op for name in op.input)
         self.readers.update(net.external_output)
         self._float = {*net.external_input, *parameters, *ranges} - {name for op in net.op for name in op.output}
@@ -87,41 +98,41 @@ class Rewriting:
         """Count an operator as part of one that is emitted."""
         self._done.add(position)
 
-    def emit(self, type: str, inputs: list[str], blob: str, last: bool, **arguments: Any) -> None:
-        """Emit an operator that makes the bytes of a blob; `last`: they have the channels elsewhere than it has."""
+    def emit(self, type: str, inputs: list[str], blob: str, moved: bool, **arguments: Any) -> None:
+        """Emit an operator that makes the bytes of a blob; `moved`: they have the channels elsewhere than it has."""
         meaning = self.ranges[blob].quantization
         self._emit(
-            type, inputs, blob, meaning, last, Y_scale=meaning.scale, Y_zero_point=meaning.zero_point, **arguments
+            type, inputs, blob, meaning, moved, Y_scale=meaning.scale, Y_zero_point=meaning.zero_point, **arguments
         )
 
     def emit_like(self, type: str, source: str, blob: str, **arguments: Any) -> None:
         """Emit an operator on bytes whose result has the scale and the zero point of what it reads."""
-        name, meaning, last = self.bytes[source]
-        self._emit(type, [name], blob, meaning, last, **arguments)
+        form = self.bytes[source]
+        self._emit(type, [form.name], blob, form.meaning, form.moved, **arguments)
 
-    def _emit(self, type: str, inputs: list[str], blob: str, meaning: PerTensor, last: bool, **arguments: Any) -> None:
+    def _emit(self, type: str, inputs: list[str], blob: str, meaning: PerTensor, moved: bool, **arguments: Any) -> None:
         name = f"{blob}_int8"
         self.ops.append(operator_def(type, inputs, [name], **arguments))
-        self.bytes[blob] = name, meaning, last
+        self.bytes[blob] = ByteForm(name, meaning, moved)
 
-    def byte_form(self, blob: str, last: bool) -> str:
+    def byte_form(self, blob: str, *, moved: bool) -> ByteForm:
         """Return the bytes of a blob, made of its numbers where they are not there."""
         if blob not in self.bytes:
             source = blob
-            if last:
+            if moved:
                 source = f"{blob}_nhwc"
                 self.ops.append(operator_def("NCHW2NHWC", [blob], [source]))
-            self.emit("Int8Quantize", [source], blob, last)
-        return self.bytes[blob][0]
+            self.emit("Int8Quantize", [source], blob, moved)
+        return self.bytes[blob]
 
     def number_form(self, blob: str) -> None:
         """Make the numbers of a blob of its bytes, where they are not there."""
         if blob in self._float or blob not in self.bytes:
             return
-        name, _, last = self.bytes[blob]
-        target = f"{blob}_nhwc" if last else blob
-        self.ops.append(operator_def("Int8Dequantize", [name], [target]))
-        if last:
+        form = self.bytes[blob]
+        target = f"{blob}_nhwc" if form.moved else blob
+        self.ops.append(operator_def("Int8Dequantize", [form.name], [target]))
+        if form.moved:
             self.ops.append(operator_def("NHWC2NCHW", [target], [blob]))
         self._float.add(blob)
 
@@ -214,14 +225,14 @@ def conv_bytes(state: Rewriting, op: OperatorDef) -> bool:
     W = state.parameters.get(op.input[1])
     if W is None or W.ndim != 4 or not all(name in state.parameters for name in op.input[1:]):
         return False
-    last = _channels_first(view)
-    X = state.byte_form(op.input[0], last)
+    moved = _channels_first(view)
+    X = state.byte_form(op.input[0], moved=moved)
     blob = _with_relu(state, op.output[0])
-    filters, scales = state.filters(op.output[0], np.moveaxis(W, 1, -1) if last else W)
+    filters, scales = state.filters(op.output[0], np.moveaxis(W, 1, -1) if moved else W)
     b = state.parameters[op.input[2]] if len(op.input) > 2 else np.zeros(len(W), np.float32)
-    bias = state.bias(op.output[0], b, state.bytes[op.input[0]][1], scales)
+    bias = state.bias(op.output[0], b, X.meaning, scales)
     type = "Int8Conv" if blob == op.output[0] else "Int8ConvRelu"
-    state.emit(type, [X, filters, bias], blob, last, **_arguments(op, type))
+    state.emit(type, [X.name, filters, bias], blob, moved, **_arguments(op, type))
     return True
 
 
@@ -231,31 +242,29 @@ def fc_bytes(state: Rewriting, op: OperatorDef) -> bool:
     view, given = find_schema(op.type).view(op), state.parameters.get(op.input[1])
     if given is None or op.input[2] not in state.parameters or view.axis != 1:
         return False
-    X, last = state.byte_form(op.input[0], last=False), state.bytes[op.input[0]][2]
+    X = state.byte_form(op.input[0], moved=False)
     M = int(np.prod(given.shape[: view.axis_w]))
     W = given.reshape(M, -1)
     image = state.ranges[op.input[0]].shape[1:]
-    rows = np.moveaxis(W.reshape(M, *image), 1, -1).reshape(M, -1) if last else W
+    rows = np.moveaxis(W.reshape(M, *image), 1, -1).reshape(M, -1) if X.moved else W
     filters, scales = state.filters(op.output[0], rows)
-    bias = state.bias(op.output[0], state.parameters[op.input[2]], state.bytes[op.input[0]][1], scales)
-    state.emit("Int8FC", [X, filters, bias], op.output[0], last=False)
+    bias = state.bias(op.output[0], state.parameters[op.input[2]], X.meaning, scales)
+    state.emit("Int8FC", [X.name, filters, bias], op.output[0], moved=False)
     return True
 
 
 @for_bytes("Sum", "Add")
 def sum_bytes(state: Rewriting, op: OperatorDef) -> bool:
     """A sum of two blobs of one shape that have bytes, with the rectifier behind it."""
-    forms = [state.bytes.get(name) for name in op.input]
+    forms = [state.bytes[name] for name in op.input if name in state.bytes]
     argument = find_argument(op, "broadcast")
-    if len(forms) != 2 or None in forms or (argument is not None and argument.i):
+    if len(op.input) != 2 or len(forms) != 2 or (argument is not None and argument.i):
         return False
-    if state.shape(op.input[0]) != state.shape(op.input[1]):
-        return False
-    (a, _, last), (b, _, other) = (form for form in forms if form is not None)
-    if last != other:
+    if state.shape(op.input[0]) != state.shape(op.input[1]) or forms[0].moved != forms[1].moved:
         return False
     blob = _with_relu(state, op.output[0])
-    state.emit("Int8Add" if blob == op.output[0] else "Int8AddRelu", [a, b], blob, last)
+    type = "Int8Add" if blob == op.output[0] else "Int8AddRelu"
+    state.emit(type, [form.name for form in forms], blob, forms[0].moved)
     return True
 
 
@@ -280,13 +289,14 @@ def max_pool_bytes(state: Rewriting, op: OperatorDef) -> bool:
 @for_bytes("AveragePool", "AveragePool2D")
 def average_pool_bytes(state: Rewriting, op: OperatorDef) -> bool:
     """Bytes count padding, float32 does not unless it is told to."""
-    view = find_schema(op.type).view(op)
-    pads = [getattr(view, name) for name in ("pad", "pads", "pad_t", "pad_l", "pad_b", "pad_r", "legacy_pad")]
-    padded = any(np.any(one) for one in pads if one is not None)
-    if not _pooled(state, op) or (padded and not view.count_include_pad):
+    shape = state.shape(op.input[0])
+    if shape is None or not _pooled(state, op):
         return False
-    name, _, last = state.bytes[op.input[0]]
-    state.emit("Int8AveragePool", [name], op.output[0], last, **_arguments(op, "Int8AveragePool"))
+    view, form = find_schema(op.type).view(op), state.bytes[op.input[0]]
+    window, _ = pool_window(view, shape)
+    if any((*window.head, *window.tail)) and not view.count_include_pad:
+        return False
+    state.emit("Int8AveragePool", [form.name], op.output[0], form.moved, **_arguments(op, "Int8AveragePool"))
     return True
 
 
@@ -297,5 +307,5 @@ def _pooled(state: Rewriting, op: OperatorDef) -> bool:
         form is not None
         and shape is not None
         and len(shape) == 4
-        and form[2] == _channels_first(find_schema(op.type).view(op))
+        and form.moved == _channels_first(find_schema(op.type).view(op))
     )
