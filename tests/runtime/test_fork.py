@@ -144,7 +144,7 @@ def locks():
     objects = [one for one in gc.get_objects() if str(type(one).__module__).startswith("tazza")]
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("tazza")]
     for one in (*objects, *modules):
-        slots = [name for kind in type(one).__mro__ for name in kind.__dict__.get("__slots__", ())]
+        slots = {name for kind in type(one).__mro__ for name in kind.__dict__.get("__slots__", ())} - {"__weakref__"}
         for name in (*getattr(one, "__dict__", {}), *slots):
             value = getattr(one, name, None)
             if isinstance(value, KINDS):
