@@ -40,6 +40,8 @@ NARROW = 2.0**-8
 """Relative: one rounding of bfloat16."""
 COARSE = {"winograd": 2.0**-19}
 """Engine -> error relative to the largest element of a result; see docs/differences.md."""
+AS_ALPHA = frozenset({"Elu"})
+"""Types that an engine rounds as `alpha` is, also near 0, where the result is smaller; see docs/differences.md."""
 GIVEN = "_given"
 """How the names of gradients end that are fed."""
 
@@ -67,7 +69,13 @@ class Noise:
         return self.move(np.ones(shape), forward=False, terms=terms)
 
     def spoil(self, op: OperatorDef, values: Array) -> Array:
-        """Return results with errors that go by the largest of them, of an operator that the coarse engine has."""
+        """Return results with errors that go by the largest of them, of an operator that the coarse engine has.
+
+        Or by `alpha`, of those that an engine rounds so.
+        """
+        if op.type in AS_ALPHA:
+            size = self.amplitude * SINGLE * abs(float(SCHEMAS[op.type].view(op).alpha))
+            values = np.where(values < 0, values + self.rng.uniform(-size, size, values.shape), values)
         if not self.engine or values.size == 0 or why_unavailable(op.type, "cpu", self.engine) is not None:
             return values
         size = self.amplitude * COARSE[self.engine] * float(np.abs(values).max())
