@@ -47,6 +47,11 @@ class _Part:
     name: str
     slot: Made | None
 
+    @property
+    def present(self) -> str:
+        """The name that it has by now."""
+        return self.name if self.slot is None else self.slot.name
+
 
 @dataclass(slots=True)
 class _Contribution:
@@ -318,6 +323,9 @@ def _sum(state: _Pass, key: tuple[str, int], listed: Sequence[_Contribution], po
     base = next((one for one in named if one is not None), None)
     if base is None:
         base = state.names.free(gradient_name(key[0]), position, key[0])
+    passed_on = {part.name for contribution in listed for part in contribution.parts if part.slot is None}
+    if base in passed_on:  # the gradient of an output in place: others may read it yet
+        base = state.names.anew(base)
     state.names.release(key, (part.name for contribution in listed for part in contribution.parts))
     add = _concatenated if listed[0].sparse else _added
     ops, gradient = add(listed, base)
@@ -338,7 +346,7 @@ def _added(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef
             if renamed is not None:
                 part.slot.rename(f"_{part.slot.name}_autosplit_{renamed}")
             renamed = 0 if renamed is None else renamed + 1
-        names.append(_part_name(part, base))
+        names.append(part.present)
     if base in names:  # Sum may overwrite its first input only
         first = names.index(base)
         names[0], names[first] = names[first], names[0]
@@ -355,20 +363,9 @@ def _concatenated(listed: Sequence[_Contribution], base: str) -> tuple[list[Oper
             if part.slot is not None:
                 part.slot.rename(f"_{part.slot.name}_autosplit_{renamed}")
                 renamed += 1
-            names.append(_part_name(part, base))
+            names.append(part.present)
         ops.append(operator_def("Concat", names, [f"{base}_{kind}_concat", f"{base}_{kind}_concat_split"], axis=0))
     return ops, RowSlices(f"{base}_indices_concat", f"{base}_values_concat")
-
-
-def _part_name(part: _Part, base: str) -> str:
-    if part.slot is not None:
-        return part.slot.name
-    if part.name == base:
-        raise GradientError(
-            f"{base!r} is passed through and would be overwritten by the sum of the same name",
-            hint="give the gradient another name",
-        )
-    return part.name
 
 
 def _names(gradient: Gradient) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ class Names:
             plain, owner = unmarked(name), owners.get(name)
             clash = plain in late or (owner is None and plain in taken)
             one.home, one.within = emitted, self._within
-            one.rename(self._anew(plain) if clash else self.free(plain, position, owner))
+            one.rename(self.anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
         self._part(emitted, made, given)
         return made
@@ -142,7 +142,7 @@ class Names:
                 own = owner[id(op), index]
                 twice = list(op.output).count(name) > 1 and own not in given
                 if twice or (name in op.input and not _may_lie_there(op, index)):
-                    made[own].rename(self._anew(made[own].name))
+                    made[own].rename(self.anew(made[own].name))
 
     def keep_awaited(self, emitted: list[OperatorDef], position: int, given: Mapping[str, str]) -> None:
         """Copy gradients that nets within emitted operators change, where another blob than that of `given` waits.
@@ -153,7 +153,7 @@ class Names:
             changed = set(touches(op).writes).difference(op.output) if next(nested_nets(op), None) is not None else ()
             for name in sorted(changed):
                 if self._awaited(name, position, given.get(name)):
-                    own = self._anew(name)
+                    own = self.anew(name)
                     before = next(index for index, one in enumerate(emitted) if one is op)
                     for one in emitted[:before]:
                         rename_blobs(one, {name: own})
@@ -162,7 +162,7 @@ class Names:
 
     def free(self, name: str, position: int, owner: str | None) -> str:
         """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""
-        return self._anew(name) if self._awaited(name, position, owner) else name
+        return self.anew(name) if self._awaited(name, position, owner) else name
 
     def _awaited(self, name: str, position: int, owner: str | None) -> bool:
         """Whether a gradient under this name is that of another blob which an operator before `position` made."""
@@ -171,7 +171,8 @@ class Names:
             for blob, version in self._blobs.get(name, ())
         )
 
-    def _anew(self, name: str) -> str:
+    def anew(self, name: str) -> str:
+        """Return a name that nobody has, after another one."""
         while True:
             self._given_anew += 1
             chosen = f"_{name}_anew_{self._given_anew - 1}"
