@@ -143,7 +143,7 @@ def _check_shapes(op: OpView, of: Rows, indices: TensorSpec, specs: dict[str, Te
 def occurrences(indices: Array) -> Iterator[Array]:
     """Yield the places of all first occurrences of indices, then those of all second ones ...
 
-    >>> [list(places) for places in occurrences(np.array([4, 0, 4, 2, 4]))]
+    >>> [places.tolist() for places in occurrences(np.array([4, 0, 4, 2, 4]))]
     [[0, 1, 3], [2], [4]]
     """
     order = np.argsort(indices, kind="stable")
