@@ -114,7 +114,8 @@ def test_a_training_goes_on_where_it_ended(run: Run, tmp_path: Path, monkeypatch
 
 
 BAD = {
-    "no data": (["--data", "nowhere"], "error: cannot read 'nowhere'"),
+    "no data": ([], "there is no text to learn from\n  hint: name a file: --data FILE"),
+    "no such file": (["--data", "nowhere"], "error: cannot read 'nowhere'"),
     "two lengths": (["--iterations", "1", "--epochs", "1"], "--iterations 1 and --epochs 1 are both given"),
     "too short": (["--steps", "2000"], "2591 characters to learn from are too few for 32 texts of 2000 steps"),
     "no checkpoint": (["--resume"], "has no checkpoint to go on from"),

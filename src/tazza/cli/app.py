@@ -147,9 +147,7 @@ def train_lenet(
 
 @train.command("char-lstm")
 def train_char_lstm(
-    data: Annotated[
-        str | None, typer.Option(help="text file (UTF-8). [default: ../shared/data/text/shakespeare.txt]")
-    ] = None,
+    data: Annotated[str | None, typer.Option(help="text file (UTF-8).")] = None,
     epochs: Annotated[float | None, typer.Option(help="rounds through the text. [default: 40]", min=0)] = None,
     iterations: Annotated[int | None, typer.Option(help="windows to learn from", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="parts of the text side by side. [default: 32]", min=1)] = None,

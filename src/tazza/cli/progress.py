@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -99,3 +100,21 @@ class Display:
     def note(self, text: str) -> None:
         """Print a line that stays."""
         print_text(self._console, text)
+
+
+def diverged(losses: Sequence[float]) -> str | None:
+    """Return what to say of a training whose loss is no lower at its end than at its beginning; None: it is lower.
+
+    >>> print(diverged([2.0] * 20 + [1.0] * 20))
+    None
+    >>> diverged([2.0] * 20 + [3.0] * 20)
+    'warning: the loss did not fall: 2 in the first 20 iterations, 3 in the last 20; a smaller --learning-rate may help'
+    """
+    count = SHOWN_STEPS
+    if len(losses) < 2 * count:
+        return None
+    first, last = sum(losses[:count]) / count, sum(losses[-count:]) / count
+    if last < first:
+        return None
+    fell = f"the loss did not fall: {first:.4g} in the first {count} iterations, {last:.4g} in the last {count}"
+    return f"warning: {fell}; a smaller --learning-rate may help"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
-from tazza.cli.progress import SHOWN_STEPS, Display, Pace
+from tazza.cli.progress import Display, Pace, diverged
 from tazza.cli.train_folder import check_end, check_folder, remove_results
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
@@ -78,23 +78,6 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
             except KeyboardInterrupt:
                 run.leave(trainer, whole=not interruption.within)
                 raise
-
-
-def diverged(losses: Sequence[float]) -> str | None:
-    """Return what to say of a training whose loss is no lower at its end than at its beginning; None: it is lower.
-
-    >>> print(diverged([2.0] * 20 + [1.0] * 20))
-    None
-    >>> diverged([2.0] * 20 + [3.0] * 20)
-    'the loss did not fall: 2 in the first 20 iterations, 3 in the last 20'
-    """
-    count = SHOWN_STEPS
-    if len(losses) < 2 * count:
-        return None
-    first, last = sum(losses[:count]) / count, sum(losses[-count:]) / count
-    if last < first:
-        return None
-    return f"the loss did not fall: {first:.4g} in the first {count} iterations, {last:.4g} in the last {count}"
 
 
 class _Run:
@@ -188,7 +171,7 @@ class _Run:
         )
         remark = diverged([step.loss for step in self.history.steps])
         if remark is not None:
-            self.say(f"warning: {remark}; a smaller --learning-rate may help")
+            self.say(remark)
 
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters

@@ -16,7 +16,7 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
-from tazza.cli.progress import Display, Pace
+from tazza.cli.progress import Display, Pace, diverged
 from tazza.cli.train_folder import check_end, check_folder, remove_results
 from tazza.cli.train_settings import StoredSettings
 from tazza.db.text import CharacterText, read_characters
@@ -55,7 +55,7 @@ TESTED = "test_loss"
 class TextSettings(StoredSettings):
     """Options of `tazza train char-lstm`, see its help. None stands for what follows from others."""
 
-    data: str = "../shared/data/text/shakespeare.txt"
+    data: str = ""
     epochs: float = 40.0
     iterations: int | None = None
     batch_size: int = 32
@@ -90,6 +90,8 @@ class TextSettings(StoredSettings):
         Raises:
             ArgumentError: one is out of range.
         """
+        if not self.data:
+            raise ArgumentError("there is no text to learn from", hint="name a file: --data FILE")
         if not 0 < self.learning_rate < math.inf:
             raise ArgumentError(f"--learning-rate {self.learning_rate} is not above 0")
         for name in ("dropout", "input_dropout"):
@@ -270,6 +272,9 @@ class _Run:
             f"test loss {tested:.4f} nats a character ({len(self._text.test)} characters),"
             f" {self._pace.units_per_s:.0f} characters/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
+        remark = diverged([step.loss for step in self.history.steps])
+        if remark is not None:
+            self.say(remark)
 
     def _sample(self, workspace: Workspace) -> str:
         alphabet, nets = self._text.alphabet, self._nets

@@ -21,6 +21,7 @@ from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
 from tazza.operator import RowSlices, operator_def, read_first
+from tazza.ops.recurrent.recurrence import LOCAL_TYPE
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -109,7 +110,7 @@ def _split(stem: str, ends: Iterable[str], rows: Sequence[tuple[Any, ...]]) -> d
 
 def _plain(net: NetDef) -> NetDef:
     made = without_debug_info(net)
-    made.type = "simple"
+    made.type = LOCAL_TYPE
     return made
 
 
@@ -127,7 +128,7 @@ class _Backward:
         self.recompute = list(recompute)
         emitted, self.gradients = backward_pass(step.op, {name: f"{name}_grad" for name in step.external_output})
         ops = [*self._made_again(step), *emitted]
-        self.net = NetDef(name="RecurrentBackwardStep", type="simple")
+        self.net = NetDef(name="RecurrentBackwardStep", type=LOCAL_TYPE)
         self.net.external_input.extend(self._left_over(step, ops))
         self.links: list[tuple[str, str, int]] = []
         written = {name for op in ops for name in op.output}

@@ -34,6 +34,7 @@ from tazza.operator import (
     touched_by,
 )
 from tazza.ops.recurrent.recurrence import (
+    LOCAL_TYPE,
     RENAME,
     Link,
     StateGradient,
@@ -359,7 +360,7 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
     """
     net = step_net(op, "backward_step_net")
     if net is None:
-        net = NetDef(name="backward", type="simple")  # of a step whose gradient is what it was given
+        net = NetDef(name="backward", type=LOCAL_TYPE)  # of a step whose gradient is what it was given
     inputs = forward_inputs(op)
     definition = op.definition
     # What links call the gradient of X is the output, under whatever name that goes.
