@@ -61,11 +61,11 @@ class History:
         try:
             rows = list(csv.reader(text.splitlines()))
             for row in rows[1:]:
-                iteration, loss, accuracy, rate, tested = row
+                iteration, loss, accuracy, rate, result = row
                 if int(iteration) <= until:
                     made.steps.append(TrainingStep(int(iteration), float(loss), _number(accuracy), _number(rate)))
-                    if tested:
-                        made.tests[int(iteration)] = float(tested)
+                    if result:
+                        made.tests[int(iteration)] = float(result)
         except (ValueError, csv.Error) as error:
             raise FormatError(
                 f"{shown(path)} is no history of a training: {one_line(error)}", hint="remove it"

@@ -10,12 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.history import History
-from tazza.cli.interruption import Interruption
-from tazza.cli.progress import Display, Pace, diverged
-from tazza.cli.train_folder import check_end, check_folder, remove_results
+from tazza.cli.progress import Pace
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, remove_results
 from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
+from tazza.cli.training_run import TrainingRun
 from tazza.db.image_source import TrainAndTest, prepare
 from tazza.interop import save_nets, save_predictor
 from tazza.models.evaluation import Evaluation, evaluate
@@ -23,7 +22,6 @@ from tazza.models.training import Trainer
 from tazza.runtime.files import kind_of, names_in
 from tazza.workspace import Workspace
 
-CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
 INIT, PREDICT, PREDICTOR = "init_net.pb", "predict_net.pb", "lenet.minidb"
 CURVES, LEAST_SURE_PICTURE, DIGIT = "curves.png", "least_sure.png", "digit.png"
 RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, LEAST_SURE_PICTURE, DIGIT)
@@ -48,7 +46,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     """
     console = make_console()
     started = time.perf_counter()
-    check_folder(out, RESULTS, (CHECKPOINT, SETTINGS), resume=resume, overwrite=overwrite)
+    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
     settings = (TrainSettings.read(out / SETTINGS) if resume else TrainSettings()).updated(given)
     settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
@@ -65,23 +63,14 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     )
     run = _Run(console, settings, data, nets, iterations, out)
     with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
-        if goes_on:
-            trainer.load(out / CHECKPOINT)
-            check_end(trainer.iteration, iterations, out)
-            settings.write(out / SETTINGS)
-            run.history = History.read(out / HISTORY, trainer.iteration)
-            run.say(f"going on after iteration {trainer.iteration} of {iterations}")
-        with Interruption() as interruption:
-            try:
-                run.learn(trainer, interruption)
-                run.finish(trainer, time.perf_counter() - started)
-            except KeyboardInterrupt:
-                run.leave(trainer, whole=not interruption.within)
-                raise
+        run.go(trainer, settings, started, resume=goes_on)
 
 
-class _Run:
-    """One training: what it was asked, what it gave so far, and where that goes."""
+class _Run(TrainingRun):
+    """Images, tested after each round through them."""
+
+    command = "tazza train lenet"
+    tested = "test_accuracy"
 
     def __init__(
         self,
@@ -92,57 +81,23 @@ class _Run:
         iterations: int,
         out: Path,
     ) -> None:
-        self.history = History()
-        self._console = console
-        self._data, self._nets, self._out = data, nets, out
-        self._iterations = iterations
-        self._batch = settings.batch_size
         epoch = max(1, data.train.count // settings.batch_size)
-        self._every = epoch if settings.checkpoint_every is None else settings.checkpoint_every
-        self._pace = Pace(settings.batch_size, iterations)
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        print_text(self._console, text)
-
-    def leave(self, trainer: Trainer, *, whole: bool) -> None:
-        """Say how an interrupted training goes on, and write down how far it came, unless that was within a step."""
-        if whole:
-            trainer.save(self._out / CHECKPOINT)
-            self.history.write(self._out / HISTORY)
-        self.say(f"interrupted; go on with: tazza train lenet --out '{self._out}' --resume")
-
-    def learn(self, trainer: Trainer, interruption: Interruption) -> None:
-        """Run the train net as often as wanted; test after each round through the data."""
-        steps = trainer.run(self._iterations, checkpoint=self._out / CHECKPOINT, every=self._every)
-        with Display(self._console, self._pace, trainer.iteration) as display:
-            self._test_after_epoch(trainer, display)  # what an interrupted training came to no more
-            while trainer.iteration < self._iterations:
-                before = time.perf_counter()
-                with interruption.held():
-                    step = next(steps)
-                    self.history.steps.append(step)
-                self._pace.add(step, time.perf_counter() - before)
-                display.show(step)
-                self._test_after_epoch(trainer, display)
-                if step.iteration == self._iterations or step.iteration % self._every == 0:
-                    self.history.write(self._out / HISTORY)
-
-    def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
-        done = trainer.iteration
-        if done == self._iterations or done in self.history.tests:  # `finish` tests at the end
-            return
-        if self._epochs_of(done) > self._epochs_of(done - 1):
-            display.note(self._test_now(trainer))
+        every = epoch if settings.checkpoint_every is None else settings.checkpoint_every
+        super().__init__(console, Pace(settings.batch_size, iterations), out, iterations=iterations, every=every)
+        self._data, self._nets, self._batch = data, nets, settings.batch_size
 
     def _epochs_of(self, iterations: int) -> int:
         """Return how many rounds through the data these are; what `TrainSettings.iterations_of` is the inverse of."""
         return max(iterations, 0) * self._batch // self._data.train.count
 
-    def _test_now(self, trainer: Trainer) -> str:
+    def test_round(self, trainer: Trainer) -> str | None:
+        """Test after each round."""
+        done = trainer.iteration
+        if self._epochs_of(done) <= self._epochs_of(done - 1):
+            return None
         tested = self._evaluate(trainer, 0)
-        self.history.tests[trainer.iteration] = tested.accuracy
-        return f"epoch {self._epochs_of(trainer.iteration)}  {self._pace}  test accuracy {tested.accuracy:.2%}"
+        self.history.tests[done] = tested.accuracy
+        return f"epoch {self._epochs_of(done)}  {self.pace}  test accuracy {tested.accuracy:.2%}"
 
     def _evaluate(self, trainer: Trainer, keep: int) -> Evaluation:
         nets = self._nets
@@ -155,27 +110,23 @@ class _Run:
             keep=keep,
         )
 
-    def finish(self, trainer: Trainer, seconds: float) -> None:
+    def finish(self, trainer: Trainer, started: float) -> None:
         """Test, write the nets, draw the pictures, and print the results."""
-        before = time.perf_counter()
         tested = self._evaluate(trainer, min(LEAST_SURE, self._data.test.count))
         self.history.tests[trainer.iteration] = tested.accuracy
-        self.history.write(self._out / HISTORY)
+        self.history.write(self.out / HISTORY)
         self._export(trainer.workspace)
         self._draw(tested)
-        seconds += time.perf_counter() - before
-        self.say(f"written to '{self._out}': {', '.join(names_in(self._out))}")
+        seconds = time.perf_counter() - started
+        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
         self.say(
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
-            f" {self._pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
+            f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
-        remark = diverged([step.loss for step in self.history.steps])
-        if remark is not None:
-            self.say(remark)
 
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters
-        out = self._out
+        out = self.out
         save_nets(out / INIT, out / PREDICT, net, workspace, outputs=[SOFTMAX], parameters=names)
         save_predictor(out / PREDICTOR, net, workspace, outputs=[SOFTMAX], parameters=names)
 
@@ -186,8 +137,8 @@ class _Run:
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
             accuracy = self.history.curve(lambda step: step.accuracy)
-            draw_curves(self._out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
+            draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
         draw_least_sure(
-            self._out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
+            self.out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
         )
-        save_image(self._out / DIGIT, tested.least_sure[-1].image)
+        save_image(self.out / DIGIT, tested.least_sure[-1].image)

@@ -9,14 +9,16 @@ from tempfile import TemporaryFile
 from tazza.errors import ArgumentError, FileError
 from tazza.runtime.files import kind_of, make_folder, shown
 
+CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
+"""What every training keeps."""
 
-def check_folder(out: Path, results: Sequence[str], begun: tuple[str, str], *, resume: bool, overwrite: bool) -> None:
+
+def check_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: bool) -> None:
     """Make the folder, and look whether it can take what is asked for; nothing in it is changed.
 
     Args:
         out: the folder.
         results: names of what a training leaves there.
-        begun: names of its checkpoint and of its settings.
         resume: go on with a training.
         overwrite: replace one.
 
@@ -24,7 +26,6 @@ def check_folder(out: Path, results: Sequence[str], begun: tuple[str, str], *, r
         ArgumentError: both are asked for.
         FileError: it cannot be written, or holds a training, or none.
     """
-    checkpoint, settings = begun
     if resume and overwrite:
         raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
     make_folder(out)
@@ -36,7 +37,7 @@ def check_folder(out: Path, results: Sequence[str], begun: tuple[str, str], *, r
             f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
         ) from error
     there = [name for name in results if kind_of(out / name) is not None]
-    if resume and checkpoint not in there and (there or kind_of(out / settings) is None):
+    if resume and CHECKPOINT not in there and (there or kind_of(out / SETTINGS) is None):
         raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
     if there and not (resume or overwrite):
         raise FileError(

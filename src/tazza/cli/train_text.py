@@ -14,11 +14,10 @@ import numpy as np
 from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.history import History
-from tazza.cli.interruption import Interruption
-from tazza.cli.progress import Display, Pace, diverged
-from tazza.cli.train_folder import check_end, check_folder, remove_results
+from tazza.cli.progress import Pace
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, remove_results
 from tazza.cli.train_settings import StoredSettings
+from tazza.cli.training_run import TrainingRun
 from tazza.db.text import CharacterText, read_characters
 from tazza.errors import ArgumentError
 from tazza.interop import save_nets
@@ -41,14 +40,12 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.workspace import Workspace
 
-CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
 INIT, PREDICT, ALPHABET = "init_net.pb", "predict_net.pb", "alphabet.json"
 CURVES, SAMPLE = "curves.png", "sample.txt"
 RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, ALPHABET, CURVES, SAMPLE)
 """What a training leaves, beside its settings."""
 BEGINNING = "\n\n"
 """What a sample goes on from, where the alphabet has it."""
-TESTED = "test_loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwr
     """
     console = make_console()
     started = time.perf_counter()
-    check_folder(out, RESULTS, (CHECKPOINT, SETTINGS), resume=resume, overwrite=overwrite)
+    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
     settings = (TextSettings.read(out / SETTINGS) if resume else TextSettings()).updated(given)
     settings.check()
     text = read_characters(Path(settings.data))
@@ -171,23 +168,14 @@ def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwr
     )
     run = _Run(console, settings, text, windows, nets, iterations, out)
     with Trainer(nets.model.init_net.proto, nets.model.net.proto, Workspace(), accuracy=None) as trainer:
-        if goes_on:
-            trainer.load(out / CHECKPOINT)
-            check_end(trainer.iteration, iterations, out)
-            settings.write(out / SETTINGS)
-            run.history = History.read(out / HISTORY, trainer.iteration, TESTED)
-            run.say(f"going on after iteration {trainer.iteration} of {iterations}")
-        with Interruption() as interruption:
-            try:
-                run.learn(trainer, interruption)
-                run.finish(trainer, started)
-            except KeyboardInterrupt:
-                run.leave(trainer, whole=not interruption.within)
-                raise
+        run.go(trainer, settings, started, resume=goes_on)
 
 
-class _Run:
-    """One training: what it was asked, what it gave so far, and where that goes."""
+class _Run(TrainingRun):
+    """A text, fed window by window."""
+
+    command = "tazza train char-lstm"
+    tested = "test_loss"
 
     def __init__(
         self,
@@ -199,43 +187,12 @@ class _Run:
         iterations: int,
         out: Path,
     ) -> None:
-        self.history = History(TESTED)
-        self._console, self._settings = console, settings
-        self._text, self._windows, self._nets, self._out = text, windows, nets, out
-        self._iterations = iterations
-        self._epoch = windows.in_round
-        self._every = self._epoch if settings.checkpoint_every is None else settings.checkpoint_every
-        self._pace = Pace(settings.batch_size * settings.steps, iterations, "characters")
+        every = windows.in_round if settings.checkpoint_every is None else settings.checkpoint_every
+        pace = Pace(settings.batch_size * settings.steps, iterations, "characters")
+        super().__init__(console, pace, out, iterations=iterations, every=every)
+        self._settings, self._text, self._windows, self._nets = settings, text, windows, nets
 
-    def say(self, text: str) -> None:
-        """Print a line."""
-        print_text(self._console, text)
-
-    def leave(self, trainer: Trainer, *, whole: bool) -> None:
-        """Say how an interrupted training goes on, and write down how far it came, unless that was within a step."""
-        if whole:
-            trainer.save(self._out / CHECKPOINT)
-            self.history.write(self._out / HISTORY)
-        self.say(f"interrupted; go on with: tazza train char-lstm --out '{self._out}' --resume")
-
-    def learn(self, trainer: Trainer, interruption: Interruption) -> None:
-        """Run the train net as often as wanted; test after each round through the text."""
-        steps = trainer.run(self._iterations, checkpoint=self._out / CHECKPOINT, every=self._every)
-        with Display(self._console, self._pace, trainer.iteration) as display:
-            self._test_after_epoch(trainer, display)  # what an interrupted training came to no more
-            while trainer.iteration < self._iterations:
-                before = time.perf_counter()
-                with interruption.held():
-                    self._feed(trainer)
-                    step = next(steps)
-                    self.history.steps.append(step)
-                self._pace.add(step, time.perf_counter() - before)
-                display.show(step)
-                self._test_after_epoch(trainer, display)
-                if step.iteration == self._iterations or step.iteration % self._every == 0:
-                    self.history.write(self._out / HISTORY)
-
-    def _feed(self, trainer: Trainer) -> None:
+    def feed(self, trainer: Trainer) -> None:
         """Give the net the window of the next iteration."""
         workspace = trainer.workspace
         characters, labels = self._windows.at(trainer.iteration)
@@ -245,13 +202,14 @@ class _Run:
             for name in self._nets.states.before:
                 workspace.feed(name, np.zeros_like(workspace.fetch(name)))
 
-    def _test_after_epoch(self, trainer: Trainer, display: Display) -> None:
-        done = trainer.iteration
-        if 0 < done < self._iterations and done % self._epoch == 0 and done not in self.history.tests:
-            loss = self._tested(trainer)
-            display.note(f"epoch {done // self._epoch}  {self._pace}  test loss {loss:.4f} nats a character")
+    def test_round(self, trainer: Trainer) -> str | None:
+        """Test after each round."""
+        rounds, more = divmod(trainer.iteration, self._windows.in_round)
+        if not rounds or more:
+            return None
+        return f"epoch {rounds}  {self.pace}  test loss {self._measured(trainer):.4f} nats a character"
 
-    def _tested(self, trainer: Trainer) -> float:
+    def _measured(self, trainer: Trainer) -> float:
         nets, text = self._nets, self._text
         loss = nats_a_character(trainer.workspace, nets.parameters, nets.sizes, text.train, text.test)
         self.history.tests[trainer.iteration] = loss
@@ -259,22 +217,19 @@ class _Run:
 
     def finish(self, trainer: Trainer, started: float) -> None:
         """Test, write the nets, draw the picture, and print the results."""
-        tested = self._tested(trainer)
-        self.history.write(self._out / HISTORY)
+        tested = self._measured(trainer)
+        self.history.write(self.out / HISTORY)
         self._export(trainer.workspace)
         self._draw(tested)
         said = self._sample(trainer.workspace)
-        write_bytes_atomically(self._out / SAMPLE, said.encode())
+        write_bytes_atomically(self.out / SAMPLE, said.encode())
         self.say(f"a sample:\n{said}\n")
-        self.say(f"written to '{self._out}': {', '.join(names_in(self._out))}")
+        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
         seconds = time.perf_counter() - started
         self.say(
             f"test loss {tested:.4f} nats a character ({len(self._text.test)} characters),"
-            f" {self._pace.units_per_s:.0f} characters/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
+            f" {self.pace.units_per_s:.0f} characters/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
-        remark = diverged([step.loss for step in self.history.steps])
-        if remark is not None:
-            self.say(remark)
 
     def _sample(self, workspace: Workspace) -> str:
         alphabet, nets = self._text.alphabet, self._nets
@@ -298,8 +253,8 @@ class _Run:
         inner.run_net_once(_without(model, set(self._nets.parameters)))
         outputs = [SOFTMAX, *states.after]
         names = [*self._nets.parameters, *states.before]
-        save_nets(self._out / INIT, self._out / PREDICT, model.net.proto, inner, outputs=outputs, parameters=names)
-        write_bytes_atomically(self._out / ALPHABET, (json.dumps(self._text.alphabet) + "\n").encode())
+        save_nets(self.out / INIT, self.out / PREDICT, model.net.proto, inner, outputs=outputs, parameters=names)
+        write_bytes_atomically(self.out / ALPHABET, (json.dumps(self._text.alphabet) + "\n").encode())
 
     def _draw(self, tested: float) -> None:
         from tazza.observers.drawing import draw_curves
@@ -307,7 +262,7 @@ class _Run:
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
             title = f"test loss {tested:.3f} nats a character"
-            draw_curves(self._out / CURVES, loss, None, tested_loss=self.history.tested(), title=title)
+            draw_curves(self.out / CURVES, loss, None, tested_loss=self.history.tested(), title=title)
 
 
 def _without(model: Model, names: set[str]) -> Any:
