@@ -17,7 +17,7 @@ from tazza.tensor.blob import Blob
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.quantization import INTEGERS, PerChannel, PerTensor, Quantization
-from tazza.tensor.serializer import SERIALIZERS, Collector, Serializer
+from tazza.tensor.serializer import SERIALIZERS, Collector, OneRecord, Serializer
 from tazza.tensor.spec import TensorSpec, size_obstacle
 from tazza.tensor.tensor import Tensor
 
@@ -36,7 +36,7 @@ class Int8Serializer(Serializer[Tensor]):
 
     def collector(self, name: str) -> Collector:
         """Return what takes the one record."""
-        return _Int8Collector(name)
+        return OneRecord(name, "qtensor", lambda record: int8_from_proto(record.qtensor), _put)
 
 
 SERIALIZERS.register(TYPE_NAME, Int8Serializer(), help="integers with scale and zero point")
@@ -101,26 +101,8 @@ def _whole(bias: float) -> int:
     return int(bias)
 
 
-class _Int8Collector(Collector):
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._records: list[tuple[TensorSpec, np.ndarray]] = []
-
-    def add(self, record: BlobProto) -> None:
-        if not record.HasField("qtensor"):
-            raise FormatError(f"blob {self._name!r} of type {record.type} has no qtensor")
-        self._records.append(int8_from_proto(record.qtensor))
-        if len(self._records) > 1:
-            raise FormatError(f"blob {self._name!r} of type {record.type} is stored more than once")
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._records)
-
-    def write(self, blob: Blob) -> None:
-        if not self._records:
-            raise FormatError(f"blob {self._name!r} has no record")
-        spec, elements = self._records[0]
-        tensor = blob.tensor()
-        tensor.assign(elements)
-        tensor.quantize_as(spec.quantization)
+def _put(blob: Blob, stored: tuple[TensorSpec, np.ndarray]) -> None:
+    spec, elements = stored
+    tensor = blob.tensor()
+    tensor.assign(elements)
+    tensor.quantize_as(spec.quantization)

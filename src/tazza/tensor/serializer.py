@@ -7,8 +7,8 @@ come back in any order and from several threads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Literal, TypeVar
 
 from tazza.errors import FormatError
 from tazza.proto.caffe2_pb2 import BlobProto
@@ -89,30 +89,48 @@ class ContentSerializer(Serializer[T]):
 
     def collector(self, name: str) -> Collector:
         """Return what takes the one record."""
-        return _OneRecord(self, name)
+        return OneRecord(name, "content", lambda record: self.decode(record.content, name))
 
 
-class _OneRecord(Collector, Generic[T]):
-    def __init__(self, serializer: ContentSerializer[T], name: str) -> None:
-        self._serializer = serializer
-        self._name = name
-        self._records: list[BlobProto] = []
+class OneRecord(Collector, Generic[T]):
+    """Gathers the records of a type that needs just one, in a field of its own.
+
+    Args:
+        name: the blob's.
+        field: of the record.
+        read: returns the value of a record.
+        put: leaves it in a blob; by default the value itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        field: Literal["content", "qtensor"],
+        read: Callable[[BlobProto], T],
+        put: Callable[[Blob, T], None] = Blob.set,
+    ) -> None:
+        self._name, self._field = name, field
+        self._read, self._put = read, put
+        self._values: list[T] = []
 
     def add(self, record: BlobProto) -> None:
-        if not record.HasField("content"):
-            raise FormatError(f"blob {self._name!r} of type {record.type} has no content")
-        self._records.append(record)
-        if len(self._records) > 1:
+        """See `Collector.add`."""
+        if not record.HasField(self._field):
+            raise FormatError(f"blob {self._name!r} of type {record.type} has no {self._field}")
+        self._values.append(self._read(record))
+        if len(self._values) > 1:
             raise FormatError(f"blob {self._name!r} of type {record.type} is stored more than once")
 
     @property
     def complete(self) -> bool:
-        return bool(self._records)
+        """Whether it is there."""
+        return bool(self._values)
 
     def write(self, blob: Blob) -> None:
-        if not self._records:
+        """See `Collector.write`."""
+        if not self._values:
             raise FormatError(f"blob {self._name!r} has no record")
-        blob.set(self._serializer.decode(self._records[0].content, self._name))
+        self._put(blob, self._values[0])
 
 
 class StringSerializer(ContentSerializer[bytes]):

@@ -6,13 +6,11 @@ as sets, but for what has a place of its own (the condition, the stack of scopes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tazza.graph import backward_pass
 from tazza.nets import NETS
@@ -20,32 +18,15 @@ from tazza.operator import find_argument
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Tensor
 from tazza.workspace import Workspace
+from tests.recorded_nets import Recorded, read_recorded
 
 FOLDER = Path(__file__).parents[2] / "data" / "golden" / "nets"
 CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """One recorded net: all operators, how many of them are the forward pass, the targets, what came in and out."""
-
-    net: NetDef
-    forward: int
-    targets: list[str]
-    fed: dict[str, NDArray[Any]]
-    left: dict[str, NDArray[Any]]
-
-
 def recorded(name: str) -> Recorded:
     """Return a recording."""
-    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as stored:
-        parts = {key: stored[key] for key in stored.files}
-    fed, left = (
-        {key.removeprefix(start): value for key, value in parts.items() if key.startswith(start)}
-        for start in ("in/", "out/")
-    )
-    targets = [target.decode() for target in parts["targets"].tolist()]
-    return Recorded(NetDef.FromString(parts["net"].tobytes()), int(parts["forward"]), targets, fed, left)
+    return read_recorded(FOLDER / f"{name}.npz")
 
 
 def plain(op: OperatorDef) -> Any:

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tazza.operator import OpView, find_schema
 from tazza.ops.recurrent.recurrence import aliases_of, links_of, states_of, step_net
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.check import evaluate
+from tests.recorded_nets import Blobs, Recorded, read_recorded
 
 FOLDER = Path(__file__).parents[2] / "data" / "golden" / "recurrent"
 CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
-Blobs = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One recorded net: all operators, how many of them are the forward pass, the targets, what came in and out."""
-
-    net: NetDef
-    forward: int
-    targets: list[str]
-    fed: Blobs
-    left: Blobs
 
 
 def recorded(name: str) -> Recorded:
     """Return a recording."""
-    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as stored:
-        parts = {key: stored[key] for key in stored.files}
-    fed, left = (
-        {key.removeprefix(start): value for key, value in parts.items() if key.startswith(start)}
-        for start in ("in/", "out/")
-    )
-    targets = [target.decode() for target in parts["targets"].tolist()]
-    return Recorded(NetDef.FromString(parts["net"].tobytes()), int(parts["forward"]), targets, fed, left)
+    return read_recorded(FOLDER / f"{name}.npz")
 
 
 def workspace_with(blobs: Blobs) -> Workspace:
