@@ -65,14 +65,14 @@ class Registry(Generic[K, V]):
         noun: str,
         *,
         loader: Callable[[K], None] | None = None,
-        known: Callable[[], frozenset[K]] | None = None,
+        listed: Callable[[], frozenset[K]] | None = None,
         fallback: Registry[K, V] | None = None,
     ) -> None:
-        """Create a registry of things called `noun`; `known()` gives keys that the loader could bring."""
+        """Create a registry of things called `noun`; `listed()` gives keys that the loader could bring."""
         self.noun = noun
         self.fallback = fallback
         self._loader = loader
-        self._known = known
+        self._listed = listed
         self._entries: dict[K, Entry[V]] = {}
         self._missing: dict[K, int] = {}
         self._lock = renewed(threading.RLock())
@@ -158,7 +158,7 @@ class Registry(Generic[K, V]):
 
     def keys(self) -> list[K]:
         """Return all keys in printing order: registered, loadable and of the fallback."""
-        known = frozenset[K]() if self._known is None else self._known()  # which may register some
+        known = frozenset[K]() if self._listed is None else self._listed()  # which may register some
         names = known | set(self._entries)
         if self.fallback is not None:
             names |= frozenset(self.fallback.keys())

@@ -132,13 +132,13 @@ def load_kind(kind: str) -> None:
         importlib.import_module(name)
 
 
-def known_kinds() -> frozenset[str]:
+def listed_kinds() -> frozenset[str]:
     """Return the kinds of places that `load_kind` brings something for."""
     return frozenset(kind for kind in PLACE_KINDS if _module_of(kind) is not None)
 
 
 FINDERS: Registry[str, Callable[[], Sequence[DeviceProperties]]] = Registry(
-    "kind of device", loader=load_kind, known=known_kinds
+    "kind of device", loader=load_kind, listed=listed_kinds
 )
 """Lists the devices of a kind (`Place.kind`); raises `UnavailableError` with the reason when there is none."""
 

@@ -29,7 +29,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tazza.device.event import Event
-from tazza.device.initializer import known_kinds, load_kind
+from tazza.device.initializer import listed_kinds, load_kind
 from tazza.errors import TazzaError, UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.fork import PROCESS, in_forked_child, left_in_parent, renewed
@@ -281,7 +281,7 @@ def _cpu_threads(priority: str) -> WorkerPool:
 
 
 STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry(
-    "kind of place with streams", loader=load_kind, known=known_kinds
+    "kind of place with streams", loader=load_kind, listed=listed_kinds
 )
 """Makes a stream of a kind of place: `(place, number, priority)`; raises `UnavailableError` where the device is not."""
 STREAMS.register(CPU_KIND, CPUStream, help="queues that threads work off")

@@ -51,7 +51,7 @@ def _check_size(net: NetDef, source: str) -> None:
     wanted = 0
     for op in net.op:
         try:
-            made = infer_operator(op, specs, only_known=True)
+            made = infer_operator(op, specs, only_declared=True)
         except TazzaError:
             return  # the run tells what is wrong, and gets no further
         for name, spec in zip(op.output, made.outputs, strict=True):
@@ -67,7 +67,7 @@ def _check_size(net: NetDef, source: str) -> None:
 
 
 def _nbytes(spec: Spec | None) -> int:
-    return spec.nbytes if isinstance(spec, TensorSpec) and spec.known else 0
+    return spec.nbytes if isinstance(spec, TensorSpec) and spec.shape_known else 0
 
 
 def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:

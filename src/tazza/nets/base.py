@@ -408,7 +408,7 @@ def _modules() -> frozenset[str]:
     return frozenset(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]))
 
 
-def _known_types() -> frozenset[str]:
+def _listed_types() -> frozenset[str]:
     _load_types()
     return frozenset()  # all of them are registered now
 
@@ -416,7 +416,7 @@ def _known_types() -> frozenset[str]:
 PLAN = "plan"
 """The net type that compiles."""
 
-NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_known_types)
+NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, listed=_listed_types)
 
 
 N = TypeVar("N", bound=NetBase)

@@ -63,7 +63,7 @@ class Engine:
         return device in self.devices or ANY in self.devices
 
 
-ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
+ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, listed=lambda: frozenset(index()["engines"]))
 
 
 def engine(

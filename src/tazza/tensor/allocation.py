@@ -456,7 +456,7 @@ def _load_policy(name: str) -> None:
 
 
 ALLOCATORS: Registry[str, Callable[[Place], Allocator]] = Registry(
-    "allocator of place kind", loader=_load_policy, known=_policies
+    "allocator of place kind", loader=_load_policy, listed=_policies
 )
 """Makes an allocator for a place. A kind of place (`Place.kind`) names its usual one; the modules of the package
 `allocators` bring policies (buddy, arena, caching), which cut up what the usual one of the place gives them."""

@@ -246,7 +246,7 @@ def _declare(type: str, doc: str, kernel: type[PythonKernel], example: str, **re
     @made.infer
     def python_infer(op: OpView, X: object) -> tuple[None, ...]:
         del X  # only the function knows
-        return (None,) * len(op.output_slots)
+        return (None,) * len(op.output_letters)
 
     @made.validate
     def python_validate(op: OpView) -> None:

@@ -80,7 +80,7 @@ def _check_kind(op: OpView, dtype: DataType) -> None:
 def given_spec(op: OpView, X: TensorSpec | None, count: int, dtype: DataType) -> TensorSpec:
     """Return the spec of Y, which must have `count` elements."""
     spec = TensorSpec(fill_dims(op, X), dtype)
-    if spec.known:
+    if spec.shape_known:
         relation = f"{count} values are given for the {spec.size} elements of shape {tuple(spec.shape)}"
         op.require(spec.size == count, relation, "give one value for each element")
     return spec

@@ -58,7 +58,7 @@ def _range_infer(
     op: OpView, X: TensorSpec | None, low: TensorSpec | None, high: TensorSpec | None
 ) -> tuple[int | None, ...] | None:
     for name, spec in (("low", low), ("high", high)):
-        if spec is not None and spec.known:
+        if spec is not None and spec.shape_known:
             op.require(spec.size == 1, f"{name} has {spec.size} elements, it must have 1")
     return fill_dims(op, X)
 

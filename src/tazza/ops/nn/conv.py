@@ -131,11 +131,11 @@ def conv(op: OpView, X: Array, W: Array, b: Array | None, Y: Array) -> None:
 
 def conv_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
     Y = conv_infer(op, X, W, None)
-    if Y.known and dY.known:
+    if Y.shape_known and dY.shape_known:
         op.require(Y.dims == dY.dims, f"dY has the shape {show_dims(dY.shape)}, Y has {show_dims(Y.shape)}")
     M = None if W.dims is None else W.dims[0]
     specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
-    return tuple(specs[letter] for letter in op.output_slots)
+    return tuple(specs[letter] for letter in op.output_letters)
 
 
 def conv_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def _declare(
         source="tazza",
         example=example,
     )
-    made.name_inputs(_slots_for([spec.name for spec in inputs], sum(not spec.optional for spec in inputs)))
+    made.name_inputs(_naming([spec.name for spec in inputs], sum(not spec.optional for spec in inputs)))
 
     def check(op: OpView) -> None:
         if validate is not None:
@@ -136,8 +136,8 @@ def _without_pattern(spec: BlobSpec) -> BlobSpec:
     return blob(spec.name, spec.dtypes, spec.dims, optional=spec.optional, role=spec.role, doc=spec.doc)
 
 
-def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
-    def slots(op: OpView, count: int) -> tuple[str, ...]:
+def _naming(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
+    def letters_of(op: OpView, count: int) -> tuple[str, ...]:
         given = count - op.operands
         if not least <= given <= len(letters):
             raise op.error(
@@ -147,23 +147,23 @@ def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tu
             )
         return (*letters[:given], *["S"] * op.operands)
 
-    return slots
+    return letters_of
 
 
 def _check_names(op: OpView) -> None:
     check_formula(op, "epilogue", {"y", *(f"s{number}" for number in range(op.operands))})
 
 
-def check_formula(op: OpView, argument: str, known: Collection[str]) -> None:
-    """Check that the formula in an argument can be read, and names nothing else than `known`.
+def check_formula(op: OpView, argument: str, letters: Collection[str]) -> None:
+    """Check that the formula in an argument can be read, and names nothing else than `letters`.
 
     Raises:
         ArgumentError: it does not.
     """
     text = str(getattr(op, argument))
-    strange = [name for name in Expression.parse(text).names if name not in known]
+    strange = [name for name in Expression.parse(text).names if name not in letters]
     if strange:
-        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(known))}"
+        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(letters))}"
         raise op.error(ArgumentError, relation)
 
 
@@ -314,7 +314,7 @@ def fused_matmul(op: OpView, A: Array, B: Array, S: tuple[Array, ...], Y: Array)
 
 
 def _trains(op: OpView) -> bool:
-    return not op.is_test and len(op.input_slots) == 5 and op.num_batches <= 1
+    return not op.is_test and len(op.input_letters) == 5 and op.num_batches <= 1
 
 
 TRAINS = {

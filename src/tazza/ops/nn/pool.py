@@ -122,7 +122,7 @@ def pool_gradient(g: GradientRequest) -> list[OperatorDef]:
 def pool_gradient_infer(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> TensorSpec:
     expected = pool_infer(op, X)
     for letter, spec in (("Y", Y), ("dY", dY)):
-        if expected.known and spec.known:
+        if expected.shape_known and spec.shape_known:
             op.require(
                 spec.shape == expected.shape,
                 f"{letter} has the shape {show_dims(spec.shape)}, pooling X gives {show_dims(expected.shape)}",

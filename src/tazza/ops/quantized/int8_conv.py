@@ -143,7 +143,7 @@ INT8_FUSED_CONV.batched("X", "S")
 @INT8_FUSED_CONV.infer
 def int8_fused_conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, S: TensorSpec) -> TensorSpec:
     found = int8_conv_infer(op, X, W, b)
-    if found.known and S.known:
+    if found.shape_known and S.shape_known:
         op.require(S.shape == found.shape, f"S has the shape {S.shape}, the convolution gives {found.shape}")
     return found
 

@@ -119,7 +119,7 @@ def in_order(
 ) -> list[TensorSpec | TypeSpec]:
     """Return the specs of all inputs of the forward operator in their order."""
     by_letter = {"X": iter([X]), "inputs": iter(inputs), "param": iter(param)}
-    return [next(by_letter[letter]) for letter in op.input_slots]
+    return [next(by_letter[letter]) for letter in op.input_letters]
 
 
 def forward_steps(op: OpView) -> tuple[NetDef, list[Link]]:

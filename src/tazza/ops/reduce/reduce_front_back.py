@@ -119,7 +119,7 @@ def reduce_columns(op: OpView, X: Array, lengths: Array | None, Y: Array) -> Non
 def gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
     dims = X.dims
     if X.dtype is DataType.INT64 and dims is not None and len(dims) == 1:
-        shape = op.known("X")
+        shape = op.value_of("X")
         dims = unknown_dims(op, "X", dims[0]) if shape is None else tuple(shape.tolist())
     if dims is None:
         return TensorSpec(None, dY.dtype)

@@ -140,7 +140,7 @@ def _declare(type: str) -> OpSchema:
     )
     declared.validate(join_validate)
     declared.infer(concat_infer)
-    declared.hands_on("X", when=lambda op: len(op.input_slots) == 1 and not op.add_axis)
+    declared.hands_on("X", when=lambda op: len(op.input_letters) == 1 and not op.add_axis)
     declared.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0))
     declared.cost(concat_cost)
     declared.gradient(concat_gradient)

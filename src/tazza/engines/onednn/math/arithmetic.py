@@ -93,7 +93,7 @@ def _describe(type: str, descriptors: tuple[Descriptor, ...], attributes: Attrib
 
 def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> list[Layout]:
     """Return the layouts of C to try, best first; an input that is overwritten leaves no choice."""
-    C, names = specs["C"], dict(zip(op.input_slots, op.definition.input, strict=True))
+    C, names = specs["C"], dict(zip(op.input_letters, op.definition.input, strict=True))
     if in_place:
         return [specs[letter].layout for letter in "AB" if names[letter] == op.definition.output[0]][:1]
     shown = unless_mixed([specs[letter] for letter in "AB" if specs[letter].shape == C.shape])

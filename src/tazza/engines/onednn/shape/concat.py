@@ -53,7 +53,7 @@ class ConcatLaunch:
 @onednn(CONCAT, DEPTH_CONCAT, accepts=accepts_narrow)
 def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X0, X1 ... along the axis."""
-    Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_slots))]
+    Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_letters))]
     axis = join_axis(op, "Y", len(Y.shape))
     layout = _joined_layout(op, Y, parts)
     sources = tuple(_source(op, axis, spec) for spec in parts)

@@ -17,7 +17,7 @@ from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 @onednn(SPLIT, DEPTH_SPLIT)
 def split(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y0, Y1 ... = X, cut along the axis."""
-    X, parts = specs["X"], [specs[f"Y{i}"] for i in range(len(op.output_slots))]
+    X, parts = specs["X"], [specs[f"Y{i}"] for i in range(len(op.output_letters))]
     axis = join_axis(op, "X", len(X.shape))
     source, layout = Descriptor.of(X), _part_layout(op, X, parts)
     steps: list[PrimitiveLaunch] = []
