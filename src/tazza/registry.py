@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 NAMES_SHOWN = 20
 """How many names an error lists."""
@@ -38,7 +38,7 @@ class Entry(Generic[V]):
 
 _CHANGES = [0]
 """How often any registry changed: until then a loader that brought nothing would bring nothing again."""
-_COUNTING = renewed(threading.Lock())
+_COUNTING = freed_in_child(threading.Lock())
 
 
 def note_change() -> None:
@@ -75,7 +75,7 @@ class Registry(Generic[K, V]):
         self._listed = listed
         self._entries: dict[K, Entry[V]] = {}
         self._missing: dict[K, int] = {}
-        self._lock = renewed(threading.RLock())
+        self._lock = freed_in_child(threading.RLock())
         self.generation = 0
         """Grows whenever a key gets another value or loses it: what was made of values is as old as that."""
 

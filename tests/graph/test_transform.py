@@ -239,6 +239,7 @@ def test_no_net_changes_its_results(
     net = parse_net("in: x, d", *lines)
     net.external_output.extend(sorted(outputs & there))
     specs = {name: TensorSpec((3, 3), DataType.FLOAT) for name in ("x", "d")} if told else {}
+    assert list(apply_all(net, without=order()).net.op) == list(net.op)
     made = apply_all(net, PassContext(constants, specs=specs))
     before, after = Workspace(), Workspace()
     for name in ("x", "d"):

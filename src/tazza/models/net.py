@@ -20,10 +20,10 @@ from tazza.models.scope import current_scope
 from tazza.operator import Gradient, find_schema, operator_def
 from tazza.operator.nested import rename_blobs
 from tazza.proto import DeviceOption, NetDef, OperatorDef
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 _names: set[str] = set()
-_names_lock = renewed(threading.Lock())
+_names_lock = freed_in_child(threading.Lock())
 
 
 class BlobReference(str):

@@ -25,7 +25,7 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
-from tazza.operator.declared import check_declaration, check_letters
+from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
@@ -43,22 +43,6 @@ Spec: TypeAlias = TensorSpec | TypeSpec
 EffectsRule: TypeAlias = "Effects | Callable[[OpView], Effects]"
 Condition: TypeAlias = "Callable[[OpView], bool] | None"
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingMode:
-    """What an operator does only while it trains; `argument` = 1 switches that off, and then `outputs` fall away."""
-
-    argument: str
-    outputs: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """How to make some outputs alone: `operators(op)` are what makes them without what only a loss reads."""
-
-    outputs: frozenset[str]
-    operators: Callable[[OpView], list[OperatorDef]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +71,8 @@ class OpSchema:
     _output_letters: Callable[[OpView, int], tuple[str, ...]] | None = None
     _batched: tuple[frozenset[str], Condition] = frozenset(), None
     _hands_on: tuple[str, Condition] | None = None
+    undone: Undone | None = None
+    _reads_through: tuple[str, Condition] | None = None
 
     def __init__(
         self,
@@ -211,6 +197,18 @@ class OpSchema:
         check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
 
+    def undone_by(self, type: str, *, when: Callable[[OpView, OpView], bool] | None = None) -> None:
+        """Declare that an operator of that type, behind this one, gives back what this one got, to the last bit.
+
+        Both have one input and one output. Where that depends on arguments, `when(op, behind)` says whether it is so.
+        """
+        self.undone = Undone(type, when)
+
+    def reads_through(self, letter: str, *, when: Condition = None) -> None:
+        """Declare that an operator with inputs of that letter reads nothing outside but what these read."""
+        check_letters(self.type, "reads_through", [letter], "input", self.inputs_by_letter)
+        self._reads_through = letter, when
+
     def commutes(self, letter: str) -> None:
         """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
         check_letters(self.type, "commutes", [letter], "input", self.inputs_by_letter)
@@ -251,6 +249,18 @@ class OpSchema:
         """Return the inputs whose first dimension is that of images which go their own ways; none where they do not."""
         letters, when = self._batched
         return letters if when is None or when(op) else frozenset()
+
+    def gives_back(self, op: OpView, behind: OpView) -> bool:
+        """Whether an operator that reads what `op` made gives what `op` read."""
+        undone = self.undone
+        return undone is not None and undone.type == behind.type and (undone.when is None or undone.when(op, behind))
+
+    def readers_of(self, op: OpView) -> tuple[str, ...]:
+        """Return the blobs through which alone an operator reads outside of the workspace; none where it opens some."""
+        letter, when = (None, None) if self._reads_through is None else self._reads_through
+        if letter is None or not (when is None or when(op)):
+            return ()
+        return tuple(name for name, own in zip(op.definition.input, op.input_letters, strict=True) if own == letter)
 
     def handed_on(self, op: OpView) -> int | None:
         """Return the position of the input that the first output equals, None where it equals none."""

@@ -26,14 +26,14 @@ from typing import Any, Generic, TypeVar, cast
 from tazza.errors import DuplicateError, InitError, NotFoundError
 from tazza.registry import Registry
 from tazza.runtime.flag_index import index, load_alias, load_flag
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 Value = TypeVar("Value", bool, int, float, str)
 
 TRUE_WORDS = ("true", "1", "yes", "on")
 FALSE_WORDS = ("false", "0", "no", "off")
 
-_LOCK = renewed(threading.RLock())
+_LOCK = freed_in_child(threading.RLock())
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-\.?\d")
 

@@ -26,7 +26,7 @@ from tazza.errors import DuplicateError, FileError, InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, init, native
 from tazza.runtime.files import kind_of, resolved, shown
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
@@ -51,7 +51,7 @@ class Module:
 WATCHED: Registry[str, Registry[Any, Any]] = Registry("watched registry")
 
 MODULES: Registry[str, Module] = Registry("module")
-_lock = renewed(threading.RLock())
+_lock = freed_in_child(threading.RLock())
 
 
 def watch(registry: Registry[Any, Any]) -> None:

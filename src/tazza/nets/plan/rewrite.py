@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakSet
 
 import numpy as np
@@ -239,7 +239,7 @@ def rewrite_apart(definition: NetDef) -> Rewrite:
     for op in net.op:
         op.CopyFrom(with_device_of(definition, op))
     survivors = survivors_of(net)
-    result = replace(apply_all(net, PassContext(keep=survivors), without=order()), net=net)  # names stay as they are
+    result = apply_all(net, PassContext(keep=survivors), without=order())
     keys = _keys(list(result.net.op))
     everything = frozenset(touched_by(definition).named)
     return Rewrite(result, keys, frozenset(), survivors, everything, _cut(result, keys, survivors, (), keys), set(keys))

@@ -46,7 +46,7 @@ from tazza.operator.schema import gather, logical
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
 from tazza.runtime.native_code import cache_folder, processor
 from tazza.runtime.threads import thread_count
@@ -58,7 +58,7 @@ EXHAUSTIVE = flag(
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
-_lock = renewed(threading.Lock())
+_lock = freed_in_child(threading.Lock())
 
 
 def compile_fastest(

@@ -183,6 +183,10 @@ COPY_GPU_TO_CPU = _between(
 )
 
 
+COPY_CPU_TO_GPU.undone_by("CopyGPUToCPU")
+COPY_GPU_TO_CPU.undone_by("CopyCPUToGPU")
+
+
 @COPY_CPU_TO_GPU.gradient
 def copy_cpu_to_gpu_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("CopyGPUToCPU", [g.dY], [g.dX])
