@@ -30,7 +30,7 @@ from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
+from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first, touches
 from tazza.operator.gradient import DERIVATIVE, Derivative, GradientKind, GradientRule, NoGradient, answered_request
 from tazza.operator.touches import all_named, as_named
 from tazza.proto import DeviceOption, NetDef, OperatorDef
@@ -254,7 +254,7 @@ def _pass_loss(state: _Pass, versions: Versions) -> None:
 def _check_reads(state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]) -> None:
     """Check that every blob that the gradient operators read still holds what they need."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    for name in read_first(map(as_named, emitted), perhaps_made=True):
+    for name in read_first((as_named(op, touches(op)) for op in emitted), perhaps_made=True):
         if name in outputs_of:
             blob = outputs_of[name]
             _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))

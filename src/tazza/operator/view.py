@@ -13,6 +13,7 @@ from tazza.proto import OperatorDef
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
+    from tazza.operator.touches import Touched
 
 ValueOf = Callable[[str], "NDArray[Any] | None"]
 """Answers for an input letter with the value of that input, where it is known while shapes are inferred."""
@@ -21,11 +22,11 @@ ValueOf = Callable[[str], "NDArray[Any] | None"]
 class OpView:
     """Arguments as attributes (`op.alpha`), checked and with defaults; and which letter each blob stands for.
 
-    A view is immutable but for `reads`: the letters whose values `value_of` was asked for. Inference works on a
-    copy (`with_values`), so that one view can serve many threads.
+    A view is immutable but for `touched`, where `operator.touches` keeps its answer, and `reads`: the letters whose
+    values `value_of` was asked for. Inference works on a copy (`with_values`), so that one view can serve many threads.
     """
 
-    __slots__ = ("_values", "arguments", "definition", "input_letters", "output_letters", "reads", "schema")
+    __slots__ = ("_values", "arguments", "definition", "input_letters", "output_letters", "reads", "schema", "touched")
 
     def __init__(self, schema: OpSchema, definition: OperatorDef, arguments: Mapping[str, Any]) -> None:
         """Made by `OpSchema.view`, which checks everything first."""
@@ -34,6 +35,7 @@ class OpView:
         self.arguments = arguments
         self.reads: set[str] = set()
         self._values: ValueOf | None = None
+        self.touched: Touched | None = None
         self.input_letters: tuple[str, ...] = schema.input_letters(self, len(definition.input))
         self.output_letters: tuple[str, ...] = schema.output_letters(self, len(definition.output))
 
@@ -43,6 +45,7 @@ class OpView:
         copy.schema, copy.definition, copy.arguments = self.schema, self.definition, self.arguments
         copy.input_letters, copy.output_letters = self.input_letters, self.output_letters
         copy.reads, copy._values = set(), values
+        copy.touched = self.touched
         return copy
 
     def __getattr__(self, name: str) -> Any:
