@@ -138,7 +138,8 @@ def asked_engines(wanted: str) -> tuple[str, ...]:
 def _by_priority(device: str, names: tuple[str, ...], generation: int) -> tuple[str, ...]:
     """Return those of all engines that serve a kind of device, best first; `generation` is that of the registry."""
     del generation
-    own = sorted((found for name in names if (found := ENGINES[name]).serves(device)), key=lambda e: -e.priority)
+    own = [ENGINES[name] for name in names if ENGINES[name].serves(device)]
+    own.sort(key=lambda e: -e.priority)
     return tuple(found.name for found in own)
 
 
