@@ -8,6 +8,7 @@ from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.effect import Effects
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
 from tazza.operator.expression import formula, formulas_of
+from tazza.operator.family import Family, family, gradients_of
 from tazza.operator.function import forget_function, operator_of, register_function
 from tazza.operator.gradient import (
     Gradient,
@@ -94,6 +95,7 @@ __all__ = [
     "Effects",
     "Engine",
     "Expression",
+    "Family",
     "Gradient",
     "GradientKind",
     "GradientRequest",
@@ -131,6 +133,7 @@ __all__ = [
     "effects_of",
     "ends",
     "engine",
+    "family",
     "find_argument",
     "find_schema",
     "forbidden",
@@ -139,6 +142,7 @@ __all__ = [
     "formulas_of",
     "gradient_for_op",
     "gradient_name",
+    "gradients_of",
     "host_kernel",
     "ignored_text",
     "kernel",

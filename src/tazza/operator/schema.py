@@ -37,6 +37,7 @@ from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
+    from tazza.operator.family import Family
     from tazza.operator.touches import Touched
 
 Spec: TypeAlias = TensorSpec | TypeSpec
@@ -80,6 +81,8 @@ class OpSchema:
     rate: str | None = None
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
+    family: Family[Any] | None = None
+    """The table it is a row of."""
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None
