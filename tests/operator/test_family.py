@@ -13,11 +13,15 @@ from tazza.operator import SCHEMAS, Effects, OpSchema, blob, ends, family, gradi
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """A row."""
+
     words: str
 
 
 @dataclass
 class Loose:
+    """A row that could change."""
+
     words: str = field(default="")
 
 

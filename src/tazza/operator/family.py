@@ -35,7 +35,6 @@ share their rows: gradient operators are a family over `gradients_of(comparisons
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -130,4 +129,5 @@ def _table(given: tuple[Any, ...]) -> tuple[dict[str, Any], bool]:
 
 
 def _is_data(row: Any) -> bool:
-    return is_dataclass(row) and bool(row.__class__.__dataclass_params__.frozen)
+    params = getattr(row, "__dataclass_params__", None)
+    return params is not None and bool(params.frozen) and not isinstance(row, type)
