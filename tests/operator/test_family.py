@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tazza.errors import SchemaError
-from tazza.operator import SCHEMAS, Effects, OpSchema, blob, ends, family, gradients_of, schema
+from tazza.operator import KERNELS, SCHEMAS, Effects, OpSchema, blob, ends, family, gradients_of, kernel_key, schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,12 @@ class Loose:
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Forget the types that a test has declared."""
-    before = set(SCHEMAS.registered())
     yield
-    for type in set(SCHEMAS.registered()) - before:
-        SCHEMAS.unregister(type)
+    for type in SCHEMAS.registered():
+        if type.startswith("Test"):
+            SCHEMAS.unregister(type)
+            if kernel_key(type, "reference") in KERNELS:
+                KERNELS.unregister(kernel_key(type, "reference"))
 
 
 def _declared(type: str, doc: str) -> OpSchema:

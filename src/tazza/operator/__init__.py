@@ -10,6 +10,7 @@ from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_eng
 from tazza.operator.expression import formula, formulas_of
 from tazza.operator.family import Family, family, gradients_of
 from tazza.operator.function import forget_function, operator_of, register_function
+from tazza.operator.fused import Tail, fused
 from tazza.operator.gradient import (
     Gradient,
     GradientKind,
@@ -119,6 +120,7 @@ __all__ = [
     "RunnableNet",
     "SizedLaunch",
     "Spec",
+    "Tail",
     "Touched",
     "Unsupported",
     "anything",
@@ -140,6 +142,7 @@ __all__ = [
     "forget_function",
     "formula",
     "formulas_of",
+    "fused",
     "gradient_for_op",
     "gradient_name",
     "gradients_of",

@@ -70,6 +70,16 @@ class Inferred:
     reads: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The functions that decorators have added, for operators that are derived from this one."""
+
+    infer: Callable[..., Any] | None
+    cost: Callable[..., Cost] | None
+    validate: Callable[[OpView], None] | None
+    batched: tuple[frozenset[str], Condition]
+
+
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
@@ -83,6 +93,8 @@ class OpSchema:
     """The operator that does the same to rows that indices pick."""
     family: Family[Any] | None = None
     """The table it is a row of."""
+    base: OpSchema | None = None
+    """The operator that it is with something behind it; see `operator.fused`."""
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None
@@ -244,6 +256,11 @@ class OpSchema:
         return declare
 
     # -- what is asked of a schema -------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> Rules:
+        """What decorators have added."""
+        return Rules(self._infer, self._cost, self._validate, self._batched)
 
     @property
     def declares_batch(self) -> bool:
