@@ -263,7 +263,7 @@ class DLPackGradientKernel(DLPackKernel):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PythonOperator:
     """What tells one operator from another; what has no gradient operator says why."""
 
     doc: str
@@ -291,7 +291,7 @@ def python_validate(op: OpView) -> None:
 
 @family(
     {
-        "Python": Call(
+        "Python": PythonOperator(
             """Y = what a function of this process makes of X.
 
             The function `token` is called with lists of X and Y, which it feeds, or reshapes and writes.""",
@@ -305,7 +305,7 @@ def python_validate(op: OpView) -> None:
             """,
             gradient="PythonGradient",
         ),
-        "PythonGradient": Call(
+        "PythonGradient": PythonOperator(
             "Y = what the gradient that was registered with the function `token` makes of X.",
             PythonGradientKernel,
             """
@@ -317,7 +317,7 @@ def python_validate(op: OpView) -> None:
             """,
             no_gradient=not_written("it is a gradient itself"),
         ),
-        "PythonDLPack": Call(
+        "PythonDLPack": PythonOperator(
             """Y = what a function of this process makes of X, of which it gets DLPack capsules (`data`).
 
             Other libraries read and write the memory behind them without copying.""",
@@ -331,7 +331,7 @@ def python_validate(op: OpView) -> None:
             """,
             gradient="PythonDLPackGradient",
         ),
-        "PythonDLPackGradient": Call(
+        "PythonDLPackGradient": PythonOperator(
             "Y = what the gradient that was registered with the function `token` makes of X, both as in PythonDLPack.",
             DLPackGradientKernel,
             """
@@ -345,7 +345,7 @@ def python_validate(op: OpView) -> None:
         ),
     }
 )
-def python_functions(type: str, row: Call) -> OpSchema:
+def python_functions(type: str, row: PythonOperator) -> OpSchema:
     """A function of the running process, or the gradient of one."""
     made = schema(
         type,
