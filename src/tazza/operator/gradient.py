@@ -106,7 +106,7 @@ class GradientRequest:
         self.output_gradients = list(output_gradients)
         self.input_gradients: list[Gradient] = [None] * len(op.definition.input)
         self.lost: dict[int, str] = {}
-        self._name_of = name_of
+        self.name_of = name_of
 
     def I(self, index: int) -> str:  # noqa: E743 -- the letter that every Caffe2 gradient maker uses
         """Name of input `index`, whose value the gradient reads.
@@ -138,7 +138,7 @@ class GradientRequest:
         """
         index = self.op.input_letters.index(letter)
         self.lost[index] = f"needs {needed} {self.like(needed)!r}, which {self.op.type} overwrites in place"
-        return self._name_of(self.definition.input[index], index)
+        return self.name_of(self.definition.input[index], index)
 
     def O(self, index: int) -> str:  # noqa: E743
         """Name of output `index`."""
@@ -164,7 +164,7 @@ class GradientRequest:
 
     def GI(self, index: int) -> str:
         """Name the dense gradient of input `index`, declaring that it is given."""
-        name = self._name_of(self.definition.input[index], index)
+        name = self.name_of(self.definition.input[index], index)
         self.input_gradients[index] = name
         return name
 
@@ -194,7 +194,7 @@ class GradientRequest:
 
     def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> RowSlices[str]:
         """Declare a sparse gradient of input `index`; blobs that are not given are named after the input."""
-        base = self._name_of(self.definition.input[index], index)
+        base = self.name_of(self.definition.input[index], index)
         gradient = RowSlices(
             f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values
         )

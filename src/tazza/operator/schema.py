@@ -37,6 +37,7 @@ from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
+    from tazza.operator.family import Family
     from tazza.operator.touches import Touched
 
 Spec: TypeAlias = TensorSpec | TypeSpec
@@ -53,6 +54,16 @@ class Inferred:
     reads: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The functions that decorators have added, for operators that are derived from this one."""
+
+    infer: Callable[..., Any] | None
+    cost: Callable[..., Cost] | None
+    validate: Callable[[OpView], None] | None
+    batched: tuple[frozenset[str], Condition]
+
+
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
@@ -64,6 +75,10 @@ class OpSchema:
     rate: str | None = None
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
+    family: Family[Any] | None = None
+    """The table it is a row of."""
+    base: OpSchema | None = None
+    """The operator that it is with something behind it; see `operator.fused`."""
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None
@@ -239,6 +254,11 @@ class OpSchema:
         return declare
 
     # -- what is asked of a schema -------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> Rules:
+        """What decorators have added."""
+        return Rules(self._infer, self._cost, self._validate, self._batched)
 
     @property
     def declares_batch(self) -> bool:

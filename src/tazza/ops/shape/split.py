@@ -21,6 +21,7 @@ from tazza.operator import (
     Role,
     arg,
     blob,
+    family,
     kernel,
     schema,
     streamed,
@@ -116,9 +117,10 @@ def split(op: OpView, X: Array, Y: Sequence[Array]) -> None:
         start += part
 
 
-def _declare(type: str) -> OpSchema:
-    """Declare the operator under one of its names."""
-    declared = schema(
+@family("Split", "DepthSplit")
+def splits(type: str) -> OpSchema:
+    """The operator under one of its names."""
+    made = schema(
         type,
         """Y0, Y1 ... = X, cut along `axis`.
 
@@ -139,13 +141,9 @@ def _declare(type: str) -> OpSchema:
                [6]], dtype=int32))
         """,
     )
-    declared.validate(split_validate)
-    declared.infer(split_infer)
-    declared.cost(split_cost)
-    declared.gradient(split_gradient, copy_arguments=False)
-    kernel(declared)(split)
-    return declared
-
-
-SPLIT = _declare("Split")
-DEPTH_SPLIT = _declare("DepthSplit")
+    made.validate(split_validate)
+    made.infer(split_infer)
+    made.cost(split_cost)
+    made.gradient(split_gradient, copy_arguments=False)
+    kernel(made)(split)
+    return made

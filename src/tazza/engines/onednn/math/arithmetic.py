@@ -13,7 +13,7 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
-from tazza.ops.math.arithmetic import ADD, DIV, MUL, SUB
+from tazza.ops.math.arithmetic import binaries
 from tazza.ops.math.broadcast import align_b
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec, channels_last
 
@@ -21,7 +21,7 @@ FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 ALGORITHMS = {"Add": "binary_add", "Sub": "binary_sub", "Mul": "binary_mul", "Div": "binary_div"}
 
 
-@onednn(ADD, SUB, MUL, DIV, empty="zero", accepts=accepts_narrow)
+@onednn(*binaries.schemas, empty="zero", accepts=accepts_narrow)
 def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """C from A and B; over B it is computed with the two exchanged, as oneDNN may overwrite its first operand only."""
     A, C = specs["A"], specs["C"]
