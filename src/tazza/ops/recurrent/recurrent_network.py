@@ -222,7 +222,7 @@ class RecurrentNetwork:
         self._states = states_of(op, op.definition.input)
         self._aliases = aliases_of(op)
         self._keeps = step_net(op, "backward_step_net") is not None
-        self._steps = Steps(operator, net, links, op.timestep, shared=op.recompute_blobs_on_backward)
+        self.nets = Steps(operator, net, links, op.timestep, shared=op.recompute_blobs_on_backward)
         workspace = operator.workspace
         self._blobs = {state.states: workspace.create_blob(state.states) for state in self._states}
 
@@ -239,21 +239,15 @@ class RecurrentNetwork:
         count = T if self._keeps else min(T, op.num_workspaces)
         spaces = scratch.reserve(owner, count)
         assert scratch.shared is not None
-        self._steps.keep(spaces)
+        self.nets.keep(spaces)
         for t in range(T):
-            self._steps.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
+            self.nets.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
         for alias in self._aliases:
             source, target = self._blobs[alias.source].tensor(), owner.create_blob(alias.target)
             rows = int(source.shape[0])
             first = alias.first_row(rows)
             op.require(0 <= first <= rows, f"alias {alias.target!r} begins at row {first} of {rows}")
             lay_on(target, view_rows(source, first, rows - first, alias.target))
-
-    def cancel(self) -> None:
-        self._steps.cancel()
-
-    def close(self) -> None:
-        self._steps.close()
 
 
 def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
@@ -424,7 +418,7 @@ class RecurrentNetworkGradient:
         self._gradients = state_gradients_of(op, self._states)
         self._parameters = parameters_of(op, inputs, op.definition.output[1 : 1 + len(op.param)])
         net, links = backward_steps(op)
-        self._steps = Steps(operator, net, links, op.timestep)
+        self.nets = Steps(operator, net, links, op.timestep)
         self._within: list[tuple[LocalBlobs, LocalBlobs]] = []  # of a forward step, and a child of it for this one
 
     def run(self, X: Blob, step_workspaces: Blob, dX: Blob, dinitial: tuple[Blob, ...]) -> None:
@@ -446,7 +440,7 @@ class RecurrentNetworkGradient:
         dX.tensor().reserve()
         within = self._workspaces(scratch.steps)
         for t in reversed(range(T)):
-            self._steps.of(within[t], scratch.shared).run(t)
+            self.nets.of(within[t], scratch.shared).run(t)
         for each, target in zip(self._gradients, dinitial, strict=True):
             self._finish(owner, each, target)
 
@@ -455,7 +449,7 @@ class RecurrentNetworkGradient:
         if [outer for outer, _ in self._within] != list(forward):  # workspaces are equal to themselves alone
             known = {id(outer): inner for outer, inner in self._within}
             self._within = [(outer, known.get(id(outer)) or outer.child()) for outer in forward]
-            self._steps.keep([inner for _, inner in self._within])
+            self.nets.keep([inner for _, inner in self._within])
         return [inner for _, inner in self._within]
 
     def _begin(self, op: OpView, owner: BlobOwner, each: StateGradient) -> None:
@@ -484,12 +478,6 @@ class RecurrentNetworkGradient:
         tensor = target.tensor()  # one value for all sequences
         tensor.resize(dims, initial.dtype)
         np.sum(gradients.array[0], axis=0, out=tensor.array)
-
-    def cancel(self) -> None:
-        self._steps.cancel()
-
-    def close(self) -> None:
-        self._steps.close()
 
 
 def like_zero(tensor: Tensor, like: Tensor) -> None:

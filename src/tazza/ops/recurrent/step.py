@@ -1,6 +1,6 @@
 """Running the net of one step: a workspace for each step, and blobs in it that lie on rows of blobs outside.
 
-A `Steps` belongs to one operator and has a `StepState` for each workspace that the net ran in. Constant state: net,
+A `Steps` is the nets of one operator and has a `StepState` for each workspace that the net ran in. Constant state: net,
 links. Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the
 blob outside has moved, or the workspace serves another step; so from its second run on a step is one bound section.
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError
-from tazza.operator import BlobOwner, LocalBlobs, Operator, RunnableNet, touched_by
+from tazza.operator import BlobOwner, LocalBlobs, Operator, OwnedNets, RunnableNet, touched_by
 from tazza.ops.recurrent.recurrence import Link, declare_inputs
 from tazza.proto import NetDef
 from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
@@ -184,7 +184,7 @@ class StepState:
         for joint in self._joints:
             joint.connect(number)
         if self._net is None:
-            self._net = self.blobs.net(self._steps.definition, within=self._steps.operator)
+            self._net = self._steps.make(self._steps.definition, self.blobs)
         self._net.run()
         for joint in self._settled:
             joint.settle()
@@ -203,19 +203,14 @@ class StepState:
             array[0] = number
             tensor.mark_written()
 
-    def cancel(self) -> None:
-        """Ask the net to give up what it waits for."""
-        if self._net is not None:
-            self._net.cancel_waiting()
-
     def close(self) -> None:
         """End the net."""
         if self._net is not None:
             self._net.close()
 
 
-class Steps:
-    """See the module."""
+class Steps(OwnedNets):
+    """See the module; its nets are those of the workspaces that are in use."""
 
     def __init__(
         self,
@@ -235,6 +230,7 @@ class Steps:
             timestep: the blob with the number of the step.
             shared: which of the blobs that it makes have one memory for all steps; None: all but linked ones.
         """
+        super().__init__(operator)
         self.operator = operator
         self.definition = definition
         self.links = tuple(links)
@@ -259,13 +255,7 @@ class Steps:
         for number in self._steps.keys() - set(map(id, workspaces)):
             self._steps.pop(number).close()
 
-    def cancel(self) -> None:
-        """Ask the nets to give up what they wait for; called by another thread."""
-        for step in list(self._steps.values()):
-            step.cancel()
-
     def close(self) -> None:
-        """End all nets."""
-        steps, self._steps = list(self._steps.values()), {}
-        for step in steps:
-            step.close()
+        """End all nets, and forget the workspaces."""
+        super().close()
+        self._steps.clear()
