@@ -24,7 +24,6 @@ from tazza.operator import (
     OpView,
     Role,
     Touched,
-    arg,
     blob,
     ends,
     host_kernel,
@@ -33,13 +32,16 @@ from tazza.operator import (
     show_dims,
     touched_by,
 )
+from tazza.ops.recurrent.backward_step import AGAIN, again, with_backward
 from tazza.ops.recurrent.recurrence import (
     LOCAL_TYPE,
-    RENAME,
+    RECURRENT_ARGS,
     Link,
+    Recurrence,
     StateGradient,
     aliases_of,
     links_of,
+    open_arguments,
     parameters_of,
     renamed,
     state_gradients_of,
@@ -49,39 +51,6 @@ from tazza.ops.recurrent.recurrence import (
 from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, view_rows
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
-
-FORWARD_WORKSPACES = 2
-"""Workspaces that serve all steps in turn where nothing is kept for a gradient."""
-
-RECURRENT_ARGS = (
-    arg("step_net", NetDef | str, doc="runs once a step; as a net, or as its text"),
-    arg("backward_step_net", NetDef | str, None, doc="the gradient of one step; without it nothing is kept for one"),
-    arg("timestep", str, "timestep", doc="blob in a step: its number, int32 (1), on the CPU"),
-    arg("recurrent_states", list[str], [], doc="blobs that hold all values of a state over time"),
-    arg("initial_recurrent_state_ids", list[int], [], doc="for each state the input that is its initial value"),
-    arg("link_internal", list[str], [], doc="blobs in a step that lie on rows of blobs outside"),
-    arg("link_external", list[str], [], doc="these blobs outside"),
-    arg("link_offset", list[int], [], doc="which row that is in step 0"),
-    arg("link_window", list[int], [], doc="how many rows; 1 unless given"),
-    arg("alias_src", list[str], [], doc="states that outputs lie on"),
-    arg("alias_dst", list[str], [], doc="these outputs"),
-    arg("alias_offset", list[int], [], doc="the first of their rows; below 0 from the end"),
-    arg("param", list[int], [], doc="inputs that all steps read, and that get gradients"),
-    arg("param_grads", list[str], [], doc="their gradients in the backward step net"),
-    arg("backward_link_internal", list[str], [], doc="as link_internal, for the backward step net"),
-    arg("backward_link_external", list[str], [], doc="as link_external: gradients of the sequence and of states"),
-    arg("backward_link_offset", list[int], [], doc="as link_offset"),
-    arg("outputs_with_grads", list[int], [], doc="outputs whose gradients come from outside"),
-    arg("recompute_blobs_on_backward", list[str], [], doc="blobs of a step that the backward step net makes again"),
-    arg("num_workspaces", int, FORWARD_WORKSPACES, minimum=1, doc="of a net without backward step net"),
-    arg("enable_rnn_executor", int, 0, doc="how Caffe2 ran the steps; no effect"),
-)
-
-
-def open_arguments(name: str) -> bool:
-    """Whether an argument that is named after blobs, or after Caffe2's way to run steps, belongs to the format."""
-    return name.endswith(RENAME) or name.startswith("rnn_executor.")
-
 
 RECURRENT_NETWORK = schema(
     "RecurrentNetwork",
@@ -197,18 +166,39 @@ def _seen_outside(inner: Touched, op: OpView, links: list[Link], made: list[str]
     return inner.perhaps().seen_as(outside).also(reads=externals, writes=made, certain=(*outputs, *made))
 
 
-@RECURRENT_NETWORK.gradient
 def recurrent_network_gradient(g: GradientRequest) -> list[OperatorDef]:
-    given = g.op.outputs_with_grads
-    if not given:
+    """Emit the gradient operator, which runs the backward step net that the operator carries.
+
+    One that carries none keeps nothing of its steps: it runs again under other names, as one that does, and that with a
+    backward step net made here.
+    """
+    recurrence, forward = Recurrence.read(g.op, g.definition.input), g.definition
+    before: list[OperatorDef] = []
+    if recurrence.backward.net is None:
+        given = [i for i, gradient in enumerate(g.output_gradients) if gradient is not None]
+        recurrence = again(with_backward(recurrence, g.definition.input, given))
+        forward = operator_def(
+            "RecurrentNetwork",
+            [g.I(i) for i in range(len(g.definition.input))],
+            [f"{name}{AGAIN}" for name in g.definition.output],
+            **recurrence.arguments(),
+        )
+        before = [forward]
+    backward = recurrence.backward
+    if not backward.outputs_with_grads:
         raise GradientError(
             "RecurrentNetwork names no output that gets a gradient", hint="say outputs_with_grads=[0], say"
         )
-    inputs = [g.GO(i) for i in given]
-    inputs += [g.I(i) for i in range(len(g.definition.input))]
-    inputs += list(g.definition.output)
-    outputs = [g.GI(i) for i in (0, *g.op.param, *g.op.initial_recurrent_state_ids)]
-    return g.emit("RecurrentNetworkGradient", inputs, outputs)
+    inputs = [g.GO(i) for i in backward.outputs_with_grads]
+    inputs += [g.I(i) for i in range(len(forward.input))]
+    inputs += list(forward.output)
+    outputs = [g.GI(i) for i in (0, *backward.param, *(state.position for state in recurrence.states))]
+    (made,) = g.emit("RecurrentNetworkGradient", inputs, outputs)
+    made.arg.extend(forward.arg)
+    return [*before, made]
+
+
+RECURRENT_NETWORK.gradient(recurrent_network_gradient, copy_arguments=False)
 
 
 @host_kernel(RECURRENT_NETWORK)
