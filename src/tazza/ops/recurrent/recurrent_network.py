@@ -17,6 +17,7 @@ import numpy as np
 from tazza.errors import GradientError, NotFoundError, SchemaError, ShapeError
 from tazza.operator import (
     BlobOwner,
+    Cost,
     Effects,
     GradientRequest,
     LocalBlobs,
@@ -48,7 +49,8 @@ from tazza.ops.recurrent.recurrence import (
     states_of,
     step_net,
 )
-from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, view_rows
+from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, begin_state, lay_on, like_zero, view_rows
+from tazza.ops.recurrent.step_cost import cost_of_steps, linked, over_time
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
 
@@ -150,6 +152,20 @@ def _initial_rows(initial: TensorSpec) -> int:
     return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
 
 
+@RECURRENT_NETWORK.cost
+def recurrent_network_cost(
+    op: OpView,
+    X: TensorSpec,
+    inputs: tuple[TensorSpec | TypeSpec, ...],
+    param: tuple[TensorSpec, ...],
+    **outputs: object,
+) -> Cost:
+    del outputs
+    net, links = forward_steps(op)
+    outside = over_time(op, op.definition.input, in_order(op, X, inputs, param))
+    return cost_of_steps(op, X.shape[0], net, linked(links, outside))
+
+
 @RECURRENT_NETWORK.touches
 def recurrent_network_touches(op: OpView) -> Touched:
     net, links = forward_steps(op)
@@ -238,38 +254,6 @@ class RecurrentNetwork:
             first = alias.first_row(rows)
             op.require(0 <= first <= rows, f"alias {alias.target!r} begins at row {first} of {rows}")
             lay_on(target, view_rows(source, first, rows - first, alias.target))
-
-
-def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
-    """Make room for a state over time, and put its initial value there.
-
-    Raises:
-        ShapeError: the initial value is not (D), (N, D) or (L, N, D).
-    """
-    value = initial.tensor()
-    dims: tuple[int, ...] = tuple(value.shape)
-    op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
-    if len(dims) > 1:
-        relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
-        op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
-    L = dims[0] if len(dims) == 3 else 1
-    state.resize((T + L, N, *dims[-1:]), value.dtype)
-    state.make_plain()
-    np.copyto(state.array[:L], value.plain())
-    state.mark_written()
-
-
-def lay_on(target: Blob, rows: Tensor) -> None:
-    """Let a blob lie on the rows of another one; what lies there already stays the same object."""
-    value = target.value
-    if (
-        isinstance(value, Tensor)
-        and value.storage is rows.storage
-        and value.offset_bytes == rows.offset_bytes
-        and value.spec == rows.spec
-    ):
-        return
-    target.set(rows)
 
 
 RECURRENT_NETWORK_GRADIENT = schema(
@@ -382,6 +366,31 @@ def recurrent_network_gradient_validate(op: OpView) -> None:
     backward_steps(op)
 
 
+@RECURRENT_NETWORK_GRADIENT.cost
+def recurrent_network_gradient_cost(
+    op: OpView,
+    dY: tuple[TensorSpec, ...],
+    X: TensorSpec,
+    blobs: tuple[TensorSpec | TypeSpec, ...],
+    **others: object,
+) -> Cost:
+    del others
+    names, definition = forward_inputs(op), op.definition
+    outside = over_time(op, names, (X, *blobs))
+    net, links = forward_steps(op)
+    left = linked(links, outside)
+    cost_of_steps(op, 1, net, left)  # what forward steps leave
+    outside.update(zip(definition.input, dY, strict=False))
+    states = states_of(op, names)
+    outside |= {each.gradients: outside[each.state.states] for each in state_gradients_of(op, states)}
+    outside |= {
+        one.gradient: outside[one.name] for one in parameters_of(op, names, definition.output[1:][: len(op.param)])
+    }
+    outside[definition.output[0]] = X
+    net, links = backward_steps(op)
+    return cost_of_steps(op, X.shape[0], net, left | linked(links, outside))
+
+
 @RECURRENT_NETWORK_GRADIENT.touches
 def recurrent_network_gradient_touches(op: OpView) -> Touched:
     net, links = backward_steps(op)
@@ -468,13 +477,6 @@ class RecurrentNetworkGradient:
         tensor = target.tensor()  # one value for all sequences
         tensor.resize(dims, initial.dtype)
         np.sum(gradients.array[0], axis=0, out=tensor.array)
-
-
-def like_zero(tensor: Tensor, like: Tensor) -> None:
-    """Give a tensor the shape and dtype of another one, and zeros."""
-    tensor.resize(tuple(like.shape), like.dtype)
-    tensor.array[...] = 0
-    tensor.mark_written()
 
 
 def _tensor(owner: BlobOwner, name: str) -> Tensor:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError
-from tazza.operator import BlobOwner, LocalBlobs, Operator, OwnedNets, RunnableNet, touched_by
+from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
 from tazza.ops.recurrent.recurrence import Link, declare_inputs
 from tazza.proto import NetDef
 from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
@@ -148,6 +148,45 @@ def copy_rows(source: Tensor, target: Tensor, name: str) -> None:
         )
     np.copyto(target.array, source.plain().reshape(tuple(target.shape)), casting="equiv")
     target.mark_written()
+
+
+def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
+    """Make room for a state over time, and put its initial value there.
+
+    Raises:
+        ShapeError: the initial value is not (D), (N, D) or (L, N, D).
+    """
+    value = initial.tensor()
+    dims: tuple[int, ...] = tuple(value.shape)
+    op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
+    if len(dims) > 1:
+        relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
+        op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
+    L = dims[0] if len(dims) == 3 else 1
+    state.resize((T + L, N, *dims[-1:]), value.dtype)
+    state.make_plain()
+    np.copyto(state.array[:L], value.plain())
+    state.mark_written()
+
+
+def lay_on(target: Blob, rows: Tensor) -> None:
+    """Let a blob lie on the rows of another one; what lies there already stays the same object."""
+    value = target.value
+    if (
+        isinstance(value, Tensor)
+        and value.storage is rows.storage
+        and value.offset_bytes == rows.offset_bytes
+        and value.spec == rows.spec
+    ):
+        return
+    target.set(rows)
+
+
+def like_zero(tensor: Tensor, like: Tensor) -> None:
+    """Give a tensor the shape and dtype of another one, and zeros."""
+    tensor.resize(tuple(like.shape), like.dtype)
+    tensor.array[...] = 0
+    tensor.mark_written()
 
 
 class StepState:
