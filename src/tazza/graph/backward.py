@@ -179,7 +179,7 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
             device = DeviceOption() if writer is None else state.ssa.ops[writer].op.device_option
         state.contributions[name, version].append(_Contribution(parts, device))
         state.gradients[name] = gradient
-        state.names.hold((name, version), _names(gradient))
+        state.names.give((name, version), _names(gradient))
 
 
 def _visit(state: _Pass, position: int) -> None:
