@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from tazza.errors import ArgumentError, BoundsError, DTypeError, GradientError, ShapeError
 from tazza.graph import backward_pass
 from tazza.interop import Predictor
 from tazza.operator import Effects, effects_of, operator_def, touches
@@ -173,3 +173,11 @@ def test_the_gradient_goes_past_a_branch_that_leaves_a_blob(index: int) -> None:
     passed = {0: dz, 1: 0 * dz, 2: 2 * dz}[index]
     np.testing.assert_allclose(found["x"], passed * W, rtol=1e-6)
     np.testing.assert_allclose(found["w"], passed * X + (3 * dz if index == 1 else 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("type", ["If", "Switch"])
+def test_a_gradient_needs_what_chose_the_branch(type: str) -> None:
+    over = net(operator_def("Tanh", ["x"], ["y"]), operator_def("Copy", ["other"], ["i"]), name="overwrites")
+    nets: dict[str, Any] = {"then_net": over} if type == "If" else {"branches": [over]}
+    with pytest.raises(GradientError, match=rf"{type} needs its input \w+ 'i', which it overwrites"):
+        backward_pass([operator_def(type, ["i"], [], **nets)], {"y": "dy"})

@@ -90,7 +90,7 @@ def if_gradient(g: GradientRequest) -> list[OperatorDef]:
         nets[1] = gradient_net(then, nets[1].op)
         nets[1].name = f"{nets[0].name}_auto_else_zero_blobs_" if then.name else ""
     nets = nets if g.op.else_net is not None or nets[1].op else nets[:1]
-    return operator_of_either(g.definition, found, dict(zip(("then_net", "else_net"), nets, strict=False)))
+    return operator_of_either(g, found, dict(zip(("then_net", "else_net"), nets, strict=False)))
 
 
 IF.gradient(if_gradient, copy_arguments=False)

@@ -129,11 +129,15 @@ def backward_of_either(g: GradientRequest, forward: Sequence[NetDef]) -> Alterna
 
 
 def operator_of_either(
-    forward: OperatorDef, found: Alternatives, nets: Mapping[str, NetDef | Sequence[NetDef]]
+    g: GradientRequest, found: Alternatives, nets: Mapping[str, NetDef | Sequence[NetDef]]
 ) -> list[OperatorDef]:
-    """Return the gradient of an operator that runs one of several nets, which its first input chooses."""
-    made = gradient_operator(forward, nets)
-    chooses = forward.input[0]
+    """Return the gradient of an operator that runs one of several nets, which its first input chooses.
+
+    Raises:
+        GradientError: the nets overwrite that input, so that nothing tells any more which of them ran.
+    """
+    made = gradient_operator(g.definition, nets)
+    chooses = g.I(0)
     made.input.extend((chooses, *(name for name in found.reads if name != chooses)))
     made.output.extend(found.writes)
     return [*found.copies, made]

@@ -108,7 +108,7 @@ def switch_gradient(g: GradientRequest) -> list[OperatorDef]:
     count = len(g.op.branches)
     nets: dict[str, NetDef | list[NetDef]] = {"branches": found.nets[:count]}
     nets.update(zip(("default_net",), found.nets[count:], strict=False))
-    return operator_of_either(g.definition, found, nets)
+    return operator_of_either(g, found, nets)
 
 
 SWITCH.gradient(switch_gradient, copy_arguments=False)
