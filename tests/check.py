@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pytest
@@ -81,6 +81,14 @@ class Case:
         return operator_def(self.type, *names, engine=engine, device=device, **self.args)
 
 
+class CaseOfBlobs(Protocol):
+    """A case of another kind than arrays, which runs whole nets and workspaces: see `sequences.py`, `nested_case.py`."""
+
+    def check(self, place: Place | None = None) -> None:
+        """Assert everything that must hold."""
+        ...
+
+
 def engines_of(type: str, place: Place | None = None) -> list[str]:
     """Return the engines that have a kernel of this type for a place, by default the host, and are available."""
     kind = (CPUPlace() if place is None else place).kind
@@ -96,8 +104,11 @@ def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
     return pytest.mark.parametrize(("case", "engine"), listed)
 
 
-def check_op(case: Case, engine: str, place: Place | None = None) -> None:
+def check_op(case: Case | CaseOfBlobs, engine: str = "", place: Place | None = None) -> None:
     """Run `case` on `engine`, at a place if that is not the host, and assert everything that must hold."""
+    if not isinstance(case, Case):
+        case.check(place)
+        return
     case = case if place is None else replace(case, place=place)
     definition = case.definition(engine)
     inputs = case.arrays()
