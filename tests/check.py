@@ -82,7 +82,7 @@ class Case:
 
 
 class CaseOfBlobs(Protocol):
-    """A case of another kind than arrays, which runs whole nets and workspaces: see `sequences.py`, `nested_case.py`."""
+    """A case of another kind than arrays, over a workspace: a `Sequence` or a `Nested`."""
 
     def check(self, place: Place | None = None) -> None:
         """Assert everything that must hold."""
