@@ -109,9 +109,10 @@ class Nested:
             return [], {}, {}
         random = np.random.default_rng(0)
         emitted, names = backward_pass(self.ops, {name: f"{name}_given" for name in self.targets})
-        given = {f"{n}_given": random.standard_normal(self.leaves[n].shape).astype(np.float32) for n in self.targets}
+        shapes = {name: np.shape(self.leaves[name]) for name in self.targets}
+        given = {f"{name}_given": random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
         floats = [name for name, value in self.fed.items() if value.dtype == np.float32]
-        return list(emitted), given, {name: str(names[name]) for name in floats if name in names}
+        return list(emitted), {**given}, {name: str(names[name]) for name in floats if name in names}
 
     def _check_gradients(self, gradients: Values, given: Values) -> None:
         """Compare with central differences in float64, in one direction of each blob; see `check.check_gradient`."""

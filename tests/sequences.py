@@ -147,7 +147,9 @@ def _alone(case: Sequence, steps: tuple[Step, ...], home: Workspace, left: dict[
 def _as_nets(case: Sequence, steps: tuple[Step, ...], home: Workspace, left: dict[int, Seen]) -> None:
     """Run what follows upon each other without anything fed or failing between as one net."""
     del case
-    begins = [n for n, step in enumerate(steps) if n == 0 or _stands_alone(step) or _stands_alone(steps[n - 1], fed=0)]
+    begins = [
+        n for n, step in enumerate(steps) if n == 0 or _stands_alone(step) or _stands_alone(steps[n - 1], fed=False)
+    ]
     for first, end in pairwise([*begins, len(steps)]):
         stretch = steps[first:end]
         _feed(home, stretch[0])
@@ -200,11 +202,12 @@ def _feed(home: Workspace, step: Step) -> None:
         if value is None:
             home.create_blob(name)
         else:
-            home.feed(name, value.item() if isinstance(value, np.ndarray) and _is_text(value) else value)
+            home.feed(name, value.item() if _is_text(value) else value)
 
 
-def _is_text(value: NDArray[Any]) -> bool:
-    return value.dtype == object and value.ndim == 0
+def _is_text(value: Any) -> bool:
+    array = np.asarray(value)
+    return isinstance(value, np.ndarray) and array.dtype == object and array.ndim == 0
 
 
 def _run(home: Workspace, step: Step, run: Callable[[], None], where: str) -> None:

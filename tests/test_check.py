@@ -222,18 +222,24 @@ def test_a_nested_net_that_is_right() -> None:
     assert NESTED.types() == {"If", "Tanh", "TanhGradient", "ConstantFill"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"leaves": {"y": np.tanh(X) + 0.1}}, "Not equal to tolerance"),
-        ({"evaluate": lambda net, values: values.update(y=values["x"])}, "gradient of x"),
-        ({"place": True}, "run by the host"),
-    ],
-)
-def test_nested_nets_that_are_wrong(changes: dict[str, Any], words: str) -> None:
-    place = CUDAPlace(0) if changes.pop("place", False) else None
+def identity(net: NetDef, values: dict[str, NDArray[Any]]) -> None:
+    """Evaluate a net wrongly."""
+    del net
+    values["y"] = values["x"]
+
+
+WRONG = replace(NESTED, leaves={"y": np.tanh(X) + 0.1}), replace(NESTED, evaluate=identity)
+
+
+@pytest.mark.parametrize(("case", "words"), list(zip(WRONG, ["Not equal to tolerance", "gradient of x"], strict=True)))
+def test_nested_nets_that_are_wrong(case: Nested, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
-        check_op(replace(NESTED, **changes), place=place)
+        check_op(case)
+
+
+def test_nested_nets_are_run_by_the_host() -> None:
+    with pytest.raises(AssertionError, match="run by the host"):
+        check_op(NESTED, place=CUDAPlace(0))
 
 
 @pytest.mark.parametrize(
@@ -245,6 +251,11 @@ def test_nested_nets_that_are_wrong(changes: dict[str, Any], words: str) -> None
     ],
 )
 def test_what_is_touched_is_held(touched: Touched, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nested_case, "touched_by", lambda net: touched)  # pyright: ignore[reportUnknownLambdaType]
+
+    def told(net: NetDef) -> Touched:
+        del net
+        return touched
+
+    monkeypatch.setattr(nested_case, "touched_by", told)
     with pytest.raises((AssertionError, TazzaError), match=words):
         check_op(NESTED)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from tazza.operator import SCHEMAS, Effects, OpSchema
 from tazza.operator.choice import find_kernel
@@ -34,7 +35,8 @@ def kind_of(schema: OpSchema) -> type | None:
 def cases_in(module: ModuleType) -> Iterator[Sequence | Nested]:
     """Yield the cases of these kinds that a module of tests keeps, alone or in a list."""
     for value in vars(module).values():
-        for one in value if isinstance(value, (list, tuple)) else (value,):
+        several = cast("list[object]", value) if isinstance(value, list) else [value]
+        for one in several:
             if isinstance(one, (Sequence, Nested)):
                 yield one
 

@@ -154,7 +154,7 @@ BACK: dict[str, Any] = {
     "backward_link_offset": [1, 0, 0],
 }
 STATES = FED["h0"] + np.cumsum(FED["x"], axis=0)
-CASES = [
+CELLS = [
     Nested(
         "sums",
         (cell(SUM, **BACK),),
@@ -167,7 +167,7 @@ CASES = [
 ]
 
 
-@on_nested(CASES)
+@on_nested(CELLS)
 def test_cases(case: Nested) -> None:
     check_op(case)
 
