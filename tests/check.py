@@ -145,7 +145,9 @@ def run(
 ) -> tuple[list[Array], Operator]:
     """Run an operator on tensors, or arrays whose memory is shared; returns its outputs and the operator.
 
-    `held` is what outputs hold before, in order, but for those in place. With `engine` that engine is asked for and must have run, or have refused as it is declared; where the call is
+    `held` is what outputs hold before, in order, but for those in place.
+
+    With `engine` that engine is asked for and must have run, or have refused as it is declared; where the call is
     `refusable` it may do either.
     """
     asked = OperatorDef.FromString(definition.SerializeToString())
