@@ -308,13 +308,13 @@ class OpSchema:
     def input_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` inputs."""
         if self._input_letters is not None:
-            return self._input_letters(op, count)
+            return all_named(self.type, "inputs", self._input_letters(op, count), count)
         return letters_of(self.inputs, count, self.relations)
 
     def output_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` outputs."""
         if self._output_letters is not None:
-            return self._output_letters(op, count)
+            return all_named(self.type, "outputs", self._output_letters(op, count), count)
         return letters_of(self.outputs, count, self.relations)
 
     def output_count(self, inputs: int) -> int | None:
