@@ -251,14 +251,14 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     specs = [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in inputs]
 
     def value(letter: str) -> Array:  # as inference sees it: extents that follow from values are those of a real run
-        found = inputs[op.input_slots.index(letter)]
+        found = inputs[op.input_letters.index(letter)]
         return found.astype(np.float32) if found.dtype == np.float64 else found
 
     known = op.schema.infer_specs(op, specs, value)
     inferred = cast("Sequence[TensorSpec]", known.specs)
     dtypes = [DataType.DOUBLE if s.dtype is DataType.FLOAT else s.dtype for s in inferred]
     results: list[Any] = [
-        np.zeros(s.shape, t.numpy) if s.known else DynamicOutput(Tensor((0,), t), t)
+        np.zeros(s.shape, t.numpy) if s.shape_known else DynamicOutput(Tensor((0,), t), t)
         for s, t in zip(inferred, dtypes, strict=True)
     ]
     given = dict(zip(op.definition.input, inputs, strict=True))
@@ -268,8 +268,8 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     function = find_kernel(op.type, "cpu", "reference").function
     assert function is not None
     values = (
-        gather(op.schema.inputs, op.input_slots, inputs)
-        | gather(op.schema.outputs, op.output_slots, results)
+        gather(op.schema.inputs, op.input_letters, inputs)
+        | gather(op.schema.outputs, op.output_letters, results)
         | {"op": op}
     )
     function(**{name: values[name] for name in inspect.signature(function).parameters})
@@ -295,10 +295,10 @@ def _every_second(array: Array) -> Tensor | Array:
 
 
 def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[Array]) -> None:
-    slots = operator.op.input_slots
+    letters = operator.op.input_letters
     given = [spec_of(x) for x in inputs]
-    inferred = operator.schema.infer_specs(operator.op, given, lambda letter: inputs[slots.index(letter)])
-    for spec, result, declared in zip(inferred.specs, results, operator.op.output_slots, strict=True):
+    inferred = operator.schema.infer_specs(operator.op, given, lambda letter: inputs[letters.index(letter)])
+    for spec, result, declared in zip(inferred.specs, results, operator.op.output_letters, strict=True):
         assert isinstance(spec, TensorSpec)
         if not operator.schema.outputs_by_letter[declared].dynamic:
             assert spec == spec_of(result)
@@ -316,7 +316,7 @@ def _check_in_place(case: Case, engine: str, results: Sequence[Array]) -> None:
     """Each allowed in-place pair must give what the operator gives out of place."""
     schema, definition = find_schema(case.type), case.definition(engine)
     op = schema.view(definition)
-    for target in range(len(op.output_slots)):
+    for target in range(len(op.output_letters)):
         for source in () if must_overwrite(op, target) else may_overwrite(op, target):
             before, after = data_of(case.arrays()[source]), data_of(results[target])
             if (before.shape, before.dtype) != (after.shape, after.dtype):
@@ -342,7 +342,7 @@ def _check_batched(case: Case, engine: str, results: Sequence[Array]) -> None:
         def one(x: Any, n: int = n) -> Any:
             return changed(x, lambda data: data[n : n + 1])
 
-        pairs = zip(op.input_slots, case.arrays(), strict=True)
+        pairs = zip(op.input_letters, case.arrays(), strict=True)
         alone, _ = run(definition, [one(x) if letter in letters else x for letter, x in pairs])
         for got, wanted in zip(alone, results, strict=True):
             if data_of(wanted).shape[:1] == count and data_of(got).shape[0] == 1:

@@ -80,6 +80,7 @@ def test_a_signal_at_any_import_of_a_command() -> None:
     assert reached >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_what_hears_of_none(number: signal.Signals) -> None:
     done = ended(WITHIN_A_KERNEL.format(number=int(number)))

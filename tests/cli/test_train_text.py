@@ -85,6 +85,7 @@ def test_it_learns(run: Run, tmp_path: Path) -> None:
     assert min(tests) < 1.3, "lines are made of 32 pieces"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_a_training_goes_on_where_it_ended(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the losses of one that never did, also within a round, whose state the checkpoint has."""

@@ -72,6 +72,7 @@ def test_going_on_to_an_end_that_was_passed_is_refused(run: Run, bars: Path, tmp
     assert run("train", "lenet", "--out", tmp_path, "--resume").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_a_training_that_diverges_says_so(run: Run, bars: Path, tmp_path: Path) -> None:
     words = ("train", "lenet", "--data", bars, "--iterations", 45, "--batch-size", 5)

@@ -162,6 +162,7 @@ def test_interrupts_of_training_with_a_mutex(soak: int) -> None:
         everywhere(net.run, check, FAST, soak)
 
 
+@pytest.mark.slow
 def test_interrupts_of_observed_runs(soak: int) -> None:
     for type in ("simple", "plan"):
         runs = Runs(type)
@@ -179,7 +180,7 @@ def test_interrupts_of_observed_runs(soak: int) -> None:
         everywhere(work, check, FAST, soak)
 
 
-@pytest.mark.parametrize("type", ["simple", "dag", "plan"])
+@pytest.mark.parametrize("type", ["simple", *(pytest.param(one, marks=pytest.mark.slow) for one in ("dag", "plan"))])
 def test_interrupts_of_making_and_closing(type: str, soak: int) -> None:
     made: list[Runs] = []
 

@@ -173,6 +173,7 @@ def told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_workers_that_sleep_are_woken() -> None:
     code = (
         "import random, time\n"

@@ -9,7 +9,7 @@ import numpy as np
 from tazza.operator import OpSchema
 from tazza.ops.sparse.reducer import SegmentRows
 from tazza.ops.sparse.segment import Division
-from tazza.ops.sparse.segment_reduction import FORWARD_OPERATORS, GRADIENT_OPERATORS, NOTHING
+from tazza.ops.sparse.segment_reduction import NOTHING, segment_gradients, segment_reductions
 from tests.judge.hand import Array, Hand, Shape, Sketch, draws
 
 
@@ -41,9 +41,9 @@ def dividing(hand: Hand, division: Division, rows: int) -> tuple[Array, int]:
     return ids, int(ids.max(initial=-1)) + 1
 
 
-@draws(*(one.schema.type for one in FORWARD_OPERATORS))
+@draws(*segment_reductions)
 def segments(hand: Hand, schema: OpSchema) -> Sketch:
-    one = next(one for one in FORWARD_OPERATORS if one.schema is schema)
+    one = segment_reductions.rows[schema.type]
     DATA = hand.shape("DATA", 1, 4)
     values: dict[str, Any] = {}
     rows = DATA[0]
@@ -57,10 +57,10 @@ def segments(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(hand.some(given), {"DATA": DATA, **scalars}, values)
 
 
-@draws(*(one.schema.type for one in GRADIENT_OPERATORS))
-def segment_gradients(hand: Hand, schema: OpSchema) -> Sketch:
-    one = next(one for one in GRADIENT_OPERATORS if one.schema is schema)
-    letters, division = one.row.letters.split(), one.division
+@draws(*segment_gradients)
+def gradients_of_segments(hand: Hand, schema: OpSchema) -> Sketch:
+    one = segment_gradients.rows[schema.type]
+    letters, division = one.letters.split(), one.division
     row = hand.given["dY"][1:] if "dY" in hand.given else hand.dims(0, 3)
     rows = hand.integer(0, 9)
     by, count = dividing(hand, division, rows)

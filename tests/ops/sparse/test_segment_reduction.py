@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tazza.errors import DTypeError, GradientError, NumericError, ShapeError, TazzaError
 from tazza.models import Model
 from tazza.operator import RowSlices, find_schema, gradient_for_op, operator_def, run_op
-from tazza.ops.sparse.segment_reduction import FORWARD_OPERATORS, GRADIENT_OPERATORS, Derived, Forward
+from tazza.ops.sparse.segment_reduction import Backward, Forward, segment_gradients, segment_reductions
 from tazza.workspace import Workspace
 from tests.check import Case, check_op, engines_of, on_all_engines, run
 
@@ -90,33 +90,33 @@ ROW_SHAPES: list[tuple[int, ...]] = [(), (2, 5), (131,)]
 PICKS = np.array([10, 3, 3, 0, 7, 10, 5])
 
 
-def problem(one: Forward, shape: tuple[int, ...], divided: tuple[Array, Array, int], indices: Array) -> Case:
+def problem(type: str, one: Forward, shape: tuple[int, ...], divided: tuple[Array, Array, int], indices: Array) -> Case:
     """Return a case of an operator."""
     by, ids, segments = divided
     scalars = values(7) + 1
     data = values(11 if one.kind.gathered else 7, *shape)
     given = [data, *([scalars] if one.reducer.weighted else []), *([indices] if one.kind.gathered else []), by]
     rows = data[indices] if one.kind.gathered else data
-    return Case(one.schema.type, given, by_hand(one.reducer.name, rows, ids, segments, scalars))
+    return Case(type, given, by_hand(one.reducer.name, rows, ids, segments, scalars))
 
 
 def cases() -> list[Case]:
     """Return cases of all operators: rows of several shapes, then the other divisions, with other indices."""
     found: list[Case] = []
-    for one in FORWARD_OPERATORS:
+    for type, one in segment_reductions.rows.items():
         first, *others = DIVIDED[one.kind.division.name]
-        found += [problem(one, shape, first, PICKS) for shape in ROW_SHAPES]
-        found += [problem(one, (3,), divided, PICKS.astype(np.int32)) for divided in others]
+        found += [problem(type, one, shape, first, PICKS) for shape in ROW_SHAPES]
+        found += [problem(type, one, (3,), divided, PICKS.astype(np.int32)) for divided in others]
     for type in ("LengthsSum", "LengthsMax"):
         empty = [np.zeros((0, 3), np.float32), lengths(0, 0)]
         found.append(Case(type, empty, np.zeros((2, 3)), gradient=False))
     return found
 
 
-def gradient_problem(one: Derived, shape: tuple[int, ...]) -> tuple[dict[str, Array], Array]:
+def gradient_problem(one: Backward, shape: tuple[int, ...]) -> tuple[dict[str, Array], Array]:
     """Return inputs of a gradient operator by letters, and the segment of each row."""
     by, ids, segments = DIVIDED[one.division.name][0]
-    gathered = one.row.gathered
+    gathered = one.gathered
     table = values(11, *shape)
     rows = table[PICKS] if gathered else values(7, *shape)
     scalars = values(7) + 1
@@ -126,9 +126,9 @@ def gradient_problem(one: Derived, shape: tuple[int, ...]) -> tuple[dict[str, Ar
     return {**known, one.division.letter: by}, ids
 
 
-def slopes(one: Derived, given: dict[str, Array], ids: Array) -> tuple[Array, Array]:
+def slopes(one: Backward, given: dict[str, Array], ids: Array) -> tuple[Array, Array]:
     """Return the slopes of the sum of dY * Y by rows and by scalars, in float64, from differences of one row alone."""
-    rows = (given["DATA"][PICKS] if one.row.gathered else given["DATA"]).astype(np.float64)
+    rows = (given["DATA"][PICKS] if one.gathered else given["DATA"]).astype(np.float64)
     scalars, dY, step = given["SCALARS"].astype(np.float64), given["dY"].astype(np.float64), 1e-6
     reduce = BY_HAND[one.reducer.name]
     of_rows, of_scalars = np.zeros(rows.shape), np.zeros(len(rows))
@@ -154,12 +154,12 @@ def slopes(one: Derived, given: dict[str, Array], ids: Array) -> tuple[Array, Ar
 def gradient_cases() -> list[Case]:
     """Return cases of all gradient operators, against slopes."""
     found: list[Case] = []
-    for one in GRADIENT_OPERATORS:
-        for shape in ((), (2, 5), (37,))[: 3 if one.row.emitted_by else 1]:
+    for type, one in segment_gradients.rows.items():
+        for shape in ((), (2, 5), (37,))[: 3 if one.emitted_by else 1]:
             given, ids = gradient_problem(one, shape)
             rows, scalars = slopes(one, given, ids)
-            wanted = [rows, scalars] if one.row.weights else rows
-            found.append(Case(one.schema.type, [given[letter] for letter in one.row.letters.split()], wanted))
+            wanted = [rows, scalars] if one.weights else rows
+            found.append(Case(type, [given[letter] for letter in one.letters.split()], wanted))
     return found
 
 
@@ -302,7 +302,7 @@ def test_what_is_emitted(type: str, gradient: str, inputs: str, outputs: str) ->
 
 
 def test_every_gradient_operator_is_emitted_or_known() -> None:
-    assert {one.schema.type for one in GRADIENT_OPERATORS} == {row[1] for row in EMITTED} | set(UNEMITTED)
+    assert set(segment_gradients) == {row[1] for row in EMITTED} | set(UNEMITTED)
 
 
 @pytest.mark.parametrize("type", ["SortedSegmentWeightedSum", "SparseUnsortedSegmentWeightedSum"])

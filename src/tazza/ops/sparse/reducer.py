@@ -1,4 +1,4 @@
-"""What makes one row of many: the table of reducers, which all operators on segments are made from.
+"""What makes one row of many: the reducers that all operators on segments are made from.
 
 A reducer is told twice. `reduce` and `spread` are its definition, in NumPy, for one segment that has rows. `join`,
 `finish` and `back` are formulas for engines that compile: what a row changes, what is made of the end, and what each
@@ -15,17 +15,6 @@ import numpy as np
 
 from tazza.operator import Array
 from tazza.tensor.expression import Expression
-
-PLAIN: tuple[str, ...] = (
-    "Lengths",
-    "SparseLengths",
-    "SortedSegment",
-    "SparseSortedSegment",
-    "UnsortedSegment",
-    "SparseUnsortedSegment",
-)
-"""Kinds of operators that sums, means and weighted sums have."""
-RANGE = "SortedSegmentRange"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +37,6 @@ class Reducer:
 
     Attributes:
         name: R in the names of its operators.
-        kinds: the operators that there are of it.
         text: of Y[m], in words of rows x and scalars w.
         reduce: y of a segment.
         spread: the gradient of each of its rows, (n, S...) or what broadcasts to it.
@@ -62,7 +50,6 @@ class Reducer:
     """
 
     name: str
-    kinds: tuple[str, ...]
     text: str
     reduce: Callable[[SegmentRows], Array]
     spread: Callable[[SegmentRows], Array]
@@ -101,88 +88,79 @@ def _share(s: SegmentRows) -> Array:
     return s.dy * np.exp(s.x - s.y)
 
 
-REDUCERS = (
-    Reducer(
-        "Sum",
-        (*PLAIN, RANGE),
-        "the sum of x",
-        reduce=lambda s: s.x.sum(0),
-        spread=lambda s: s.dy[None],
-        start=0.0,
-        join="y + x",
-        finish="y",
-        back="dy",
-        example=(3.0, 3.0),
-        gradient_example=(5.0, 5.0, 7.0),
-    ),
-    Reducer(
-        "Mean",
-        (*PLAIN, RANGE),
-        "the mean of x",
-        reduce=lambda s: s.x.mean(0),
-        spread=lambda s: s.dy[None] / s.n,
-        start=0.0,
-        join="y + x",
-        finish="y / n",
-        back="dy / n",
-        example=(1.5, 3.0),
-        gradient_example=(2.5, 2.5, 7.0),
-    ),
-    Reducer(
-        "WeightedSum",
-        PLAIN,
-        "the sum of w * x",
-        reduce=lambda s: (s.w * s.x).sum(0),
-        spread=lambda s: s.w * s.dy,
-        start=0.0,
-        join="y + w * x",
-        finish="y",
-        back="w * dy",
-        needs=("SCALARS",),
-        example=(5.0, 3.0),
-        gradient_example=(5.0, 10.0, 7.0),
-    ),
-    Reducer(
-        "Max",
-        ("Lengths", RANGE),
-        "the largest x",
-        reduce=lambda s: s.x.max(0),
-        spread=lambda s: np.where(s.x == s.y, s.dy, 0),
-        start=-np.inf,
-        join="max(y, x)",
-        finish="y",
-        back="where(x == y, dy, 0)",
-        needs=("DATA", "Y"),
-        example=(2.0, 3.0),
-        gradient_example=(0.0, 5.0, 7.0),
-    ),
-    Reducer(
-        "LogSumExp",
-        (RANGE,),
-        "log(the sum of exp(x))",
-        reduce=_log_sum_exp,
-        spread=_share,
-        start=0.0,
-        join="y + exp(x - top)",
-        finish="log(y) + top",
-        back="dy * exp(x - y)",
-        needs=("DATA", "Y"),
-        example=(2.313, 3.0),
-        gradient_example=(1.345, 3.655, 7.0),
-    ),
-    Reducer(
-        "LogMeanExp",
-        (RANGE,),
-        "log(the mean of exp(x))",
-        reduce=lambda s: _log_sum_exp(s) - np.log(s.n),
-        spread=lambda s: _share(s) / s.n,
-        start=0.0,
-        join="y + exp(x - top)",
-        finish="log(y / n) + top",
-        back="dy * exp(x - y) / n",
-        needs=("DATA", "Y"),
-        example=(1.62, 3.0),
-        gradient_example=(1.345, 3.655, 7.0),
-    ),
+SUM = Reducer(
+    "Sum",
+    "the sum of x",
+    reduce=lambda s: s.x.sum(0),
+    spread=lambda s: s.dy[None],
+    start=0.0,
+    join="y + x",
+    finish="y",
+    back="dy",
+    example=(3.0, 3.0),
+    gradient_example=(5.0, 5.0, 7.0),
 )
-"""All that segments can be reduced by."""
+MEAN = Reducer(
+    "Mean",
+    "the mean of x",
+    reduce=lambda s: s.x.mean(0),
+    spread=lambda s: s.dy[None] / s.n,
+    start=0.0,
+    join="y + x",
+    finish="y / n",
+    back="dy / n",
+    example=(1.5, 3.0),
+    gradient_example=(2.5, 2.5, 7.0),
+)
+WEIGHTED_SUM = Reducer(
+    "WeightedSum",
+    "the sum of w * x",
+    reduce=lambda s: (s.w * s.x).sum(0),
+    spread=lambda s: s.w * s.dy,
+    start=0.0,
+    join="y + w * x",
+    finish="y",
+    back="w * dy",
+    needs=("SCALARS",),
+    example=(5.0, 3.0),
+    gradient_example=(5.0, 10.0, 7.0),
+)
+MAX = Reducer(
+    "Max",
+    "the largest x",
+    reduce=lambda s: s.x.max(0),
+    spread=lambda s: np.where(s.x == s.y, s.dy, 0),
+    start=-np.inf,
+    join="max(y, x)",
+    finish="y",
+    back="where(x == y, dy, 0)",
+    needs=("DATA", "Y"),
+    example=(2.0, 3.0),
+    gradient_example=(0.0, 5.0, 7.0),
+)
+LOG_SUM_EXP = Reducer(
+    "LogSumExp",
+    "log(the sum of exp(x))",
+    reduce=_log_sum_exp,
+    spread=_share,
+    start=0.0,
+    join="y + exp(x - top)",
+    finish="log(y) + top",
+    back="dy * exp(x - y)",
+    needs=("DATA", "Y"),
+    example=(2.313, 3.0),
+    gradient_example=(1.345, 3.655, 7.0),
+)
+LOG_MEAN_EXP = Reducer(
+    "LogMeanExp",
+    "log(the mean of exp(x))",
+    reduce=lambda s: _log_sum_exp(s) - np.log(s.n),
+    spread=lambda s: _share(s) / s.n,
+    start=0.0,
+    join="y + exp(x - top)",
+    finish="log(y / n) + top",
+    back="dy * exp(x - y) / n",
+    needs=("DATA", "Y"),
+    example=(1.62, 3.0),
+    gradient_example=(1.345, 3.655, 7.0),
+)

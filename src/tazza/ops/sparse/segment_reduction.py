@@ -1,4 +1,4 @@
-"""Reductions of segments: for each reducer R of a table, each way to divide rows, in turn or picked by indices.
+"""Reductions of segments: a reducer R, a way to divide rows, and rows that are taken in turn or picked by indices.
 
     Y[m] = R over the rows of segment m
 
@@ -6,9 +6,9 @@ Letters: M segments; DATA has N rows that are taken in turn, or V rows of which 
 S, and SCALARS of weighted reducers one number for each row that is taken. A segment without rows gives 0. What a
 reducer is stands in `reducer`, what divides rows in `segment`; here is which operators are made of these.
 
-A `Kind` is the forward operator of one division: Lengths<R>, SparseLengths<R> ... A `Backward` is a gradient operator:
-its inputs by letters in their order, and the kinds that emit it. Those that none emits are there for nets that name
-them. The gradient of DATA where it is picked from is one of rows: INDICES, and dX for each of them.
+A forward operator is a row of `segment_reductions`, a gradient operator one of `BACKWARD`: its inputs by letters in
+their order, and the operators that emit it. The gradient of DATA where it is picked from is one of rows: INDICES, and
+dX for each of them.
 
 Source: Caffe2.
 """
@@ -36,11 +36,21 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    family,
     kernel,
     schema,
 )
 from tazza.operator.by_letter import by_letter
-from tazza.ops.sparse.reducer import REDUCERS, Reducer, SegmentRows
+from tazza.ops.sparse.reducer import (
+    LOG_MEAN_EXP,
+    LOG_SUM_EXP,
+    MAX,
+    MEAN,
+    SUM,
+    WEIGHTED_SUM,
+    Reducer,
+    SegmentRows,
+)
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division, Parts, check_rows, row_count
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -53,9 +63,8 @@ NOTHING: Array = np.zeros(0, np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The forward operators of one division; `floats` are the element types of DATA."""
+    """How rows come: what divides them, whether INDICES pick them, the element types of DATA."""
 
-    name: str
     division: Division
     gathered: bool = False
     floats: frozenset[DataType] = FLOAT
@@ -71,16 +80,17 @@ class Kind:
         return "INDICES" if self.gathered else "rows of DATA"
 
 
-KINDS = (
-    Kind("Lengths", BY_LENGTHS),
-    Kind("SparseLengths", BY_LENGTHS, gathered=True, floats=PICKED),
-    Kind("SortedSegment", BY_SORTED_IDS),
-    Kind("SparseSortedSegment", BY_SORTED_IDS, gathered=True),
-    Kind("UnsortedSegment", BY_IDS),
-    Kind("SparseUnsortedSegment", BY_IDS, gathered=True),
-    Kind("SortedSegmentRange", BY_SORTED_IDS),
-)
-"""All forward operators, but for the reducer."""
+LENGTHS, PICKED_LENGTHS = Kind(BY_LENGTHS), Kind(BY_LENGTHS, gathered=True, floats=PICKED)
+SORTED, PICKED_SORTED = Kind(BY_SORTED_IDS), Kind(BY_SORTED_IDS, gathered=True)
+IDS, PICKED_IDS = Kind(BY_IDS), Kind(BY_IDS, gathered=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A forward operator."""
+
+    reducer: Reducer
+    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +98,17 @@ class Backward:
     """A gradient operator.
 
     Attributes:
-        name: of the type; `{}` stands for the reducer.
-        kind: the forward operators whose reducers it is for.
-        letters: its inputs.
-        needs: what the reducers that it is for read beside dY; None: whatever that is.
-        emitted_by: kinds whose gradient it is.
+        reducer, division: those of the forward operators.
+        letters: its inputs, in their order.
+        emitted_by: the forward operators whose gradient it is.
         weights: it gives the gradient of SCALARS too.
     """
 
-    name: str
-    kind: str
+    reducer: Reducer
+    division: Division
     letters: str
-    needs: tuple[str, ...] | None
-    emitted_by: str = ""
+    emitted_by: tuple[str, ...] = ()
     weights: bool = False
-
-    def serves(self, reducer: Reducer) -> bool:
-        """Whether there is such an operator of a reducer."""
-        return self.kind in reducer.kinds and self.needs in (None, reducer.needs)
 
     @property
     def gathered(self) -> bool:
@@ -123,108 +126,86 @@ class Backward:
         names = {"INDICES": "INDICES", "DATA": "rows of DATA", "SCALARS": "SCALARS"}
         return next((names[letter] for letter in names if letter in self.letters.split()), "rows")
 
-    def shapes(self, reducer: Reducer) -> frozenset[str]:
-        """Return the inputs whose shape is read alone."""
+    @property
+    def shapes(self) -> frozenset[str]:
+        """The inputs whose shape is read alone."""
         if self.gathered or "Y" in self.letters.split():
-            return frozenset() if reducer.needs or self.gathered else frozenset({"DATA", "Y"})
+            return frozenset() if self.reducer.needs or self.gathered else frozenset({"DATA", "Y"})
         return frozenset({"DATA", "INDICES"} - ({"DATA"} if self.weights else set())) & set(self.letters.split())
 
 
-SCALARS, RANGE = ("SCALARS",), "SortedSegmentRange"
-BACKWARD = (
-    Backward("LengthsIndicesInGradient{}Gradient", "Lengths", "dY LENGTHS DATA", (), "Lengths"),
-    Backward("Lengths{}Gradient", "Lengths", "dY LENGTHS", ()),
-    Backward("Lengths{}Gradient", "Lengths", "SCALARS dY LENGTHS", SCALARS, "Lengths"),
-    Backward("Lengths{}WithMainInputGradient", "Lengths", "SCALARS dY LENGTHS DATA", SCALARS, "Lengths", weights=True),
-    Backward(
-        "Lengths{}WithMainInputAndForwardOutputGradient", "Lengths", "Y dY LENGTHS DATA", ("DATA", "Y"), "Lengths"
+BACKWARD = {
+    "LengthsIndicesInGradientSumGradient": Backward(SUM, BY_LENGTHS, "dY LENGTHS DATA", ("LengthsSum",)),
+    "LengthsSumGradient": Backward(SUM, BY_LENGTHS, "dY LENGTHS"),
+    "LengthsIndicesInGradientMeanGradient": Backward(MEAN, BY_LENGTHS, "dY LENGTHS DATA", ("LengthsMean",)),
+    "LengthsMeanGradient": Backward(MEAN, BY_LENGTHS, "dY LENGTHS"),
+    "LengthsWeightedSumGradient": Backward(WEIGHTED_SUM, BY_LENGTHS, "SCALARS dY LENGTHS", ("LengthsWeightedSum",)),
+    "LengthsWeightedSumWithMainInputGradient": Backward(
+        WEIGHTED_SUM, BY_LENGTHS, "SCALARS dY LENGTHS DATA", ("LengthsWeightedSum",), weights=True
     ),
-    *(
-        row
-        for name, told, emitted_by in (
-            ("SparseLengthsIndicesInGradient{}", " INDICES", "SparseLengths"),
-            ("SparseLengths{}", "", ""),
-        )
-        for row in (
-            Backward(f"{name}Gradient", "SparseLengths", f"dY LENGTHS{told}", (), emitted_by),
-            Backward(f"{name}Gradient", "SparseLengths", f"SCALARS dY LENGTHS{told}", SCALARS, emitted_by),
-            Backward(
-                f"{name}WithMainInputGradient",
-                "SparseLengths",
-                "SCALARS dY LENGTHS DATA INDICES",
-                SCALARS,
-                emitted_by,
-                weights=True,
-            ),
-        )
+    "LengthsMaxWithMainInputAndForwardOutputGradient": Backward(MAX, BY_LENGTHS, "Y dY LENGTHS DATA", ("LengthsMax",)),
+    "SparseLengthsIndicesInGradientSumGradient": Backward(SUM, BY_LENGTHS, "dY LENGTHS INDICES", ("SparseLengthsSum",)),
+    "SparseLengthsSumGradient": Backward(SUM, BY_LENGTHS, "dY LENGTHS"),
+    "SparseLengthsIndicesInGradientMeanGradient": Backward(
+        MEAN, BY_LENGTHS, "dY LENGTHS INDICES", ("SparseLengthsMean",)
     ),
-    *(
-        row
-        for kind in ("SortedSegment", "UnsortedSegment")
-        for name, emitted_by in ((kind, f"{kind} Sparse{kind}"), (f"Sparse{kind}", ""))
-        for row in (
-            Backward(f"{name}{{}}Gradient", name, "dY SEGMENT_IDS", (), emitted_by),
-            Backward(f"{name}{{}}Gradient", name, "SCALARS dY SEGMENT_IDS", SCALARS, emitted_by),
-        )
+    "SparseLengthsMeanGradient": Backward(MEAN, BY_LENGTHS, "dY LENGTHS"),
+    "SparseLengthsIndicesInGradientWeightedSumGradient": Backward(
+        WEIGHTED_SUM, BY_LENGTHS, "SCALARS dY LENGTHS INDICES", ("SparseLengthsWeightedSum",)
     ),
-    Backward(f"{RANGE}{{}}Gradient", RANGE, "DATA Y dY SEGMENT_IDS", None, RANGE),
-)
-"""All gradient operators, but for the reducer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """A declared forward operator."""
-
-    reducer: Reducer
-    kind: Kind
-    schema: OpSchema
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A declared gradient operator."""
-
-    reducer: Reducer
-    row: Backward
-    division: Division
-    schema: OpSchema
+    "SparseLengthsIndicesInGradientWeightedSumWithMainInputGradient": Backward(
+        WEIGHTED_SUM, BY_LENGTHS, "SCALARS dY LENGTHS DATA INDICES", ("SparseLengthsWeightedSum",), weights=True
+    ),
+    "SparseLengthsWeightedSumGradient": Backward(WEIGHTED_SUM, BY_LENGTHS, "SCALARS dY LENGTHS"),
+    "SparseLengthsWeightedSumWithMainInputGradient": Backward(
+        WEIGHTED_SUM, BY_LENGTHS, "SCALARS dY LENGTHS DATA INDICES", weights=True
+    ),
+    "SortedSegmentSumGradient": Backward(
+        SUM, BY_SORTED_IDS, "dY SEGMENT_IDS", ("SortedSegmentSum", "SparseSortedSegmentSum")
+    ),
+    "SortedSegmentMeanGradient": Backward(
+        MEAN, BY_SORTED_IDS, "dY SEGMENT_IDS", ("SortedSegmentMean", "SparseSortedSegmentMean")
+    ),
+    "SortedSegmentWeightedSumGradient": Backward(
+        WEIGHTED_SUM,
+        BY_SORTED_IDS,
+        "SCALARS dY SEGMENT_IDS",
+        ("SortedSegmentWeightedSum", "SparseSortedSegmentWeightedSum"),
+    ),
+    "SparseSortedSegmentSumGradient": Backward(SUM, BY_SORTED_IDS, "dY SEGMENT_IDS"),
+    "SparseSortedSegmentMeanGradient": Backward(MEAN, BY_SORTED_IDS, "dY SEGMENT_IDS"),
+    "SparseSortedSegmentWeightedSumGradient": Backward(WEIGHTED_SUM, BY_SORTED_IDS, "SCALARS dY SEGMENT_IDS"),
+    "UnsortedSegmentSumGradient": Backward(
+        SUM, BY_IDS, "dY SEGMENT_IDS", ("UnsortedSegmentSum", "SparseUnsortedSegmentSum")
+    ),
+    "UnsortedSegmentMeanGradient": Backward(
+        MEAN, BY_IDS, "dY SEGMENT_IDS", ("UnsortedSegmentMean", "SparseUnsortedSegmentMean")
+    ),
+    "UnsortedSegmentWeightedSumGradient": Backward(
+        WEIGHTED_SUM,
+        BY_IDS,
+        "SCALARS dY SEGMENT_IDS",
+        ("UnsortedSegmentWeightedSum", "SparseUnsortedSegmentWeightedSum"),
+    ),
+    "SparseUnsortedSegmentSumGradient": Backward(SUM, BY_IDS, "dY SEGMENT_IDS"),
+    "SparseUnsortedSegmentMeanGradient": Backward(MEAN, BY_IDS, "dY SEGMENT_IDS"),
+    "SparseUnsortedSegmentWeightedSumGradient": Backward(WEIGHTED_SUM, BY_IDS, "SCALARS dY SEGMENT_IDS"),
+    "SortedSegmentRangeSumGradient": Backward(SUM, BY_SORTED_IDS, "DATA Y dY SEGMENT_IDS", ("SortedSegmentRangeSum",)),
+    "SortedSegmentRangeMeanGradient": Backward(
+        MEAN, BY_SORTED_IDS, "DATA Y dY SEGMENT_IDS", ("SortedSegmentRangeMean",)
+    ),
+    "SortedSegmentRangeMaxGradient": Backward(MAX, BY_SORTED_IDS, "DATA Y dY SEGMENT_IDS", ("SortedSegmentRangeMax",)),
+    "SortedSegmentRangeLogSumExpGradient": Backward(
+        LOG_SUM_EXP, BY_SORTED_IDS, "DATA Y dY SEGMENT_IDS", ("SortedSegmentRangeLogSumExp",)
+    ),
+    "SortedSegmentRangeLogMeanExpGradient": Backward(
+        LOG_MEAN_EXP, BY_SORTED_IDS, "DATA Y dY SEGMENT_IDS", ("SortedSegmentRangeLogMeanExp",)
+    ),
+}
+"""Gradient operators. Those that no forward operator emits are there for nets that name them."""
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------
-
-
-def declare_forward(reducer: Reducer, kind: Kind) -> Forward:
-    """Declare an operator; its letters are DATA, SCALARS, INDICES, and what divides the rows."""
-    division, scalars = kind.division, (GRAD_ON_WEIGHTS,) if reducer.weighted else ()
-    declared = schema(
-        f"{kind.name}{reducer.name}",
-        f"Y[m] = {reducer.text} {_words(kind, reducer)} in segment m; 0 where there are none.",
-        inputs=_inputs(kind, reducer),
-        outputs=[blob("Y", FLOAT, "M *S", dynamic=division.counted)],
-        args=[*division.args, *scalars],
-        effects=Effects.PURE,
-        source="Caffe2",
-        example=_example(kind, reducer),
-    )
-
-    @declared.cost
-    def cost(op: OpView, DATA: TensorSpec, Y: TensorSpec, **others: TensorSpec) -> Cost:
-        del op
-        rows = others["INDICES"].shape[0] if kind.gathered else DATA.shape[0]
-        taken = rows * (DATA.size // DATA.shape[0] if DATA.shape[0] else 0)
-        read = taken * DATA.dtype.itemsize + sum(one.nbytes for one in others.values())
-        return Cost(taken * reducer.flops, read, Y.nbytes)
-
-    @declared.gradient
-    def maker(g: GradientRequest) -> list[OperatorDef]:
-        return _emit(g, reducer, kind)
-
-    def compute(op: OpView, given: Mapping[str, Any]) -> None:
-        _reduce(op, reducer, kind, given)
-
-    kernel(declared)(by_letter(declared, compute))
-    return Forward(reducer, kind, declared)
 
 
 def _words(kind: Kind, reducer: Reducer) -> str:
@@ -242,30 +223,28 @@ def _inputs(kind: Kind, reducer: Reducer) -> list[BlobSpec]:
     ]
 
 
-def _example(kind: Kind, reducer: Reducer) -> str:
+def _example(type: str, kind: Kind, reducer: Reducer) -> str:
     picked = ["[3.0, 1.0, 2.0]", *(["[1.0, 2.0, 1.0]"] if reducer.weighted else []), "[1, 2, 0]"]
     plain = ["[1.0, 2.0, 3.0]", *(["[1.0, 2.0, 1.0]"] if reducer.weighted else [])]
     given = ", ".join([*(picked if kind.gathered else plain), kind.division.example])
     first, last = reducer.example
     return f"""
-    >>> run("{kind.name}{reducer.name}", {given}).astype(float).round(3).tolist()
+    >>> run("{type}", {given}).astype(float).round(3).tolist()
     {[first, *[0.0] * kind.division.between, last]}
     """
 
 
-def _emit(g: GradientRequest, reducer: Reducer, kind: Kind) -> list[OperatorDef]:
-    weights = reducer.weighted and bool(g.op.grad_on_weights)
-    rows = [row for row in BACKWARD if row.serves(reducer) and kind.name in row.emitted_by.split()]
-    found = [row for row in rows if row.weights == weights]
+def _emit(g: GradientRequest, row: Forward) -> list[OperatorDef]:
+    weights = row.reducer.weighted and bool(g.op.grad_on_weights)
+    found = [type for type, one in BACKWARD.items() if g.op.type in one.emitted_by and one.weights == weights]
     if not found:
         raise GradientError(
             f"{g.op.type} has no gradient of {'SCALARS' if weights else 'DATA'}",
             hint="leave out grad_on_weights" if weights else "cut the path with StopGradient",
         )
-    (row,) = found
-    inputs = [_read(g, letter, reducer) for letter in row.letters.split()]
-    outputs = [g.sparse(0, indices=g.INDICES).values if kind.gathered else g.dDATA]
-    return g.emit(row.name.format(reducer.name), inputs, [*outputs, *([g.dSCALARS] if row.weights else [])])
+    inputs = [_read(g, letter, row.reducer) for letter in BACKWARD[found[0]].letters.split()]
+    outputs = [g.sparse(0, indices=g.INDICES).values if row.kind.gathered else g.dDATA]
+    return g.emit(found[0], inputs, [*outputs, *([g.dSCALARS] if weights else [])])
 
 
 def _read(g: GradientRequest, letter: str, reducer: Reducer) -> str:
@@ -274,7 +253,8 @@ def _read(g: GradientRequest, letter: str, reducer: Reducer) -> str:
     return str(getattr(g, letter))
 
 
-def _reduce(op: OpView, reducer: Reducer, kind: Kind, given: Mapping[str, Any]) -> None:
+def _reduce(op: OpView, row: Forward, given: Mapping[str, Any]) -> None:
+    reducer, kind = row.reducer, row.kind
     DATA, Y, division = given["DATA"], given["Y"], kind.division
     indices = given.get("INDICES")
     rows, by = len(DATA) if indices is None else indices.size, given[division.letter]
@@ -303,55 +283,75 @@ def _segment(parts: Parts, m: int, given: Mapping[str, Any], dtype: Any) -> Segm
     return SegmentRows(n, x, w, y, dy)
 
 
-# -- backward ----------------------------------------------------------------------------------------------------------
-
-
-def declare_backward(reducer: Reducer, row: Backward) -> Derived:
-    """Declare a gradient operator; where no input tells how many rows there are, the lengths do."""
-    kind = next(kind for kind in KINDS if kind.name == row.kind)
-    letters, division = row.letters.split(), kind.division
-    specs = {
-        "dY": blob("dY", FLOAT, "M *S"),
-        "Y": blob("Y", FLOAT, "M *S", doc="of the forward operator"),
-        "SCALARS": blob("SCALARS", FLOAT, "N", doc="of each row"),
-        "DATA": _data(reducer, row),
-        "INDICES": blob("INDICES", INDEX if row.gathered else None, "N", role=Role.INDEX, doc=_doc(row)),
-        division.letter: division.blob("N"),
+@family(
+    {
+        "LengthsSum": Forward(SUM, LENGTHS),
+        "LengthsMean": Forward(MEAN, LENGTHS),
+        "LengthsWeightedSum": Forward(WEIGHTED_SUM, LENGTHS),
+        "LengthsMax": Forward(MAX, LENGTHS),
+        "SparseLengthsSum": Forward(SUM, PICKED_LENGTHS),
+        "SparseLengthsMean": Forward(MEAN, PICKED_LENGTHS),
+        "SparseLengthsWeightedSum": Forward(WEIGHTED_SUM, PICKED_LENGTHS),
+        "SortedSegmentSum": Forward(SUM, SORTED),
+        "SortedSegmentMean": Forward(MEAN, SORTED),
+        "SortedSegmentWeightedSum": Forward(WEIGHTED_SUM, SORTED),
+        "SparseSortedSegmentSum": Forward(SUM, PICKED_SORTED),
+        "SparseSortedSegmentMean": Forward(MEAN, PICKED_SORTED),
+        "SparseSortedSegmentWeightedSum": Forward(WEIGHTED_SUM, PICKED_SORTED),
+        "UnsortedSegmentSum": Forward(SUM, IDS),
+        "UnsortedSegmentMean": Forward(MEAN, IDS),
+        "UnsortedSegmentWeightedSum": Forward(WEIGHTED_SUM, IDS),
+        "SparseUnsortedSegmentSum": Forward(SUM, PICKED_IDS),
+        "SparseUnsortedSegmentMean": Forward(MEAN, PICKED_IDS),
+        "SparseUnsortedSegmentWeightedSum": Forward(WEIGHTED_SUM, PICKED_IDS),
+        "SortedSegmentRangeSum": Forward(SUM, SORTED),
+        "SortedSegmentRangeMean": Forward(MEAN, SORTED),
+        "SortedSegmentRangeMax": Forward(MAX, SORTED),
+        "SortedSegmentRangeLogSumExp": Forward(LOG_SUM_EXP, SORTED),
+        "SortedSegmentRangeLogMeanExp": Forward(LOG_MEAN_EXP, SORTED),
     }
+)
+def segment_reductions(type: str, row: Forward) -> OpSchema:
+    """A reduction; its letters are DATA, SCALARS, INDICES, and what divides the rows."""
+    reducer, kind = row.reducer, row.kind
+    division, scalars = kind.division, (GRAD_ON_WEIGHTS,) if reducer.weighted else ()
     declared = schema(
-        row.name.format(reducer.name),
-        f"dX[n] = {reducer.back} for each row n of segment m, with dy = dY[m].",
-        inputs=[specs[letter] for letter in letters],
-        outputs=[
-            blob("dX", FLOAT, "N *S", dynamic=not row.told),
-            *([blob("dSCALARS", FLOAT, "N")] if row.weights else []),
-        ],
-        args=[*division.args, *([GRAD_ON_WEIGHTS] if reducer.weighted else [])],
+        type,
+        f"Y[m] = {reducer.text} {_words(kind, reducer)} in segment m; 0 where there are none.",
+        inputs=_inputs(kind, reducer),
+        outputs=[blob("Y", FLOAT, "M *S", dynamic=division.counted)],
+        args=[*division.args, *scalars],
         effects=Effects.PURE,
-        no_gradient=ends("second derivatives are not built"),
-        source="derivative of the forward operator",
-        example=_backward_example(reducer, row, division),
+        source="Caffe2",
+        example=_example(type, kind, reducer),
     )
 
     @declared.cost
-    def cost(op: OpView, dY: TensorSpec, dX: TensorSpec, **others: TensorSpec) -> Cost:
+    def cost(op: OpView, DATA: TensorSpec, Y: TensorSpec, **others: TensorSpec) -> Cost:
         del op
-        read = sum(
-            others[letter].nbytes for letter in letters if letter in others and letter not in row.shapes(reducer)
-        )
-        return Cost(dX.size * Expression.parse(reducer.back).flops, dY.nbytes + read, dX.nbytes)
+        rows = others["INDICES"].shape[0] if kind.gathered else DATA.shape[0]
+        taken = rows * (DATA.size // DATA.shape[0] if DATA.shape[0] else 0)
+        read = taken * DATA.dtype.itemsize + sum(one.nbytes for one in others.values())
+        return Cost(taken * reducer.flops, read, Y.nbytes)
+
+    @declared.gradient
+    def maker(g: GradientRequest) -> list[OperatorDef]:
+        return _emit(g, row)
 
     def compute(op: OpView, given: Mapping[str, Any]) -> None:
-        _spread(op, Derived(reducer, row, division, declared), given)
+        _reduce(op, row, given)
 
-    kernel(declared)(by_letter(declared, compute, without=row.shapes(reducer)))
-    return Derived(reducer, row, division, declared)
+    kernel(declared)(by_letter(declared, compute))
+    return declared
 
 
-def _data(reducer: Reducer, row: Backward) -> BlobSpec:
+# -- backward ----------------------------------------------------------------------------------------------------------
+
+
+def _data(row: Backward) -> BlobSpec:
     if row.gathered:
         return blob("DATA", FLOAT, "V *S", role=Role.PARAMETER, doc="a table")
-    if "DATA" in row.shapes(reducer) and "Y" not in row.letters.split():
+    if "DATA" in row.shapes and "Y" not in row.letters.split():
         return blob("DATA", None, "N *S", role=Role.SHAPE, doc="of any type: its shape counts alone")
     return blob("DATA", FLOAT, "N *S")
 
@@ -360,7 +360,8 @@ def _doc(row: Backward) -> str:
     return "which row of DATA, in [0, V)" if row.gathered else "of any type: it counts how many there are"
 
 
-def _backward_example(reducer: Reducer, row: Backward, division: Division) -> str:
+def _backward_example(type: str, row: Backward) -> str:
+    reducer, division = row.reducer, row.division
     first, last = reducer.example
     dY = [5.0, *[6.0] * division.between, 7.0]
     values = {
@@ -374,13 +375,13 @@ def _backward_example(reducer: Reducer, row: Backward, division: Division) -> st
     given = ", ".join(str(values[letter]) for letter in row.letters.split())
     taken = "[0]" if row.weights else ""
     return f"""
-    >>> run("{row.name.format(reducer.name)}", {given}){taken}.astype(float).round(1).tolist()
+    >>> run("{type}", {given}){taken}.astype(float).round(1).tolist()
     {[round(one, 1) for one in reducer.gradient_example]}
     """
 
 
-def _spread(op: OpView, derived: Derived, given: Mapping[str, Any]) -> None:
-    row, division, dX = derived.row, derived.division, given["dX"]
+def _spread(op: OpView, row: Backward, given: Mapping[str, Any]) -> None:
+    division, dX = row.division, given["dX"]
     by, segments = given[division.letter], len(given["dY"])
     rows = len(dX) if row.told else row_count(op, by)
     parts = division.parts(op, by, rows, segments, row.noun)
@@ -390,13 +391,46 @@ def _spread(op: OpView, derived: Derived, given: Mapping[str, Any]) -> None:
     for m in range(segments):
         s = _segment(parts, m, given, result.dtype)
         if s.n:
-            result[parts.rows(m)] = derived.reducer.spread(s)
+            result[parts.rows(m)] = row.reducer.spread(s)
             if row.weights:
-                given["dSCALARS"][parts.rows(m)] = derived.reducer.weigh(s)
+                given["dSCALARS"][parts.rows(m)] = row.reducer.weigh(s)
 
 
-FORWARD_OPERATORS = tuple(
-    declare_forward(reducer, kind) for reducer in REDUCERS for kind in KINDS if kind.name in reducer.kinds
-)
-GRADIENT_OPERATORS = tuple(declare_backward(one, row) for one in REDUCERS for row in BACKWARD if row.serves(one))
-"""All operators of the tables."""
+@family(BACKWARD)
+def segment_gradients(type: str, row: Backward) -> OpSchema:
+    """A gradient operator; where no input tells how many rows there are, the lengths do."""
+    letters, division, reducer = row.letters.split(), row.division, row.reducer
+    specs = {
+        "dY": blob("dY", FLOAT, "M *S"),
+        "Y": blob("Y", FLOAT, "M *S", doc="of the forward operator"),
+        "SCALARS": blob("SCALARS", FLOAT, "N", doc="of each row"),
+        "DATA": _data(row),
+        "INDICES": blob("INDICES", INDEX if row.gathered else None, "N", role=Role.INDEX, doc=_doc(row)),
+        division.letter: division.blob("N"),
+    }
+    declared = schema(
+        type,
+        f"dX[n] = {reducer.back} for each row n of segment m, with dy = dY[m].",
+        inputs=[specs[letter] for letter in letters],
+        outputs=[
+            blob("dX", FLOAT, "N *S", dynamic=not row.told),
+            *([blob("dSCALARS", FLOAT, "N")] if row.weights else []),
+        ],
+        args=[*division.args, *([GRAD_ON_WEIGHTS] if reducer.weighted else [])],
+        effects=Effects.PURE,
+        no_gradient=ends("second derivatives are not built"),
+        source="derivative of the forward operator",
+        example=_backward_example(type, row),
+    )
+
+    @declared.cost
+    def cost(op: OpView, dY: TensorSpec, dX: TensorSpec, **others: TensorSpec) -> Cost:
+        del op
+        read = sum(others[letter].nbytes for letter in letters if letter in others and letter not in row.shapes)
+        return Cost(dX.size * Expression.parse(reducer.back).flops, dY.nbytes + read, dX.nbytes)
+
+    def compute(op: OpView, given: Mapping[str, Any]) -> None:
+        _spread(op, row, given)
+
+    kernel(declared)(by_letter(declared, compute, without=row.shapes))
+    return declared

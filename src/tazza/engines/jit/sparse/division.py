@@ -99,7 +99,7 @@ def write_ids(p: Places) -> None:
         lines.do(f"store i64 {lines.let(f'add i64 {before}, 1')}, ptr {at}")
         return before
 
-    def known(i: str) -> str:
+    def looked_at(i: str) -> str:
         number = p.number(i)
         p.refuse(lines.let(f"icmp uge i64 {number}, {p.count}"))
         return number
@@ -110,7 +110,7 @@ def write_ids(p: Places) -> None:
         return [lines.let(f"add i64 {begin}, {length}")]
 
     def put(i: str) -> None:
-        place = bump(known(i))
+        place = bump(looked_at(i))
         p.refuse(lines.let(f"icmp uge i64 {place}, {p.rows}"))
         lines.do(f"store i64 {i}, ptr {element(lines, p.order, place, 'i64')}")
 
@@ -120,7 +120,7 @@ def write_ids(p: Places) -> None:
         return [end]
 
     count_loop(lines, "0", p.count, lambda m: p.begin_at(m, "0"))
-    count_loop(lines, "0", p.rows, lambda i: (bump(known(i)), None)[1])
+    count_loop(lines, "0", p.rows, lambda i: (bump(looked_at(i)), None)[1])
     carry_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: shift(m, carried[0]))
     count_loop(lines, "0", p.rows, put)  # which moves each start to the end of its segment
     carry_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: back(m, carried[0]))

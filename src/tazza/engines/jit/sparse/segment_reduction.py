@@ -34,7 +34,7 @@ from tazza.engines.jit.vector import Emission
 from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import Division, check_rows, row_count
-from tazza.ops.sparse.segment_reduction import FORWARD_OPERATORS, GRADIENT_OPERATORS, Derived, Forward
+from tazza.ops.sparse.segment_reduction import Backward, Forward, segment_gradients, segment_reductions
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.expression import Expression
@@ -272,14 +272,14 @@ def _launch(op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
-    for letter in (*op.input_slots, *op.output_slots):
+    for letter in (*op.input_letters, *op.output_letters):
         if letter in POINTERS and work.reads(letter):
             places[letter] = Slot(letter)
     numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
 
     def check(operands: Operands) -> None:
         by = operands[division.letter].array
-        if op.output_slots == ("Y",):
+        if op.output_letters == ("Y",):
             division.count(op, by)
         division.parts(op, by, shapes.rows, shapes.segments, noun)
         if work.index_bits:
@@ -290,7 +290,7 @@ def _launch(op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes
 
 
 def _by_letter(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
-    return dict(zip(op.input_slots, cast("Sequence[TensorSpec]", inputs), strict=True))
+    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
 
 
 def _prepare_forward(one: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
@@ -312,12 +312,12 @@ def _prepare_forward(one: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch
     )
 
 
-def _prepare_backward(one: Derived, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-    specs, row, division = _by_letter(op, inputs), one.row, one.division
+def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    specs, division = _by_letter(op, inputs), row.division
     dY = specs["dY"]
     bits = 8 * specs["INDICES"].dtype.itemsize if row.gathered else 0
     table = specs["DATA"].shape[0] if row.gathered else 0
-    work = Work(one.reducer, division, FLOAT, bits, row.weights, row.shapes(one.reducer))
+    work = Work(row.reducer, division, FLOAT, bits, row.weights, row.shapes)
 
     def launch(rows: int) -> BlockLaunch:
         shapes = Shapes(dY.shape[0], math.prod(dY.shape[1:]), rows, table)
@@ -332,21 +332,21 @@ def _prepare_backward(one: Derived, op: OpView, inputs: Sequence[Spec], outputs:
     )
 
 
-def _register_forward(one: Forward) -> None:
-    @launcher(one.schema, engine="jit", accepts=accepts_rows)
+def _register_forward(type: str, row: Forward) -> None:
+    @launcher(segment_reductions[type], engine="jit", accepts=accepts_rows)
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context, outputs
-        return _prepare_forward(one, op, inputs)
+        return _prepare_forward(row, op, inputs)
 
 
-def _register_backward(one: Derived) -> None:
-    @launcher(one.schema, engine="jit", accepts=accepts_rows)
+def _register_backward(type: str, row: Backward) -> None:
+    @launcher(segment_gradients[type], engine="jit", accepts=accepts_rows)
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context
-        return _prepare_backward(one, op, inputs, outputs)
+        return _prepare_backward(row, op, inputs, outputs)
 
 
-for _forward in FORWARD_OPERATORS:
-    _register_forward(_forward)
-for _backward in GRADIENT_OPERATORS:
-    _register_backward(_backward)
+for _type, _forward in segment_reductions.rows.items():
+    _register_forward(_type, _forward)
+for _type, _backward in segment_gradients.rows.items():
+    _register_backward(_type, _backward)
