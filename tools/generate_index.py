@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tazza.tensor.names import PATH, STUB, dump, dump_stub, generate
+from tazza.tensor.names import NAMES, PATH, STUB, dump, dump_stub, generate
 
 
 def main() -> None:
     """Import everything, then write: the names of tensors first, since operators and kernels look for them."""
     found = generate()
     PATH.write_text(dump(found))
-    STUB.write_text(dump_stub(found))
+    STUB.write_text(dump_stub(found[NAMES]))
 
     from tazza.operator import index
 

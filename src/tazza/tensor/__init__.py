@@ -24,6 +24,7 @@ from tazza.tensor.blob import BLOB_TYPES, Blob, BlobType, blob_type
 from tazza.tensor.dim import Dim, broadcast_shapes
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, RESIZED, ROW_MAJOR, Layout, Opaque, Strided, channels_last
+from tazza.tensor.names import find, homes
 from tazza.tensor.place import CPUPlace, CUDAPlace, PinnedPlace, Place
 from tazza.tensor.quantization import Int8Tensor, PerChannel, PerRow, PerTensor, Quantization
 from tazza.tensor.spec import Content, Field, TensorSpec, TypeSpec
@@ -84,14 +85,10 @@ def __getattr__(name: str) -> object:
     # Python asks every module alike for `__path__`, `__wrapped__` and others: no reason even to read the index.
     if name.startswith("_") and not name.startswith("__array_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    from tazza.tensor.names import find
-
     globals()[name] = value = find(name)
     return value
 
 
 def __dir__() -> list[str]:
     """Name everything, for which nothing is imported."""
-    from tazza.tensor.names import homes
-
     return sorted({*__all__, *homes()})

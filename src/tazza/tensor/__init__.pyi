@@ -160,6 +160,8 @@ from tazza.tensor import matrix as matrix
 from tazza.tensor.matrix import row_sums as row_sums
 from tazza.tensor.matrix import set_elements as set_elements
 from tazza.tensor.matrix import strided_batched_gemm as strided_batched_gemm
+from tazza.tensor.names import find as find
+from tazza.tensor.names import homes as homes
 from tazza.tensor.place import CPUPlace as CPUPlace
 from tazza.tensor.place import CUDAPlace as CUDAPlace
 from tazza.tensor.place import PinnedPlace as PinnedPlace
@@ -190,6 +192,7 @@ from tazza.tensor.quantized import qtensor_to_proto as qtensor_to_proto
 from tazza.tensor.quantized import quantize as quantize
 from tazza.tensor import quantized as quantized
 from tazza.tensor.quantized import quantized_matmul as quantized_matmul
+from tazza.tensor.quantized.serializer import QTensorSerializer as QTensorSerializer
 from tazza.tensor.reduction import all as all
 from tazza.tensor.reduction import any as any
 from tazza.tensor.reduction import count_nonzero as count_nonzero
@@ -226,14 +229,10 @@ from tazza.tensor.searching import unique_values as unique_values
 from tazza.tensor.serialization import BlobAssembler as BlobAssembler
 from tazza.tensor.serialization import CHUNK_SEPARATOR as CHUNK_SEPARATOR
 from tazza.tensor.serialization import CHUNK_SIZE as CHUNK_SIZE
-from tazza.tensor.serialization import COOSerializer as COOSerializer
-from tazza.tensor.serialization import CSRSerializer as CSRSerializer
 from tazza.tensor.serialization import Collector as Collector
 from tazza.tensor.serialization import ContentSerializer as ContentSerializer
 from tazza.tensor.serialization import Int8Serializer as Int8Serializer
 from tazza.tensor.serialization import NO_CHUNKS as NO_CHUNKS
-from tazza.tensor.serialization import QTensorSerializer as QTensorSerializer
-from tazza.tensor.serialization import RowSlicesSerializer as RowSlicesSerializer
 from tazza.tensor.serialization import SERIALIZERS as SERIALIZERS
 from tazza.tensor.serialization import Serializer as Serializer
 from tazza.tensor.serialization import StringSerializer as StringSerializer
@@ -256,6 +255,9 @@ from tazza.tensor.sparse import sparse_add as sparse_add
 from tazza.tensor.sparse import sparse_divide as sparse_divide
 from tazza.tensor.sparse import sparse_matmul as sparse_matmul
 from tazza.tensor.sparse import sparse_multiply as sparse_multiply
+from tazza.tensor.sparse.serializer import COOSerializer as COOSerializer
+from tazza.tensor.sparse.serializer import CSRSerializer as CSRSerializer
+from tazza.tensor.sparse.serializer import RowSlicesSerializer as RowSlicesSerializer
 from tazza.tensor.spec import Content as Content
 from tazza.tensor.spec import Field as Field
 from tazza.tensor.spec import TensorSpec as TensorSpec

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import DTypeError, ShapeError
+from tazza.tensor.attached import attached
 from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
 
@@ -37,6 +38,7 @@ def values_of(values: Any) -> npt.NDArray[Any]:
     return array if narrow is None else array.astype(narrow, copy=False)
 
 
+@attached
 def values_beside(values: Any, other: Any) -> Any:
     """Return Python values as an array of the type of a tensor or array beside them; anything else as it is.
 

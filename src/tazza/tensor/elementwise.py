@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import DTypeError
+from tazza.tensor.attached import attached
 from tazza.tensor.creation import empty_like
 from tazza.tensor.deferred import Lazy, apply, assign, lazy
 from tazza.tensor.dtype import DataType
@@ -150,6 +151,18 @@ def binary(function: Callable[[Given, Given], Result]) -> Binary:
 def ternary(function: Callable[[Given, Given, Given], Result]) -> Ternary:
     """Say of a function that its result is lazy where an operand is."""
     return cast("Ternary", function)
+
+
+@attached
+def compute_operator(name: str, *operands: object) -> Any:
+    """Evaluate a function for an operator of tensors; `NotImplemented` where a type is not one that these take."""
+    return compute(name, *operands) if all(isinstance(one, OPERANDS) for one in operands) else NotImplemented
+
+
+@attached
+def update_by_operator(name: str, x: Tensor, y: object) -> Any:
+    """Write `name(x, y)` over the elements of `x`; `NotImplemented` where `y` is of a type that tensors do not take."""
+    return compute_into(x, name, y) if isinstance(y, OPERANDS) else NotImplemented
 
 
 def compute(name: str, *operands: object) -> Result:

@@ -26,11 +26,11 @@ from tazza.tensor.dtype import DataType
 from tazza.tensor.evaluator import Array, Sweep, prepare
 from tazza.tensor.function import CASTS, FUNCTIONS
 from tazza.tensor.layout import Opaque
-from tazza.tensor.operand import check_writable
 from tazza.tensor.program import Application, ElementProgram, text_of
 from tazza.tensor.promotion import can_cast
 from tazza.tensor.tasks import Offer
 from tazza.tensor.tensor import Tensor
+from tazza.tensor.transfer import check_writable
 
 SEARCH = 10_000
 """How long NumPy looks for an element that two arrays share; without an answer they count as overlapping."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError
+from tazza.tensor.attached import attached
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.operand import Array, Operand, as_tensor, plain_operand
@@ -38,6 +39,14 @@ Axes = int | tuple[int, ...] | None
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
+
+
+@attached
+def multiply_matrices(x1: object, x2: object) -> Any:
+    """Return x1 @ x2 for the operator of tensors; `NotImplemented` where one is neither tensor nor array."""
+    known = (Tensor, np.ndarray)
+    given = isinstance(x1, known) and isinstance(x2, known)
+    return matmul(cast("Operand", x1), cast("Operand", x2)) if given else NotImplemented
 
 
 def matmul(x1: Operand, x2: Operand) -> Tensor:

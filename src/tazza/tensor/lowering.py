@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from tazza.tensor.attached import attached
 from tazza.tensor.deferred import Lazy, apply, lazy
 from tazza.tensor.dtype import DataType
 from tazza.tensor.evaluation import compute_few
@@ -51,7 +52,8 @@ def lower(expression: Expression, values: Mapping[str, Any]) -> Value:
     return done[expression.root]
 
 
-def compute(expression: Expression, values: Mapping[str, Any]) -> Array:
+@attached
+def compute_formula(expression: Expression, values: Mapping[str, Any]) -> Array:
     """Return the value of a formula, computed by NumPy."""
     found = lower(expression, values)
     if not isinstance(found, Lazy):

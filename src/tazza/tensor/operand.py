@@ -12,8 +12,9 @@ from tazza.errors import DTypeError, ShapeError, UnsupportedError
 from tazza.tensor.coercion import values_of
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
-from tazza.tensor.layout import Opaque, Strided
+from tazza.tensor.layout import Opaque
 from tazza.tensor.tensor import Tensor
+from tazza.tensor.transfer import check_writable
 
 Array: TypeAlias = NDArray[Any]
 
@@ -65,19 +66,6 @@ def plain_operand(value: Operand, name: str) -> Array:
     item = array.itemsize
     plain = array.dtype.isnative and array.flags.aligned and not any(step % item for step in array.strides)
     return array if plain else np.array(array, dtype.numpy)
-
-
-def check_writable(out: Tensor, who: str) -> None:
-    """Check that each element of `out` has a place of its own, which the CPU can write to.
-
-    Raises:
-        UnsupportedError: it is elsewhere, or two elements are one in memory, as after `broadcast_to`.
-    """
-    if not out.place.is_host:
-        raise UnsupportedError(f"{who}: out is on {out.place}, this function computes on the CPU")
-    if isinstance(out.layout, Strided) and out.layout.overlaps_itself(out.shape):
-        message = f"{who}: {out.spec} cannot be written to, it has one element in several places"
-        raise UnsupportedError(message, hint="write to a copy: x.copy()")
 
 
 def check_out(out: Tensor, dims: Sequence[int], dtype: DataType, who: str) -> None:

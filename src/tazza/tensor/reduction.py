@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError
+from tazza.tensor.attached import attached
 from tazza.tensor.creation import FLOAT, INTEGER
 from tazza.tensor.deferred import Lazy, lazy
 from tazza.tensor.dtype import DataType
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 
+@attached
 def sum(x: Tensor, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
     """Return the sum; integers and bools give int64, floating-point types stay, unless `dtype` is given.
 
@@ -55,11 +57,13 @@ def sum(x: Tensor, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool 
     return _as(_source(x, dtype).sum(axis, keepdims=keepdims), dtype)
 
 
+@attached
 def prod(x: Tensor, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
     """Return the product; types as for `sum`. That of no elements is 1."""
     return _as(_source(x, dtype).prod(axis, keepdims=keepdims), dtype)
 
 
+@attached
 def mean(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the sum divided by the number of elements, NaN for none; integers and bools give float32."""
     exact = x.dtype if x.dtype.is_float else DataType.DOUBLE
@@ -67,21 +71,25 @@ def mean(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _as(found, x.dtype if x.dtype.is_float else FLOAT)
 
 
+@attached
 def max(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the greatest element, NaN if there is one; raises `ShapeError` where there are no elements."""
     return lazy(x).max(axis, keepdims=keepdims).evaluate()
 
 
+@attached
 def min(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the least element, NaN if there is one; raises `ShapeError` where there are no elements."""
     return lazy(x).min(axis, keepdims=keepdims).evaluate()
 
 
+@attached
 def any(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether an element is not zero (NaN is not); false for no elements."""
     return lazy(x).any(axis, keepdims=keepdims).evaluate()
 
 
+@attached
 def all(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether no element is zero; true for no elements."""
     return lazy(x).all(axis, keepdims=keepdims).evaluate()

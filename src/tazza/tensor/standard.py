@@ -16,15 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ArgumentError, DTypeError
+from tazza.tensor.attached import attached
 from tazza.tensor.creation import FLOAT, INTEGER, asarray
 from tazza.tensor.dtype import DataType
-from tazza.tensor.operators import API_VERSIONS
 from tazza.tensor.place import CPUPlace, Place
 from tazza.tensor.promotion import promote
 from tazza.tensor.spec import MOST_AXES
 from tazza.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     DType: TypeAlias = "DataType | npt.DTypeLike"
     Kinds: TypeAlias = "DType | str | tuple[DType | str, ...]"
 
@@ -56,6 +58,9 @@ __all__ = [
     "uint16",
 ]
 
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+"""Versions of the Python array-API standard that the library follows, the newest last."""
+
 __array_api_version__ = API_VERSIONS[-1]
 
 bool = DataType.BOOL
@@ -81,6 +86,24 @@ _KINDS = {
 # -- element types -----------------------------------------------------------------------------------------------------
 
 
+@attached
+def array_namespace(api_version: str | None) -> ModuleType:
+    """Return the module with the functions of the array-API standard.
+
+    Raises:
+        ArgumentError: a version of the standard that is not followed.
+    """
+    if api_version is not None and api_version not in API_VERSIONS:
+        raise ArgumentError(
+            f"version {api_version!r} of the array-API standard is not followed",
+            hint=f"known: {', '.join(API_VERSIONS)}",
+        )
+    import tazza.tensor
+
+    return tazza.tensor
+
+
+@attached
 def astype(x: Tensor, dtype: DType, /, *, copy: builtins.bool = True, device: Place | str | None = None) -> Tensor:
     """Return the elements as another type, as NumPy's `astype` does it; without `copy`, `x` itself if it has that type.
 

@@ -10,23 +10,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from tazza.tensor.attached import attached
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import Strided
-from tazza.tensor.operand import check_writable
 from tazza.tensor.tensor import Tensor
+from tazza.tensor.transfer import check_writable
 
 if TYPE_CHECKING:
-    from types import EllipsisType
-
-    Simple: TypeAlias = "SupportsIndex | slice | EllipsisType | None"
-    Index: TypeAlias = "Simple | Tensor | npt.NDArray[Any] | Sequence[Any] | tuple[Any, ...]"
+    from tazza.tensor.operators import Index, Simple
 
 __all__ = [
     "broadcast_to",
@@ -202,6 +200,7 @@ def _viewable(x: Tensor) -> tuple[Tensor, Window]:
 # -- indexing ----------------------------------------------------------------------------------------------------------
 
 
+@attached
 def get_item(x: Tensor, index: Index) -> Tensor:
     """Return `x[index]`: a view for integers, slices (of positive pace), `...` and `None`; a copy for masks and lists.
 
@@ -222,6 +221,7 @@ def get_item(x: Tensor, index: Index) -> Tensor:
         raise BoundsError(f"{x.spec}: {error}") from error
 
 
+@attached
 def set_item(x: Tensor, index: Index, value: object) -> None:
     """Do `x[index] = value`; the value broadcasts and may be a part of `x` itself.
 
@@ -310,6 +310,7 @@ def _for_numpy(items: Sequence[object]) -> tuple[Any, ...]:
 # -- shapes ------------------------------------------------------------------------------------------------------------
 
 
+@attached
 def reshape(x: Tensor, /, shape: Sequence[SupportsIndex], *, copy: bool | None = None) -> Tensor:
     """Return the elements in row-major order with another shape; one extent may be -1 and follows from the others.
 
@@ -353,6 +354,7 @@ def flatten(x: Tensor, /) -> Tensor:
     return reshape(x, (x.size,))
 
 
+@attached
 def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     """Return a view whose axis k is axis `axes[k]` of `x`.
 
@@ -366,6 +368,7 @@ def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     return over_window(x, window.permute(order))
 
 
+@attached
 def swapaxes(x: Tensor, /, first: int, second: int) -> Tensor:
     """Return a view with two axes swapped; raises `ShapeError` for an axis that is not there."""
     axes = list(range(x.shape.rank))

@@ -9,6 +9,8 @@ from tazza.tensor.quantized.proto import qtensor_from_proto, qtensor_to_proto
 from tazza.tensor.quantized.qtensor import QTensor
 from tazza.tensor.serializer import SERIALIZERS, Collector, OneRecord, Serializer
 
+__all__ = ["QTensorSerializer"]
+
 TYPE_NAME = "QTensor"
 
 

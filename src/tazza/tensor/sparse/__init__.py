@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from tazza.tensor.rows import RowSlices
     from tazza.tensor.sparse.arithmetic import sparse_add, sparse_divide, sparse_multiply
     from tazza.tensor.sparse.coo import COO
     from tazza.tensor.sparse.csr import CSR
     from tazza.tensor.sparse.matrix import SparseMatrix
     from tazza.tensor.sparse.product import explain_sparse_matmul, sparse_matmul
-    from tazza.tensor.sparse.rows import RowSlices, row_slices
+    from tazza.tensor.sparse.rows import row_slices
 
 __all__ = [
     "COO",
@@ -43,6 +44,7 @@ __getattr__, __dir__ = lazy_names(
         ".csr": ("CSR",),
         ".matrix": ("SparseMatrix",),
         ".product": ("explain_sparse_matmul", "sparse_matmul"),
-        ".rows": ("RowSlices", "row_slices"),
+        ".rows": ("row_slices",),
+        "tazza.tensor.rows": ("RowSlices",),
     },
 )

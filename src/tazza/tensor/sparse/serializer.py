@@ -16,12 +16,15 @@ from google.protobuf.message import DecodeError
 from tazza.errors import DTypeError, FormatError, ShapeError
 from tazza.proto.caffe2_pb2 import BlobProto, TensorProtos
 from tazza.tensor.blob import Blob
+from tazza.tensor.rows import RowSlices
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, Serializer
 from tazza.tensor.sparse.coo import COO
 from tazza.tensor.sparse.csr import CSR
-from tazza.tensor.sparse.rows import RowSlices, row_slices
+from tazza.tensor.sparse.rows import row_slices
 from tazza.tensor.tensor import Tensor
 from tazza.tensor.tensor_serializer import CHUNK_SEPARATOR, TensorCollector, TensorSerializer
+
+__all__ = ["COOSerializer", "CSRSerializer", "RowSlicesSerializer"]
 
 T = TypeVar("T")
 
