@@ -1,9 +1,8 @@
-"""The tensor library, usable without nets: `import tazza.tensor as tt`.
+"""What flows through a net: element types, places, shapes, layouts, memory, tensors, blobs, stored forms.
 
-What flows through a net (element types, places, shapes, layouts, memory, tensors, blobs) is imported with the package.
-All else (functions of arrays, lazy expressions, sparse and quantized tensors, stored forms) is imported when one of its
-names is first used: each of those modules lists its public names in `__all__`, and `names.json`, which is generated,
-says which module has which.
+It is usable without nets. What people write with tensors as arrays is the floor above, `tazza.array`, which has the
+names of this package too. Its names are found here as well, as `tazza.tensor.matmul`: by an index (`names.json`), which
+is generated from `__all__` of all modules, so that a name imports its module when it is first used.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ need none of it, and what does it is written with tensors. So it attaches itself
 
 >>> import numpy as np; from tazza.tensor.tensor import Tensor
 >>> ATTACHED["to_place"](Tensor.from_numpy(np.arange(3)), "cpu").shape
-Dim((3,))
+Dim(3)
 """
 
 from __future__ import annotations

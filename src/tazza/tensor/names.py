@@ -1,9 +1,9 @@
 """Which module brings what: an index, so that a name imports one module, and an unknown one none.
 
-It has the public names of the library, and the entries of registries whose keys modules above this floor bring:
-functions of tensors (`attached.py`), stored forms of blobs (`serializer.py`). `names.json` and `__init__.pyi` (the
-names for type checkers) are generated, the former from `__all__` of all modules and from the registries: `make index`.
-A test checks that they are up to date. Nobody edits them.
+It has the public names of `tazza.tensor` and `tazza.array`, which both lend all of them, and the entries of registries
+that modules of these floors fill: functions of tensors (`attached.py`), stored forms of blobs (`serializer.py`).
+`names.json` and the two `__init__.pyi` (the names for type checkers) are generated, the former from `__all__` of all
+modules and from the registries: `make index`. A test checks that they are up to date. Nobody edits them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import functools
 import importlib
 import json
 import pkgutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tazza.errors import DuplicateError
 from tazza.registry import Registry
 
-PACKAGE = "tazza.tensor"
+ROOT = "tazza"
+PACKAGES = ("tazza.tensor", "tazza.array")
 PATH = Path(__file__).with_name("names.json")
-STUB = Path(__file__).with_name("__init__.pyi")
 
 NAMES = "names"
 """The section of public names; each of the others is of a registry."""
@@ -30,7 +31,7 @@ _REGISTRIES: dict[str, Registry[str, Any]] = {}
 
 @functools.cache
 def index() -> dict[str, dict[str, str]]:
-    """Return the stored index: section -> key -> module, relative to `tazza.tensor`; a module stands for itself."""
+    """Return the stored index: section -> key -> module, relative to `tazza`; a module stands for itself."""
     return json.loads(PATH.read_text())
 
 
@@ -39,17 +40,17 @@ def homes() -> dict[str, str]:
     return index()[NAMES]
 
 
-def find(name: str) -> object:
-    """Import the module that has a name, and return what the name means.
+def find(name: str, package: str = PACKAGES[0]) -> object:
+    """Import the module that has a name, and return what the name means; `package` was asked for it.
 
     Raises:
         AttributeError: no module has it; nothing is imported.
     """
     home = homes().get(name)
     if home is None:
-        raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}", name=name)
-    module = importlib.import_module(f"{PACKAGE}.{home}")
-    return module if home == name else getattr(module, name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+    module = importlib.import_module(f"{ROOT}.{home}")
+    return module if home.rpartition(".")[2] == name else getattr(module, name)
 
 
 def indexed(section: str, noun: str) -> Registry[str, Any]:
@@ -58,7 +59,7 @@ def indexed(section: str, noun: str) -> Registry[str, Any]:
     def load(key: str) -> None:
         home = index()[section].get(key)
         if home is not None:
-            importlib.import_module(f"{PACKAGE}.{home}")
+            importlib.import_module(f"{ROOT}.{home}")
 
     registry: Registry[str, Any] = Registry(noun, loader=load, known=lambda: frozenset(index()[section]))
     _REGISTRIES[section] = registry
@@ -77,25 +78,30 @@ def generate() -> dict[str, dict[str, str]]:
 
 
 def _listed() -> dict[str, str]:
-    root = importlib.import_module(PACKAGE)
     found: dict[str, str] = {}
-    for info in pkgutil.walk_packages(root.__path__, f"{PACKAGE}."):
-        listed: list[str] | None = getattr(importlib.import_module(info.name), "__all__", None)
-        home = info.name.removeprefix(f"{PACKAGE}.")
+    for module in _modules():
+        listed: list[str] | None = getattr(importlib.import_module(module), "__all__", None)
+        _, _, home = module.partition(".")
         if listed is None:
             continue
-        for name in (*listed, *([] if "." in home else [home])):
+        for name in (*listed, *([home.rpartition(".")[2]] if home.count(".") == 1 else [])):
             if name in found:
                 raise DuplicateError(f"{name} stands in __all__ of {found[name]} and of {home}", hint="keep one")
             found[name] = home
     return found
 
 
+def _modules() -> Iterator[str]:
+    for package in PACKAGES:
+        root = importlib.import_module(package)
+        yield from (info.name for info in pkgutil.walk_packages(root.__path__, f"{package}."))
+
+
 def _registered(registry: Registry[str, Any]) -> dict[str, str]:
-    """Return which module brought each entry; what others than this library registered is not of the index."""
+    """Return which module brought each entry; what others than these packages registered is not of the index."""
     brought = {key: str(registry[key].__module__) for key in registry.registered()}
-    inside = {key: home for key, home in brought.items() if home.startswith(f"{PACKAGE}.")}
-    return {key: home.removeprefix(f"{PACKAGE}.") for key, home in sorted(inside.items())}
+    inside = {key: home for key, home in brought.items() if home.startswith(tuple(f"{one}." for one in PACKAGES))}
+    return {key: home.partition(".")[2] for key, home in sorted(inside.items())}
 
 
 def dump(found: dict[str, dict[str, str]]) -> str:
@@ -103,11 +109,16 @@ def dump(found: dict[str, dict[str, str]]) -> str:
     return json.dumps(found, indent=1) + "\n"
 
 
+def stub_path(package: str) -> Path:
+    """Return what type checkers read instead of the `__init__.py` of a package."""
+    return Path(__file__).parent.parent / package.rpartition(".")[2] / "__init__.pyi"
+
+
 def dump_stub(names: dict[str, str]) -> str:
-    """Return what type checkers read instead of `__init__.py`: where each name comes from."""
-    imports = {**_present(), **{name: f"{PACKAGE}.{home}" for name, home in names.items()}}
+    """Return the text of both stubs: where each name comes from."""
+    imports = {**_present(), **{name: f"{ROOT}.{home}" for name, home in names.items()}}
     lines = [
-        f"from {PACKAGE if names.get(name) == name else home} import {name} as {name}"
+        f"from {_source(name, home)} import {name} as {name}"
         for name, home in sorted(imports.items(), key=lambda item: (item[1], item[0]))
     ]
     title = '"""Where each name comes from, for type checkers; generated by `make index`."""'
@@ -115,12 +126,19 @@ def dump_stub(names: dict[str, str]) -> str:
     return "\n".join([title, "", order, "", *lines, "", "Array = Tensor", ""])
 
 
+def _source(name: str, home: str) -> str:
+    """Return what a name is imported from: of a module that stands for itself, its package."""
+    package, _, module = home.rpartition(".")
+    return package if module == name else home
+
+
 def _present() -> dict[str, str]:
-    """Return name -> module of what `__init__.py` imports."""
+    """Return name -> module of what `tazza.tensor` imports at once."""
     tree = ast.parse(Path(__file__).with_name("__init__.py").read_text())
     return {
         alias.name: node.module
         for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(f"{PACKAGE}.")
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(f"{PACKAGES[0]}.")
         for alias in node.names
+        if node.module != __name__
     }

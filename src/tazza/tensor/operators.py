@@ -8,6 +8,7 @@ answer `NotImplemented`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
@@ -17,17 +18,17 @@ from tazza.errors import ArgumentError
 from tazza.tensor.attached import ATTACHED
 
 if TYPE_CHECKING:
-    from types import EllipsisType, ModuleType
+    from types import ModuleType
 
     from tazza.tensor.dtype import DataType
     from tazza.tensor.place import Place
     from tazza.tensor.tensor import Tensor
 
-    Simple: TypeAlias = "SupportsIndex | slice | EllipsisType | None"
-    Index: TypeAlias = "Simple | Tensor | npt.NDArray[Any] | Sequence[Any] | tuple[Any, ...]"
     Axis: TypeAlias = "int | tuple[int, ...] | None"
     DType: TypeAlias = "DataType | npt.DTypeLike | None"
 
+Simple: TypeAlias = SupportsIndex | slice | EllipsisType | None
+Index: TypeAlias = "Simple | Tensor | npt.NDArray[Any] | Sequence[Any] | tuple[Any, ...]"
 Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float | str | bytes"
 
 
@@ -350,7 +351,7 @@ class ArrayOperators:
         self[...] = value
 
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-        """Return the elements with another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`; see `tt.reshape`."""
+        """Return the elements with another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`; see `ta.reshape`."""
         return ATTACHED["reshape"](_tensor(self), _sizes(shape))
 
     def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
@@ -362,37 +363,37 @@ class ArrayOperators:
         return self.reshape(-1)
 
     def sum(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the sum over these axes; see `tt.sum`."""
+        """Return the sum over these axes; see `ta.sum`."""
         _need_none(out=out)
         return ATTACHED["sum"](_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
 
     def prod(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the product over these axes; see `tt.prod`."""
+        """Return the product over these axes; see `ta.prod`."""
         _need_none(out=out)
         return ATTACHED["prod"](_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
 
     def mean(self, axis: Axis = None, *, dtype: None = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the mean over these axes; see `tt.mean`."""
+        """Return the mean over these axes; see `ta.mean`."""
         _need_none(out=out, dtype=dtype)
         return ATTACHED["mean"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the greatest element over these axes; see `tt.max`."""
+        """Return the greatest element over these axes; see `ta.max`."""
         _need_none(out=out)
         return ATTACHED["max"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the least element over these axes; see `tt.min`."""
+        """Return the least element over these axes; see `ta.min`."""
         _need_none(out=out)
         return ATTACHED["min"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Whether any element over these axes is not zero; see `tt.any`."""
+        """Whether any element over these axes is not zero; see `ta.any`."""
         _need_none(out=out)
         return ATTACHED["any"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Whether no element over these axes is zero; see `tt.all`."""
+        """Whether no element over these axes is zero; see `ta.all`."""
         _need_none(out=out)
         return ATTACHED["all"](_tensor(self), axis=axis, keepdims=keepdims)
 
@@ -406,7 +407,7 @@ def _need_none(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise ArgumentError(
-                f"{name} = {value!r} is not supported here", hint="tt.assign the result, or cast x first"
+                f"{name} = {value!r} is not supported here", hint="ta.assign the result, or cast x first"
             )
 
 

@@ -26,7 +26,7 @@ class RowSlices(Generic[T]):
 
     Of names, any; of tensors, make them with `row_slices`, which checks them.
 
-    >>> import numpy as np; from tazza.tensor.sparse.rows import row_slices
+    >>> import numpy as np; from tazza.array.sparse.rows import row_slices
     >>> g = row_slices([2, 0, 2], np.float32([[1, 2], [3, 4], [10, 20]]))
     >>> g.to_dense(3).numpy().tolist(), g.coalesce().indices.numpy().tolist()
     ([[3.0, 4.0], [0.0, 0.0], [11.0, 22.0]], [0, 2])

@@ -486,7 +486,7 @@ class Tensor(ArrayOperators):
 
     @staticmethod
     def from_dlpack(source: SupportsDLPack) -> Tensor:
-        """Return a tensor over the memory of another library's array, or a copy where it must be; see `tt.from_dlpack`.
+        """Return a tensor over the memory of another library's array, or a copy where it must be; see `ta.from_dlpack`.
 
         Raises:
             DTypeError: no tensor holds such elements.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.array.product import PRODUCTS, Beta, Form, Multiply, ProductForm
 from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
@@ -30,7 +31,6 @@ from tazza.engines.onednn.primitive import (
 from tazza.errors import UnavailableError
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import CPUPlace, DataType, Dim, Strided
-from tazza.tensor.product import PRODUCTS, Beta, Form, Multiply, ProductForm
 from tazza.tensor.tasks import Offer, Unsupported
 
 Array = NDArray[Any]
