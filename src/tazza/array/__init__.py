@@ -15,6 +15,8 @@ from __future__ import annotations
 from tazza import tensor
 from tazza.tensor.names import find, homes
 
+_PRESENT: frozenset[str] = frozenset(vars(tensor)["__all__"])
+
 __all__: list[str] = []
 """Names are not imported with the package; a type checker sees them (`__init__.pyi`)."""
 
@@ -24,11 +26,11 @@ def __getattr__(name: str) -> object:
     # Python asks every module alike for `__path__`, `__wrapped__` and others: no reason even to read the index.
     if name.startswith("_") and not name.startswith("__array_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    value = getattr(tensor, name) if name in tensor.__all__ else find(name, __name__)
+    value = getattr(tensor, name) if name in _PRESENT else find(name, __name__)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """Name everything, for which nothing is imported."""
-    return sorted({*tensor.__all__, *homes()})
+    return sorted({*_PRESENT, *homes()})

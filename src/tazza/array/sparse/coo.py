@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,26 @@ from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from tazza.array.sparse.kept import KeptForm
+
+
+class Sorting(NamedTuple):
+    """The places of a matrix in canonical order, and how its values get there."""
+
+    order: Array | None
+    """Which element comes next; None where they lie so."""
+    firsts: Array | None
+    """Where, in that order, elements at another place begin; None where each place is stored once."""
+    rows: Array
+    columns: Array
+
+    def values_of(self, matrix: COO) -> Array:
+        """Return the values of a matrix that has its elements where the sorted one had them, summed up."""
+        given = matrix.values.plain()
+        values = given if self.order is None else taken(given, self.order).array
+        return values if self.firsts is None else summed(values, self.firsts, matrix)
+
 
 @blob_type("tazza::COO", serialized="tazza.COO")
 class COO(SparseMatrix):
@@ -40,7 +60,7 @@ class COO(SparseMatrix):
            [0, 0, 6]]))
     """
 
-    __slots__ = ("columns", "rows")
+    __slots__ = ("columns", "kept", "rows")
 
     def __init__(
         self, shape: Any, rows: ArrayLike, columns: ArrayLike, values: ArrayLike, *, copy: bool = False
@@ -52,6 +72,7 @@ class COO(SparseMatrix):
             DTypeError: indices that are no integers, values that are no numbers.
         """
         self.shape = matrix_shape(shape)
+        self.kept: KeptForm | None = None
         found = [index_tensor(noun, what, copy=copy) for noun, what in (("rows", rows), ("columns", columns))]
         self.rows, self.columns = same_index_type(*found)
         self.values = value_tensor(values, copy=copy)
@@ -67,7 +88,13 @@ class COO(SparseMatrix):
         """Return a matrix of parts that are known to fit."""
         self = cls.__new__(cls)
         self.shape, self.rows, self.columns, self.values = shape, rows, columns, values
+        self.kept = None
         return self
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Leave out what is kept for products."""
+        parts = {"shape": self.shape, "rows": self.rows, "columns": self.columns, "values": self.values}
+        return None, {**parts, "kept": None}
 
     @classmethod
     def from_dense(cls, array: ArrayLike) -> COO:
@@ -143,15 +170,21 @@ class COO(SparseMatrix):
         """Return the canonical form, itself if it is in it."""
         if self.is_canonical:
             return self
+        sorting = self.sorting()
+        return COO.made(self.shape, stored(sorting.rows), stored(sorting.columns), stored(sorting.values_of(self)))
+
+    def sorting(self) -> Sorting:
+        """Return what the canonical form has of this one."""
+        if self.is_canonical:
+            return Sorting(None, None, self.rows.plain(), self.columns.plain())
         order = self._order()
-        rows, columns, values = (taken(part.plain(), order).array for part in (self.rows, self.columns, self.values))
+        rows, columns = (taken(part.plain(), order).array for part in (self.rows, self.columns))
         fresh = np.empty(len(rows), np.bool_)
         fresh[:1] = True
         fresh[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-        if not fresh.all():
-            values = summed(values, np.flatnonzero(fresh), self)
-            rows, columns = rows[fresh], columns[fresh]
-        return COO.made(self.shape, stored(rows), stored(columns), stored(values))
+        if fresh.all():
+            return Sorting(order, None, rows, columns)
+        return Sorting(order, np.flatnonzero(fresh), rows[fresh], columns[fresh])
 
     def _order(self) -> Array:
         """Return the stable order by row and column."""

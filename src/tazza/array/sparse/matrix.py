@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, overload
 
 import numpy as np
 
@@ -150,7 +150,11 @@ class SparseMatrix(ABC):
 
     # -- operators -----------------------------------------------------------------------------------------------------
 
-    def __matmul__(self, other: ArrayLike) -> Tensor:
+    @overload
+    def __matmul__(self, other: SparseMatrix) -> Self: ...
+    @overload
+    def __matmul__(self, other: ArrayLike) -> Tensor: ...
+    def __matmul__(self, other: SparseMatrix | ArrayLike) -> Any:
         return _product()(self, other)
 
     def __rmatmul__(self, other: ArrayLike) -> Tensor:
@@ -227,7 +231,7 @@ class SparseMatrix(ABC):
 
 
 @functools.cache
-def _product() -> Callable[[Any, Any], Tensor]:
+def _product() -> Callable[[Any, Any], Any]:
     from tazza.array.sparse.product import sparse_matmul  # which imports this file
 
     return sparse_matmul

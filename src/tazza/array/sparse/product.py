@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from tazza.array.operand import result_for
+from tazza.array.sparse.coo import COO
 from tazza.array.sparse.csr import CSR
+from tazza.array.sparse.kept import KeptForm
 from tazza.array.sparse.matrix import SparseMatrix
+from tazza.array.sparse.multiplication import BLOCK, multiply_sparse
 from tazza.array.sparse.parts import Array, ArrayLike, plain
 from tazza.array.sparse.results import Results
 from tazza.array.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, SparseTask
@@ -23,15 +27,30 @@ from tazza.tensor.promotion import promote
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.tensor import Tensor
 
+S1 = TypeVar("S1", bound=SparseMatrix)
 
+
+@overload
+def sparse_matmul(left: S1, right: SparseMatrix) -> S1: ...
+@overload
+def sparse_matmul(
+    left: SparseMatrix | ArrayLike, right: ArrayLike, *, transpose: bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def sparse_matmul(
+    left: ArrayLike, right: SparseMatrix | ArrayLike, *, transpose: bool = False, out: Tensor | None = None
+) -> Tensor: ...
 def sparse_matmul(
     left: SparseMatrix | ArrayLike,
     right: SparseMatrix | ArrayLike,
     *,
     transpose: bool = False,
     out: Tensor | None = None,
-) -> Tensor:
-    """Return left @ right, one of which is sparse, the other a dense matrix or vector; the result is dense.
+) -> Any:
+    """Return left @ right: one is sparse, the other a dense matrix or vector, and the result dense; or all are sparse.
+
+    Of two sparse ones the result is of the class of the left one, in canonical form, in which sums that are 0 are
+    stored.
 
     Letters: the sparse matrix S, brought into CSR where it is not, is R x C. S @ D takes D (C, N) or (C); D @ S takes
     (N, R) or (R). Sums of 16-bit numbers are made in float32. Rows of S are never divided among threads, so that a
@@ -46,13 +65,16 @@ def sparse_matmul(
     Raises:
         ShapeError: the inner extents differ, the dense operand is neither matrix nor vector, or `out` does not fit.
         DTypeError: `out` has another element type.
-        UnsupportedError: both operands are sparse, or none is.
+        UnsupportedError: no operand is sparse, or `transpose` or `out` are given where both are.
 
     >>> from tazza.array.sparse import CSR
     >>> S = CSR.from_dense(np.float32([[0, 2, 0], [3, 0, 4]]))
     >>> sparse_matmul(S, np.float32([1, 10]), transpose=True).numpy()
     array([30.,  2., 40.], dtype=float32)
     """
+    if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
+        return _both_sparse(left, right, transpose, out)
+    left, right = _by_rows(left), _by_rows(right)
     again = _same_again(left, right, transpose) if out is None else None
     if again is not None:
         return again
@@ -69,11 +91,34 @@ def sparse_matmul(
     return result
 
 
+def _by_rows(operand: SparseMatrix | ArrayLike) -> CSR | ArrayLike:
+    """Return a sparse operand as CSR: of a COO matrix what is kept of it, so that it is sorted once."""
+    if not isinstance(operand, SparseMatrix):
+        return operand
+    if not isinstance(operand, COO):
+        return operand.to_csr()
+    found = None if operand.kept is None else operand.kept.of(operand)
+    if found is None:
+        operand.kept = kept = KeptForm(operand)
+        found = kept.csr
+    return found
+
+
+def _both_sparse(left: SparseMatrix, right: SparseMatrix, transpose: bool, out: Tensor | None) -> SparseMatrix:
+    if transpose or out is not None:
+        raise UnsupportedError(f"{left} @ {right}: both are sparse, and so is the result", hint="no transpose, no out")
+    A, B = (one.to_csr() for one in (left, right))
+    product = multiply_sparse(A, B)
+    return product if isinstance(left, CSR) else product.to_coo()
+
+
 def explain_sparse_matmul(
     left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, *, transpose: bool = False
 ) -> str:
     """Return which kernel of which engine computes left @ right, the bytes it moves, and why others do not."""
-    plan = _plan(left, right, transpose)
+    if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
+        return f"{left} @ {right}: sparse, by NumPy, in blocks of {BLOCK} products"
+    plan = _plan(_by_rows(left), _by_rows(right), transpose)
     task = _task(plan, np.empty(plan.work_shape, plan.dtype.numpy))
     lines = [
         f"{task.form.value}: S {Dim(task.shape)}, {len(task.values)} elements of {task.dtype}; {task.vectors} vectors",
@@ -96,12 +141,10 @@ class _Plan:
     turned: bool
 
 
-def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, transpose: bool) -> _Plan:
-    if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
-        raise UnsupportedError(f"{left} @ {right}: both are sparse", hint="make one dense with to_dense()")
-    from_left = isinstance(right, SparseMatrix)
-    S = right if isinstance(right, SparseMatrix) else left
-    if not isinstance(S, SparseMatrix):
+def _plan(left: CSR | ArrayLike, right: CSR | ArrayLike, transpose: bool) -> _Plan:
+    from_left = isinstance(right, CSR)
+    S = right if isinstance(right, CSR) else left
+    if not isinstance(S, CSR):
         raise UnsupportedError("neither operand is sparse", hint="use tazza.tensor.matmul for dense ones")
     D = plain(left if from_left else right)  # pyright: ignore[reportArgumentType] -- S is the other one
     if D.ndim not in (1, 2):
@@ -121,7 +164,7 @@ def _plan(left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, trans
     operand = matrix.T if turned else matrix
     form = Form.FROM_LEFT if from_left and not turned else Form.TRANSPOSED if transpose != turned else Form.ROWS
     work = (len(operand), outer) if form is Form.FROM_LEFT else (outer, operand.shape[1])
-    return _Plan(form, S.to_csr(), operand, promote(S.dtype, DataType.of(D)), shape, work, turned)
+    return _Plan(form, S, operand, promote(S.dtype, DataType.of(D)), shape, work, turned)
 
 
 def _task(plan: _Plan, Y: Array) -> SparseTask:
