@@ -12,8 +12,9 @@ import pytest
 from tazza.array.sparse import COO
 from tazza.tensor import Tensor
 
-ROWS, COLUMNS, VALUES = np.int32([4, 0, 2, 4, 1]), np.int32([1, 2, 0, 1, 2]), np.float32([1, 2, 3, 4, 5])
-D = np.float32([[1, 2], [10, 20], [100, 200]])
+ROWS, COLUMNS = np.array([4, 0, 2, 4, 1], np.int32), np.array([1, 2, 0, 1, 2], np.int32)
+VALUES = np.array([1, 2, 3, 4, 5], np.float32)
+D = np.array([[1, 2], [10, 20], [100, 200]], np.float32)
 
 
 def matrix_of(copied: bool) -> COO:
@@ -74,7 +75,7 @@ def _columns(S: COO) -> None:
 
 
 def _other_values(S: COO) -> None:
-    S.values = Tensor.from_numpy(np.float32([5, 4, 3, 2, 1]))
+    S.values = Tensor.from_numpy(np.array([5, 4, 3, 2, 1], np.float32))
 
 
 @pytest.mark.parametrize("copied", [True, False])

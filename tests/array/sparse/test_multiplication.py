@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tazza.array.sparse.multiplication as multiplication
-from tazza.array.sparse import COO, CSR, SparseMatrix, sparse_matmul
+from tazza.array.sparse import COO, CSR, SparseMatrix
 from tazza.errors import ShapeError
 from tazza.tensor import DataType, Tensor
 
@@ -19,8 +19,9 @@ TYPES = [DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16, D
 
 def listed(rng: np.random.Generator, rows: int, columns: int, dtype: DataType, count: int) -> COO:
     """Return a matrix of small integers in no order, some of them stored more than once."""
-    places = [rng.integers(0, extent, count if rows * columns else 0) for extent in (max(rows, 1), max(columns, 1))]
-    return COO((rows, columns), *places, rng.integers(-2, 3, len(places[0])).astype(dtype.numpy))
+    stored = count if rows * columns else 0
+    places = (rng.integers(0, max(extent, 1), stored) for extent in (rows, columns))
+    return COO((rows, columns), next(places), next(places), rng.integers(-2, 3, stored).astype(dtype.numpy))
 
 
 def dense_of(matrix: SparseMatrix) -> np.ndarray[Any, Any]:
@@ -70,13 +71,13 @@ def test_places_are_those_of_scipy() -> None:
 def test_types_promote_and_sums_are_rounded_once() -> None:
     ones = CSR.from_dense(np.ones((1, 4097), np.float16))
     assert (ones @ ones.T).to_dense().plain().tolist() == [[4096.0]], "4097 is no float16, 2049 summands are lost in it"
-    mixed = CSR.from_dense(np.int32([[2]])) @ CSR.from_dense(np.float64([[0.5]]))
+    mixed = CSR.from_dense(np.array([[2]], np.int32)) @ CSR.from_dense(np.array([[0.5]], np.float64))
     assert (mixed.dtype, mixed.values.plain().tolist()) == (DataType.DOUBLE, [1.0])
 
 
 def test_a_sum_of_zero_is_stored() -> None:
-    A = CSR.from_dense(np.float32([[1, 1]]))
-    B = CSR.from_dense(np.float32([[3], [-3]]))
+    A = CSR.from_dense(np.array([[1, 1]], np.float32))
+    B = CSR.from_dense(np.array([[3], [-3]], np.float32))
     assert (A @ B).nnz == 1
     assert (A @ B).without_zeros().nnz == 0
 
@@ -85,7 +86,12 @@ def test_what_does_not_fit_is_said() -> None:
     A = CSR.from_dense(np.ones((2, 3), np.float32))
     with pytest.raises(ShapeError, match="inner extents 3 != 2"):
         _ = A @ A
-    spoiled = CSR((3, 2), Tensor.from_numpy(np.int32([0, 1, 2, 3])), np.int32([0, 1, 0]), np.float32([1, 2, 3]))
+    spoiled = CSR(
+        (3, 2),
+        Tensor.from_numpy(np.array([0, 1, 2, 3], np.int32)),
+        np.array([0, 1, 0], np.int32),
+        np.array([1, 2, 3], np.float32),
+    )
     spoiled.columns.numpy()[1] = 9
     with pytest.raises(ShapeError, match="column 9 of element 1"):
-        sparse_matmul(A, spoiled)
+        _ = A @ spoiled

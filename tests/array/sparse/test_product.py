@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(ShapeError, match="is of rank 3"):
         _ = S @ np.ones((3, 3, 3))
     with pytest.raises(UnsupportedError, match="both are sparse"):
-        sparse_matmul(S, S, transpose=True)
+        sparse_matmul(S, S)
     with pytest.raises(UnsupportedError, match="neither operand is sparse"):
         sparse_matmul(np.ones((2, 2)), np.ones((2, 2)))
 

@@ -155,6 +155,10 @@ class SparseMatrix(ABC):
     @overload
     def __matmul__(self, other: ArrayLike) -> Tensor: ...
     def __matmul__(self, other: SparseMatrix | ArrayLike) -> Any:
+        if isinstance(other, SparseMatrix):
+            from tazza.array.sparse.multiplication import multiply_sparse
+
+            return multiply_sparse(self, other)
         return _product()(self, other)
 
     def __rmatmul__(self, other: ArrayLike) -> Tensor:
@@ -231,7 +235,7 @@ class SparseMatrix(ABC):
 
 
 @functools.cache
-def _product() -> Callable[[Any, Any], Any]:
+def _product() -> Callable[[Any, Any], Tensor]:
     from tazza.array.sparse.product import sparse_matmul  # which imports this file
 
     return sparse_matmul

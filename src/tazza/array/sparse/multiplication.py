@@ -10,10 +10,12 @@ the rows are gathered by sorting in place of his dense row of pointers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, overload
 
 import numpy as np
 
 from tazza.array.sparse.csr import CSR
+from tazza.array.sparse.matrix import SparseMatrix
 from tazza.array.sparse.parts import Array, bucket_order, index_type, own
 from tazza.array.sparse.task import accumulator, rows_of
 from tazza.errors import ShapeError
@@ -24,14 +26,19 @@ BLOCK = 1 << 20
 """Products that are made at a time."""
 
 
-def multiply_sparse(A: CSR, B: CSR) -> CSR:
-    """Return A (R, K) @ B (K, C) in canonical form; a sum that is 0 is stored, as NaN would be.
+@overload
+def multiply_sparse(left: CSR, right: SparseMatrix) -> CSR: ...
+@overload
+def multiply_sparse(left: SparseMatrix, right: SparseMatrix) -> SparseMatrix: ...
+def multiply_sparse(left: SparseMatrix, right: SparseMatrix) -> SparseMatrix:
+    """Return A (R, K) @ B (K, C) in canonical form, of the class of A; a sum that is 0 is stored, as NaN would be.
 
     Sums of 16-bit numbers are made in float32, those of bool are `or`.
 
     Raises:
         ShapeError: the inner extents differ, or starts and columns were spoiled since the matrices were made.
     """
+    A, B = left.to_csr(), right.to_csr()
     if A.shape[1] != B.shape[0]:
         raise ShapeError(f"{A.shape} @ {B.shape}: inner extents {A.shape[1]} != {B.shape[0]}")
     A.check()
@@ -48,7 +55,8 @@ def multiply_sparse(A: CSR, B: CSR) -> CSR:
     kind = index_type(*shape, len(columns))
     starts = np.concatenate(([0], np.cumsum(counts))).astype(kind)
     numbers = values.astype(dtype.numpy, copy=False)
-    return CSR.made(shape, own(starts), own(columns.astype(kind, copy=False)), own(numbers))
+    product = CSR.made(shape, own(starts), own(columns.astype(kind, copy=False)), own(numbers))
+    return product if isinstance(left, CSR) else product.to_coo()
 
 
 def _parts(A: CSR, B: CSR) -> Iterator[slice]:
@@ -63,7 +71,7 @@ def _parts(A: CSR, B: CSR) -> Iterator[slice]:
         first = last
 
 
-def _block(A: CSR, B: CSR, rows: slice, kind: np.dtype[np.generic]) -> tuple[Array, Array, Array]:
+def _block(A: CSR, B: CSR, rows: slice, kind: np.dtype[Any]) -> tuple[Array, Array, Array]:
     """Return the lengths of these rows of the product, and their columns and values."""
     starts = A.starts.plain()[rows.start : rows.stop + 1]
     inner = A.columns.plain()[starts[0] : starts[-1]]
@@ -77,10 +85,10 @@ def _block(A: CSR, B: CSR, rows: slice, kind: np.dtype[np.generic]) -> tuple[Arr
     order = bucket_order(column, B.shape[1])
     order = order[bucket_order(row[order], rows.stop - rows.start)]
     row, column = row[order], column[order]
-    left = np.repeat(A.values.plain()[starts[0] : starts[-1]].astype(kind), counts)
-    products = (left * B.values.plain()[source].astype(kind))[order]
+    factors: Array = np.repeat(A.values.plain()[starts[0] : starts[-1]].astype(kind), counts)
+    products: Array = (factors * B.values.plain()[source].astype(kind))[order]
     fresh = np.ones(len(row), np.bool_)
     fresh[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
     firsts = np.flatnonzero(fresh)
-    sums = np.add.reduceat(products, firsts) if len(firsts) else products
+    sums: Array = np.add.reduceat(products, firsts) if len(firsts) else products
     return np.bincount(row[firsts], minlength=rows.stop - rows.start), column[firsts], sums

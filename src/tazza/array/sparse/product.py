@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from tazza.array.sparse.coo import COO
 from tazza.array.sparse.csr import CSR
 from tazza.array.sparse.kept import KeptForm
 from tazza.array.sparse.matrix import SparseMatrix
-from tazza.array.sparse.multiplication import BLOCK, multiply_sparse
 from tazza.array.sparse.parts import Array, ArrayLike, plain
 from tazza.array.sparse.results import Results
 from tazza.array.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, SparseTask
@@ -27,30 +25,15 @@ from tazza.tensor.promotion import promote
 from tazza.tensor.spec import TensorSpec
 from tazza.tensor.tensor import Tensor
 
-S1 = TypeVar("S1", bound=SparseMatrix)
 
-
-@overload
-def sparse_matmul(left: S1, right: SparseMatrix) -> S1: ...
-@overload
-def sparse_matmul(
-    left: SparseMatrix | ArrayLike, right: ArrayLike, *, transpose: bool = False, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def sparse_matmul(
-    left: ArrayLike, right: SparseMatrix | ArrayLike, *, transpose: bool = False, out: Tensor | None = None
-) -> Tensor: ...
 def sparse_matmul(
     left: SparseMatrix | ArrayLike,
     right: SparseMatrix | ArrayLike,
     *,
     transpose: bool = False,
     out: Tensor | None = None,
-) -> Any:
-    """Return left @ right: one is sparse, the other a dense matrix or vector, and the result dense; or all are sparse.
-
-    Of two sparse ones the result is of the class of the left one, in canonical form, in which sums that are 0 are
-    stored.
+) -> Tensor:
+    """Return left @ right, one of which is sparse, the other a dense matrix or vector; the result is dense.
 
     Letters: the sparse matrix S, brought into CSR where it is not, is R x C. S @ D takes D (C, N) or (C); D @ S takes
     (N, R) or (R). Sums of 16-bit numbers are made in float32. Rows of S are never divided among threads, so that a
@@ -65,15 +48,13 @@ def sparse_matmul(
     Raises:
         ShapeError: the inner extents differ, the dense operand is neither matrix nor vector, or `out` does not fit.
         DTypeError: `out` has another element type.
-        UnsupportedError: no operand is sparse, or `transpose` or `out` are given where both are.
+        UnsupportedError: both operands are sparse, or none is.
 
     >>> from tazza.array.sparse import CSR
     >>> S = CSR.from_dense(np.float32([[0, 2, 0], [3, 0, 4]]))
     >>> sparse_matmul(S, np.float32([1, 10]), transpose=True).numpy()
     array([30.,  2., 40.], dtype=float32)
     """
-    if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
-        return _both_sparse(left, right, transpose, out)
     left, right = _by_rows(left), _by_rows(right)
     again = _same_again(left, right, transpose) if out is None else None
     if again is not None:
@@ -104,20 +85,10 @@ def _by_rows(operand: SparseMatrix | ArrayLike) -> CSR | ArrayLike:
     return found
 
 
-def _both_sparse(left: SparseMatrix, right: SparseMatrix, transpose: bool, out: Tensor | None) -> SparseMatrix:
-    if transpose or out is not None:
-        raise UnsupportedError(f"{left} @ {right}: both are sparse, and so is the result", hint="no transpose, no out")
-    A, B = (one.to_csr() for one in (left, right))
-    product = multiply_sparse(A, B)
-    return product if isinstance(left, CSR) else product.to_coo()
-
-
 def explain_sparse_matmul(
     left: SparseMatrix | ArrayLike, right: SparseMatrix | ArrayLike, *, transpose: bool = False
 ) -> str:
     """Return which kernel of which engine computes left @ right, the bytes it moves, and why others do not."""
-    if isinstance(left, SparseMatrix) and isinstance(right, SparseMatrix):
-        return f"{left} @ {right}: sparse, by NumPy, in blocks of {BLOCK} products"
     plan = _plan(_by_rows(left), _by_rows(right), transpose)
     task = _task(plan, np.empty(plan.work_shape, plan.dtype.numpy))
     lines = [
@@ -142,6 +113,8 @@ class _Plan:
 
 
 def _plan(left: CSR | ArrayLike, right: CSR | ArrayLike, transpose: bool) -> _Plan:
+    if isinstance(left, CSR) and isinstance(right, CSR):
+        raise UnsupportedError(f"{left} @ {right}: both are sparse", hint="write A @ B, which gives a sparse matrix")
     from_left = isinstance(right, CSR)
     S = right if isinstance(right, CSR) else left
     if not isinstance(S, CSR):
