@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tazza.array.safetensors import BITS, NAMES, SafetensorsFile, load_safetensors, save_safetensors
+from tazza.array.safetensors import NAMES, SafetensorsFile, load_safetensors, save_safetensors
 from tazza.errors import ArgumentError, DTypeError, FileError, FormatError, NotFoundError
 from tazza.tensor import DataType, Tensor, channels_last
 
@@ -63,7 +63,7 @@ def test_what_is_written_is_read(
 
 def test_every_type_of_tensors_but_text_has_a_name() -> None:
     assert set(DataType) - set(NAMES) == {DataType.STRING}
-    assert all(BITS[name] == 8 * dtype.itemsize for dtype, name in NAMES.items())
+    assert len(set(NAMES.values())) == len(NAMES)
 
 
 def test_layouts_are_written_row_major(tmp_path: Path) -> None:
@@ -110,33 +110,39 @@ def test_elements_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
 
 def test_the_same_tensors_give_the_bytes_of_the_format_s_own_library(tmp_path: Path) -> None:
     path = tmp_path / "a"
+    texts = {letter: letter for letter in "edcba"}
+    save_safetensors({}, path, metadata=texts)
+    first = path.read_bytes()
+    save_safetensors({}, path, metadata=dict(sorted(texts.items())))
+    assert path.read_bytes() == first
     save_safetensors({"b": np.array([True]), "w": np.array([[1, 2]], np.float32)}, path, metadata={"k": "v"})
     assert path.read_bytes() == GENUINE + np.array([1, 2], np.float32).tobytes() + b"\1"
 
 
 X = entry("F32", [2], 0, 8)
+Y = json.dumps(entry("U8", [1], 0, 1)).encode()
 BROKEN: dict[str, tuple[Any, bytes, str]] = {
-    "not an object": (b"[1]", b"", "opening brace"),
-    "no JSON": (b"{nope}", b"", "no JSON object"),
-    "deep": (b'{"a":' + b"[" * 100_000, b"", "no JSON object"),
-    "not UTF-8": (b'{"\xff":1}', b"", "no JSON object"),
-    "twice": (b'{"x":1,"x":2}', b"", "'x' stands there twice"),
-    "no entry": ({"x": 5}, b"", "no object of dtype"),
-    "missing field": ({"x": {"dtype": "F32", "shape": []}}, b"", "no object of dtype"),
-    "unknown type": ({"x": entry("F33", [], 0, 4)}, b"1234", "'F33' is none of"),
-    "negative extent": ({"x": entry("F32", [-1], 0, 4)}, b"1234", "no list of"),
-    "true extent": ({"x": entry("F32", [True], 0, 4)}, b"1234", "no list of"),
-    "huge extent": ({"x": entry("F32", [2**64], 0, 4)}, b"1234", "no list of"),
-    "many axes": ({"x": entry("U8", [1] * 65, 0, 1)}, b"1", "at most 64"),
-    "product of extents": ({"x": entry("F32", [2**31, 2**31], 0, 8)}, bytes(8), "more than an address"),
-    "offsets": ({"x": entry("F32", [2], 8, 0)}, bytes(8), "no begin and end"),
-    "size": ({"x": entry("F32", [3], 0, 8)}, bytes(8), "takes 12 bytes, the file has 8"),
-    "half a byte": ({"x": entry("F4", [3], 0, 1)}, bytes(1), "takes 1.5 bytes"),
-    "overlap": ({"x": X, "y": entry("F32", [2], 4, 12)}, bytes(12), "overlaps"),
-    "gap": ({"x": X, "y": entry("F32", [2], 12, 20)}, bytes(20), "leaves a gap"),
-    "cut off": ({"x": X}, bytes(7), "take 8 bytes, behind the header are 7"),
-    "left over": ({"x": X}, bytes(9), "take 8 bytes, behind the header are 9"),
-    "metadata": ({"__metadata__": {"a": 1}}, b"", "no object of texts"),
+    "not an object": (b"[1]", b"", "invalid JSON"),
+    "no JSON": (b"{nope}", b"", "JSON"),
+    "deep": (b'{"a":' + b"[" * 100_000, b"", "recursion limit"),
+    "not UTF-8": (b'{"\xff":1}', b"", "invalid UTF-8"),
+    "twice": (b'{"x":%s,"x":%s}' % (Y, Y), b"1", "'x' stands there twice"),
+    "no entry": ({"x": 5}, b"", "invalid type: integer `5`"),
+    "missing field": ({"x": {"dtype": "F32", "shape": []}}, b"", "missing field `data_offsets`"),
+    "unknown type": ({"x": entry("F33", [], 0, 4)}, b"1234", "unknown variant `F33`"),
+    "negative extent": ({"x": entry("F32", [-1], 0, 4)}, b"1234", "integer `-1`"),
+    "true extent": ({"x": entry("F32", [True], 0, 4)}, b"1234", "boolean `true`"),
+    "huge extent": ({"x": entry("F32", [2**64], 0, 4)}, b"1234", "expected usize"),
+    "many axes": ({"x": entry("U8", [1] * 65, 0, 1)}, b"1", "more than 64 axes"),
+    "product of extents": ({"x": entry("F32", [2**31, 2**31], 0, 8)}, bytes(8), "overflow computing buffer size"),
+    "offsets": ({"x": entry("F32", [2], 8, 0)}, bytes(8), "invalid offset for tensor `x`"),
+    "size": ({"x": entry("F32", [3], 0, 8)}, bytes(8), "invalid shape, data type, or offset"),
+    "half a byte": ({"x": entry("F4", [3], 0, 1)}, bytes(1), "subbytes dtypes"),
+    "overlap": ({"x": X, "y": entry("F32", [2], 4, 12)}, bytes(12), "invalid offset for tensor `y`"),
+    "gap": ({"x": X, "y": entry("F32", [2], 12, 20)}, bytes(20), "invalid offset for tensor `y`"),
+    "cut off": ({"x": X}, bytes(7), "has .* bytes: .*not fully covered"),
+    "left over": ({"x": X}, bytes(9), "not fully covered"),
+    "metadata": ({"__metadata__": {"a": 1}}, b"", "expected a string"),
 }
 
 
@@ -149,9 +155,9 @@ def test_a_broken_file_is_refused(name: str, tmp_path: Path) -> None:
 
 def test_lengths_that_do_not_fit_the_file(tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(b"1234")
-    with pytest.raises(FormatError, match="has 4 bytes"):
+    with pytest.raises(FormatError, match=r"has 4 bytes: .*header too small"):
         SafetensorsFile(tmp_path / "short")
-    with pytest.raises(FormatError, match="18446744073709551615 bytes > 2"):
+    with pytest.raises(FormatError, match="header too large"):
         SafetensorsFile(write(tmp_path / "long", b"{}", length=2**64 - 1))
     with pytest.raises(FileError, match="cannot read"):
         SafetensorsFile(tmp_path / "missing")

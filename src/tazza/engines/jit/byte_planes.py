@@ -1,4 +1,4 @@
-"""Bytes to planes of bits and back, a vector of bytes at a time: fills `BYTE_PLANES` of tensor/quantized/planes.py.
+"""Bytes to planes of bits and back, a vector of bytes at a time: fills `BYTE_PLANES` of array/quantized/planes.py.
 
 A comparison of a vector of bytes gives one bit each, the first in the lowest place, where the format wants it in the
 highest: so the bytes of every group of eight are reversed on their way.

@@ -1,6 +1,6 @@
 """Products of 8-bit integers: oneDNN's matmul u8 x s8 -> s32 and s8 x s8 -> s32, exact where the processor allows.
 
-Letters: C = A B^T as in tensor/quantized/product.py. oneDNN wants signed weights. Where B is unsigned, B - 128 (the
+Letters: C = A B^T as in array/quantized/product.py. oneDNN wants signed weights. Where B is unsigned, B - 128 (the
 highest bit flipped) takes its place, and 128 times the sums of the rows of A are added to C.
 
 Without instructions that sum four products in 32 bits (VNNI), oneDNN sums two in 16 bits, which saturate: then this
