@@ -78,7 +78,7 @@ def test_the_loader_brings_what_is_missing_and_known_lists_it() -> None:
         if key == "pink":
             made.register("pink", 7)
 
-    made: Registry[str, int] = Registry("colour", loader=load, known=lambda: frozenset({"pink"}))
+    made: Registry[str, int] = Registry("colour", loader=load, listed=lambda: frozenset({"pink"}))
     assert made.keys() == ["pink"]
     assert made["pink"] == 7
     assert made["pink"] == 7

@@ -80,21 +80,21 @@ def _members(cls: type) -> Iterator[Held]:
 def _assigned(cls: type) -> Iterator[Held]:
     """Yield what `__init__` and `_create` put into `self`, in the order of the source."""
     names = vars(sys.modules[cls.__module__])
-    known: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for function in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls)))):
         if not isinstance(function, ast.FunctionDef) or function.name not in ("__init__", "_create"):
             continue
         parameters = {one.arg: one.annotation for one in (*function.args.args, *function.args.kwonlyargs)}
         for node in ast.walk(function):
             target = node.target if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [None])[0]
-            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr not in known:
-                known[target.attr] = _annotation(node, parameters, names, known)
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr not in fields:
+                fields[target.attr] = _annotation(node, parameters, names, fields)
     declared = inspect.get_annotations(cls)
-    yield from (Held(name, known[name] if known[name] else str(declared.get(name, ""))) for name in known)
+    yield from (Held(name, fields[name] if fields[name] else str(declared.get(name, ""))) for name in fields)
 
 
 def _annotation(
-    node: ast.AST, parameters: Mapping[str, ast.expr | None], names: Mapping[str, Any], known: Mapping[str, str]
+    node: ast.AST, parameters: Mapping[str, ast.expr | None], names: Mapping[str, Any], fields: Mapping[str, str]
 ) -> str:
     """Return the annotation of an assignment, of the parameter that is assigned, or of what the called one returns."""
     if isinstance(node, ast.AnnAssign):
@@ -106,7 +106,7 @@ def _annotation(
     called = value.func if isinstance(value, ast.Call) else None
     found: Any = names.get(called.id) if isinstance(called, ast.Name) else None
     if isinstance(called, ast.Attribute):  # self.<field>.<method>(...)
-        owner = known.get(ast.unparse(called.value).removeprefix("self."), "")
+        owner = fields.get(ast.unparse(called.value).removeprefix("self."), "")
         found = getattr(_class_named(owner), called.attr, None)
     if found is None and isinstance(value, ast.Call) and value.args:  # tuple(<parameter>)
         annotation = parameters.get(ast.unparse(value.args[0]))

@@ -64,8 +64,8 @@ class Entry:
         """The letters that are fed, or the argument."""
         if self.fed in ARGUMENTS:
             return self.fed
-        slots = self.view().input_slots
-        return " ".join(dict.fromkeys(slots[i] for i in positions(self.fed)))
+        letters = self.view().input_letters
+        return " ".join(dict.fromkeys(letters[i] for i in positions(self.fed)))
 
     def definition(self) -> OperatorDef:
         """Return the operator, with the argument where that is what is fed."""
@@ -97,7 +97,7 @@ class Entry:
         specs = [TensorSpec(value.shape, DataType.of(value)) for value in given]
         try:
             op = self.view()
-            found = op.schema.infer_specs(op, specs, lambda letter: given[op.input_slots.index(letter)]).specs
+            found = op.schema.infer_specs(op, specs, lambda letter: given[op.input_letters.index(letter)]).specs
         except TazzaError:
             return REFUSED
         return ",".join(spec.dtype.label for spec in found if isinstance(spec, TensorSpec))

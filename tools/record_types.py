@@ -374,17 +374,17 @@ def main() -> None:
 
 def before(operators: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is recorded of these operators: outcomes by operator, and results by key."""
-    known = json.loads((DATA / "types.json").read_text())
+    outcomes = json.loads((DATA / "types.json").read_text())
     with np.load(str(DATA / "types.npz"), allow_pickle=False) as stored:
         names, sizes, every = stored["names"], stored["sizes"], stored["bytes"]
     parts = np.split(every, np.cumsum(sizes)[:-1])
     results = {str(name): parts[i] for i, name in enumerate(names) if str(name).split("/")[0] in operators}
-    return {name: known[name] for name in known if name in operators}, results
+    return {name: outcomes[name] for name in outcomes if name in operators}, results
 
 
-def write(known: dict[str, Any], stored: dict[str, Any]) -> None:
+def write(outcomes: dict[str, Any], stored: dict[str, Any]) -> None:
     """Write both files, sorted by operator."""
-    lines = [f"{json.dumps(name)}: {json.dumps(known[name], sort_keys=True)}" for name in sorted(known)]
+    lines = [f"{json.dumps(name)}: {json.dumps(outcomes[name], sort_keys=True)}" for name in sorted(outcomes)]
     (DATA / "types.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
     names = sorted(stored)
     sizes = np.array([len(stored[name]) for name in names], np.int64)

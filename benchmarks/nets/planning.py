@@ -68,7 +68,7 @@ def activation_bytes(*, quick: bool) -> tuple[int, int]:
     sizes: dict[str, int] = {}
     for op in infer_net(definition, known):
         for name, spec in zip(op.definition.output, op.outputs, strict=True):
-            if isinstance(spec, TensorSpec) and spec.known and name not in kept and name not in known:
+            if isinstance(spec, TensorSpec) and spec.shape_known and name not in kept and name not in known:
                 sizes[name] = max(sizes.get(name, 0), spec.nbytes)
     with closing(made.create_net(definition)) as net:
         net.run()

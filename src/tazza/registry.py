@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 NAMES_SHOWN = 20
 """How many names an error lists."""
@@ -38,7 +38,7 @@ class Entry(Generic[V]):
 
 _CHANGES = [0]
 """How often any registry changed: until then a loader that brought nothing would bring nothing again."""
-_COUNTING = renewed(threading.Lock())
+_COUNTING = freed_in_child(threading.Lock())
 
 
 def note_change() -> None:
@@ -65,17 +65,17 @@ class Registry(Generic[K, V]):
         noun: str,
         *,
         loader: Callable[[K], None] | None = None,
-        known: Callable[[], frozenset[K]] | None = None,
+        listed: Callable[[], frozenset[K]] | None = None,
         fallback: Registry[K, V] | None = None,
     ) -> None:
-        """Create a registry of things called `noun`; `known()` gives keys that the loader could bring."""
+        """Create a registry of things called `noun`; `listed()` gives keys that the loader could bring."""
         self.noun = noun
         self.fallback = fallback
         self._loader = loader
-        self._known = known
+        self._listed = listed
         self._entries: dict[K, Entry[V]] = {}
         self._missing: dict[K, int] = {}
-        self._lock = renewed(threading.RLock())
+        self._lock = freed_in_child(threading.RLock())
         self.generation = 0
         """Grows whenever a key gets another value or loses it: what was made of values is as old as that."""
 
@@ -158,7 +158,7 @@ class Registry(Generic[K, V]):
 
     def keys(self) -> list[K]:
         """Return all keys in printing order: registered, loadable and of the fallback."""
-        known = frozenset[K]() if self._known is None else self._known()  # which may register some
+        known = frozenset[K]() if self._listed is None else self._listed()  # which may register some
         names = known | set(self._entries)
         if self.fallback is not None:
             names |= frozenset(self.fallback.keys())

@@ -26,13 +26,13 @@ from tazza.nets import NetBase, create_net
 from tazza.operator import LocalBlobs, Operator
 from tazza.operator.owner import RunnableNet
 from tazza.proto import NetDef, OperatorDef, TensorProto
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, Int8Tensor, Tensor
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 _living: weakref.WeakSet[Workspace] = weakref.WeakSet()
-_living_lock = renewed(threading.Lock())
+_living_lock = freed_in_child(threading.Lock())
 
 
 class Workspace(LocalBlobs):
@@ -69,7 +69,7 @@ class Workspace(LocalBlobs):
         super().__init__(Path(root), parent=parent if sees_all else None)
         self.parent = parent
         self._nets: dict[str, NetBase] = {}
-        self._lock = renewed(threading.RLock())
+        self._lock = freed_in_child(threading.RLock())
         self._pool: ThreadPoolExecutor | None = None
         names: Mapping[str, str | tuple[Workspace, str]] = {} if forwarded is None else forwarded
         for name, target in names.items():
@@ -357,7 +357,7 @@ def living_workspaces() -> Iterator[Workspace]:
 
 _named: dict[str, Workspace] = {}
 _current = "default"
-_named_lock = renewed(threading.RLock())
+_named_lock = freed_in_child(threading.RLock())
 
 
 def current_workspace() -> Workspace:

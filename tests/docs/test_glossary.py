@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROWS = re.findall(r"^\| (\w+) \| .* \| `(\S+\.py)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+DEFINED, _, GIVEN_UP = (ROOT / "docs" / "glossary.md").read_text().partition("## Words that name nothing")
+ROWS = re.findall(r"^\| (\w+) \| .* \| `(\S+\.py)` \|$", DEFINED, re.MULTILINE)
 WORDS = {word for word, _ in ROWS}
+NAMELESS = set(re.findall(r"^\| (\w+) \| .*`", GIVEN_UP, re.MULTILINE))
 
 
 @pytest.mark.parametrize(("word", "file"), ROWS)
@@ -31,3 +33,40 @@ def test_no_two_classes_take_a_word_for_their_name() -> None:
             if isinstance(node, ast.ClassDef) and node.name.lower() in WORDS:
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_class_function_field_or_parameter_has_a_name_that_was_given_up() -> None:
+    assert len(NAMELESS) > 0
+    assert not NAMELESS & WORDS
+    for text in ("def _known(): ...", "class Known: ...", "self._known = 1", "known: int", "f = lambda known: 1"):
+        assert names_of(text) & NAMELESS, text
+    assert not names_of("known = value") & NAMELESS, "what a function calls its own values concerns nobody else"
+    found = {
+        str(path.relative_to(ROOT)): sorted(here)
+        for folder in ("src/tazza", "tests", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        if (here := names_of(path.read_text()) & NAMELESS)
+    }
+    assert found == {}
+
+
+def names_of(text: str) -> set[str]:
+    """Return what a module calls its classes, functions (local ones too), parameters, fields and attributes."""
+    found: set[str] = set()
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.ClassDef(name=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.arg(arg=name)
+            ):
+                found.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                found.add(name)
+            case _:
+                pass
+    for body in (tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
+        found |= {one.target.id for one in body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
+    return {name.strip("_").lower() for name in found}

@@ -172,8 +172,8 @@ def _from_schema(source: Random) -> tuple[list[OperatorDef], Feeds]:
 
 def drawn_operator(source: Random, schema: OpSchema) -> tuple[list[OperatorDef], Feeds]:
     """Draw an operator of a type, which may well be right, and feeds for its inputs."""
-    inputs = _slots(source, schema.inputs)
-    outputs = _slots(source, schema.outputs)
+    inputs = _places(source, schema.inputs)
+    outputs = _places(source, schema.outputs)
     op = OperatorDef(type=schema.type)
     letters: dict[str, tuple[int, ...]] = {}
     fed: Feeds = {}
@@ -202,7 +202,7 @@ def _names(place: Place, letter: str) -> bool:
     return isinstance(place, Anything) or letter == (place.letter if isinstance(place, Each) else place)
 
 
-def _slots(source: Random, declared: tuple[BlobSpec, ...]) -> list[BlobSpec]:
+def _places(source: Random, declared: tuple[BlobSpec, ...]) -> list[BlobSpec]:
     made: list[BlobSpec] = []
     for spec in declared:
         if spec.optional and source.random() < 0.5:

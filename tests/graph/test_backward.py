@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tazza.errors import ArgumentError, GradientError
@@ -15,6 +17,7 @@ from tazza.graph import backward_pass
 from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema, stops
 from tazza.operator.gradient import GradientRequest, GradientRule
 from tazza.proto import NetDef, OperatorDef
+from tazza.workspace import Workspace
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "backward_passes.json").read_text())
 
@@ -123,6 +126,37 @@ def test_given_gradients_start_without_a_fill() -> None:
     emitted, gradients = backward_pass([op("Relu", "x", "y")], {"y": "dy"})
     assert lines(emitted) == ["ReluGradient: y dy -> x_grad"]
     assert gradients == {"y": "dy", "x": "x_grad"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_given_gradients_are_added_whatever_they_are_called(seed: int) -> None:
+    """Caffe2 writes over one that is called as it would call its own."""
+    draw = random.Random(seed)
+    names = ["b0", "b1"]
+    ops: list[OperatorDef] = []
+    for count in range(2, 7):
+        inputs = draw.choices(names, k=draw.choice([1, 2]))
+        kind = draw.choice(["Tanh", "Sigmoid"] if len(inputs) == 1 else ["Add", "Mul", "Sum"])
+        ops.append(operator_def(kind, inputs, [f"b{count}"]))
+        names.append(f"b{count}")
+    wanted = draw.sample(names[2:], 3)
+    numbers = np.random.default_rng(seed)
+    fed = {name: numbers.standard_normal(3).astype(np.float32) for name in ("b0", "b1", *(f"d{n}" for n in wanted))}
+
+    def gradients(called: str) -> dict[str, Any]:
+        home = Workspace()
+        given = {name: called.format(name) for name in wanted}
+        for name, value in fed.items():
+            home.feed(given.get(name.removeprefix("d"), name), value)
+        emitted, found = backward_pass(ops, given)
+        home.run_net_once(NetDef(name="net", op=[*ops, *emitted]))
+        assert emitted
+        return {name: home.fetch(str(found[name])) for name in ("b0", "b1") if name in found}
+
+    own, others = gradients("given/{}"), gradients("{}_grad")
+    assert own.keys() == others.keys()
+    for name, value in own.items():
+        np.testing.assert_allclose(others[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.fixture

@@ -81,4 +81,4 @@ def test_locks_of_modules_are_renewed_in_a_child() -> None:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.Call):
                 if isinstance(value.func, ast.Attribute) and value.func.attr in ("Lock", "RLock"):
                     found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
-    assert found == [], "renewed(threading.Lock()), or a Guard: tazza.runtime.fork"
+    assert found == [], "freed_in_child(threading.Lock()), or a Guard: tazza.runtime.fork"

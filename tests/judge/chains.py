@@ -296,7 +296,7 @@ class _Growing:
         if self.rng.random() > 0.25:
             return {}
         view = schema.view(op)
-        for position in range(len(view.output_slots)):
+        for position in range(len(view.output_letters)):
             for place in may_overwrite(view, position):
                 if op.output[position] not in names:
                     blob = names[op.input[place]]
@@ -399,8 +399,8 @@ def _unwritten(op: OperatorDef) -> list[str]:
     """Return the outputs that stand for nothing: the reference kernel does not write them."""
     function = find_kernel(op.type, "cpu", "reference").function
     letters = set(inspect.signature(function).parameters) if function is not None else set[str]()
-    slots = SCHEMAS[op.type].view(op).output_slots
-    return [name for name, letter in zip(op.output, slots, strict=True) if letter not in letters]
+    named = SCHEMAS[op.type].view(op).output_letters
+    return [name for name, letter in zip(op.output, named, strict=True) if letter not in letters]
 
 
 def _wide(array: Array) -> Array:

@@ -148,14 +148,14 @@ def _moves(
         return 1.0 + step * rng.uniform(0.5, 1.5, shape) * rng.choice((-1.0, 1.0), shape)
 
     still = letters_read(op, inputs)
-    letters = [letter for letter, x in zip(op.input_slots, inputs, strict=True) if x.dtype.name in MOVED]
+    letters = [letter for letter, x in zip(op.input_letters, inputs, strict=True) if x.dtype.name in MOVED]
     for letter in dict.fromkeys(letters):
         if letter not in still:
 
             def move(step: float, letter: str = letter) -> list[Array]:
                 moved = [
                     wide(x) * factor(step, x.shape) if own == letter and x.dtype.name in MOVED else wide(x)
-                    for own, x in zip(op.input_slots, inputs, strict=True)
+                    for own, x in zip(op.input_letters, inputs, strict=True)
                 ]
                 try:
                     return evaluate(op, moved)
@@ -188,7 +188,7 @@ def _step_by_step(
 def letters_read(op: OpView, inputs: list[Array]) -> frozenset[str]:
     """Return the letters of which inference reads the values."""
     specs = [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in inputs]
-    return op.schema.infer_specs(op, specs, lambda letter: inputs[op.input_slots.index(letter)]).reads
+    return op.schema.infer_specs(op, specs, lambda letter: inputs[op.input_letters.index(letter)]).reads
 
 
 def _by_formula(
@@ -231,17 +231,17 @@ def _rounded(text: Expression, values: dict[str, Array], factor: Callable[[tuple
 
 
 def _formula_names(op: OpView) -> list[str]:
-    return _numbered(op.input_slots, {spec.name for spec in op.schema.inputs if spec.variadic})
+    return _numbered(op.input_letters, {spec.name for spec in op.schema.inputs if spec.variadic})
 
 
 def _output_names(op: OpView) -> list[str]:
-    return _numbered(op.output_slots, {spec.name for spec in op.schema.outputs if spec.variadic})
+    return _numbered(op.output_letters, {spec.name for spec in op.schema.outputs if spec.variadic})
 
 
-def _numbered(slots: tuple[str, ...], variadic: set[str]) -> list[str]:
+def _numbered(letters: tuple[str, ...], variadic: set[str]) -> list[str]:
     counts: dict[str, int] = {}
     names: list[str] = []
-    for letter in slots:
+    for letter in letters:
         number = counts.get(letter, 0)
         counts[letter] = number + 1
         names.append(f"{letter}{number}" if letter in variadic else letter)

@@ -134,7 +134,7 @@ def spatial_bn(
     op: OpView, X: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, **sums: Tensor
 ) -> Sequence[Tensor | None]:
     x = first(op, X)
-    if op.is_test and len(op.output_slots) == 1:
+    if op.is_test and len(op.output_letters) == 1:
         return [back(op, functional().batch_norm(x, mean.detach(), var.detach(), scale, bias, False, 0.0, op.epsilon))]
     if sums or x.numel() // max(1, x.shape[1]) < 2:
         raise NoCounterpart("statistics of several batches, or of less than two numbers")

@@ -201,12 +201,12 @@ def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list
     definition.output.extend(f"out{i}" for i in range(outputs))
     op = schema.typed_view(definition, strict=True)
     left = {letter: list(arrays) for letter, arrays in by_letter.items()}
-    if any(not left.get(letter) or not left[letter] for letter in set(op.input_slots)):
-        raise CannotDraw(f"{schema.type}: {count} inputs stand for {op.input_slots}, drawn were {list(by_letter)}")
-    inputs = [left[letter].pop(0) if left[letter] else None for letter in op.input_slots]
+    if any(not left.get(letter) or not left[letter] for letter in set(op.input_letters)):
+        raise CannotDraw(f"{schema.type}: {count} inputs stand for {op.input_letters}, drawn were {list(by_letter)}")
+    inputs = [left[letter].pop(0) if left[letter] else None for letter in op.input_letters]
     if any(array is None for array in inputs) or any(left.values()):
-        raise CannotDraw(f"{schema.type}: {count} inputs stand for {op.input_slots}, drawn were {list(by_letter)}")
-    names = letters_as_names(schema, op.input_slots)
+        raise CannotDraw(f"{schema.type}: {count} inputs stand for {op.input_letters}, drawn were {list(by_letter)}")
+    names = letters_as_names(schema, op.input_letters)
     del definition.input[:], definition.output[:]
     definition.input.extend(names)
     definition.output.extend(_output_names(op, names))
@@ -215,12 +215,12 @@ def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list
     return Problem(definition, found)
 
 
-def letters_as_names(schema: OpSchema, slots: tuple[str, ...]) -> list[str]:
+def letters_as_names(schema: OpSchema, letters: tuple[str, ...]) -> list[str]:
     """Return the name of each blob: its letter, with a number where that is variadic."""
     declared = schema.inputs_by_letter | schema.outputs_by_letter
     counts: dict[str, int] = {}
     names: list[str] = []
-    for letter in slots:
+    for letter in letters:
         number = counts.get(letter, 0)
         counts[letter] = number + 1
         names.append(f"{letter}_{number}" if declared[letter].variadic else letter)
@@ -229,7 +229,7 @@ def letters_as_names(schema: OpSchema, slots: tuple[str, ...]) -> list[str]:
 
 def _output_names(op: OpView, inputs: list[str]) -> list[str]:
     found: list[str] = []
-    for position, name in enumerate(letters_as_names(op.schema, op.output_slots)):
+    for position, name in enumerate(letters_as_names(op.schema, op.output_letters)):
         forced = must_overwrite(op, position)
         found.append(inputs[forced[0]] if forced else f"{name}_out" if name in inputs else name)
     return found
@@ -268,8 +268,8 @@ def _require_small(problem: Problem, times: int) -> None:
     op = problem.schema.view(problem.definition)
     arrays = list(problem.inputs.values())
     specs = [spec_of(problem.value(name)) for name in problem.inputs]
-    outputs = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_slots.index(letter)]).specs
-    known = [spec for spec in outputs if isinstance(spec, TensorSpec) and spec.known]
+    outputs = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_letters.index(letter)]).specs
+    known = [spec for spec in outputs if isinstance(spec, TensorSpec) and spec.shape_known]
     elements = sum(spec.size for spec in (*specs, *known))
     if elements > LARGEST * times:
         raise CannotDraw(f"{problem.type}: {elements} elements are more than {LARGEST}")
@@ -319,7 +319,7 @@ def renamed(step: OperatorDef, blobs: Mapping[str, Array], origin: Problem) -> P
     schema = SCHEMAS[step.type]
     definition = OperatorDef.FromString(step.SerializeToString())
     op = schema.typed_view(definition)
-    names = letters_as_names(schema, op.input_slots)
+    names = letters_as_names(schema, op.input_letters)
     written = _output_names(op, names)
     for position, name in enumerate(step.output):
         if name in step.input:

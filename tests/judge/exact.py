@@ -135,7 +135,7 @@ def _moved(
     again = step_exactly(op, inputs)
     # By accident a result may stand in an input; what is copied stands there in both.
     kept = [
-        _known(op, blobs, one, noise) & _known(op, inputs, two, noise)
+        _stands(op, blobs, one, noise) & _stands(op, inputs, two, noise)
         if one.shape == two.shape
         else np.zeros(one.shape, bool)
         for one, two in zip(results, again, strict=True)
@@ -161,7 +161,7 @@ def rounded(values: Array) -> Array:
     return values.astype(np.float32).astype(DataType.BFLOAT16.numpy).astype(np.float64)
 
 
-def _known(op: OperatorDef, blobs: Mapping[str, Array], result: Array, noise: Noise) -> Array:
+def _stands(op: OperatorDef, blobs: Mapping[str, Array], result: Array, noise: Noise) -> Array:
     """Return where a result is a number that stands in an input, or is a constant.
 
     A layer that computes in bfloat16 rounds what it writes, even if that is its bias.

@@ -163,7 +163,7 @@ def by_torch(op: OpView, inputs: Sequence[Array], directions: Sequence[Array | N
 
 def _by_letter(op: OpView, given: Sequence[Tensor]) -> dict[str, Any]:
     found: dict[str, Any] = {spec.name: [] for spec in op.schema.inputs if spec.variadic}
-    for letter, x in zip(op.input_slots, given, strict=True):
+    for letter, x in zip(op.input_letters, given, strict=True):
         if op.schema.inputs_by_letter[letter].variadic:
             found[letter].append(x)
         else:

@@ -113,7 +113,7 @@ def standard(problem: Problem, dtype: str = "float32") -> Standard:
     with np.errstate(all="ignore"):
         excused = _behind_huge(op, inputs, plain)
     for i, name in enumerate(problem.definition.output):
-        if problem.schema.outputs_by_letter[op.output_slots[i]].dims == "0":
+        if problem.schema.outputs_by_letter[op.output_letters[i]].dims == "0":
             continue  # nobody writes it
         roundoff = max(u, ROUNDOFF[single[i].dtype.name]) if plain[i].dtype.kind == "f" else 0.0
         scale = Scale(roundoff, u, max(1.0, flops / max(1, plain[i].size)), exact)
@@ -175,9 +175,9 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
     rng = np.random.default_rng(0)
     found = [np.zeros(y.shape, bool) for y in plain]
     still = letters_read(op, inputs)  # shapes follow from them
-    huge = [one & (letter not in still) for letter, one in zip(op.input_slots, huge, strict=True)]
+    huge = [one & (letter not in still) for letter, one in zip(op.input_letters, huge, strict=True)]
     for _ in range(PLACES):
-        there = [x if letter in still else _placed(x, rng) for letter, x in zip(op.input_slots, inputs, strict=True)]
+        there = [x if letter in still else _placed(x, rng) for letter, x in zip(op.input_letters, inputs, strict=True)]
         try:
             seen = _moved(op, there, huge, rng)
         except NumericError:  # some numbers mean something, such as probabilities: it is seen where they are

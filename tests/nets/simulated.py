@@ -265,7 +265,7 @@ def _register() -> None:
 
     def infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
         del X
-        return (TensorSpec(SHAPE, DataType.INT64),) * len(op.output_slots)
+        return (TensorSpec(SHAPE, DataType.INT64),) * len(op.output_letters)
 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context, inputs, outputs

@@ -137,7 +137,9 @@ def by_texts(ws: Workspace, ops: Sequence[OperatorDef], output: str) -> Array:
     return other.fetch(output)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("googlenet", "mobilenet_v2"))])
+@pytest.mark.parametrize(
+    "name", ["squeezenet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("googlenet", "mobilenet_v2"))]
+)
 def test_nets_of_the_zoo(name: str) -> None:
     small = {"size": 64, "width": 0.25, "classes": 5}
     model = CLASSIFIERS[name].inference(**small)

@@ -44,8 +44,8 @@ def made() -> Iterator[OpSchema]:
 
 def test_letters_in_turn(made: OpSchema) -> None:
     op = made.view(operator_def("TestArity", list("abcde"), ["y", "z"]))
-    assert op.input_slots == ("A", "X", "w", "X", "w")
-    assert op.output_slots == ("Y", "Y")
+    assert op.input_letters == ("A", "X", "w", "X", "w")
+    assert op.output_letters == ("Y", "Y")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_two_rows_share_evenly() -> None:
         no_gradient=ends("test"),
     )
     try:
-        assert made.view(operator_def("TestRows", list("abcd"))).input_slots == ("X", "X", "Z", "Z")
+        assert made.view(operator_def("TestRows", list("abcd"))).input_letters == ("X", "X", "Z", "Z")
         with pytest.raises(SchemaError, match="there are 1 Z for 2 X"):
             made.view(operator_def("TestRows", list("abc")))
     finally:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tazza.errors import SchemaError
 from tazza.operator import SCHEMAS, OpSchema, as_many, blob, each, pairs, schema, together
+from tests.judge.draw import compute, draw
 
 X, W = blob("X", variadic=True), blob("W", variadic=True)
 Y, Z = blob("Y", variadic=True), blob("Z", optional=True)
@@ -50,6 +53,7 @@ def test_what_is_no_letter_is_refused(declared: dict[str, Any], text: str) -> No
 LATER: list[tuple[Callable[[OpSchema], Any], str]] = [
     (lambda made: made.batched("X", "Q"), "batched names 'Q', which is no input"),
     (lambda made: made.hands_on("Y"), "hands_on names 'Y', which is no input"),
+    (lambda made: made.reads_through("Y"), "reads_through names 'Y', which is no input"),
     (lambda made: made.commutes("Q"), "commutes names 'Q', which is no input"),
     (lambda made: made.gives_rate("X"), "gives_rate names 'X', which is no output"),
     (lambda made: made.trains_unless("is_test", "Y"), "trains_unless names 'is_test', which is no argument"),
@@ -65,3 +69,30 @@ def test_what_is_declared_afterwards_is_checked_as_well(declare: Callable[[OpSch
             declare(made)
     finally:
         SCHEMAS.unregister("TestDeclared")
+
+
+UNDONE = [type for type in sorted(SCHEMAS.keys()) if SCHEMAS[type].undone is not None]
+
+
+@pytest.mark.parametrize("type", UNDONE)
+def test_what_is_undone_comes_back_to_the_last_bit(type: str) -> None:
+    declared, pairs_tried = SCHEMAS[type], Counter[bool]()
+    assert declared.undone is not None
+    for seed in range(6):
+        there = draw(type, seed)
+        (X,), (Y,) = there.inputs.values(), compute(there).values()
+        for again in range(6):
+            back = draw(declared.undone.type, again, given={"X": Y.shape})
+            undoes = declared.gives_back(declared.view(there.definition), back.schema.view(back.definition))
+            pairs_tried[undoes] += 1
+            if undoes:
+                (Z,) = compute(replace(back, inputs={"X": Y})).values()
+                assert (Z.dtype, Z.shape, Z.tobytes()) == (X.dtype, X.shape, X.tobytes()), (there, back)
+    assert pairs_tried[True] > 0
+    assert (pairs_tried[False] > 0) == (declared.undone.when is not None)
+
+
+def test_what_undoes_is_undone() -> None:
+    assert len(UNDONE) > 4
+    by = {type: undone.type for type in UNDONE if (undone := SCHEMAS[type].undone) is not None}
+    assert {type: by.get(by[type]) for type in by} == {type: type for type in by}

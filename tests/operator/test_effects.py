@@ -107,8 +107,8 @@ def make(recording: Recording, before: Any = None) -> Operator:
     """Return the operator of a recording, ready to run on the definition; its outputs hold something else already."""
     blobs = LocalBlobs()
     declared = find_schema(recording.definition.type)
-    slots = declared.view(recording.definition).input_slots
-    for name, letter, value in zip(recording.definition.input, slots, recording.inputs, strict=True):
+    letters = declared.view(recording.definition).input_letters
+    for name, letter, value in zip(recording.definition.input, letters, recording.inputs, strict=True):
         feed(blobs, name, declared.inputs_by_letter[letter].type_name, value)
     for name in recording.definition.output:
         if before is not None and name not in recording.definition.input:

@@ -80,7 +80,7 @@ def follow(op: OperatorDef, inputs: list[Spec | None]) -> None:
     schema.batched_inputs(view)
     specs = schema.infer_specs(view, inputs).specs
     schema.infer_specs(view, [None] * len(inputs))
-    known = [spec for spec in specs if spec is not None and (not isinstance(spec, TensorSpec) or spec.known)]
+    known = [spec for spec in specs if spec is not None and (not isinstance(spec, TensorSpec) or spec.shape_known)]
     if len(known) == len(specs) and None not in inputs:
         cost = schema.infer_cost(view, inputs, known)
         assert min(cost.flops, cost.bytes_read, cost.bytes_written) >= 0

@@ -49,8 +49,8 @@ def prepared(recording: Recording, words: str, **arguments: Any) -> tuple[NetDef
     """Return a net of a recorded operator three times, as a builder would have written it, and its inputs."""
     blobs = LocalBlobs()
     declared = find_schema(recording.definition.type)
-    slots = declared.view(recording.definition).input_slots
-    for name, letter, value in zip(recording.definition.input, slots, recording.inputs, strict=True):
+    letters = declared.view(recording.definition).input_letters
+    for name, letter, value in zip(recording.definition.input, letters, recording.inputs, strict=True):
         feed(blobs, name, declared.inputs_by_letter[letter].type_name, value)
     definition = OperatorDef()
     definition.CopyFrom(recording.definition)

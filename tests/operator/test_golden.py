@@ -58,8 +58,8 @@ def naming(recording: Recording) -> Generator[None]:
 def run_recording(recording: Recording, engine: str, slack: float | None = None) -> None:
     """Run a recording on an engine and compare every output, with that factor on the tolerance or its own."""
     blobs = LocalBlobs()
-    slots = find_schema(recording.definition.type).view(recording.definition).input_slots
-    for name, letter, value in zip(recording.definition.input, slots, recording.inputs, strict=True):
+    letters = find_schema(recording.definition.type).view(recording.definition).input_letters
+    for name, letter, value in zip(recording.definition.input, letters, recording.inputs, strict=True):
         feed(blobs, name, find_schema(recording.definition.type).inputs_by_letter[letter].type_name, value)
     definition = OperatorDef()
     definition.CopyFrom(recording.definition)

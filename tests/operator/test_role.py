@@ -108,7 +108,7 @@ def emitted_by(problem: Problem) -> tuple[Sequence[OperatorDef], Sequence[Gradie
     try:
         return gradient_for_op(op, [f"{name}_grad" for name in op.definition.output])
     except TazzaError:  # with these arguments
-        return [], [None] * len(op.input_slots)
+        return [], [None] * len(op.input_letters)
 
 
 def test_only_parameters_state_and_data_have_gradients() -> None:
@@ -116,7 +116,7 @@ def test_only_parameters_state_and_data_have_gradients() -> None:
     for problem in drawn(3):
         op = problem.schema.view(problem.definition)
         _, made = emitted_by(problem)
-        for letter, gradient in zip(op.input_slots, made, strict=True):
+        for letter, gradient in zip(op.input_letters, made, strict=True):
             if gradient is not None:
                 role = problem.schema.inputs_by_letter[letter].role
                 assert role not in (Role.INDEX, Role.SHAPE), f"{problem.type}.{letter}"
@@ -133,7 +133,7 @@ def test_values_of_what_says_a_size_do_not_matter(type: str) -> None:
         problem.definition.device_option.random_seed = 1
         op = schema.view(problem.definition)
         results = compute(problem)
-        for letter, name in zip(op.input_slots, problem.definition.input, strict=True):
+        for letter, name in zip(op.input_letters, problem.definition.input, strict=True):
             value, spec = problem.inputs[name], schema.inputs_by_letter[letter]
             if spec.role is Role.SHAPE and value.dtype.kind == "f" and not spec.host and letter != "scales":
                 again = compute(replace(problem, inputs={**problem.inputs, name: value * 3 + 7}))

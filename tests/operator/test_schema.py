@@ -1,4 +1,4 @@
-"""Schemas: numbers of blobs, in-place rules, slots, patterns, inference with unknowns."""
+"""Schemas: numbers of blobs, in-place rules, letters, patterns, inference with unknowns."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def made() -> Iterator[OpSchema]:
     SCHEMAS.unregister("TestSchema")
 
 
-def test_slots(made: OpSchema) -> None:
+def test_letters_of_blobs(made: OpSchema) -> None:
     """Required letters first, then optional ones; the variadic letter takes what is left."""
-    slots = [made.view(operator_def("TestSchema", list("abcd"[:n]), ["y"])).input_slots for n in (1, 2, 4)]
-    assert slots == [("X",), ("X", "b"), ("X", "X", "X", "b")]
+    letters = [made.view(operator_def("TestSchema", list("abcd"[:n]), ["y"])).input_letters for n in (1, 2, 4)]
+    assert letters == [("X",), ("X", "b"), ("X", "X", "X", "b")]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_places_follow_the_device(made: OpSchema) -> None:
 
 
 def test_names_that_are_taken() -> None:
-    with pytest.raises(SchemaError, match="known cannot be the name of an argument"):
-        schema("TestClash", "For tests.", args=[arg("known", int, 0)])
+    with pytest.raises(SchemaError, match="value_of cannot be the name of an argument"):
+        schema("TestClash", "For tests.", args=[arg("value_of", int, 0)])
     with pytest.raises(SchemaError, match="random cannot be the name"):
         schema("TestClash", "For tests.", inputs=[blob("random")])
 

@@ -248,7 +248,7 @@ def make_kernel(type: str) -> None:
             return Unsupported("it takes tensors whose sizes are known")
         if any(spec.dtype is DataType.STRING for spec in specs):
             return Unsupported("no strings are on the device")
-        if any(op.schema.outputs_by_letter[letter].host for letter in op.output_slots):
+        if any(op.schema.outputs_by_letter[letter].host for letter in op.output_letters):
             return Unsupported("it writes nothing on the host")
         return SecondLaunch(function, names, op)
 

@@ -99,7 +99,7 @@ def test_specs_refuse_what_does_not_fit() -> None:
         TensorSpec((2, 3), DataType.UINT8, quantization=PerChannel(1, (1.0, 2.0), (0, 0)))
     with pytest.raises(ShapeError, match="rows of 7 bytes < 8"):
         TensorSpec((2, 7), DataType.UINT8, quantization=PerRow())
-    assert TensorSpec((2, None), DataType.UINT8, quantization=PerChannel(1, (1.0,), (0,))).known is False
+    assert TensorSpec((2, None), DataType.UINT8, quantization=PerChannel(1, (1.0,), (0,))).shape_known is False
 
 
 def test_specs_and_tensors_tell_it() -> None:

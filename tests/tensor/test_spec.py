@@ -15,7 +15,7 @@ from tazza.tensor.spec import TensorSpec, TypeSpec
 
 
 @pytest.mark.parametrize(
-    ("dims", "text", "known"),
+    ("dims", "text", "complete"),
     [
         ((2, 3), "float32[2, 3]", True),
         ((), "float32[]", True),
@@ -24,9 +24,9 @@ from tazza.tensor.spec import TensorSpec, TypeSpec
         (None, "float32[...]", False),
     ],
 )
-def test_text(dims: Sequence[int | None] | None, text: str, known: bool) -> None:
+def test_text(dims: Sequence[int | None] | None, text: str, complete: bool) -> None:
     spec = TensorSpec(dims, DataType.FLOAT)
-    assert (str(spec), spec.known) == (text, known)
+    assert (str(spec), spec.shape_known) == (text, complete)
 
 
 def test_known_spec() -> None:

@@ -130,7 +130,7 @@ def _describe_predictor(files: ModelFiles) -> Described:
 def _outputs(net: NetDef) -> dict[str, Spec]:
     return {
         name: spec
-        for made in infer_net(net, {}, only_known=True)
+        for made in infer_net(net, {}, only_declared=True)
         for name, spec in zip(made.definition.output, made.outputs, strict=True)
         if spec is not None
     }

@@ -140,7 +140,7 @@ def made(request: Request) -> Generator[Running]:
     """Make the net, fill its inputs, and end everything afterwards."""
     path = Path(request.model)
     if kind_of(path) is None and request.model in CLASSIFIERS:
-        predictor, known = _from_zoo(request)
+        predictor, declared = _from_zoo(request)
     elif kind_of(path) is None:
         raise FileError(
             f"{shown(path)} does not exist, and no model is called so",
@@ -148,10 +148,10 @@ def made(request: Request) -> Generator[Running]:
         )
     else:
         files = find_model(path, request.init_net, request.loading)
-        known = describe(files).inputs
+        declared = describe(files).inputs
         predictor = files.load()
     with predictor:
-        fed = _fill(predictor, known, dict(map(read_shape, request.shapes)), request.batch)
+        fed = _fill(predictor, declared, dict(map(read_shape, request.shapes)), request.batch)
         stored = [one.spec.shape[0] for one in fed if one.origin == STORED and one.spec.shape]
         net = create_net(_definition(predictor, request, fed), predictor.workspace)
         try:
@@ -188,7 +188,7 @@ def _with_parameters(init: NetDef) -> Workspace:
 
 
 def _fill(
-    predictor: Predictor, known: Mapping[str, Spec], given: Mapping[str, Spec], batch: int | None
+    predictor: Predictor, declared: Mapping[str, Spec], given: Mapping[str, Spec], batch: int | None
 ) -> tuple[Fed, ...]:
     """Feed each input with numbers from 0 to 1, or with zeros where it holds integers: those may be classes.
 
@@ -202,8 +202,8 @@ def _fill(
     random = np.random.default_rng(SEED)
     fed: list[Fed] = []
     for name in dict.fromkeys((*predictor.inputs, *given)):
-        spec = given.get(name, known.get(name))
-        if not isinstance(spec, TensorSpec) or not spec.known or (name not in given and spec.size == 0):
+        spec = given.get(name, declared.get(name))
+        if not isinstance(spec, TensorSpec) or not spec.shape_known or (name not in given and spec.size == 0):
             raise ArgumentError(
                 f"the shape of input {name!r} is not known", hint=f"give it with --shape {name}=1,3,224,224"
             )

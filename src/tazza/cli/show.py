@@ -44,7 +44,7 @@ def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs
     described = describe(find_model(path, init_net, Loading(inputs)))
     given = dict(map(read_shape, shapes))
     check_inputs(described.net, list(given))
-    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, only_known=True)
+    rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, only_declared=True)
     console = make_console()
     console.print(_table(described, rows))
     _notes(console, described, rows)
@@ -100,7 +100,7 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
 
 
 def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
-    strange = dict.fromkeys(row.definition.type for row in rows if not row.known)
+    strange = dict.fromkeys(row.definition.type for row in rows if not row.declared)
     if strange:
         print_text(console, f"{UNKNOWN} : nobody declares {', '.join(strange)}, so the net cannot run")
     if all(row.cost is not None for row in rows):
@@ -121,11 +121,11 @@ def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]
 
 
 def _type(row: OperatorSpecs) -> str:
-    return escape(row.definition.type if row.known else f"{row.definition.type} {UNKNOWN}")
+    return escape(row.definition.type if row.declared else f"{row.definition.type} {UNKNOWN}")
 
 
 def _size(spec: Spec) -> int:
-    return spec.size if isinstance(spec, TensorSpec) and spec.known else 0
+    return spec.size if isinstance(spec, TensorSpec) and spec.shape_known else 0
 
 
 def _text(spec: Spec | None) -> str:

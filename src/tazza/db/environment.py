@@ -37,7 +37,7 @@ from tazza.db.place import (
 )
 from tazza.errors import DBError, UnavailableError
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import Guard, renewed
+from tazza.runtime.fork import Guard, freed_in_child
 
 if TYPE_CHECKING:
     import lmdb
@@ -237,7 +237,7 @@ def _snapshot(pages: DataFile, transaction: lmdb.Transaction[bytes]) -> Snapshot
     return None if meta is None else Snapshot(pages, meta)
 
 
-_LOCK = renewed(threading.Lock())
+_LOCK = freed_in_child(threading.Lock())
 _ENVIRONMENTS: dict[tuple[int, int], Environment] = {}
 _ABANDONED: deque[Environment] = deque()
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tazza.device.event import Event
-from tazza.device.initializer import device_of, known_kinds, load_kind
+from tazza.device.initializer import device_of, listed_kinds, load_kind
 from tazza.device.stream import Stream, current_stream
 from tazza.errors import ArgumentError, DTypeError, ShapeError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
@@ -229,7 +229,7 @@ def _end(resources: _Resources) -> None:
 
 
 CONTEXTS: Registry[str, Callable[[Place, Stream | None], Context]] = Registry(
-    "device", loader=load_kind, known=known_kinds
+    "device", loader=load_kind, listed=listed_kinds
 )
 """Makes a context of a kind of place; raises `UnavailableError` where the device is not."""
 

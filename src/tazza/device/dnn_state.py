@@ -30,7 +30,7 @@ from tazza.device.stream import POOL_SIZE, PRIORITIES, STREAMS, Stream, current_
 from tazza.errors import ArgumentError, TazzaError, UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.tensor import Allocation, Place, allocator_of
 
 DNN_STATES = flag("dnn_states", 4, "states of the DNN library that the threads of a device share", minimum=1)
@@ -63,7 +63,7 @@ class DNNState:
         self.place = place
         self.index = index
         self.stream = create(place, POOL_SIZE + 1 + index, PRIORITIES[0])  # numbers behind those of the pool
-        self._mutex = renewed(threading.Lock())
+        self._mutex = freed_in_child(threading.Lock())
         self._user: int | None = None
         self._held: tuple[DNNLibrary, Any] | None = None
         self._workspace: Allocation | None = None
@@ -189,13 +189,13 @@ def _wait(event: Event, *, raising: bool) -> None:
             raise
 
 
-_lock = renewed(threading.Lock())
+_lock = freed_in_child(threading.Lock())
 _states: dict[tuple[Place, int], DNNState] = {}
 
 
 def _leave_fork() -> None:
     global _lock
-    _lock = renewed(threading.Lock())
+    _lock = freed_in_child(threading.Lock())
     _states.clear()
 
 

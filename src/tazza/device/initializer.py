@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 from tazza.device.generator import Generator
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.tensor import ALLOCATORS, Allocator, Place, allocator_of
 from tazza.tensor.place import PLACE_KINDS
 
@@ -56,7 +56,7 @@ class Device:
         """Set up allocator and generator; handles are made on first use."""
         self.properties = properties
         self._allocator = allocator_of(properties.place) if properties.place.kind in ALLOCATORS else None
-        self._lock = renewed(threading.RLock())  # making one handle may need another
+        self._lock = freed_in_child(threading.RLock())  # making one handle may need another
         self._generator = Generator()
         self._handles: dict[str, tuple[Any, Callable[[Any], None] | None]] = {}
 
@@ -132,17 +132,17 @@ def load_kind(kind: str) -> None:
         importlib.import_module(name)
 
 
-def known_kinds() -> frozenset[str]:
+def listed_kinds() -> frozenset[str]:
     """Return the kinds of places that `load_kind` brings something for."""
     return frozenset(kind for kind in PLACE_KINDS if _module_of(kind) is not None)
 
 
 FINDERS: Registry[str, Callable[[], Sequence[DeviceProperties]]] = Registry(
-    "kind of device", loader=load_kind, known=known_kinds
+    "kind of device", loader=load_kind, listed=listed_kinds
 )
 """Lists the devices of a kind (`Place.kind`); raises `UnavailableError` with the reason when there is none."""
 
-_lock = renewed(threading.Lock())
+_lock = freed_in_child(threading.Lock())
 _found: Devices | None = None
 
 

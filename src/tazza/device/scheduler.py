@@ -35,7 +35,7 @@ from tazza.device.hazards import Hazards, Variable, variables_of
 from tazza.device.stream import Stream, Work, stream_pool
 from tazza.device.task import Job, Lane, LaneMetrics, Load, SpanSink, TaskEnd
 from tazza.errors import ArgumentError, TazzaError
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
 from tazza.runtime.threads import at_most_threads
 from tazza.tensor import CPUPlace, Place
@@ -112,7 +112,7 @@ class Scheduler:
         self.place = CPUPlace() if place is None else place
         self.threads = threads
         self.timeline = timeline
-        self._lock = renewed(
+        self._lock = freed_in_child(
             threading.RLock()
         )  # taken again by work that schedules while it is queued, which is refused
         self._queueing = False

@@ -29,10 +29,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tazza.device.event import Event
-from tazza.device.initializer import known_kinds, load_kind
+from tazza.device.initializer import listed_kinds, load_kind
 from tazza.errors import TazzaError, UnavailableError
 from tazza.registry import Registry
-from tazza.runtime.fork import PROCESS, in_forked_child, left_in_parent, renewed
+from tazza.runtime.fork import PROCESS, freed_in_child, in_forked_child, left_in_parent
 from tazza.runtime.holding import InForce
 from tazza.runtime.threads import allowed_cpus
 from tazza.runtime.workers import WorkerPool
@@ -126,7 +126,7 @@ class CPUStream(Stream):
         """Create an empty queue; `pool` are the threads that work for it, by default those of its priority."""
         super().__init__(place, number, priority)
         self._pool = _cpu_threads(priority) if pool is None else pool
-        self._lock = renewed(threading.Lock())
+        self._lock = freed_in_child(threading.Lock())
         self._queue: deque[Callable[[], Event | None]] = deque()
         self._busy = False  # a thread works for it, will do so soon, or an event that it waits for will see to that
         self._summoned = False  # threads were asked to work for it, and none has come
@@ -281,7 +281,7 @@ def _cpu_threads(priority: str) -> WorkerPool:
 
 
 STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry(
-    "kind of place with streams", loader=load_kind, known=known_kinds
+    "kind of place with streams", loader=load_kind, listed=listed_kinds
 )
 """Makes a stream of a kind of place: `(place, number, priority)`; raises `UnavailableError` where the device is not."""
 STREAMS.register(CPU_KIND, CPUStream, help="queues that threads work off")
@@ -301,7 +301,7 @@ class StreamPool:
             raise UnavailableError(f"{place} has no streams", hint=f"places that have: {', '.join(STREAMS)}")
         self.place = place
         self._create = create
-        self._lock = renewed(threading.Lock())
+        self._lock = freed_in_child(threading.Lock())
         self._turns = {priority: itertools.cycle(range(1, POOL_SIZE + 1)) for priority in PRIORITIES}
         self._made: dict[tuple[str, int], Stream] = {}
 
@@ -332,13 +332,13 @@ class StreamPool:
         return self._made[priority, number]
 
 
-_pools_lock = renewed(threading.Lock())
+_pools_lock = freed_in_child(threading.Lock())
 _pools: dict[Place, StreamPool] = {}
 
 
 def _leave_fork() -> None:
     global _pools_lock
-    _pools_lock = renewed(threading.Lock())
+    _pools_lock = freed_in_child(threading.Lock())
     _pools.clear()
     _current.streams.clear()
 

@@ -30,7 +30,7 @@ from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
-from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first
+from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first, touches
 from tazza.operator.gradient import DERIVATIVE, Derivative, GradientKind, GradientRule, NoGradient, answered_request
 from tazza.operator.touches import all_named, as_named
 from tazza.proto import DeviceOption, NetDef, OperatorDef
@@ -42,15 +42,15 @@ AUTO_SUM_MARK = "is_auto_gen_sum_ops:1"
 
 @dataclass(slots=True)
 class _Part:
-    """A dense gradient, or the indices or values of a sparse one; `slot` makes it, None where it is passed through."""
+    """A dense gradient, or the indices or values of a sparse one; `made_by` is None where it is passed through."""
 
     name: str
-    slot: Made | None
+    made_by: Made | None
 
     @property
     def present(self) -> str:
         """The name that it has by now."""
-        return self.name if self.slot is None else self.slot.name
+        return self.name if self.made_by is None else self.made_by.name
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class _Contribution:
     def base_name(self) -> str | None:
         """Name under which a sum goes when this contribution comes first; None when nobody makes it here."""
         for part, suffix in zip(self.parts, ("_indices", "_values") if self.sparse else ("",), strict=True):
-            if part.slot is not None:
-                return part.slot.name.removesuffix(suffix)
+            if part.made_by is not None:
+                return part.made_by.name.removesuffix(suffix)
         return None
 
 
@@ -179,7 +179,7 @@ def _start(state: _Pass, targets: Mapping[str, Gradient], scope: str) -> None:
             device = DeviceOption() if writer is None else state.ssa.ops[writer].op.device_option
         state.contributions[name, version].append(_Contribution(parts, device))
         state.gradients[name] = gradient
-        state.names.hold((name, version), _names(gradient))
+        state.names.give((name, version), _names(gradient))
 
 
 def _visit(state: _Pass, position: int) -> None:
@@ -236,10 +236,10 @@ def _settled(gradient: Gradient, made: Mapping[str, Made]) -> Gradient:
 def _contribute(state: _Pass, versions: Versions, name: str, gradient: Gradient, made: Mapping[str, Made]) -> None:
     """Note a gradient of the version of `name` that was read; on the device of who makes it, here or before."""
     key = name, versions.read[name]
-    slots = [made.get(part) for part in _names(gradient)]
-    pairs = zip(_names(gradient), slots, strict=True)
-    parts = tuple(_Part(part if slot is None else slot.name, slot) for part, slot in pairs)
-    maker = next((slot.op for slot in slots if slot is not None), versions.op)
+    makers = [made.get(part) for part in _names(gradient)]
+    pairs = zip(_names(gradient), makers, strict=True)
+    parts = tuple(_Part(part if one is None else one.name, one) for part, one in pairs)
+    maker = next((one.op for one in makers if one is not None), versions.op)
     state.contributions[key].append(_Contribution(parts, maker.device_option))
     state.names.hold(key, (part.name for part in parts))
 
@@ -254,7 +254,7 @@ def _pass_loss(state: _Pass, versions: Versions) -> None:
 def _check_reads(state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]) -> None:
     """Check that every blob that the gradient operators read still holds what they need."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    for name in read_first(map(as_named, emitted), perhaps_made=True):
+    for name in read_first((as_named(op, touches(op)) for op in emitted), perhaps_made=True):
         if name in outputs_of:
             blob = outputs_of[name]
             _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))
@@ -323,7 +323,7 @@ def _sum(state: _Pass, key: tuple[str, int], listed: Sequence[_Contribution], po
     base = next((one for one in named if one is not None), None)
     if base is None:
         base = state.names.free(gradient_name(key[0]), position, key[0])
-    passed_on = {part.name for contribution in listed for part in contribution.parts if part.slot is None}
+    passed_on = {part.name for contribution in listed for part in contribution.parts if part.made_by is None}
     if base in passed_on:  # the gradient of an output in place: others may read it yet
         base = state.names.anew(base)
     state.names.release(key, (part.name for contribution in listed for part in contribution.parts))
@@ -342,9 +342,9 @@ def _added(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef
     names: list[str] = []
     renamed: int | None = None
     for (part,) in (contribution.parts for contribution in listed):
-        if part.slot is not None:
+        if part.made_by is not None:
             if renamed is not None:
-                part.slot.rename(f"_{part.slot.name}_autosplit_{renamed}")
+                part.made_by.rename(f"_{part.made_by.name}_autosplit_{renamed}")
             renamed = 0 if renamed is None else renamed + 1
         names.append(part.present)
     if base in names:  # Sum may overwrite its first input only
@@ -360,8 +360,8 @@ def _concatenated(listed: Sequence[_Contribution], base: str) -> tuple[list[Oper
         names: list[str] = []
         renamed = 0
         for part in (contribution.parts[position] for contribution in listed):
-            if part.slot is not None:
-                part.slot.rename(f"_{part.slot.name}_autosplit_{renamed}")
+            if part.made_by is not None:
+                part.made_by.rename(f"_{part.made_by.name}_autosplit_{renamed}")
                 renamed += 1
             names.append(part.present)
         ops.append(operator_def("Concat", names, [f"{base}_{kind}_concat", f"{base}_{kind}_concat_split"], axis=0))

@@ -15,7 +15,7 @@ def formula_names(node: Node) -> list[str]:
     """Return for each input its name in the node's formulas: its letter, numbered where that is variadic."""
     counts: dict[str, int] = {}
     names: list[str] = []
-    for letter in node.view.input_slots:
+    for letter in node.view.input_letters:
         if node.view.schema.inputs_by_letter[letter].variadic:
             names.append(f"{letter}{counts.setdefault(letter, 0)}")
             counts[letter] += 1
@@ -31,7 +31,7 @@ def formulas(node: Node) -> list[Expression] | None:
     found = formulas_of(node.view)
     counts: dict[str, int] = {}
     listed: list[Expression] = []
-    for letter in node.view.output_slots:
+    for letter in node.view.output_letters:
         name = letter
         if node.view.schema.outputs_by_letter[letter].variadic:
             name = f"{letter}{counts.setdefault(letter, 0)}"
@@ -45,7 +45,7 @@ def formulas(node: Node) -> list[Expression] | None:
 def shaped_as_result(node: Node, value: Value) -> bool:
     """Whether an input surely has the shape and type of the output of a pointwise node: as declared, or as known."""
     schema = node.view.schema
-    letter = node.view.input_slots[node.inputs.index(value)]
+    letter = node.view.input_letters[node.inputs.index(value)]
     declared, twin = schema.inputs_by_letter[letter], schema.inputs_by_letter.get(schema.outputs[0].like or "")
     if declared is twin:
         return True
@@ -62,7 +62,7 @@ def keeps_shape(node: Node) -> bool:
 
 def declares_float(node: Node) -> bool:
     """Whether a node that keeps shapes, and so types, takes nothing but float32: what one of its inputs has to be."""
-    return any(node.view.schema.inputs_by_letter[letter].dtypes == FLOAT for letter in node.view.input_slots)
+    return any(node.view.schema.inputs_by_letter[letter].dtypes == FLOAT for letter in node.view.input_letters)
 
 
 def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Expression]:

@@ -74,7 +74,9 @@ def _access(operator: Operator, together: Mapping[Hashable, Hashable]) -> Access
     touched = touches(operator.op)
     changed = [
         name
-        for letter, name, blob in zip(operator.op.input_slots, operator.definition.input, operator.inputs, strict=True)
+        for letter, name, blob in zip(
+            operator.op.input_letters, operator.definition.input, operator.inputs, strict=True
+        )
         if not declared[letter].only_tensors and declared[letter].type_name != "*" and not blob.is_tensor
     ]
     reads = (_key(operator, name) for name in (*touched.reads, *touched.after))

@@ -127,7 +127,7 @@ def _in_test_mode(op: OperatorDef, needed: Collection[str]) -> OperatorDef:
     del tested.arg[:]
     tested.arg.extend(argument for argument in op.arg if argument.name != mode.argument)
     tested.arg.append(make_argument(mode.argument, 1))
-    letters = list(schema.typed_view(tested).output_slots)
+    letters = list(schema.typed_view(tested).output_letters)
     while letters[-1] in mode.outputs and (letters[-1] in schema.must_in_place or tested.output[-1] not in needed):
         del tested.output[-1], letters[-1]
     try:
@@ -166,7 +166,7 @@ def _predicting(op: OperatorDef, needed: Collection[str]) -> list[OperatorDef]:
     if schema.prediction is None:
         return [op]
     view = schema.typed_view(op)
-    wanted = {letter for letter, name in zip(view.output_slots, op.output, strict=True) if name in needed}
+    wanted = {letter for letter, name in zip(view.output_letters, op.output, strict=True) if name in needed}
     if not wanted <= schema.prediction.outputs:
         return [op]
     made = schema.prediction.operators(view)

@@ -6,9 +6,10 @@ be its own: a blob that one maker makes is a `Made`, with all places where its o
 
 Then each gets its name for good, which is the one that Caffe2 gives, without the mark. Another one, `_<name>_anew_<n>`,
 goes to what would overwrite a gradient that is still needed: of another blob that waits for the operator that made it,
-or for the caller, or of an output that this maker has yet to read. And to what an operator would write over a blob that
-it reads, where its schema does not allow that: behind an operator in place the gradients of what it writes and of what
-it overwrote have one name. Caffe2 refuses such a net.
+or for the caller, or of an output that this maker has yet to read, or one that the caller gave, which it is added to.
+And to what an operator would write over a blob that it reads, where its schema does not allow that: behind an operator
+in place the gradients of what it writes and of what it overwrote have one name. Caffe2 refuses such a net, and drops
+what the caller gave.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ class Names:
         """Nothing has a gradient yet."""
         self._ssa = ssa
         self._blobs: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+        self._given: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         self._given_anew = 0
         self._within: set[str] = set()
 
@@ -93,6 +95,11 @@ class Names:
         """Note that gradients of a version of a blob stand under these names."""
         for name in names:
             self._blobs[name].add(blob)
+
+    def give(self, blob: tuple[str, int], names: Iterable[str]) -> None:
+        """Note that the caller gave a gradient of a version of a blob under these names, which others are added to."""
+        self._given[blob].update(names)
+        self.hold(blob, names)
 
     def release(self, blob: tuple[str, int], names: Iterable[str]) -> None:
         """Note that they are needed no more, since they have been added."""
@@ -161,8 +168,9 @@ class Names:
                     emitted.insert(0, operator_def("Copy", [name], [own]))
 
     def free(self, name: str, position: int, owner: str | None) -> str:
-        """Return a name for a gradient of `owner`: this one where no other blob waits for what stands there."""
-        return self.anew(name) if self._awaited(name, position, owner) else name
+        """Return a name for a gradient of `owner`: this one where nothing stands there that is needed yet."""
+        added = owner is not None and name in self._given.get((owner, self._ssa.ops[position].read.get(owner, -1)), ())
+        return self.anew(name) if added or self._awaited(name, position, owner) else name
 
     def _awaited(self, name: str, position: int, owner: str | None) -> bool:
         """Whether a gradient under this name is that of another blob which an operator before `position` made."""

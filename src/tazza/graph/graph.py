@@ -105,7 +105,7 @@ class Value:
     @property
     def tensor(self) -> TensorSpec | None:
         """Its spec where that is one of a tensor with known shape."""
-        return self.spec if isinstance(self.spec, TensorSpec) and self.spec.known else None
+        return self.spec if isinstance(self.spec, TensorSpec) and self.spec.shape_known else None
 
 
 class Node:
@@ -166,13 +166,13 @@ class Node:
 
     def input(self, letter: str) -> Value | None:
         """Return the (first) value that stands for an input letter, None where it is absent."""
-        slots = self.view.input_slots
-        return self.inputs[slots.index(letter)] if letter in slots else None
+        letters = self.view.input_letters
+        return self.inputs[letters.index(letter)] if letter in letters else None
 
     def output(self, letter: str) -> Value | None:
         """Return the (first) value that stands for an output letter, None where it is absent."""
-        slots = self.view.output_slots
-        return self.outputs[slots.index(letter)] if letter in slots else None
+        letters = self.view.output_letters
+        return self.outputs[letters.index(letter)] if letter in letters else None
 
     def may_overwrite(self, source: Value, target: Value) -> bool:
         """Whether the schema lets this node write its output `target` over all that it reads of `source`."""

@@ -19,17 +19,17 @@ class OperatorSpecs:
     inputs: tuple[Spec | None, ...]
     outputs: tuple[Spec | None, ...]
     cost: Cost | None
-    known: bool = True
+    declared: bool = True
     """Whether somebody declares the operator."""
 
 
-def infer_net(net: NetDef, known: Mapping[str, Spec], *, only_known: bool = False) -> list[OperatorSpecs]:
-    """Return the specs of every operator of a net, as far as they follow from `known`: specs by blob.
+def infer_net(net: NetDef, given: Mapping[str, Spec], *, only_declared: bool = False) -> list[OperatorSpecs]:
+    """Return the specs of every operator of a net, as far as they follow from `given`: specs by blob.
 
-    Values are not looked at: what depends on them stays unknown, and so does everything behind it. With `only_known`,
-    which is for nets that are looked at and may never run, so do outputs of operators that nobody declares, and of
-    those that declare no effects: to infer those of a registered function is to run it, which a net of a stranger must
-    not ask for.
+    Values are not looked at: what depends on them stays unknown, and so does everything behind it. With
+    `only_declared`, which is for nets that are looked at and may never run, so do outputs of operators that nobody
+    declares, and of those that declare no effects: to infer those of a registered function is to run it, which a net of
+    a stranger must not ask for.
 
     >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     >>> from tazza.tensor import DataType
@@ -40,11 +40,11 @@ def infer_net(net: NetDef, known: Mapping[str, Spec], *, only_known: bool = Fals
         UnknownOperatorError, SchemaError, ArgumentError: an operator is not legal.
         ShapeError, DTypeError: shapes or types do not fit.
     """
-    specs: dict[str, Spec | None] = dict(known)
+    specs: dict[str, Spec | None] = dict(given)
     found: list[OperatorSpecs] = []
     for position, definition in enumerate(net.op):
         try:
-            made = infer_operator(definition, specs, only_known=only_known)
+            made = infer_operator(definition, specs, only_declared=only_declared)
         except TazzaError as error:
             error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
             raise
@@ -55,7 +55,7 @@ def infer_net(net: NetDef, known: Mapping[str, Spec], *, only_known: bool = Fals
 
 
 def infer_operator(
-    definition: OperatorDef, specs: Mapping[str, Spec | None], *, only_known: bool = False
+    definition: OperatorDef, specs: Mapping[str, Spec | None], *, only_declared: bool = False
 ) -> OperatorSpecs:
     """Return the specs of one operator from those of the blobs before it; see `infer_net`."""
     inputs = tuple(specs.get(name) for name in definition.input)
@@ -63,10 +63,10 @@ def infer_operator(
     try:
         schema = find_schema(definition.type)
     except UnknownOperatorError:
-        if not only_known:
+        if not only_declared:
             raise
-        return replace(nothing, known=False)
-    if only_known and schema.effects is None:
+        return replace(nothing, declared=False)
+    if only_declared and schema.effects is None:
         return nothing
     op = schema.view(definition)
     outputs = schema.infer_specs(op, inputs).specs
@@ -78,4 +78,4 @@ def infer_operator(
 
 
 def _settled(spec: Spec | None) -> bool:
-    return spec is not None and (not isinstance(spec, TensorSpec) or spec.known)
+    return spec is not None and (not isinstance(spec, TensorSpec) or spec.shape_known)

@@ -39,8 +39,8 @@ def _reads(op: OperatorDef, touched: Touched) -> Iterator[tuple[str, Iterable[Ro
     if schema is None:
         yield from ((name, Role) for name in touched.reads)
         return
-    slots = schema.typed_view(op).input_slots
-    yield from ((name, [schema.inputs_by_letter[letter].role]) for letter, name in zip(slots, op.input, strict=True))
+    letters = schema.typed_view(op).input_letters
+    yield from ((name, [schema.inputs_by_letter[letter].role]) for letter, name in zip(letters, op.input, strict=True))
     yield from ((name, Role) for name in touched.reads if name not in op.input)
 
 

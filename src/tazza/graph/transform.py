@@ -148,7 +148,7 @@ def _module_names() -> frozenset[str]:
     return frozenset(found.name for found in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__))
 
 
-TRANSFORMS: Registry[str, type[Transform]] = Registry("transform", loader=_load, known=_module_names)
+TRANSFORMS: Registry[str, type[Transform]] = Registry("transform", loader=_load, listed=_module_names)
 
 
 def transform(name: str, *, help: str, after: Sequence[str] = ()) -> Callable[[T], T]:

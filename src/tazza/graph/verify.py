@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from tazza.errors import NetError, TazzaError
-from tazza.operator import find_schema, read_first, touched_by
-from tazza.operator.touches import as_named
+from tazza.operator import find_schema, read_first
+from tazza.operator.touches import as_named, each_touched
 from tazza.proto import NetDef
 
 
@@ -16,9 +18,10 @@ def check_net(net: NetDef) -> None:
     Raises:
         NetError: names the operator and the blob.
     """
-    known = {*net.external_input, *touched_by(net).writes}
+    touched = each_touched(net)
+    there = {*net.external_input, *chain.from_iterable(one.writes for one in touched)}
     listed = net.external_input
-    for name in read_first(map(as_named, net.op), perhaps_made=True) if listed else ():
+    for name in read_first(map(as_named, net.op, touched), perhaps_made=True) if listed else ():
         if name not in listed:
             position = next(position for position, op in enumerate(net.op) if name in op.input)
             raise NetError(
@@ -26,7 +29,7 @@ def check_net(net: NetDef) -> None:
                 "which no earlier operator makes and external_input does not list",
                 hint=_later_maker(net, position, name),
             )
-    absent = [name for name in net.external_output if name not in known]
+    absent = [name for name in net.external_output if name not in there]
     if absent:
         raise NetError(
             f"net {net.name!r} declares the output {absent[0]!r}, which no operator makes",

@@ -87,7 +87,7 @@ def _fills(init: NetDef) -> dict[str, Spec | None]:
     found: dict[str, Spec | None] = {}
     times = Counter(name for op in init.op for name in touches(op).writes)
     for op in init.op:
-        if not op.input and _is_known(op) and effects_of(op) is Effects.PURE:
+        if not op.input and _is_declared(op) and effects_of(op) is Effects.PURE:
             found.update(zip(op.output, _specs(op), strict=True))
     return {name: spec for name, spec in found.items() if times[name] == 1}
 
@@ -108,7 +108,7 @@ def _specs(op: OperatorDef) -> tuple[Spec | None, ...]:
     return schema.infer_specs(schema.view(op), []).specs
 
 
-def _is_known(op: OperatorDef) -> bool:
+def _is_declared(op: OperatorDef) -> bool:
     """Whether somebody declares an operator; nets with others can be looked at."""
     try:
         find_schema(op.type)
@@ -118,4 +118,4 @@ def _is_known(op: OperatorDef) -> bool:
 
 
 def _is_single(spec: Spec | None) -> bool:
-    return isinstance(spec, TensorSpec) and spec.known and spec.size == 1
+    return isinstance(spec, TensorSpec) and spec.shape_known and spec.size == 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tazza.errors import OutOfMemoryError, TazzaError
 from tazza.graph.inference import infer_operator
-from tazza.operator import Spec, check_trust, find_argument
+from tazza.operator import SCHEMAS, Spec, check_trust, find_argument
 from tazza.operator.trust import LOADED
-from tazza.ops.data.checkpoint import LOAD
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.memory import available_bytes
 from tazza.tensor import TensorSpec
@@ -51,7 +50,7 @@ def _check_size(net: NetDef, source: str) -> None:
     wanted = 0
     for op in net.op:
         try:
-            made = infer_operator(op, specs, only_known=True)
+            made = infer_operator(op, specs, only_declared=True)
         except TazzaError:
             return  # the run tells what is wrong, and gets no further
         for name, spec in zip(op.output, made.outputs, strict=True):
@@ -67,7 +66,7 @@ def _check_size(net: NetDef, source: str) -> None:
 
 
 def _nbytes(spec: Spec | None) -> int:
-    return spec.nbytes if isinstance(spec, TensorSpec) and spec.known else 0
+    return spec.nbytes if isinstance(spec, TensorSpec) and spec.shape_known else 0
 
 
 def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
@@ -77,7 +76,7 @@ def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
     made = NetDef(name=net.name)
     replaced = False
     for op in net.op:
-        if replaced or not _loads_from(op, reader):
+        if replaced or not _reads_only(op, reader):
             made.op.append(op)
         # Of a record that is called as the reader, `load_all` would make another one.
         load_all = find_argument(op, "load_all")
@@ -85,6 +84,7 @@ def _without_own_loads(net: NetDef, reader: str | None) -> NetDef:
     return made
 
 
-def _loads_from(op: OperatorDef, reader: str) -> bool:
-    paths = [find_argument(op, name) for name in ("db", "dbs")]
-    return op.type == LOAD.type and list(op.input) == [reader] and paths == [None, None]
+def _reads_only(op: OperatorDef, reader: str) -> bool:
+    """Whether all that an operator takes is that reader, and it declares to read outside through that alone."""
+    schema = SCHEMAS.get(op.type)
+    return schema is not None and list(op.input) == [reader] and schema.readers_of(schema.typed_view(op)) == (reader,)

@@ -432,7 +432,7 @@ def _dtypes(net: NetDef, name: str) -> frozenset[DataType] | None:
     allowed: frozenset[DataType] | None = None
     for op in net.op:
         view = find_schema(op.type).view(op)
-        for letter, read in zip(view.input_slots, op.input, strict=True):
+        for letter, read in zip(view.input_letters, op.input, strict=True):
             declared = view.schema.inputs_by_letter[letter].dtypes
             if read == name and declared is not None and not isinstance(declared, str):
                 taken = frozenset({declared}) if isinstance(declared, DataType) else declared

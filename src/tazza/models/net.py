@@ -1,6 +1,6 @@
 """Building a `NetDef`: operators one after the other, blobs named under the current scope, errors at the user's line.
 
-State: `Net.proto` is the net itself and may be edited by anybody; what is known of it (`_Known`) follows its growth.
+State: `Net.proto` is the net itself and may be edited by anybody; what is known of it (`_Names`) follows its growth.
 The names of nets are unique in the process.
 """
 
@@ -20,10 +20,10 @@ from tazza.models.scope import current_scope
 from tazza.operator import Gradient, find_schema, operator_def
 from tazza.operator.nested import rename_blobs
 from tazza.proto import DeviceOption, NetDef, OperatorDef
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 _names: set[str] = set()
-_names_lock = renewed(threading.Lock())
+_names_lock = freed_in_child(threading.Lock())
 
 
 class BlobReference(str):
@@ -51,7 +51,7 @@ def scoped(name: str) -> str:
 
 
 @dataclass(slots=True)
-class _Known:
+class _Names:
     """The blobs that a NetDef defines, as far as its operators and external inputs were read."""
 
     ops_read: int = 0
@@ -91,7 +91,7 @@ class Net:
         """
         self.strict = strict
         self._proto = NetDef(name=_unique(name))
-        self._known = _Known()
+        self._names = _Names()
         self._next_blob = 0
 
     @classmethod
@@ -128,7 +128,7 @@ class Net:
 
     def defines(self, name: str) -> bool:
         """Whether a blob is made by an operator of this net, or is an external input."""
-        return name in self._known.follow(self._proto)
+        return name in self._names.follow(self._proto)
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
@@ -204,13 +204,13 @@ class Net:
         Raises:
             TazzaError: as `add`; the operators before stay.
         """
-        known = self._known.follow(self._proto)
+        known = self._names.follow(self._proto)
         for definition in definitions:
             if self.strict:
                 self._check(definition)
             self._proto.external_input.extend(name for name in dict.fromkeys(definition.input) if name not in known)
             self._proto.op.append(definition)
-            known = self._known.follow(self._proto)
+            known = self._names.follow(self._proto)
 
     def _check(self, definition: OperatorDef) -> None:
         try:
@@ -314,7 +314,7 @@ class Net:
     def append(self, other: Net | NetDef) -> None:
         """Append the operators of another net, and its inputs and outputs as far as they are still such."""
         proto = other.proto if isinstance(other, Net) else other
-        known = self._known.follow(self._proto)
+        known = self._names.follow(self._proto)
         self._proto.external_input.extend(name for name in dict.fromkeys(proto.external_input) if name not in known)
         self.append_operators(proto.op)
         self.add_external_output(*proto.external_output)

@@ -17,6 +17,6 @@ def rates_of(net: NetDef) -> list[str]:
     for op in net.op:
         schema = SCHEMAS.get(op.type)
         if schema is not None and schema.rate is not None:
-            slots = schema.typed_view(op).output_slots
-            found.extend(name for letter, name in zip(slots, op.output, strict=True) if letter == schema.rate)
+            letters = schema.typed_view(op).output_letters
+            found.extend(name for letter, name in zip(letters, op.output, strict=True) if letter == schema.rate)
     return found

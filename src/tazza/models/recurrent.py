@@ -9,20 +9,18 @@ stands before the loop, for all steps at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tazza.errors import ArgumentError
-from tazza.graph import backward_pass
 from tazza.models.initializer import constant
 from tazza.models.layers import Start, fc
 from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
-from tazza.operator import RowSlices, operator_def, read_first
-from tazza.ops.recurrent.recurrence import LOCAL_TYPE
-from tazza.proto import NetDef, OperatorDef
+from tazza.ops.recurrent.backward_step import with_backward
+from tazza.ops.recurrent.recurrence import LOCAL_TYPE, Alias, Link, Recurrence, State
+from tazza.proto import NetDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,128 +73,36 @@ def recurrent_net(
     inputs = [sequence[1], *(state.initial for state in states), *shared]
     outputs = [f"{state.after}_{end}" for state in states for end in ("all", "last")]
     links = [
-        (name, all_states[state.before], offset)
+        Link(name, all_states[state.before], offset)
         for state in states
         for offset, name in enumerate((state.before, state.after))
     ]
     sources = [all_states[state.before] for state in states for _ in range(2)]
-    arguments: dict[str, Any] = {
-        **_split("alias", ("src", "dst", "offset"), list(zip(sources, outputs, (1, -1) * len(states), strict=True))),
-        "recurrent_states": list(all_states.values()),
-        "initial_recurrent_state_ids": [inputs.index(state.initial) for state in states],
-        **_split("link", ("internal", "external", "offset"), [*links, (sequence[0], sequence[1], 0)]),
-        "enable_rnn_executor": 1,
-        "step_net": _plain(step.proto),
-        "timestep": timestep,
-    }
+    recurrence = Recurrence(
+        _plain(step.proto),
+        (*links, Link(*sequence, 0)),
+        tuple(State(all_states[state.before], state.initial, inputs.index(state.initial)) for state in states),
+        tuple(map(Alias, sources, outputs, (1, -1) * len(states))),
+        timestep,
+        enable_rnn_executor=1,
+    )
     if not forward_only:
-        back = _Backward(step.proto, sequence, states, all_states, recompute)
-        arguments |= back.arguments(inputs, shared, outputs_with_grads)
+        recurrence = with_backward(recurrence, inputs, outputs_with_grads, recompute)
     elif num_workspaces is not None:
-        arguments["num_workspaces"] = num_workspaces
+        recurrence = replace(recurrence, num_workspaces=num_workspaces)
     made = net.add(
         "RecurrentNetwork",
         [BlobReference(name) for name in inputs],
         [BlobReference(name) for name in (*outputs, f"{prefix}step_workspaces")],
-        **arguments,
+        **recurrence.arguments(),
     )
     return made[:-1]
-
-
-def _split(stem: str, ends: Iterable[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """Return an argument for each column."""
-    return {f"{stem}_{end}": [row[column] for row in rows] for column, end in enumerate(ends)}
 
 
 def _plain(net: NetDef) -> NetDef:
     made = without_debug_info(net)
     made.type = LOCAL_TYPE
     return made
-
-
-class _Backward:
-    """The backward net of a step, and how its blobs are linked."""
-
-    def __init__(
-        self,
-        step: NetDef,
-        sequence: tuple[str, str],
-        states: Sequence[Carried],
-        all_states: Mapping[str, str],
-        recompute: Collection[str],
-    ) -> None:
-        self.recompute = list(recompute)
-        emitted, self.gradients = backward_pass(step.op, {name: f"{name}_grad" for name in step.external_output})
-        ops = [*self._made_again(step), *emitted]
-        self.net = NetDef(name="RecurrentBackwardStep", type=LOCAL_TYPE)
-        self.net.external_input.extend(self._left_over(step, ops))
-        self.links: list[tuple[str, str, int]] = []
-        written = {name for op in ops for name in op.output}
-        for state in states:
-            over_time = f"{all_states[state.before]}_grad"
-            self.links.append((f"{state.after}_grad", over_time, 1))
-            self.net.external_input.append(f"{state.after}_grad")
-            own = f"{state.before}_grad"
-            self.links.append((own if own in written else self._dense(state.before), over_time, 0))
-        self.links.append((self._dense(sequence[0]), f"{sequence[1]}_grad", 0))
-        self.net.external_input.extend((*step.external_input, *step.external_output))
-        self.net.op.extend(self._adding(ops))
-
-    def _made_again(self, step: NetDef) -> list[OperatorDef]:
-        """Return the operators that make the blobs which are not kept."""
-        wanted = set(self.recompute)
-        found = [op for op in step.op if not wanted.isdisjoint(op.output)]
-        for op in found:
-            others = set(op.output) - wanted
-            if others:
-                raise ArgumentError(
-                    f"{op.type} makes {sorted(others)[0]!r} too, which is not made again", hint="name all its outputs"
-                )
-        return found
-
-    @staticmethod
-    def _left_over(step: NetDef, ops: Sequence[OperatorDef]) -> list[str]:
-        """Return the blobs that forward operators leave in the workspace of a step, and backward ones read."""
-        read = read_first(ops)
-        outputs = dict.fromkeys(name for op in step.op for name in op.output)
-        return [name for name in outputs if name in read and name not in step.external_output]
-
-    def _adding(self, ops: Sequence[OperatorDef]) -> list[OperatorDef]:
-        """Return the operators; what is written to a blob that comes from outside is added to what it was."""
-        found: list[OperatorDef] = []
-        outside = set(self.net.external_input)
-        for op in ops:
-            changed = OperatorDef()
-            changed.CopyFrom(op)
-            found.append(changed)
-            for place, name in enumerate(op.output):
-                if name in outside and name not in op.input:
-                    changed.output[place] = f"{name}_accum"
-                    found.append(operator_def("Sum", [name, f"{name}_accum"], [name]))
-        return found
-
-    def _dense(self, blob: str) -> str:
-        gradient = self.gradients.get(blob)
-        if gradient is None or isinstance(gradient, RowSlices):
-            kind = "has no gradient" if gradient is None else "has a sparse gradient"
-            raise ArgumentError(
-                f"blob {blob!r} of a step {kind}", hint="build it with forward_only, or read it densely"
-            )
-        return gradient
-
-    def arguments(self, inputs: Sequence[str], shared: Sequence[str], given: Sequence[int]) -> dict[str, Any]:
-        """Return what the operator says of its gradient."""
-        parameters = [name for name in shared if name in self.gradients]
-        found: dict[str, Any] = {
-            "param": [inputs.index(name) for name in parameters],
-            **_split("backward_link", ("internal", "external", "offset"), self.links),
-            "outputs_with_grads": list(given),
-            "recompute_blobs_on_backward": self.recompute,
-            "param_grads": [self._dense(name) for name in parameters],
-        }
-        if self.net.op:
-            found["backward_step_net"] = _plain(self.net)
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from tazza.operator.owner import NET_MAKER
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.runtime.log import logger
 from tazza.runtime.workers import own_pool
 
@@ -47,7 +47,7 @@ CLOSING_S = 1e-3
 Owner = tuple[object, int]
 """Who runs a net, by identity: the process and the thread that began the run."""
 
-_claiming = renewed(threading.Lock())
+_claiming = freed_in_child(threading.Lock())
 _process = object()
 
 
@@ -168,15 +168,7 @@ class NetBase(Observable):
             NetError: the net is running already, or closed.
         """
         if timeout_s is None:
-            owner = _process, threading.get_ident()
-            try:
-                self.claim(owner)
-                self._observed(None)
-            finally:
-                if self._owner is owner:
-                    self._owner = None
-                    if self._closed:
-                        self._end_once()
+            self.run_exclusively(self._observed)
             return
         run = Run(self.name, timeout_s)
         owner = new_owner()
@@ -192,7 +184,7 @@ class NetBase(Observable):
         finally:
             run.stop_clock()
 
-    def _observed(self, run: Run | None) -> None:
+    def _observed(self, run: Run | None = None) -> None:
         try:
             self._present = run
             if self._observers:
@@ -227,14 +219,18 @@ class NetBase(Observable):
         """
         if self._closed:
             raise NetError(f"net {self.name!r} is closed", hint="create it again")
+        if not self._taken_by(owner):
+            raise NetError(
+                f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
+            )
+
+    def _taken_by(self, owner: Owner) -> bool:
+        """Give the net to an owner unless it has one in this process; whether it is that owner's now."""
         with _claiming:
             former = self._owner
             if former is None or former[0] is not _process:
                 self._owner = owner
-        if self._owner is not owner:
-            raise NetError(
-                f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
-            )
+        return self._owner is owner
 
     def disclaim(self, owner: Owner) -> None:
         """End the run, in any thread, if it is this owner's.
@@ -350,11 +346,7 @@ class NetBase(Observable):
         """End the net unless a run is under way, or that was done; False where a run is under way."""
         owner = new_owner()
         try:
-            with _claiming:
-                former = self._owner
-                if former is None or former[0] is not _process:
-                    self._owner = owner
-            if self._owner is not owner:
+            if not self._taken_by(owner):
                 return False
             if not self._ended:
                 self._end()
@@ -408,7 +400,7 @@ def _modules() -> frozenset[str]:
     return frozenset(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]))
 
 
-def _known_types() -> frozenset[str]:
+def _listed_types() -> frozenset[str]:
     _load_types()
     return frozenset()  # all of them are registered now
 
@@ -416,7 +408,7 @@ def _known_types() -> frozenset[str]:
 PLAN = "plan"
 """The net type that compiles."""
 
-NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, known=_known_types)
+NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, listed=_listed_types)
 
 
 N = TypeVar("N", bound=NetBase)

@@ -44,7 +44,7 @@ from tazza.nets.run import Run
 from tazza.nets.strand import Strand
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
 from tazza.runtime.workers import WorkerPool, own_pool
@@ -64,12 +64,12 @@ MEASURING_WORTH_S = 0.5
 """The same in the runs that measure."""
 
 _shared: weakref.WeakValueDictionary[tuple[Place, int], WorkerPool] = weakref.WeakValueDictionary()
-_shared_lock = renewed(threading.Lock())
+_shared_lock = freed_in_child(threading.Lock())
 
 
 def _unlock() -> None:
     global _shared_lock
-    _shared_lock = renewed(threading.Lock())
+    _shared_lock = freed_in_child(threading.Lock())
 
 
 in_forked_child(_unlock)

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
-from tazza.runtime.fork import PROCESS, left_in_parent, renewed
+from tazza.runtime.fork import PROCESS, freed_in_child, left_in_parent
 from tazza.runtime.holding import Conditional
 from tazza.runtime.log import logger
 from tazza.runtime.workers import start_thread, waiting_for_others
@@ -45,7 +45,7 @@ class Run(Future[None]):
         self._cancelled = False
         self._stoppers: list[Callable[[], object]] = []
         self._clock: threading.Lock | None = None
-        self._guard = renewed(threading.Lock())
+        self._guard = freed_in_child(threading.Lock())
         self._forks = PROCESS.forks
 
     def _check_here(self) -> None:

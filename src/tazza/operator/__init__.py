@@ -8,7 +8,9 @@ from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.effect import Effects
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
 from tazza.operator.expression import formula, formulas_of
+from tazza.operator.family import Family, family, gradients_of
 from tazza.operator.function import forget_function, operator_of, register_function
+from tazza.operator.fused import Tail, fused
 from tazza.operator.gradient import (
     Gradient,
     GradientKind,
@@ -94,6 +96,7 @@ __all__ = [
     "Effects",
     "Engine",
     "Expression",
+    "Family",
     "Gradient",
     "GradientKind",
     "GradientRequest",
@@ -117,6 +120,7 @@ __all__ = [
     "RunnableNet",
     "SizedLaunch",
     "Spec",
+    "Tail",
     "Touched",
     "Unsupported",
     "anything",
@@ -131,14 +135,17 @@ __all__ = [
     "effects_of",
     "ends",
     "engine",
+    "family",
     "find_argument",
     "find_schema",
     "forbidden",
     "forget_function",
     "formula",
     "formulas_of",
+    "fused",
     "gradient_for_op",
     "gradient_name",
+    "gradients_of",
     "host_kernel",
     "ignored_text",
     "kernel",

@@ -61,6 +61,7 @@ FIELDS: dict[Any, Field] = {
     list[float]: Field("floats", "floats", True, _as_list(float)),
     list[str]: Field("strings", "texts", True, _as_list(_text)),
     list[bytes]: Field("strings", "texts", True, _as_list(bytes)),
+    list[NetDef]: Field("nets", "nets", True, list),
     Sequence[float]: Field("floats", "floats", True, _as_stored),
     Sequence[int]: Field("ints", "ints", True, _as_stored),
     Sequence[bytes]: Field("strings", "texts", True, _as_stored),
@@ -142,16 +143,17 @@ def arg(
 ) -> ArgSpec:
     """Declare an argument; without `default` it is required, with None it is optional and read as None.
 
-    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of a scalar type such as `list[int]`.
-    `Sequence[float]` (int, bytes) gives what is stored, uncopied, for arguments that may hold millions. A union such
-    as `float | int` takes any of its members; the value is of the type that was stored.
+    `type` is int, bool, float, str, bytes, NetDef, TensorProto, or a list of one but the last, such as `list[int]`
+    or `list[NetDef]`. `Sequence[float]` (int, bytes) gives what is stored, uncopied, for arguments that may hold
+    millions. A union such as `float | int` takes any of its members; the value is of the type that was stored.
 
     >>> arg("alpha", float, 0.25, doc="slope for X < 0").default
     0.25
     """
     if not all(member in FIELDS for member in _members(type)):
         raise ArgumentError(
-            f"argument {name!r} cannot be declared as {type}", hint="int, bool, float, str, bytes or a list of one"
+            f"argument {name!r} cannot be declared as {type}",
+            hint="int, bool, float, str, bytes, NetDef or a list of one, or TensorProto",
         )
     if isinstance(default, float):
         default = float(np.float32(default))  # what reading it from a message would give

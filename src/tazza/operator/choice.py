@@ -152,7 +152,7 @@ def seen_by(
     kernel: Kernel, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> tuple[Sequence[Spec], Sequence[Spec]]:
     """Return inputs and outputs as a kernel gets to see them: how they lie, as far as it knows that form."""
-    shown = [shown_spec(kernel, letter, spec) for letter, spec in zip(op.input_slots, inputs, strict=True)]
+    shown = [shown_spec(kernel, letter, spec) for letter, spec in zip(op.input_letters, inputs, strict=True)]
     return shown, _wishes(op, inputs, shown, outputs)
 
 

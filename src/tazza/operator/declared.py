@@ -1,18 +1,44 @@
-"""The check of a declaration: every letter that a schema speaks of is one of its own, on the side where it must be."""
+"""What schemas declare of arguments and operators together, and the check that every letter in a declaration is one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tazza.errors import SchemaError
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
 from tazza.operator.in_place import Anything, Each
 from tazza.operator.letter import BlobSpec
-from tazza.operator.view import INJECTED, RESERVED
+from tazza.operator.view import INJECTED, RESERVED, OpView
+from tazza.proto import OperatorDef
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMode:
+    """What an operator does only while it trains; `argument` = 1 switches that off, and then `outputs` fall away."""
+
+    argument: str
+    outputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How to make some outputs alone: `operators(op)` are what makes them without what only a loss reads."""
+
+    outputs: frozenset[str]
+    operators: Callable[[OpView], list[OperatorDef]]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The type of an operator that gives back what another one got; `when(op, behind)` says which pairs do."""
+
+    type: str
+    when: Callable[[OpView, OpView], bool] | None
 
 
 def check_declaration(schema: OpSchema) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tazza.errors import ArgumentError
 from tazza.operator.index import ANY, index, load_engine
@@ -63,7 +64,7 @@ class Engine:
         return device in self.devices or ANY in self.devices
 
 
-ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, known=lambda: frozenset(index()["engines"]))
+ENGINES: Registry[str, Engine] = Registry("engine", loader=load_engine, listed=lambda: frozenset(index()["engines"]))
 
 
 def engine(
@@ -133,10 +134,18 @@ def asked_engines(wanted: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in wanted.split(",") if name.strip())
 
 
+@lru_cache(maxsize=64)
+def _by_priority(device: str, names: tuple[str, ...], generation: int) -> tuple[str, ...]:
+    """Return those of all engines that serve a kind of device, best first; `generation` is that of the registry."""
+    del generation
+    own = [ENGINES[name] for name in names if ENGINES[name].serves(device)]
+    own.sort(key=lambda e: -e.priority)
+    return tuple(found.name for found in own)
+
+
 def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     """Return the engines to ask for an operator type, best first; `wanted` is the comma list of its OperatorDef."""
-    own = sorted((ENGINES[name] for name in ENGINES if ENGINES[name].serves(device)), key=lambda e: -e.priority)
-    default = [found.name for found in own]
+    default = _by_priority(device, tuple(ENGINES), ENGINES.generation)
     native = [name for (operator, name) in NATIVE_KERNELS if (operator, device) == (type, CPU_KIND)]
     names: dict[str, bool] = {}
     for name in asked_engines(wanted):

@@ -211,10 +211,10 @@ def _gradient_maker(
         op = g.op
         names: list[str] = []
         for one in backward.inputs:
-            names += [g.I(i) for i, letter in enumerate(op.input_slots) if letter == one.name]
-            names += [g.O(i) for i, letter in enumerate(op.output_slots) if letter == one.name]
-            names += [g.GO(i) for i, letter in enumerate(op.output_slots) if f"d{letter}" == one.name]
-        wanted = [g.GI(i) for i, letter in enumerate(op.input_slots) if letter in results]
+            names += [g.I(i) for i, letter in enumerate(op.input_letters) if letter == one.name]
+            names += [g.O(i) for i, letter in enumerate(op.output_letters) if letter == one.name]
+            names += [g.GO(i) for i, letter in enumerate(op.output_letters) if f"d{letter}" == one.name]
+        wanted = [g.GI(i) for i, letter in enumerate(op.input_letters) if letter in results]
         definitions = g.emit(type + GRADIENT, names, wanted)
         definitions[0].arg.extend(argument for argument in g.definition.arg if argument.name in taken)
         return definitions

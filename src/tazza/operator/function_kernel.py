@@ -120,14 +120,14 @@ def function_infer(signature: FunctionSignature) -> Callable[..., tuple[TensorSp
     @functools.lru_cache(maxsize=256)
     def probe(key: _Question) -> tuple[TensorSpec | None, ...]:
         first = _probe(signature, key, PROBES[0])
-        if key.known or not first:
+        if key.shapes_known or not first:
             return first
         second = _probe(signature, key, PROBES[1])
         return tuple(_agreed(a, b) for a, b in zip(first, second, strict=True)) if second else ()
 
     def infer(op: OpView, **specs: Any) -> tuple[TensorSpec | None, ...]:
         found = probe(_Question(op, tuple(specs.items())))
-        return found if found else (None,) * len(op.output_slots)
+        return found if found else (None,) * len(op.output_letters)
 
     return infer
 
@@ -138,7 +138,7 @@ class _Question:
     def __init__(self, op: OpView, specs: tuple[tuple[str, Any], ...]) -> None:
         self.op, self.specs = op, specs
         frozen = tuple((name, repr(value)) for name, value in op.arguments.items())
-        self._key = frozen, specs, len(op.output_slots)
+        self._key = frozen, specs, len(op.output_letters)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Question) and self._key == other._key
@@ -147,9 +147,9 @@ class _Question:
         return hash(self._key)
 
     @property
-    def known(self) -> bool:
+    def shapes_known(self) -> bool:
         """Whether all extents are known."""
-        return all(spec.known for _, value in self.specs for spec in _flat(value))
+        return all(spec.shape_known for _, value in self.specs for spec in _flat(value))
 
 
 def _flat(value: Any) -> tuple[TensorSpec, ...]:
@@ -178,7 +178,7 @@ def _probe(signature: FunctionSignature, question: _Question, extent: int) -> tu
             continue
         arrays = [_array(one) for one in (result if signature.several else [result])]
         return tuple(TensorSpec(array.shape, DataType.of(array)) for array in arrays)
-    if not question.known:
+    if not question.shapes_known:
         return ()  # what stood for an unknown extent may be what does not fit
     if isinstance(first, TazzaError):
         raise first

@@ -106,7 +106,7 @@ class GradientRequest:
         self.output_gradients = list(output_gradients)
         self.input_gradients: list[Gradient] = [None] * len(op.definition.input)
         self.lost: dict[int, str] = {}
-        self._name_of = name_of
+        self.name_of = name_of
 
     def I(self, index: int) -> str:  # noqa: E743 -- the letter that every Caffe2 gradient maker uses
         """Name of input `index`, whose value the gradient reads.
@@ -116,7 +116,7 @@ class GradientRequest:
         """
         name = self.definition.input[index]
         if name in self.definition.output:
-            letter = self.op.input_slots[index]
+            letter = self.op.input_letters[index]
             raise GradientError(
                 f"the gradient of {self.op.type} needs its input {letter} {name!r}, which it overwrites in place",
                 hint="give the output a name of its own",
@@ -125,7 +125,7 @@ class GradientRequest:
 
     def like(self, letter: str) -> str:
         """Name of the input of a letter of which dtype and shape are read alone; it may have been overwritten."""
-        return self.definition.input[self.op.input_slots.index(letter)]
+        return self.definition.input[self.op.input_letters.index(letter)]
 
     def in_place(self, letter: str) -> bool:
         """Whether the operator overwrites the input of a letter."""
@@ -136,9 +136,9 @@ class GradientRequest:
 
         That is an error only where somebody asks for it.
         """
-        index = self.op.input_slots.index(letter)
+        index = self.op.input_letters.index(letter)
         self.lost[index] = f"needs {needed} {self.like(needed)!r}, which {self.op.type} overwrites in place"
-        return self._name_of(self.definition.input[index], index)
+        return self.name_of(self.definition.input[index], index)
 
     def O(self, index: int) -> str:  # noqa: E743
         """Name of output `index`."""
@@ -164,27 +164,29 @@ class GradientRequest:
 
     def GI(self, index: int) -> str:
         """Name the dense gradient of input `index`, declaring that it is given."""
-        name = self._name_of(self.definition.input[index], index)
+        name = self.name_of(self.definition.input[index], index)
         self.input_gradients[index] = name
         return name
 
     def has_gradient(self, letter: str) -> bool:
         """Whether the gradient of an output is there."""
-        return letter in self.op.output_slots and self.output_gradients[self.op.output_slots.index(letter)] is not None
+        return (
+            letter in self.op.output_letters and self.output_gradients[self.op.output_letters.index(letter)] is not None
+        )
 
     def __getattr__(self, name: str) -> str:
         """Return the blob of a letter, or with `d` in front the gradient of one."""
-        slots_in, slots_out = self.op.input_slots, self.op.output_slots
-        if name in slots_in:
-            return self.I(slots_in.index(name))
-        if name in slots_out:
-            return self.O(slots_out.index(name))
+        letters_in, letters_out = self.op.input_letters, self.op.output_letters
+        if name in letters_in:
+            return self.I(letters_in.index(name))
+        if name in letters_out:
+            return self.O(letters_out.index(name))
         letter = name.removeprefix("d")
-        if letter != name and letter in slots_out and letter not in slots_in:
-            return self.GO(slots_out.index(letter))
-        if letter != name and letter in slots_in:
-            return self.GI(slots_in.index(letter))
-        raise AttributeError(f"{self.op.type} has no blob {name!r} here: inputs {slots_in}, outputs {slots_out}")
+        if letter != name and letter in letters_out and letter not in letters_in:
+            return self.GO(letters_out.index(letter))
+        if letter != name and letter in letters_in:
+            return self.GI(letters_in.index(letter))
+        raise AttributeError(f"{self.op.type} has no blob {name!r} here: inputs {letters_in}, outputs {letters_out}")
 
     def pass_to(self, index: int, gradient: Gradient) -> None:
         """Declare that the gradient of input `index` is this one, made by nobody here."""
@@ -192,7 +194,7 @@ class GradientRequest:
 
     def sparse(self, index: int, indices: str | None = None, values: str | None = None) -> RowSlices[str]:
         """Declare a sparse gradient of input `index`; blobs that are not given are named after the input."""
-        base = self._name_of(self.definition.input[index], index)
+        base = self.name_of(self.definition.input[index], index)
         gradient = RowSlices(
             f"{base}_indices" if indices is None else indices, f"{base}_values" if values is None else values
         )

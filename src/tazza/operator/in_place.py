@@ -93,15 +93,15 @@ def must_overwrite(op: OpView, output: int) -> tuple[int, ...]:
 
 
 def _positions(op: OpView, places: Places, output: int) -> tuple[int, ...]:
-    letter = op.output_slots[output]
+    letter = op.output_letters[output]
     found: list[int] = []
     for place in places.get(letter, ()):
-        number = op.output_slots[:output].count(letter)
+        number = op.output_letters[:output].count(letter)
         if isinstance(place, Anything):
-            found.extend(range(len(op.input_slots)))
+            found.extend(range(len(op.input_letters)))
             continue
         wanted = place.letter if isinstance(place, Each) else place
-        positions = [position for position, slot in enumerate(op.input_slots) if slot == wanted]
+        positions = [position for position, other in enumerate(op.input_letters) if other == wanted]
         if isinstance(place, Each):
             found.extend(positions[number : number + 1])
         elif number == 0:

@@ -419,9 +419,9 @@ def kernel(
         ) -> Launch | Unsupported:
             del context  # NumPy takes every shape, dtype and stride
             shapes = op.schema.reshaped(op, inputs)
-            slots = list(zip(op.output_slots, outputs, strict=True))
+            written = list(zip(op.output_letters, outputs, strict=True))
             dtypes = {
-                name: tuple(s.dtype for letter, s in slots if letter == name and isinstance(s, TensorSpec))
+                name: tuple(s.dtype for letter, s in written if letter == name and isinstance(s, TensorSpec))
                 for name in dynamic
             }
             computing = _reshaping(function, parameters, shapes) if shapes else function
@@ -444,8 +444,8 @@ def _quantizations(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) 
     """Return what the integers of each letter stand for, a tuple where it is variadic."""
     found = [spec.quantization if isinstance(spec, TensorSpec) else None for spec in (*inputs, *outputs)]
     return {
-        **gather(op.schema.inputs, op.input_slots, found[: len(inputs)]),
-        **gather(op.schema.outputs, op.output_slots, found[len(inputs) :]),
+        **gather(op.schema.inputs, op.input_letters, found[: len(inputs)]),
+        **gather(op.schema.outputs, op.output_letters, found[len(inputs) :]),
     }
 
 

@@ -19,7 +19,7 @@ from tazza.operator.engine import Candidate, why_unavailable
 from tazza.operator.schema import OpSchema
 from tazza.operator.view import OpView
 from tazza.proto import OperatorDef
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 KEPT = 8
 """Signatures of which an operator keeps the launch itself."""
@@ -49,7 +49,7 @@ class LaunchCache:
         """Start empty."""
         self.bound = bound
         self._kept: OrderedDict[Hashable, tuple[OpSchema, Chosen]] = OrderedDict()
-        self._lock = renewed(threading.Lock())
+        self._lock = freed_in_child(threading.Lock())
         self._hits = self._misses = 0
 
     def get(self, key: Hashable, schema: OpSchema, kind: str) -> Chosen | None:

@@ -80,7 +80,7 @@ def blob(
         dims: shape pattern such as `"N C *S"`.
         like: for an output: dtype and shape are those of this input (where there are as many of both letters, each is
             like its own); for an input, which inference checks: those of this output.
-        optional: may be left out (trailing ones only, unless the schema names its slots).
+        optional: may be left out (trailing ones only, unless the schema names them).
         variadic: stands for any number of blobs, at least one unless optional.
         type_name: the blob holds something else than a tensor, such as `"std::unique_ptr<std::mutex>"`; `"*"` means
             anything, several names one of these, `"Tensor"` among them a tensor.

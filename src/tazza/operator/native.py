@@ -25,8 +25,8 @@ class NativeLaunch:
 
     def bind(self, operands: Operands) -> Call:
         """Fill in the argument block; it lives as long as the call."""
-        inputs = [operands[letter].array for letter in self.op.input_slots]
-        outputs = [operands[letter].array for letter in self.op.output_slots]
+        inputs = [operands[letter].array for letter in self.op.input_letters]
+        outputs = [operands[letter].array for letter in self.op.output_letters]
         arguments = native_arguments([_describe(array) for array in inputs], [_describe(array) for array in outputs])
         return NativeCall(
             self.found.address, (ctypes.addressof(arguments), 0, 0, 0), (arguments, inputs, outputs, self.found)

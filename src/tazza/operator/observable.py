@@ -49,13 +49,13 @@ class Observable:
 
     def tell(self, method: Callable[[], object]) -> None:
         """Call a method whenever an observer comes or goes, as long as its object lives."""
-        self._told = [known for known in self._told if known() is not None]
+        self._told = [reference for reference in self._told if reference() is not None]
         self._told.append(weakref.WeakMethod(method))
 
     def note_change(self) -> None:
         """Tell who asked for it that an observer came or went, or that what was prepared is gone."""
-        for known in self._told:
-            method = known()
+        for reference in self._told:
+            method = reference()
             if method is not None:
                 method()
 

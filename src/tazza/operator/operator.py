@@ -138,8 +138,8 @@ class Operator(Observable):
         self._read = {id(blob) for blob in self.inputs}
         self.outputs = tuple(self.workspace.create_blob(name) for name in self.definition.output)
         self.blobs: dict[str, Any] = {
-            **gather(self.schema.inputs, self.op.input_slots, self.inputs),
-            **gather(self.schema.outputs, self.op.output_slots, self.outputs),
+            **gather(self.schema.inputs, self.op.input_letters, self.inputs),
+            **gather(self.schema.outputs, self.op.output_letters, self.outputs),
         }
         self.open()
 
@@ -331,11 +331,14 @@ class Operator(Observable):
     def _prepare(self, context: Context) -> Binding:
         """Infer, choose the engine, size the outputs and bind."""
         self._bindings.pop(context, None)
-        inputs = [self._input_spec(letter, blob) for letter, blob in zip(self.op.input_slots, self.inputs, strict=True)]
+        inputs = [
+            self._input_spec(letter, blob) for letter, blob in zip(self.op.input_letters, self.inputs, strict=True)
+        ]
         check_places(self.op, inputs, self.place)
         inferred = self.schema.infer_specs(self.op, [logical(spec) for spec in inputs], self._value)
         outputs = tuple(
-            self._known_output(letter, spec) for letter, spec in zip(self.op.output_slots, inferred.specs, strict=True)
+            self._settled_output(letter, spec)
+            for letter, spec in zip(self.op.output_letters, inferred.specs, strict=True)
         )
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
@@ -378,7 +381,7 @@ class Operator(Observable):
             ShapeError: one would get another number of elements, or another dtype.
         """
         found: list[tuple[Blob, str]] = []
-        for letter, blob, spec in zip(self.op.output_slots, self.outputs, specs, strict=True):
+        for letter, blob, spec in zip(self.op.output_letters, self.outputs, specs, strict=True):
             dynamic = self.schema.outputs_by_letter[letter].dynamic
             if id(blob) not in self._read or isinstance(spec, TypeSpec) or dynamic:
                 continue
@@ -395,7 +398,7 @@ class Operator(Observable):
         """
         pairs = [
             (blob.value, chosen.output_layout(letter))
-            for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
+            for letter, blob in zip(self.op.output_letters, self.outputs, strict=True)
             if id(blob) in self._read and isinstance(blob.value, Tensor)
         ]
         # A kernel on arrays writes through strides; one with layouts of its own has to name them.
@@ -432,14 +435,14 @@ class Operator(Observable):
             )
         return value.spec
 
-    def _known_output(self, letter: str, spec: Spec | None) -> Spec:
+    def _settled_output(self, letter: str, spec: Spec | None) -> Spec:
         dynamic = self.schema.outputs_by_letter[letter].dynamic
-        if spec is None or (isinstance(spec, TensorSpec) and not spec.known and not dynamic):
+        if spec is None or (isinstance(spec, TensorSpec) and not spec.shape_known and not dynamic):
             raise SchemaError(f"{self.op.type}: inference gave {spec} for {letter} although every input is known")
         return spec
 
     def _value(self, letter: str) -> Array | None:
-        value = self.inputs[self.op.input_slots.index(letter)].value
+        value = self.inputs[self.op.input_letters.index(letter)].value
         return value.plain() if isinstance(value, Tensor) else None
 
     def _remember(self, choices: Sequence[Choice]) -> None:
@@ -454,7 +457,7 @@ class Operator(Observable):
 
     def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
         _, places = self.schema.infer_places(self.op, self.place)
-        for letter, blob, spec, place in zip(self.op.output_slots, self.outputs, specs, places, strict=True):
+        for letter, blob, spec, place in zip(self.op.output_letters, self.outputs, specs, places, strict=True):
             if isinstance(spec, TypeSpec):
                 continue
             if not isinstance(blob.value, Tensor):
@@ -475,20 +478,20 @@ class Operator(Observable):
         """Bind to what the blobs hold now; `before`: what those that get another shape in place are as inputs."""
         reorders: list[Call] = []
         operands: list[Tensor | Blob] = []
-        for letter, blob in zip(self.op.input_slots, self.inputs, strict=True):
+        for letter, blob in zip(self.op.input_letters, self.inputs, strict=True):
             value = before.get(id(blob), blob.value)
             operands.append(
                 self._operand(context, chosen, letter, value, reorders) if isinstance(value, Tensor) else blob
             )
         outputs = [blob.value if isinstance(blob.value, Tensor) else blob for blob in self.outputs]
         letters = {
-            **gather(self.schema.inputs, self.op.input_slots, operands),
-            **gather(self.schema.outputs, self.op.output_slots, outputs),
+            **gather(self.schema.inputs, self.op.input_letters, operands),
+            **gather(self.schema.outputs, self.op.output_letters, outputs),
         }
         launch = chosen.launch
         scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
         call = launch.bind(Operands(letters, scratch, self.generator, context, self.state(chosen.kernel)))
-        tensors = [self.inputs[self.op.input_slots.index(letter)].tensor() for letter in reads]
+        tensors = [self.inputs[self.op.input_letters.index(letter)].tensor() for letter in reads]
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
         return Binding(as_one((*reorders, call)), self._watch(), values, scratch)
 
@@ -506,7 +509,7 @@ class Operator(Observable):
     def _watch(self) -> list[Watched]:
         sized_by_kernel = {
             id(blob)
-            for letter, blob in zip(self.op.output_slots, self.outputs, strict=True)
+            for letter, blob in zip(self.op.output_letters, self.outputs, strict=True)
             if self.schema.outputs_by_letter[letter].dynamic and id(blob) not in self._read
         }
         watched: list[Watched] = []

@@ -25,7 +25,7 @@ class OwnedNets:
         self._nets: list[weakref.ref[RunnableNet]] = []  # copied in one step, which a set of them is not
 
     def __iter__(self) -> Iterator[RunnableNet]:
-        return iter([net for known in list(self._nets) if (net := known()) is not None])
+        return iter([net for reference in list(self._nets) if (net := reference()) is not None])
 
     def make(self, definition: NetDef, blobs: BlobOwner | None = None) -> RunnableNet:
         """Return a net on the blobs of a workspace, by default the operator's own.
@@ -34,7 +34,7 @@ class OwnedNets:
             TazzaError: the net is not legal.
         """
         made = (self._operator.workspace if blobs is None else blobs).net(definition, within=self._operator)
-        self._nets = [known for known in self._nets if known() is not None]
+        self._nets = [reference for reference in self._nets if reference() is not None]
         self._nets.append(weakref.ref(made))
         return made
 

@@ -42,7 +42,7 @@ def place_host_work(op: OpView, inputs: Sequence[Blob], outputs: Sequence[Blob],
     wanted, places = schema.infer_places(op, place)
     found = [blob.value.place if isinstance(blob.value, Tensor) else None for blob in inputs]
     _check_reach(op, [at if where.is_host else None for at, where in zip(found, wanted, strict=True)], wanted)
-    for letter, blob, where in zip(op.output_slots, outputs, places, strict=True):
+    for letter, blob, where in zip(op.output_letters, outputs, places, strict=True):
         if schema.outputs_by_letter[letter].type_name is None and blob.name not in op.definition.input:
             value = blob.value
             if not isinstance(value, Tensor) or value.place != where:
@@ -53,7 +53,7 @@ def _check_reach(op: OpView, found: Sequence[Place | None], wanted: Sequence[Pla
     """Check where inputs lie (None: it does not matter), unless the schema takes them from anywhere."""
     if op.schema.inputs_can_cross_devices:
         return
-    for letter, name, at, where in zip(op.input_slots, op.definition.input, found, wanted, strict=True):
+    for letter, name, at, where in zip(op.input_letters, op.definition.input, found, wanted, strict=True):
         if at is not None and not reaches(where, at):
             raise misplaced(f"{op.type} reads {letter} = {name!r}", at, where)
 

@@ -18,7 +18,7 @@ from tazza.proto import OperatorDef
 from tazza.registry import Registry
 
 SCHEMAS: Registry[str, OpSchema] = Registry(
-    "operator", loader=load_operator, known=lambda: frozenset(index()["operators"])
+    "operator", loader=load_operator, listed=lambda: frozenset(index()["operators"])
 )
 
 

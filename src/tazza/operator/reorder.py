@@ -16,10 +16,10 @@ from tazza.operator.engine import rank_engines, why_unavailable
 from tazza.operator.kernel import Call, CallChain, LaidOut, Launch, Operands, Unsupported
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.tensor import ROW_MAJOR, Allocation, Layout, Storage, Strided, Tensor, TensorSpec
 
-LAYOUTS = renewed(threading.RLock())
+LAYOUTS = freed_in_child(threading.RLock())
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
 
 

@@ -25,18 +25,19 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
-from tazza.operator.declared import check_declaration, check_letters
+from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.in_place import InPlace, may_overwrite, must_overwrite, places_of
 from tazza.operator.letter import TENSOR, BlobSpec
 from tazza.operator.pattern import Bindings, Dims, fill, match
-from tazza.operator.view import Known, OpView
+from tazza.operator.view import OpView, ValueOf
 from tazza.proto import Argument, OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
+    from tazza.operator.family import Family
     from tazza.operator.touches import Touched
 
 Spec: TypeAlias = TensorSpec | TypeSpec
@@ -46,27 +47,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingMode:
-    """What an operator does only while it trains; `argument` = 1 switches that off, and then `outputs` fall away."""
-
-    argument: str
-    outputs: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """How to make some outputs alone: `operators(op)` are what makes them without what only a loss reads."""
-
-    outputs: frozenset[str]
-    operators: Callable[[OpView], list[OperatorDef]]
-
-
-@dataclass(frozen=True, slots=True)
 class Inferred:
     """What follows from inputs: a spec for each output (None: unknown), and the letters whose values were read."""
 
     specs: tuple[Spec | None, ...]
     reads: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The functions that decorators have added, for operators that are derived from this one."""
+
+    infer: Callable[..., Any] | None
+    cost: Callable[..., Cost] | None
+    validate: Callable[[OpView], None] | None
+    batched: tuple[frozenset[str], Condition]
 
 
 class OpSchema:
@@ -80,13 +75,19 @@ class OpSchema:
     rate: str | None = None
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
+    family: Family[Any] | None = None
+    """The table it is a row of."""
+    base: OpSchema | None = None
+    """The operator that it is with something behind it; see `operator.fused`."""
     _infer: Callable[..., Any] | None = None
     _cost: Callable[..., Cost] | None = None
     _validate: Callable[[OpView], None] | None = None
-    _input_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
-    _output_slots: Callable[[OpView, int], tuple[str, ...]] | None = None
+    _input_letters: Callable[[OpView, int], tuple[str, ...]] | None = None
+    _output_letters: Callable[[OpView, int], tuple[str, ...]] | None = None
     _batched: tuple[frozenset[str], Condition] = frozenset(), None
     _hands_on: tuple[str, Condition] | None = None
+    undone: Undone | None = None
+    _reads_through: tuple[str, Condition] | None = None
 
     def __init__(
         self,
@@ -189,12 +190,12 @@ class OpSchema:
 
     def name_inputs(self, function: F) -> F:
         """Say which letters the inputs stand for where that depends on arguments: `function(op, count)` -> letters."""
-        self._input_slots = function
+        self._input_letters = function
         return function
 
     def name_outputs(self, function: F) -> F:
         """Say which letters the outputs stand for where that depends on arguments: `function(op, count)` -> letters."""
-        self._output_slots = function
+        self._output_letters = function
         return function
 
     def batched(self, *letters: str, when: Condition = None) -> None:
@@ -210,6 +211,18 @@ class OpSchema:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
+
+    def undone_by(self, type: str, *, when: Callable[[OpView, OpView], bool] | None = None) -> None:
+        """Declare that an operator of that type, behind this one, gives back what this one got, to the last bit.
+
+        Both have one input and one output. Where that depends on arguments, `when(op, behind)` says whether it is so.
+        """
+        self.undone = Undone(type, when)
+
+    def reads_through(self, letter: str, *, when: Condition = None) -> None:
+        """Declare that an operator with inputs of that letter reads nothing outside but what these read."""
+        check_letters(self.type, "reads_through", [letter], "input", self.inputs_by_letter)
+        self._reads_through = letter, when
 
     def commutes(self, letter: str) -> None:
         """Declare that the first two blobs of a variadic letter may change places, to the last bit."""
@@ -243,6 +256,11 @@ class OpSchema:
     # -- what is asked of a schema -------------------------------------------------------------------------------------
 
     @property
+    def rules(self) -> Rules:
+        """What decorators have added."""
+        return Rules(self._infer, self._cost, self._validate, self._batched)
+
+    @property
     def declares_batch(self) -> bool:
         """Whether `batched` was called."""
         return bool(self._batched[0])
@@ -252,12 +270,24 @@ class OpSchema:
         letters, when = self._batched
         return letters if when is None or when(op) else frozenset()
 
+    def gives_back(self, op: OpView, behind: OpView) -> bool:
+        """Whether an operator that reads what `op` made gives what `op` read."""
+        undone = self.undone
+        return undone is not None and undone.type == behind.type and (undone.when is None or undone.when(op, behind))
+
+    def readers_of(self, op: OpView) -> tuple[str, ...]:
+        """Return the blobs through which alone an operator reads outside of the workspace; none where it opens some."""
+        letter, when = (None, None) if self._reads_through is None else self._reads_through
+        if letter is None or not (when is None or when(op)):
+            return ()
+        return tuple(name for name, own in zip(op.definition.input, op.input_letters, strict=True) if own == letter)
+
     def handed_on(self, op: OpView) -> int | None:
         """Return the position of the input that the first output equals, None where it equals none."""
         if self._hands_on is None or not op.has_input(self._hands_on[0]):
             return None
         letter, when = self._hands_on
-        return op.input_slots.index(letter) if when is None or when(op) else None
+        return op.input_letters.index(letter) if when is None or when(op) else None
 
     def own_effects(self, op: OpView) -> Effects:
         """Return what a run does by itself; `operator.trust.effects_of` adds what nets among the arguments do."""
@@ -275,16 +305,16 @@ class OpSchema:
         """Whether the size of an output depends on data."""
         return any(spec.dynamic for spec in self.outputs)
 
-    def input_slots(self, op: OpView, count: int) -> tuple[str, ...]:
+    def input_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` inputs."""
-        if self._input_slots is not None:
-            return self._input_slots(op, count)
+        if self._input_letters is not None:
+            return self._input_letters(op, count)
         return letters_of(self.inputs, count, self.relations)
 
-    def output_slots(self, op: OpView, count: int) -> tuple[str, ...]:
+    def output_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` outputs."""
-        if self._output_slots is not None:
-            return self._output_slots(op, count)
+        if self._output_letters is not None:
+            return self._output_letters(op, count)
         return letters_of(self.outputs, count, self.relations)
 
     def output_count(self, inputs: int) -> int | None:
@@ -339,34 +369,36 @@ class OpSchema:
             self._check_relations(op)
         return op
 
-    def infer_specs(self, op: OpView, inputs: Sequence[Spec | None], known: Known | None = None) -> Inferred:
+    def infer_specs(self, op: OpView, inputs: Sequence[Spec | None], values: ValueOf | None = None) -> Inferred:
         """Return the specs of the outputs, as far as they follow from `inputs` (in order, None: unknown).
 
-        Specs are logical: inputs may have any layout, outputs are given without one. `known` gives values of inputs
+        Specs are logical: inputs may have any layout, outputs are given without one. `values` gives those of inputs
         that are constant.
 
         Raises:
             ShapeError, DTypeError: the inputs do not fit the operator or each other.
         """
-        op = op.knowing(known)
+        op = op.with_values(values)
         self.check_inputs(op, inputs)
         if self._infer is not None:
-            nothing = (None,) * len(op.output_slots)
-            result = nothing if None in inputs else self._infer(op, **gather(self.inputs, op.input_slots, inputs))
+            nothing = (None,) * len(op.output_letters)
+            result = nothing if None in inputs else self._infer(op, **gather(self.inputs, op.input_letters, inputs))
             specs = cast("tuple[Spec | None, ...]", result if isinstance(result, tuple) else (result,))
-            if len(specs) != len(op.output_slots):
+            if len(specs) != len(op.output_letters):
                 raise SchemaError(
-                    f"{self.type}: inference gave {len(specs)} outputs, the operator has {len(op.output_slots)}"
+                    f"{self.type}: inference gave {len(specs)} outputs, the operator has {len(op.output_letters)}"
                 )
         else:
             bindings = self._bind_letters(op, inputs)
-            specs = tuple(self._follow(op, position, inputs, bindings) for position in range(len(op.output_slots)))
+            specs = tuple(self._follow(op, position, inputs, bindings) for position in range(len(op.output_letters)))
         return Inferred(tuple(logical(spec) for spec in specs), frozenset(op.reads))
 
     def infer_places(self, op: OpView, place: Place) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
         """Return the places of the inputs and outputs of an operator that runs on `place`."""
-        inputs = tuple(CPUPlace() if self.inputs_by_letter[letter].host else place for letter in op.input_slots)
-        return inputs, tuple(CPUPlace() if self.outputs_by_letter[letter].host else place for letter in op.output_slots)
+        inputs = tuple(CPUPlace() if self.inputs_by_letter[letter].host else place for letter in op.input_letters)
+        return inputs, tuple(
+            CPUPlace() if self.outputs_by_letter[letter].host else place for letter in op.output_letters
+        )
 
     def check_inputs(self, op: OpView, inputs: Sequence[Spec | None]) -> None:
         """Check the kinds and dtypes of the inputs, and their shapes where the schema has patterns.
@@ -374,7 +406,7 @@ class OpSchema:
         Raises:
             ShapeError, DTypeError: an input does not fit.
         """
-        for letter, spec in zip(op.input_slots, inputs, strict=True):
+        for letter, spec in zip(op.input_letters, inputs, strict=True):
             self._check_input(op, letter, spec, inputs)
         self._bind_letters(op, inputs)
 
@@ -384,7 +416,7 @@ class OpSchema:
             return {}
         bindings = self._bind_letters(op, inputs)
         found: dict[str, Dims] = {}
-        for letter, spec in zip(op.input_slots, inputs, strict=True):
+        for letter, spec in zip(op.input_letters, inputs, strict=True):
             pattern = self.inputs_by_letter[letter].dims
             if pattern is not None and pattern.startswith("#") and isinstance(spec, TensorSpec):
                 wanted = bindings.extents.get(f"*{pattern[1:]}")
@@ -395,7 +427,7 @@ class OpSchema:
     def infer_cost(self, op: OpView, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> Cost:
         """Return the cost of one run with these, fully known, specs."""
         if self._cost is not None:
-            blobs = gather(self.inputs, op.input_slots, inputs) | gather(self.outputs, op.output_slots, outputs)
+            blobs = gather(self.inputs, op.input_letters, inputs) | gather(self.outputs, op.output_letters, outputs)
             return self._cost(op, **blobs)
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
@@ -427,22 +459,22 @@ class OpSchema:
 
     def _check_relations(self, op: OpView) -> None:
         counts = dict.fromkeys((*self.inputs_by_letter, *self.outputs_by_letter), 0)
-        for letter in (*op.input_slots, *op.output_slots):
+        for letter in (*op.input_letters, *op.output_letters):
             counts[letter] += 1
         wrong = wrong_numbers(self.relations, counts)
         if wrong is not None:
-            given = f"{len(op.input_slots)} inputs with {len(op.output_slots)} outputs"
+            given = f"{len(op.input_letters)} inputs with {len(op.output_letters)} outputs"
             raise SchemaError(f"{self.type} does not take {given}: {wrong}", hint=f"{self!r}")
 
     def _check_in_place(self, op: OpView) -> None:
         inputs, outputs = op.definition.input, op.definition.output
         for position, name in enumerate(outputs):
-            letter, forced = op.output_slots[position], must_overwrite(op, position)
+            letter, forced = op.output_letters[position], must_overwrite(op, position)
             if forced and name not in [inputs[place] for place in forced]:
                 first = forced[0]
                 raise SchemaError(
                     f"{self.type}: output {letter} = {name!r} must be in place of input "
-                    f"{op.input_slots[first]} = {inputs[first]!r}",
+                    f"{op.input_letters[first]} = {inputs[first]!r}",
                     hint=f"name the output {inputs[first]!r}",
                 )
             self._check_aliases(op, position, name)
@@ -455,7 +487,7 @@ class OpSchema:
         for place in read:
             if place not in allowed:
                 raise SchemaError(
-                    f"{self.type} cannot write {op.output_slots[output]} in place of {op.input_slots[place]}: "
+                    f"{self.type} cannot write {op.output_letters[output]} in place of {op.input_letters[place]}: "
                     f"both are {out_name!r}",
                     hint="give the output a name of its own",
                 )
@@ -488,7 +520,7 @@ class OpSchema:
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
         bindings = Bindings()
-        for letter, spec in zip(op.input_slots, inputs, strict=True):
+        for letter, spec in zip(op.input_letters, inputs, strict=True):
             pattern = self.inputs_by_letter[letter].dims
             if pattern is None or not isinstance(spec, TensorSpec):
                 continue
@@ -503,21 +535,23 @@ class OpSchema:
         if isinstance(dtypes, DataType):
             return frozenset({dtypes})
         if isinstance(dtypes, str):
-            if dtypes not in op.input_slots:
+            if dtypes not in op.input_letters:
                 return None
-            other = inputs[op.input_slots.index(dtypes)]
+            other = inputs[op.input_letters.index(dtypes)]
             return frozenset({other.dtype}) if isinstance(other, TensorSpec) else None
         return dtypes
 
     def _follow(self, op: OpView, position: int, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
-        letter = op.output_slots[position]
+        letter = op.output_letters[position]
         declared = self.outputs_by_letter[letter]
         if declared.type_name is not None and not declared.open:
             return TypeSpec(declared.type_name)
         if declared.like is not None:
-            alike = [spec for slot, spec in zip(op.input_slots, inputs, strict=True) if slot == declared.like]
+            alike = [spec for other, spec in zip(op.input_letters, inputs, strict=True) if other == declared.like]
             # Where there are as many of both, each is like its own; else all are like the first.
-            return alike[op.output_slots[:position].count(letter) if len(alike) == op.output_slots.count(letter) else 0]
+            return alike[
+                op.output_letters[:position].count(letter) if len(alike) == op.output_letters.count(letter) else 0
+            ]
         if declared.open or (isinstance(declared.dtypes, str) and None in inputs):
             return None
         dtypes = self._dtypes(op, declared, inputs)
@@ -545,10 +579,10 @@ def logical(spec: Spec | None) -> Spec | None:
     return TensorSpec(spec.dims, spec.dtype, quantization=spec.quantization)
 
 
-def gather(declared: tuple[BlobSpec, ...], slots: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+def gather(declared: tuple[BlobSpec, ...], letters: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     """Return letter -> value for every declared letter: None where it is absent, a tuple where it is variadic."""
     found: dict[str, Any] = {spec.name: () if spec.variadic else None for spec in declared}
     variadic = {spec.name for spec in declared if spec.variadic}
-    for letter, value in zip(slots, values, strict=True):
+    for letter, value in zip(letters, values, strict=True):
         found[letter] = (*found[letter], value) if letter in variadic else value
     return found

@@ -91,7 +91,14 @@ def touches(op: OpView | OperatorDef) -> Touched:
     Raises:
         SchemaError, ArgumentError, FormatError: the operator, or one within that has a rule of its own, is not legal.
     """
-    definition = op.definition if isinstance(op, OpView) else op
+    if isinstance(op, OperatorDef):
+        return _touched(op, op)
+    if op.touched is None:
+        op.touched = _touched(op.definition, op)
+    return op.touched
+
+
+def _touched(definition: OperatorDef, op: OpView | OperatorDef) -> Touched:
     inner = touched_within(op)
     if inner is NOTHING:  # most operators, which are asked often
         inputs, outputs = _once(definition.input), _once(definition.output)
@@ -129,7 +136,16 @@ def touched_by(net: NetDef) -> Touched:
     Raises:
         SchemaError, ArgumentError, FormatError: as `touches`; the message tells where the operator stands.
     """
-    return in_turn(_located(net, position, op) for position, op in enumerate(net.op))
+    return in_turn(each_touched(net))
+
+
+def each_touched(net: NetDef) -> list[Touched]:
+    """Return what each operator of a net touches.
+
+    Raises:
+        SchemaError, ArgumentError, FormatError: as `touched_by`.
+    """
+    return [_located(net, position, op) for position, op in enumerate(net.op)]
 
 
 def in_turn(touched: Iterable[Touched]) -> Touched:
@@ -143,9 +159,10 @@ def in_turn(touched: Iterable[Touched]) -> Touched:
     )
 
 
-def as_named(op: OperatorDef) -> Touched:
+def as_named(op: OperatorDef, touched: Touched) -> Touched:
     """Return what an operator touches, less what it reads and does not name: nets written by hand do not list that."""
-    return touches(op)._replace(reads=_once(op.input))
+    named = _once(op.input)
+    return touched if touched.reads == named else touched._replace(reads=named)
 
 
 def read_first(ops: Iterable[OperatorDef | Touched], *, perhaps_made: bool = False) -> tuple[str, ...]:

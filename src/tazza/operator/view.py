@@ -13,19 +13,20 @@ from tazza.proto import OperatorDef
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
+    from tazza.operator.touches import Touched
 
-Known = Callable[[str], "NDArray[Any] | None"]
+ValueOf = Callable[[str], "NDArray[Any] | None"]
 """Answers for an input letter with the value of that input, where it is known while shapes are inferred."""
 
 
 class OpView:
     """Arguments as attributes (`op.alpha`), checked and with defaults; and which letter each blob stands for.
 
-    A view is immutable but for `reads`: the letters whose values were asked for by `known`. Inference works on a copy
-    (`knowing`), so that one view can serve many threads.
+    A view is immutable but for `touched`, where `operator.touches` keeps its answer, and `reads`: the letters whose
+    values `value_of` was asked for. Inference works on a copy (`with_values`), so that one view can serve many threads.
     """
 
-    __slots__ = ("_known", "arguments", "definition", "input_slots", "output_slots", "reads", "schema")
+    __slots__ = ("_values", "arguments", "definition", "input_letters", "output_letters", "reads", "schema", "touched")
 
     def __init__(self, schema: OpSchema, definition: OperatorDef, arguments: Mapping[str, Any]) -> None:
         """Made by `OpSchema.view`, which checks everything first."""
@@ -33,16 +34,18 @@ class OpView:
         self.definition = definition
         self.arguments = arguments
         self.reads: set[str] = set()
-        self._known: Known | None = None
-        self.input_slots: tuple[str, ...] = schema.input_slots(self, len(definition.input))
-        self.output_slots: tuple[str, ...] = schema.output_slots(self, len(definition.output))
+        self._values: ValueOf | None = None
+        self.touched: Touched | None = None
+        self.input_letters: tuple[str, ...] = schema.input_letters(self, len(definition.input))
+        self.output_letters: tuple[str, ...] = schema.output_letters(self, len(definition.output))
 
-    def knowing(self, known: Known | None) -> OpView:
-        """Return a copy whose `known` answers through `known`, with `reads` of its own."""
+    def with_values(self, values: ValueOf | None) -> OpView:
+        """Return a copy whose `value_of` answers through `values`, with `reads` of its own."""
         copy = object.__new__(OpView)
         copy.schema, copy.definition, copy.arguments = self.schema, self.definition, self.arguments
-        copy.input_slots, copy.output_slots = self.input_slots, self.output_slots
-        copy.reads, copy._known = set(), known
+        copy.input_letters, copy.output_letters = self.input_letters, self.output_letters
+        copy.reads, copy._values = set(), values
+        copy.touched = self.touched
         return copy
 
     def __getattr__(self, name: str) -> Any:
@@ -63,24 +66,24 @@ class OpView:
 
     def has_input(self, letter: str) -> bool:
         """Whether the optional input of that letter is there."""
-        return letter in self.input_slots
+        return letter in self.input_letters
 
     def has_output(self, letter: str) -> bool:
         """Whether the optional output of that letter is wanted."""
-        return letter in self.output_slots
+        return letter in self.output_letters
 
     def input_name(self, letter: str) -> str:
         """Return the name of the (first) blob that stands for an input letter."""
-        return self.definition.input[self.input_slots.index(letter)]
+        return self.definition.input[self.input_letters.index(letter)]
 
-    def known(self, letter: str) -> NDArray[Any] | None:
+    def value_of(self, letter: str) -> NDArray[Any] | None:
         """Return the value of an input while shapes are inferred, or None where only its spec is known.
 
         Operators whose output shape depends on an input's values call this; the executor then infers anew whenever
         they change.
         """
         self.reads.add(letter)
-        return None if self._known is None else self._known(letter)
+        return None if self._values is None else self._values(letter)
 
     def require(self, condition: bool | np.bool_, relation: str, hint: str | None = None) -> None:
         """Raise a `ShapeError` that states `relation`, unless `condition` holds."""

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.waiting import note_wait
 
 LIFTED = 1 << 40
@@ -34,7 +34,7 @@ class ThreadBudget:
         """All `total` threads (1 or more) are free."""
         self.total = total
         self.free = total
-        self._lock = renewed(threading.Lock())
+        self._lock = freed_in_child(threading.Lock())
         self._waiting: deque[tuple[int, threading.Lock]] = deque()
 
     @property

@@ -26,14 +26,14 @@ from typing import Any, Generic, TypeVar, cast
 from tazza.errors import DuplicateError, InitError, NotFoundError
 from tazza.registry import Registry
 from tazza.runtime.flag_index import index, load_alias, load_flag
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 Value = TypeVar("Value", bool, int, float, str)
 
 TRUE_WORDS = ("true", "1", "yes", "on")
 FALSE_WORDS = ("false", "0", "no", "off")
 
-_LOCK = renewed(threading.RLock())
+_LOCK = freed_in_child(threading.RLock())
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-\.?\d")
 
@@ -220,9 +220,9 @@ def variable_of(name: str) -> str:
     return f"TAZZA_{name.upper()}"
 
 
-FLAGS: Registry[str, Flag[Any]] = Registry("flag", loader=load_flag, known=lambda: frozenset(index()["flags"]))
+FLAGS: Registry[str, Flag[Any]] = Registry("flag", loader=load_flag, listed=lambda: frozenset(index()["flags"]))
 ALIASES: Registry[str, Flag[Any]] = Registry(
-    "flag alias", loader=load_alias, known=lambda: frozenset(index()["aliases"])
+    "flag alias", loader=load_alias, listed=lambda: frozenset(index()["aliases"])
 )
 _KERNEL_FLAGS: list[Flag[Any]] = []
 _KERNEL_CHANGES = [0]
@@ -331,7 +331,7 @@ def _read_flag(word: str, following: deque[str]) -> Callable[[], None]:
         if negated is not None and negated.kind is bool:
             return negated.setter("false", "command line")
     if found is None:
-        found = _known(name, word)
+        found = _find(name, word)
     if not equals and found.kind is bool:
         text = "true"
     elif not equals:
@@ -346,7 +346,7 @@ def _declared(name: str) -> Flag[Any] | None:
     return FLAGS.get(name) if alias is None else alias
 
 
-def _known(name: str, word: str) -> Flag[Any]:
+def _find(name: str, word: str) -> Flag[Any]:
     try:
         return FLAGS[name]
     except NotFoundError as missing:

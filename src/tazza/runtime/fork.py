@@ -5,7 +5,8 @@ whatever calls native code on several threads says so first (`note_threads`), an
 that, it refuses (`check_threads`). `thread_count` is 1 there: what is prepared in the child runs on its one thread.
 
 Locks that another thread held at that moment are never released in the child. Those that are held for moments are
-made free there (`renewed`): what they guard is whole between two steps of the interpreter, or made anew by its owner.
+made free there (`freed_in_child`): what they guard is whole between two steps of the interpreter, or made anew by its
+owner.
 What may be half-done while a lock is held, such as a net that is compiled, has a `Guard`: it refuses in the child.
 
 State: `PROCESS`, which only grows, and `_locks`; both are written in a child before any other code runs there.
@@ -87,10 +88,10 @@ L = TypeVar("L")
 _locks: set[weakref.ref[Any]] = set()
 
 
-def renewed(lock: L) -> L:
+def freed_in_child(lock: L) -> L:
     """Return a lock of C, which will be free in every forked child, unless the thread that forks holds it.
 
-    >>> renewed(threading.Lock()).locked()
+    >>> freed_in_child(threading.Lock()).locked()
     False
     """
     _locks.add(weakref.ref(lock, _locks.discard))

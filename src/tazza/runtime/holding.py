@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 
 class Held:
@@ -39,7 +39,7 @@ class Held:
 
     def __init__(self) -> None:
         """Hold nothing."""
-        self._lock = lock = renewed(threading.Lock())
+        self._lock = lock = freed_in_child(threading.Lock())
         self.__enter__, self.__exit__ = lock.__enter__, lock.__exit__
 
     @property
@@ -81,7 +81,7 @@ class Conditional(threading.Condition):
         base: Any = self
         self._mine: Any = base._lock
         self._waits: deque[threading.Lock] = base._waiters
-        lock: Any = renewed(self._mine)
+        lock: Any = freed_in_child(self._mine)
         self.__enter__, self.__exit__ = lock.__enter__, lock.__exit__
 
     def wait(self, timeout: float | None = None) -> bool:

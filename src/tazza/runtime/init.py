@@ -21,7 +21,7 @@ from typing import TypeVar
 from tazza.errors import InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, log
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 Function = TypeVar("Function", bound=Callable[[], object])
 
@@ -55,8 +55,8 @@ class Initializer:
         self._phase = Phase.NONE
         self._next = 0
         self._told = False
-        self._lock = renewed(threading.Lock())
-        self._running = renewed(threading.RLock())
+        self._lock = freed_in_child(threading.Lock())
+        self._running = freed_in_child(threading.RLock())
         self._owner: int | None = None
 
     @property

@@ -20,7 +20,7 @@ from typing import TextIO
 
 from tazza.errors import ArgumentError
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 logger = logging.getLogger("tazza")
 
@@ -33,7 +33,7 @@ LOG_LEVEL = flag(
 KEYS_KEPT = 10_000  # of warn_once and log_every_n; the least recently used is forgotten, and so may be repeated
 FORMAT = "[%(levelname).1s %(asctime)s %(name)s] %(message)s"
 
-_lock = renewed(threading.Lock())
+_lock = freed_in_child(threading.Lock())
 _seen: OrderedDict[Hashable, int] = OrderedDict()
 
 

@@ -26,7 +26,7 @@ from tazza.errors import DuplicateError, FileError, InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, init, native
 from tazza.runtime.files import kind_of, resolved, shown
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
@@ -51,7 +51,7 @@ class Module:
 WATCHED: Registry[str, Registry[Any, Any]] = Registry("watched registry")
 
 MODULES: Registry[str, Module] = Registry("module")
-_lock = renewed(threading.RLock())
+_lock = freed_in_child(threading.RLock())
 
 
 def watch(registry: Registry[Any, Any]) -> None:
@@ -162,7 +162,9 @@ def _load_python_file(path: Path) -> Module:
 
 def _load_python(name: str) -> Module:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise InitError(f"{name!r} is no path, no entry point of {GROUP} and no dotted name of a module", hint=_known())
+        raise InitError(
+            f"{name!r} is no path, no entry point of {GROUP} and no dotted name of a module", hint=_installed()
+        )
     with _watching() as registered, _telling(name):
         module = importlib.import_module(name)
     return Module(name, "python", getattr(module, "__file__", None), tuple(registered))
@@ -186,7 +188,7 @@ def _telling(name: str) -> Generator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise InitError(f"there is no module {name!r}: {error}", hint=_known()) from error
+            raise InitError(f"there is no module {name!r}: {error}", hint=_installed()) from error
         raise InitError(f"module {name} needs a module that is not installed: {error}") from error
     except (Exception, SystemExit) as error:
         raise InitError(f"module {name} failed as it was imported: {type(error).__name__}: {error}") from error
@@ -199,6 +201,6 @@ def _entry_points() -> dict[str, str]:
     return {point.name: point.module for point in entry_points(group=GROUP)}
 
 
-def _known() -> str:
+def _installed() -> str:
     names = sorted(_entry_points())
     return f"installed modules: {', '.join(names)}" if names else "no installed package names a module for tazza"

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from tazza.errors import UnavailableError
-from tazza.runtime.fork import PROCESS, in_forked_child, renewed
+from tazza.runtime.fork import PROCESS, freed_in_child, in_forked_child
 from tazza.runtime.imports import imports_of, redirect
 from tazza.runtime.team import looks_of, make_team_functions, team_unavailable
 
@@ -45,7 +45,7 @@ _given: dict[str, str] = {}
 """What the user had said in `WAITING` when the library was loaded."""
 _own: list[Mapping[str, int]] = []
 _left: list[int] = []
-_lock = renewed(threading.RLock())
+_lock = freed_in_child(threading.RLock())
 
 
 @cache
@@ -199,7 +199,7 @@ def _stay_alone() -> None:
 
 def _new_lock() -> None:
     global _lock
-    _lock = renewed(threading.RLock())
+    _lock = freed_in_child(threading.RLock())
 
 
 in_forked_child(_new_lock)

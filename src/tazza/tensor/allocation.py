@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
-from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.runtime.memory import available_bytes
 from tazza.tensor.place import CPU_KIND, PLACE_KINDS, CPUPlace, Place
 
@@ -203,7 +203,7 @@ class Allocator(ABC):
     def __init__(self, place: Place, *, limit_bytes: int | None = None) -> None:
         self.place = place
         self.limit_bytes = limit_bytes
-        self._lock = renewed(threading.RLock())
+        self._lock = freed_in_child(threading.RLock())
         self._busy = False
         self._returned: deque[_Owned] = deque()
         self._note_death = self._returned.append
@@ -349,7 +349,7 @@ class Allocator(ABC):
 
     def leave_fork(self) -> None:
         """Forget, in a forked child, that another thread was at work here; it may have lost a block to nobody."""
-        self._lock = renewed(threading.RLock())
+        self._lock = freed_in_child(threading.RLock())
         self._busy = False
 
     def _drain(self) -> None:
@@ -456,7 +456,7 @@ def _load_policy(name: str) -> None:
 
 
 ALLOCATORS: Registry[str, Callable[[Place], Allocator]] = Registry(
-    "allocator of place kind", loader=_load_policy, known=_policies
+    "allocator of place kind", loader=_load_policy, listed=_policies
 )
 """Makes an allocator for a place. A kind of place (`Place.kind`) names its usual one; the modules of the package
 `allocators` bring policies (buddy, arena, caching), which cut up what the usual one of the place gives them."""
@@ -473,13 +473,13 @@ def _make_pinned(place: Place) -> Allocator:
 
 
 _made: dict[tuple[str, Place], tuple[Callable[[Place], Allocator], Allocator]] = {}
-_made_lock = renewed(threading.RLock())  # a policy asks for the allocator below it
+_made_lock = freed_in_child(threading.RLock())  # a policy asks for the allocator below it
 
 
 def _leave_fork() -> None:
     """Replace all locks: threads that held one when the process was forked will never release it in the child."""
     global _made_lock
-    _made_lock = renewed(threading.RLock())
+    _made_lock = freed_in_child(threading.RLock())
     for allocator in list(_living):
         allocator.leave_fork()
 

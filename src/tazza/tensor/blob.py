@@ -1,4 +1,4 @@
-"""A named slot that holds a tensor, a string or an object of a registered type, or nothing yet.
+"""A named place that holds a tensor, a string or an object of a registered type, or nothing yet.
 
 `BLOB_TYPES` maps Python classes to the names that Caffe2 has for their C++ counterparts; the floors that bring such
 classes register them with `@blob_type`.
@@ -67,7 +67,7 @@ def type_of(value: object) -> BlobType | None:
 
 
 class Blob:
-    """A slot called `name`; empty until something is set.
+    """A blob called `name`; empty until something is set.
 
     >>> blob = Blob("x"); blob.type_name, blob.tensor().spec.dtype.label, blob.type_name
     ('', 'float32', 'Tensor')

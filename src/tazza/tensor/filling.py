@@ -15,11 +15,11 @@ import pkgutil
 import threading
 from collections.abc import Mapping
 
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 
 ENGINES = "tazza.engines"
 
-_lock = renewed(threading.RLock())
+_lock = freed_in_child(threading.RLock())
 _missing: dict[str, dict[str, str]] = {}
 
 

@@ -61,7 +61,7 @@ def indexed(section: str, noun: str) -> Registry[str, Any]:
         if home is not None:
             importlib.import_module(f"{ROOT}.{home}")
 
-    registry: Registry[str, Any] = Registry(noun, loader=load, known=lambda: frozenset(index()[section]))
+    registry: Registry[str, Any] = Registry(noun, loader=load, listed=lambda: frozenset(index()[section]))
     _REGISTRIES[section] = registry
     return registry
 

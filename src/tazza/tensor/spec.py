@@ -75,7 +75,7 @@ class TensorSpec:
             )
 
     @property
-    def known(self) -> bool:
+    def shape_known(self) -> bool:
         """Whether every extent is known."""
         return type(self.dims) is Dim
 
@@ -87,7 +87,7 @@ class TensorSpec:
             ShapeError: one of them, or the rank, is unknown.
         """
         if type(self.dims) is not Dim:
-            raise ShapeError(f"the shape of {self} is not known yet", hint="ask `known` first")
+            raise ShapeError(f"the shape of {self} is not known yet", hint="ask `shape_known` first")
         return self.dims
 
     @property

@@ -143,7 +143,7 @@ class Tensor(ArrayOperators):
         """
         if self.spec is spec or self.spec == spec:
             return
-        if not spec.known:
+        if not spec.shape_known:
             raise ShapeError(f"a tensor cannot take {spec}: some extents are unknown", hint="infer the shape first")
         self._take_spec(spec)
 

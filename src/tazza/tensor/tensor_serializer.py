@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tazza.errors import FormatError, UnavailableError
 from tazza.proto.caffe2_pb2 import BlobProto, DeviceOption
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.tensor.blob import Blob
 from tazza.tensor.place import CPU_KIND, Place
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, Serializer
@@ -70,7 +70,7 @@ class TensorCollector(Collector):
     def __init__(self, name: str) -> None:
         self._name = name
         self._who = f"blob {name!r}"
-        self._lock = renewed(threading.Lock())
+        self._lock = freed_in_child(threading.Lock())
         self._head: Chunk | None = None
         self._chunks: list[Chunk] = []
         self._covered = 0

@@ -73,7 +73,7 @@ def by_channel(hand: Hand, schema: OpSchema) -> Sketch:
 @steps_of("InstanceNormGradient")
 def instance_norm_statistics(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] | None:
     """Mean and inv_std are computed again where they are missing."""
-    if "mean" in op.input_slots:
+    if "mean" in op.input_letters:
         return None
     definition = op.definition
     forward = operator_def("InstanceNorm", definition.input[:3], ["Y", "mean", "inv_std"])

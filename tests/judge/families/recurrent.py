@@ -30,7 +30,7 @@ def lstm_unit(hand: Hand, schema: OpSchema) -> Sketch:
 def lstm_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
     """The functions of the gates are rounded, of which one minus their squares is taken then."""
     plain = evaluate(op, [wide(x) for x in inputs])
-    given = dict(zip(op.input_slots, (wide(x) for x in inputs), strict=True))
+    given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
 
     def rounded(x: Array) -> Array:
         return x * factor(x.shape, 1.0)
@@ -46,5 +46,5 @@ def lstm_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[
     runs = np.ones(dH.shape[1], bool)
     if "seq_lengths" in given:
         runs = given["timestep"].reshape(()) < given["seq_lengths"].reshape(-1)
-    slots = op.output_slots
-    return [np.where(runs[None, :, None], found.get(letter, y), y) for letter, y in zip(slots, plain, strict=True)]
+    letters = op.output_letters
+    return [np.where(runs[None, :, None], found.get(letter, y), y) for letter, y in zip(letters, plain, strict=True)]

@@ -171,7 +171,7 @@ def test_refused(type: str, inputs: list[Array], arguments: Any, kind: type[Tazz
 
 def test_every_fused_type_takes_what_its_base_takes() -> None:
     for base, fused in FUSED.items():
-        assert find_schema(base).args.keys() < find_schema(fused.type).args.keys()
+        assert find_schema(base).args.keys() < find_schema(fused).args.keys()
 
 
 def test_normalization_refuses() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError, TazzaError
 from tazza.operator import SCHEMAS, operator_def, run_op
-from tazza.ops.nn.pool import POOLINGS
+from tazza.ops.nn.pool import pools
 from tazza.tensor import Tensor
 from tests.check import Case, check_op, engines_of, on_all_engines, run
 
@@ -286,7 +286,7 @@ OTHERS_BESIDE: list[dict[str, Any]] = [{}, {"stride": 1, "pad": 0}, {"pads": [0,
 
 def test_whatever_stands_beside_global_pooling() -> None:
     """Translated nets of Caffe say `kernel=0`; for every pooling operator, layout, engine and rule of padding."""
-    X, types = values(2, 3, 4, 5), [type for type in POOLINGS if type.endswith(("Pool", "2D"))]
+    X, types = values(2, 3, 4, 5), [type for type in pools if type.endswith(("Pool", "2D"))]
     for number, type in enumerate(types):
         for position, (kernel, others) in enumerate(itertools.product(KERNELS_BESIDE, OTHERS_BESIDE)):
             order = ("NCHW", "NHWC")[position % 2]

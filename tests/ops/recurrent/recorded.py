@@ -23,6 +23,9 @@ def recorded(name: str) -> Recorded:
     return read_recorded(FOLDER / f"{name}.npz")
 
 
+TRAINED = [name for name in CASES if recorded(name).targets]
+
+
 def workspace_with(blobs: Blobs) -> Workspace:
     """Return a workspace in which these blobs were fed."""
     home = Workspace()
@@ -39,6 +42,27 @@ def with_type(net: NetDef, kind: str, kept: Iterable[str]) -> NetDef:
     del made.external_output[:]
     made.external_output.extend(kept)
     return made
+
+
+def run_twice(net: NetDef, fed: Blobs) -> tuple[Workspace, Blobs]:
+    """Run a net twice; returns the workspace, and what it left each time, which must be the same."""
+    home = workspace_with(fed)
+    made = home.create_net(net)
+    runs: list[Blobs] = []
+    for _ in range(2):
+        made.run()
+        runs.append({name: home.fetch(name) for name in net.external_output})
+    for name, value in runs[0].items():
+        np.testing.assert_array_equal(value, runs[1][name], err_msg=name)
+    home.delete_net(net.name)
+    return home, runs[1]
+
+
+def assert_recorded(left: Blobs, wanted: Blobs, kind: str) -> None:
+    """Compare to rounding of the largest element: sums of some dozen products in another order."""
+    for blob, value in left.items():
+        scale = max(1.0, float(np.abs(wanted[blob]).max(initial=0.0)))
+        np.testing.assert_allclose(value, wanted[blob], rtol=1e-5, atol=2e-6 * scale, err_msg=f"{blob}, {kind}")
 
 
 def in_float64(ops: Iterable[OperatorDef], blobs: Blobs) -> None:

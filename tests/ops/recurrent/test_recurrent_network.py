@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, FormatError, GradientError, NotFoundError, SchemaError, ShapeError, TazzaError
 from tazza.graph import backward_pass
@@ -20,23 +19,20 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import format_text
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
-from tests.ops.recurrent.recorded import CASES, Blobs, in_float64, recorded, with_type, workspace_with
-
-TRAINED = [name for name in CASES if recorded(name).targets]
-
-
-def run_twice(net: NetDef, fed: Blobs) -> tuple[Workspace, Blobs]:
-    """Run a net twice; returns the workspace, and what it left each time, which must be the same."""
-    home = workspace_with(fed)
-    made = home.create_net(net)
-    runs: list[Blobs] = []
-    for _ in range(2):
-        made.run()
-        runs.append({name: home.fetch(name) for name in net.external_output})
-    for name, value in runs[0].items():
-        np.testing.assert_array_equal(value, runs[1][name], err_msg=name)
-    home.delete_net(net.name)
-    return home, runs[1]
+from tests.check import check_op
+from tests.nested_case import Nested, on_nested
+from tests.ops.recurrent.cells import FED, SUM, H, N, T, cell, values
+from tests.ops.recurrent.recorded import (
+    CASES,
+    TRAINED,
+    Blobs,
+    assert_recorded,
+    in_float64,
+    recorded,
+    run_twice,
+    with_type,
+    workspace_with,
+)
 
 
 def check_recorded(name: str, kinds: Iterable[str]) -> None:
@@ -50,13 +46,6 @@ def check_recorded(name: str, kinds: Iterable[str]) -> None:
         assert_recorded(left, case.left, kind)
         for blob, value in left.items() if kind != "plan" else ():
             np.testing.assert_array_equal(value, bits[blob], err_msg=f"{blob}, {kind}")
-
-
-def assert_recorded(left: Blobs, wanted: Blobs, kind: str) -> None:
-    """Compare to rounding of the largest element: sums of some dozen products in another order."""
-    for blob, value in left.items():
-        scale = max(1.0, float(np.abs(wanted[blob]).max(initial=0.0)))
-        np.testing.assert_allclose(value, wanted[blob], rtol=1e-5, atol=2e-6 * scale, err_msg=f"{blob}, {kind}")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -112,36 +101,31 @@ def test_gradients_are_central_differences(name: str) -> None:
 
 # -- cells of one operator ---------------------------------------------------------------------------------------------
 
-T, N, H = 4, 3, 2
+
+BACK: dict[str, Any] = {
+    "outputs_with_grads": [0],
+    "backward_step_net": NetDef(name="back", type="simple"),
+    "backward_link_internal": ["after_grad", "after_grad", "after_grad"],
+    "backward_link_external": ["states_grad", "states_grad", "x_grad"],
+    "backward_link_offset": [1, 0, 0],
+}
+STATES = FED["h0"] + np.cumsum(FED["x"], axis=0)
+CELLS = [
+    Nested(
+        "sums",
+        (cell(SUM, **BACK),),
+        FED,
+        {"all": STATES, "last": STATES[-1:]},
+        ("all",),
+        slack=10.0,
+        evaluate=lambda net, blobs: in_float64(net.op, blobs),
+    )
+]
 
 
-def values(*shape: int, seed: int = 0) -> NDArray[Any]:
-    """Return float32 numbers around 0, the same in every run."""
-    return np.random.default_rng((seed, *shape)).standard_normal(shape, np.float32)
-
-
-FED: Blobs = {"x": values(T, N, H), "h0": values(1, N, H, seed=1), "w": values(1, N, H, seed=2)}
-
-
-def cell(*ops: OperatorDef, **changes: Any) -> OperatorDef:
-    """Return a recurrent net of x, h0 and w, whose step makes `after` of `row`, `state` and `w`."""
-    net = NetDef(name="step", type="simple", op=ops, external_input=["row", "state", "w"], external_output=["after"])
-    arguments: dict[str, Any] = {
-        "alias_src": ["states", "states"],
-        "alias_dst": ["all", "last"],
-        "alias_offset": [1, -1],
-        "recurrent_states": ["states"],
-        "initial_recurrent_state_ids": [1],
-        "link_internal": ["state", "after", "row"],
-        "link_external": ["states", "states", "x"],
-        "link_offset": [0, 1, 0],
-        "step_net": net,
-        **changes,
-    }
-    return operator_def("RecurrentNetwork", ["x", "h0", "w"], ["all", "last", "work"], **arguments)
-
-
-SUM = operator_def("Sum", ["row", "state"], ["after"])
+@on_nested(CELLS)
+def test_cases(case: Nested) -> None:
+    check_op(case)
 
 
 def run(op: OperatorDef, fed: Blobs = FED, times: int = 1) -> Workspace:
@@ -375,8 +359,9 @@ def test_runs_refused(changes: dict[str, Any], fed: Blobs, error: type[TazzaErro
 
 
 def test_a_gradient_needs_outputs_and_steps() -> None:
+    carries = cell(SUM, backward_step_net=NetDef(name="back", op=[SUM]))
     with pytest.raises(GradientError, match="names no output that gets a gradient"):
-        backward_pass([cell(SUM)], {"all": "all_grad"})
+        backward_pass([carries], {"all": "all_grad"})
     case = recorded("cell_product")
     forward = next(op for op in case.net.op if op.type == "RecurrentNetwork")
     for argument in list(forward.arg):

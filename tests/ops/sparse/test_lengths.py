@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tazza.errors import DTypeError, NumericError, ShapeError, TazzaError
 from tazza.models import Model
 from tazza.operator import RowSlices, find_schema, gradient_for_op, operator_def, run_op
-from tazza.ops.sparse.lengths import REDUCERS
+from tazza.ops.sparse.lengths import lengths_reductions
 from tazza.workspace import Workspace
 from tests.check import Case, check_op, engines_of, on_all_engines, run
 
@@ -58,7 +58,7 @@ COUNTS = [lengths(2, 0, 4, 1), lengths(0, 7), lengths(7, 0, 0)]
 def cases() -> list[Case]:
     """Return cases of all reducers."""
     found: list[Case] = []
-    for reducer in (one.name for one in REDUCERS):
+    for reducer in (row.name for row in lengths_reductions.rows.values()):
         for shape in SHAPES:
             for counts in COUNTS[: 3 if shape == (7, 3) else 1]:
                 rows = values(*shape)

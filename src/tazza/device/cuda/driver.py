@@ -16,7 +16,7 @@ from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, 
 from typing import Any
 
 from tazza.errors import KernelError, OutOfMemoryError, TazzaError, UnavailableError
-from tazza.runtime.fork import in_forked_child, renewed
+from tazza.runtime.fork import freed_in_child, in_forked_child
 
 DRIVER = "libcuda.so.1"
 
@@ -116,7 +116,7 @@ def _kind(status: int) -> type[TazzaError]:
     return UnavailableError if status in _ABSENT else KernelError
 
 
-_lock = renewed(threading.Lock())
+_lock = freed_in_child(threading.Lock())
 _loaded: Driver | None = None
 
 
@@ -151,7 +151,7 @@ def declare(library: Any) -> None:
 
 def _leave_fork() -> None:
     global _lock
-    _lock = renewed(threading.Lock())
+    _lock = freed_in_child(threading.Lock())
     if _loaded is not None:
         _loaded.lost = True
 

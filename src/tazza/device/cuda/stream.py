@@ -27,7 +27,7 @@ from tazza.device.cuda.event import CUDAEvent, first_error
 from tazza.device.event import Event, EventState
 from tazza.device.stream import PRIORITIES, Stream, Work
 from tazza.errors import TazzaError
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
 from tazza.tensor import Place
 
@@ -49,7 +49,7 @@ class CUDAStream(Stream):
         self.device = cuda_device(place)
         self.handle = self.device.new_stream(high=priority != PRIORITIES[0])
         weakref.finalize(self, _end, self.device, self.handle).atexit = False
-        self._lock = renewed(threading.RLock())  # collected garbage may ask a stream in the middle of it
+        self._lock = freed_in_child(threading.RLock())  # collected garbage may ask a stream in the middle of it
         self._roots: list[Event] = []
         self._counter: ctypes.c_uint32 | None = None
         self._given = 0  # waits at the counter so far

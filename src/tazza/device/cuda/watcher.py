@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
 from tazza.runtime.workers import WorkerPool
 
@@ -43,7 +43,7 @@ class Watcher:
     def __init__(self, name: str) -> None:
         """Start no thread yet; `name` is what it will be called."""
         self._threads = WorkerPool(1, name)
-        self._lock = renewed(threading.Lock())
+        self._lock = freed_in_child(threading.Lock())
         self._pending: list[tuple[Askable, Callable[[], None]]] = []
         self._running = False
 

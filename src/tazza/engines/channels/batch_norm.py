@@ -102,7 +102,7 @@ def _image(
     layout = image_layout(X, last)
     if not (fused or lies_as(X, layout) or ENGINE in asked_engines(op.definition.engine)):
         return Unsupported("the channels of X do not lie innermost")
-    for letter, name, spec in zip(op.output_slots, op.definition.output, outputs, strict=True):
+    for letter, name, spec in zip(op.output_letters, op.definition.output, outputs, strict=True):
         wanted = layout if letter in IMAGES else ROW_MAJOR
         if name in op.definition.input and not lies_as(cast("TensorSpec", spec), wanted):
             return Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {spec}")

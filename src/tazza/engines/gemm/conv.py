@@ -249,8 +249,8 @@ MOST_BEYOND = 1 << 14
 
 
 def _obstacle(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Unsupported | None:
-    slots = zip((*op.input_slots, *op.output_slots), (*inputs, *outputs), strict=True)
-    strided = [f"{letter} is {spec}" for letter, spec in slots if not contiguous(spec)]
+    blobs = zip((*op.input_letters, *op.output_letters), (*inputs, *outputs), strict=True)
+    strided = [f"{letter} is {spec}" for letter, spec in blobs if not contiguous(spec)]
     if strided:
         return Unsupported(f"{', '.join(strided)}: a GEMM needs row-major")
     X, W = cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2]))
@@ -275,7 +275,7 @@ def prepare_conv_gradient(
     if obstacle is not None:
         return obstacle
     X, W = cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2]))
-    return ConvGradientLaunch(describe(op, X, W), frozenset(op.output_slots))
+    return ConvGradientLaunch(describe(op, X, W), frozenset(op.output_letters))
 
 
 for _schema in CONVS:

@@ -18,14 +18,14 @@ import numpy as np
 from tazza.engines.gemm.column import Shape, Step
 from tazza.operator import Array, BlobOwner, Call
 from tazza.ops.control.mutex import Mutex
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.tensor import Allocation, Blob, DataType
 from tazza.tensor.allocation import ALIGNMENT
 
 MUTEX = "__CAFFE2_SHARED_CONV_BUFFER_CPU_MUTEX__"
 BUFFER = "__CAFFE2_SHARED_CONV_BUFFER_CPU__"
 
-_creating = renewed(threading.Lock())
+_creating = freed_in_child(threading.Lock())
 
 
 def scratch_bytes(shapes: Mapping[str, Shape]) -> int:

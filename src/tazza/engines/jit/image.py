@@ -37,7 +37,7 @@ def float32_gradient(
     """Return the specs of a convolution's gradient by letter, or why kernels of our own do not take it."""
     if not all_float32(*inputs, *outputs):
         return Unsupported("it computes in float32")
-    letters = (*op.input_slots, *op.output_slots)
+    letters = (*op.input_letters, *op.output_letters)
     specs = {letter: cast("TensorSpec", spec) for letter, spec in zip(letters, (*inputs, *outputs), strict=True)}
     return Unsupported("there is nothing to compute") if any(spec.size == 0 for spec in specs.values()) else specs
 
@@ -59,7 +59,7 @@ def image_problem(
 
 def conv_layouts(op: OpView, X: Layout, W: Layout, Y: Layout, operands: int) -> dict[str, Layout]:
     """Return the layouts by letter; those of S are that of Y."""
-    given = {"b": ROW_MAJOR} if "b" in op.input_slots else {}
+    given = {"b": ROW_MAJOR} if "b" in op.input_letters else {}
     return {"X": X, "W": W, "Y": Y} | given | ({"S": Y} if operands else {})
 
 

@@ -134,7 +134,7 @@ def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) 
     before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
     lines.do(f"br label %{test}")
     lines.label(test)
-    slot = len(lines.lines)
+    entry = len(lines.lines)
     more = lines.let(f"icmp slt i64 {i}, {end}")
     lines.do(f"br i1 {more}, label %{inside}, label %{done}")
     lines.label(inside)
@@ -142,7 +142,7 @@ def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) 
     lines.do(f"{following} = add i64 {i}, 1")
     last = lines.block
     lines.do(f"br label %{test}")
-    lines.lines.insert(slot, f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]")
+    lines.lines.insert(entry, f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]")
     lines.label(done)
 
 
@@ -175,7 +175,7 @@ def carry_loop(
     following = f"%{lines.fresh('next')}"
     lines.do(f"br label %{test}")
     lines.label(test)
-    slot = len(lines.lines)
+    entry = len(lines.lines)
     lines.do(f"br i1 {lines.let(f'icmp slt i64 {i}, {end}')}, label %{inside}, label %{done}")
     lines.label(inside)
     after = body(i, values)
@@ -185,7 +185,7 @@ def carry_loop(
     entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
     for value, start, new in zip(values, starts, after, strict=True):
         entries.append(f"  {value} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]")
-    lines.lines[slot:slot] = entries
+    lines.lines[entry:entry] = entries
     lines.label(done)
     return values
 
@@ -213,7 +213,7 @@ def sweep(v: Vectors, begin: str, end: str, body: Body, carried: Sequence[str] =
     phis = [f"%{lines.fresh('carry')}" for _ in carried]
     lines.do(f"br label %{test}")
     lines.label(test)
-    slot = len(lines.lines)
+    entry = len(lines.lines)
     lines.do(f"{following} = add i64 {i}, {v.count}")
     whole = lines.let(f"icmp sle i64 {following}, {end}")
     lines.do(f"br i1 {whole}, label %{inside}, label %{rest}")
@@ -224,7 +224,7 @@ def sweep(v: Vectors, begin: str, end: str, body: Body, carried: Sequence[str] =
     entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
     for phi, start, new in zip(phis, carried, after, strict=True):
         entries.append(f"  {phi} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]")
-    lines.lines[slot:slot] = entries
+    lines.lines[entry:entry] = entries
     lines.label(rest)
     left = lines.let(f"sub i64 {end}, {i}")
     some = lines.let(f"icmp sgt i64 {left}, 0")

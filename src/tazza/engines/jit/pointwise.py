@@ -68,8 +68,8 @@ def prepare_formula(
     """Compile an operator's formulas for these operands."""
     del context
     expressions = formulas_of(op)
-    slots = slots_of(op.schema, op.input_slots, outputs=False)
-    results = slots_of(op.schema, op.output_slots, outputs=True)
+    slots = slots_of(op.schema, op.input_letters, outputs=False)
+    results = slots_of(op.schema, op.output_letters, outputs=True)
     missing = [slot.name for slot in results if slot.name not in expressions]
     if missing:
         return Unsupported(f"with these arguments there is no formula of {', '.join(missing)}")

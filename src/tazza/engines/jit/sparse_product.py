@@ -114,7 +114,7 @@ def carry_loop(
     phis = [f"%{lines.fresh('carry')}" for _ in carried]
     lines.do(f"br label %{test}")
     lines.label(test)
-    slot = len(lines.lines)
+    entry = len(lines.lines)
     lines.do(f"{following} = add i64 {i}, {step}")
     more = lines.let(f"icmp sle i64 {following}, {end}")
     lines.do(f"br i1 {more}, label %{inside}, label %{done}")
@@ -125,7 +125,7 @@ def carry_loop(
     entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
     for phi, start, new in zip(phis, carried, after, strict=True):
         entries.append(f"  {phi} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]")
-    lines.lines[slot:slot] = entries
+    lines.lines[entry:entry] = entries
     lines.label(done)
     return i, phis
 

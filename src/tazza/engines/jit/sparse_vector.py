@@ -55,7 +55,7 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     before, r, following = lines.block, f"%{lines.fresh('r')}", f"%{lines.fresh('next')}"
     lines.do(f"br label %{test}")
     lines.label(test)
-    slot = len(lines.lines)
+    entry = len(lines.lines)
     lines.do(f"br i1 {lines.let(f'icmp slt i64 {r}, {last}')}, label %{inside}, label %{done}")
     lines.label(inside)
     behind = _fitting(m, r, last)
@@ -72,7 +72,7 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     lines.label(join)
     lines.do(f"{following} = phi i64 [ {behind}, %{after_short} ], [ {next_row}, %{after_long} ]")
     lines.do(f"br label %{test}")
-    lines.lines.insert(slot, f"  {r} = phi i64 [ {first}, %{before} ], [ {following}, %{join} ]")
+    lines.lines.insert(entry, f"  {r} = phi i64 [ {first}, %{before} ], [ {following}, %{join} ]")
     lines.label(done)
 
 
@@ -84,7 +84,7 @@ def _fitting(m: Matrix, r: str, last: str) -> str:
     before, q, following = lines.block, f"%{lines.fresh('q')}", f"%{lines.fresh('next')}"
     lines.do(f"br label %{test}")
     lines.label(test)
-    slot = len(lines.lines)
+    entry = len(lines.lines)
     found = _smaller(lines, lines.let(f"add i64 {q}, {_group(m.v)}"), last)
     lines.do(f"{following} = add i64 {found}, 0")
     fits = lines.let(f"icmp ule i64 {m.index(STARTS, found)}, {limit}")
@@ -92,7 +92,7 @@ def _fitting(m: Matrix, r: str, last: str) -> str:
     lines.do(f"br i1 {more}, label %{inside}, label %{done}")
     lines.label(inside)
     lines.do(f"br label %{test}")
-    lines.lines.insert(slot, f"  {q} = phi i64 [ {r}, %{before} ], [ {following}, %{inside} ]")
+    lines.lines.insert(entry, f"  {q} = phi i64 [ {r}, %{before} ], [ {following}, %{inside} ]")
     lines.label(done)
     return q
 

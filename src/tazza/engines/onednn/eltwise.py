@@ -21,7 +21,7 @@ def eltwise(op: OpView, specs: dict[str, TensorSpec], algorithm: str, alpha: flo
     Raises:
         Unimplemented: the input holds no floats.
     """
-    (source,), (target,) = op.input_slots, op.output_slots
+    (source,), (target,) = op.input_letters, op.output_letters
     if not specs[source].dtype.is_float:
         raise Unimplemented(f"{source} is {specs[source].dtype.label}: oneDNN computes with floats")
     layout = specs[source].layout

@@ -23,7 +23,7 @@ from typing import Any, cast
 from tazza.errors import FileError, KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.files import kind_of, one_line
 from tazza.runtime.flags import flag
-from tazza.runtime.fork import check_threads, renewed, threads_lost
+from tazza.runtime.fork import check_threads, freed_in_child, threads_lost
 from tazza.runtime.openmp import openmp_unavailable, use_own_functions
 
 PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
@@ -75,7 +75,7 @@ class _State:
     version: tuple[int, int, int]
 
 
-_lock = renewed(threading.RLock())
+_lock = freed_in_child(threading.RLock())
 _state: dict[str, _State | str] = {}
 _engines: list[Any] = []
 

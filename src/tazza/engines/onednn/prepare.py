@@ -81,11 +81,11 @@ def _of_module(prepare: Callable[..., Answer], module: str) -> Callable[..., Ans
 def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, TensorSpec] | Unsupported:
     """Return specs by letter, numbered where the letter is variadic; or that one is no tensor of known shape."""
     named: dict[str, TensorSpec] = {}
-    letters = (*op.input_slots, *op.output_slots)
+    letters = (*op.input_letters, *op.output_letters)
     variadic = {one.name for one in (*op.schema.inputs, *op.schema.outputs) if one.variadic}
     count: dict[str, int] = {}
     for letter, spec in zip(letters, (*inputs, *outputs), strict=True):
-        if not isinstance(spec, TensorSpec) or not spec.known:
+        if not isinstance(spec, TensorSpec) or not spec.shape_known:
             return Unsupported(f"{letter} is {spec}: not a tensor of known shape")
         place = count.get(letter, 0)
         count[letter] = place + 1
@@ -99,11 +99,11 @@ def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer
     It has the layout in which the launch asks for it, and lies so before the launch runs.
     """
     layouts: Mapping[str, Layout] = answer.layouts if isinstance(answer, LaidOut) else {}
-    for letter, name in zip(op.output_slots, op.definition.output, strict=True):
+    for letter, name in zip(op.output_letters, op.definition.output, strict=True):
         layout, spec = layouts.get(letter, ROW_MAJOR), specs.get(letter)
         if name not in op.definition.input or spec is None or layout == spec.layout:
             continue
-        if layouts.get(op.input_slots[list(op.definition.input).index(name)]) != layout:
+        if layouts.get(op.input_letters[list(op.definition.input).index(name)]) != layout:
             return Unsupported(f"{letter} = {name!r} overwrites an input ({spec}), oneDNN would write it as {layout}")
     return answer
 
@@ -111,9 +111,9 @@ def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer
 def _hollow(op: OpView, specs: dict[str, TensorSpec], empty: str, hollow: dict[str, TensorSpec]) -> Answer:
     opaque = [letter for letter, spec in specs.items() if isinstance(spec.layout, Opaque)]
     if empty == "zero" and not opaque and all(0 not in spec.shape[1:] for spec in hollow.values()):
-        return ZeroLaunch(tuple(op.output_slots))
-    if all(letter in hollow for letter in op.output_slots):
-        return ZeroLaunch(tuple(op.output_slots))  # there is nothing to write, whatever the operator
+        return ZeroLaunch(tuple(op.output_letters))
+    if all(letter in hollow for letter in op.output_letters):
+        return ZeroLaunch(tuple(op.output_letters))  # there is nothing to write, whatever the operator
     words = ", ".join(f"{letter} is {spec}" for letter, spec in hollow.items())
     return Unsupported(f"{words}: without elements")
 

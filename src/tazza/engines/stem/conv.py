@@ -154,7 +154,7 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     operands = op.operands if op.type == FUSED_CONV.type else 0
     source, planes = image_source(X, problem.C, last)
     epilogue = epilogue_of(op) if op.type == FUSED_CONV.type else None
-    with_bias = "b" in op.input_slots
+    with_bias = "b" in op.input_letters
     packing = Packing(problem.C, window.kernel[1], window.stride[1], planes)
     code = Code(packing, problem.rows, with_bias, epilogue, operands)
     band = problem.band(thread_count())

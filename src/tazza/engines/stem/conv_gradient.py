@@ -32,7 +32,7 @@ def prepare_conv_gradient(
 ) -> LaidOut | Unsupported:
     """DW and db."""
     del context
-    if "dX" in op.output_slots:
+    if "dX" in op.output_letters:
         return Unsupported("it computes no gradient of the image")
     specs = float32_gradient(op, inputs, outputs)
     if isinstance(specs, Unsupported):

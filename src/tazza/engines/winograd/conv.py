@@ -110,7 +110,7 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
     last = op.order.upper() == "NHWC"
     fused = op.type == FUSED_CONV.type
     operands = op.operands if fused else 0
-    with_bias = "b" in op.input_slots
+    with_bias = "b" in op.input_letters
     code = Code(tiling.algorithm, tiling.rows, with_bias, epilogue_of(op) if fused else None, operands)
     layout = image_layout(X, last)
     letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))

@@ -70,7 +70,7 @@ def others_weights(op: OpView, context: Context, inputs: Sequence[Spec], outputs
     alone.CopyFrom(op.definition)
     alone.engine = ""
     del alone.output[:]
-    kept = [i for i, letter in enumerate(op.output_slots) if letter != "dX"]
+    kept = [i for i, letter in enumerate(op.output_letters) if letter != "dX"]
     alone.output.extend(op.definition.output[i] for i in kept)
     ranking = [one for one in rank_engines(op.type, context.place.kind, "") if one.engine != ENGINE]
     try:

@@ -17,7 +17,7 @@ class Accumulate(Transform):
         return (
             not partial
             and node.view.schema.commuting is not None
-            and node.view.input_slots[:2] == (node.view.schema.commuting,) * 2
+            and node.view.input_letters[:2] == (node.view.schema.commuting,) * 2
             and not graph.dies_at(node.inputs[0], node)
             and graph.dies_at(node.inputs[1], node)
             and node.inputs.count(node.inputs[1]) == 1

@@ -33,7 +33,7 @@ class DeadCode(Transform):
         """No output is used, or the last one is optional."""
         del graph
         (node,) = match
-        letter = node.view.output_slots[-1]
+        letter = node.view.output_letters[-1]
         return all(map(_unused, node.outputs)) or node.view.schema.outputs_by_letter[letter].optional
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tazza.graph.composition import broadcast_dims
 from tazza.graph.graph import Graph, Node, overwrites
 from tazza.graph.transform import Transform, transform
-from tazza.ops.math.arithmetic import ADD
+from tazza.ops.math.arithmetic import binaries
 from tazza.ops.math.matmul import MATMUL
 from tazza.ops.nn.conv import CONVS
 from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE
@@ -32,7 +32,7 @@ class FuseBias(Transform):
         (layer,) = partial if len(partial) == 1 else (None,)
         return (
             layer is not None
-            and node.view.schema is ADD
+            and node.view.schema is binaries["Add"]
             and layer.outputs[0].only_reader is node
             and node.inputs[0] is layer.outputs[0]
             and node.inputs[1] is not layer.outputs[0]

@@ -99,7 +99,7 @@ def _is_layer(node: Node) -> bool:
     return (
         node.type in LAYERS
         and node.pure
-        and node.view.input_slots == ("X", "W", "b")
+        and node.view.input_letters == ("X", "W", "b")
         and len(node.outputs) == 1
         and not node.definition.engine
     )
@@ -108,7 +108,7 @@ def _is_layer(node: Node) -> bool:
 def _filters(node: Node) -> tuple[int | None, ...] | None:
     """Return (M, C/G, k...), or None where that is not known."""
     spec = node.inputs[1].tensor
-    if spec is None or not spec.known or len(spec.shape) < 3:
+    if spec is None or not spec.shape_known or len(spec.shape) < 3:
         return None
     return tuple(channels_first_dims(node.view.order, spec.shape))
 

@@ -20,7 +20,7 @@ from tazza.operator import Expression
 from tazza.operator.choice import keeps_engines
 from tazza.ops.nn.fused import FUSED, fused_type
 
-FUSED_TYPES = frozenset(fused.type for fused in FUSED.values())
+FUSED_TYPES = frozenset(FUSED.values())
 
 
 @transform(
@@ -67,7 +67,7 @@ class FuseEpilogue(Transform):
         expression, operands = _epilogue(graph, match)
         graph.remove(*match)
         graph.add(
-            FUSED[layer.type].type,
+            FUSED[layer.type],
             [*layer.inputs, *operands],
             [result, *layer.outputs[1:]],
             like=layer,
@@ -93,7 +93,7 @@ def _takes_it_later(layer: Node, node: Node, value: Value) -> bool:
 
 
 def _taken(graph: Graph, match: Sequence[Node]) -> bool:
-    made, judge, device = FUSED[match[0].type].type, graph.context.takes_epilogue, match[0].place.kind
+    made, judge, device = FUSED[match[0].type], graph.context.takes_epilogue, match[0].place.kind
     return keeps_engines(match[0].view, made, device) and (
         judge is None or judge(made, _epilogue(graph, match)[0], device)
     )

@@ -56,7 +56,7 @@ def _memory(spec: TensorSpec) -> TensorSpec:
 def _same_spec(node: Node, output: int, place: int) -> bool:
     """Whether an output has the spec of an input; where specs are not known, whether the schema says so."""
     target, source = node.outputs[output], node.inputs[place]
-    letter, other = node.view.output_slots[output], node.view.input_slots[place]
+    letter, other = node.view.output_letters[output], node.view.input_letters[place]
     if source.spec is not None and target.spec is not None:
         # What integers stand for is no matter of memory: the schema says that they may be overwritten.
         taken_over, made = source.tensor, target.tensor

@@ -7,15 +7,6 @@ from collections.abc import Sequence
 from tazza.graph.graph import Graph, Node
 from tazza.graph.transform import Transform, transform
 
-INVERSES = {
-    ("NCHW2NHWC", "NHWC2NCHW"),
-    ("NHWC2NCHW", "NCHW2NHWC"),
-    ("CopyCPUToGPU", "CopyGPUToCPU"),
-    ("CopyGPUToCPU", "CopyCPUToGPU"),
-    ("Transpose", "Transpose"),
-}
-"""Types of a first and a second operator of which the second may undo the first. Third parties may add theirs."""
-
 
 @transform("reorder_elimination", help="remove reorders that undo each other", after=("dead_code",))
 class ReorderElimination(Transform):
@@ -24,15 +15,9 @@ class ReorderElimination(Transform):
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """The second of a pair, then the first."""
         del graph
-        if not partial:
-            return any(node.type == second for _, second in INVERSES) and node.pure
-        (second,) = partial if len(partial) == 1 else (None,)
-        return (
-            second is not None
-            and second.inputs[0].producer is node
-            and (node.type, second.type) in INVERSES
-            and _undoes(node, second)
-        )
+        if partial:
+            return len(partial) == 1 and partial[0].inputs[0].producer is node
+        return node.pure and len(node.inputs) == 1 and _undoes(node.inputs[0].producer, node)
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
         """Both are there, and the value before them can stand for the one behind."""
@@ -52,10 +37,6 @@ class ReorderElimination(Transform):
         graph.merge(second.outputs[0], first.inputs[0])
 
 
-def _undoes(first: Node, second: Node) -> bool:
-    if first.type != second.type:
-        return True
-    one, two = list(first.view.axes), list(second.view.axes)
-    if not one or not two:  # no axes mean all in reverse
-        return one == two
-    return len(one) == len(two) and [one[axis] for axis in two] == list(range(len(one)))
+def _undoes(first: Node | None, second: Node) -> bool:
+    """Whether the schema of the first says that the second gives back what the first got."""
+    return first is not None and first.view.schema.gives_back(first.view, second.view)

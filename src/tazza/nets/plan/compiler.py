@@ -80,7 +80,7 @@ class _Restart(Exception):
 
 
 @dataclass(slots=True)
-class _Known:
+class _Inference:
     """What does not change from slice to slice and from pass to pass: views of operators, and what was inferred."""
 
     views: dict[int, OpView] = field(default_factory=dict[int, OpView])
@@ -128,7 +128,7 @@ class _State:
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
-    known: _Known = field(default_factory=_Known)
+    inference: _Inference = field(default_factory=_Inference)
 
 
 def compile_region(
@@ -176,9 +176,9 @@ def _compiled(
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
-    known = _Known()
+    inference = _Inference()
     while True:
-        state = _State(region, context, read, choose, stored, pinned, written, known=known)
+        state = _State(region, context, read, choose, stored, pinned, written, inference=inference)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
@@ -237,15 +237,15 @@ def _located(state: _State, position: int) -> None:
 
 
 def _add(state: _State, position: int, definition: OperatorDef) -> None:
-    op = state.known.view(state.region, position)
+    op = state.inference.view(state.region, position)
     schema = op.schema
     inputs = [state.current[name] for name in definition.input]
-    known = _known(state, definition, op.input_slots)
+    values = _values(state, definition, op.input_letters)
     check_places(op, [value.spec for value in inputs], state.context.place)
-    inferred = state.known.infer(op, position, [logical(value.spec) for value in inputs], known)
+    inferred = state.inference.infer(op, position, [logical(value.spec) for value in inputs], values)
     outputs: list[TensorSpec] = []
-    for letter, name, spec in zip(op.output_slots, definition.output, inferred.specs, strict=True):
-        if not isinstance(spec, TensorSpec) or not spec.known or schema.outputs_by_letter[letter].dynamic:
+    for letter, name, spec in zip(op.output_letters, definition.output, inferred.specs, strict=True):
+        if not isinstance(spec, TensorSpec) or not spec.shape_known or schema.outputs_by_letter[letter].dynamic:
             raise Unplannable(position, f"the size of {name!r} depends on data")
         if name in definition.input:
             _prepare_overwritten(state, letter, name, spec)
@@ -258,14 +258,14 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
     chosen = _chosen(state, position, op, ranking, [value.spec for value in inputs], outputs)
     taken: list[PlanValue] = []
-    for letter, value in zip(op.input_slots, inputs, strict=True):
+    for letter, value in zip(op.input_letters, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)
         if value.blob is not None:
             kept = not (isinstance(layout, Opaque) and layout.derived)
             state.wanted.setdefault(value.blob, layout if kept else ROW_MAJOR)
         taken.append(_in_layout(state, value, layout))
     results: list[PlanValue] = []
-    for letter, name, spec in zip(op.output_slots, definition.output, outputs, strict=True):
+    for letter, name, spec in zip(op.output_letters, definition.output, outputs, strict=True):
         over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
         results.append(_output(state, name, spec, chosen.output_layout(letter), over))
     _note_update(state, definition, results)
@@ -318,13 +318,13 @@ def _note_shape(state: _State, position: int, before: PlanValue | None, spec: Te
         state.reshaped[before.name] = position
 
 
-def _known(state: _State, definition: OperatorDef, slots: Sequence[str]) -> Callable[[str], Array | None]:
-    def known(letter: str) -> Array | None:
-        name = definition.input[slots.index(letter)]
+def _values(state: _State, definition: OperatorDef, letters: Sequence[str]) -> Callable[[str], Array | None]:
+    def value_of(letter: str) -> Array | None:
+        name = definition.input[letters.index(letter)]
         value = state.current[name]
         return state.read(name) if value.blob == name and not _rewritten(state, name) else None
 
-    return known
+    return value_of
 
 
 def _rewritten(state: _State, name: str) -> bool:

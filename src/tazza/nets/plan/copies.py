@@ -37,20 +37,20 @@ class Copies:
 
     def __init__(self) -> None:
         self.lock = Guard("weights of a net")
-        self._known: WeakValueDictionary[tuple[str, TensorSpec], Copy] = WeakValueDictionary()
+        self._copies: WeakValueDictionary[tuple[str, TensorSpec], Copy] = WeakValueDictionary()
 
     def of(self, value: PlanValue) -> Copy:
         """Return the copy that a derived value stands for; it may still have to be made."""
-        found = self._known.get(_key(value))
+        found = self._copies.get(_key(value))
         if found is None:
             tensor = Tensor.over(Storage(value.spec.place, holder=value.name), 0, value.spec)
             tensor.reserve()
-            found = self._known[_key(value)] = Copy(tensor)
+            found = self._copies[_key(value)] = Copy(tensor)
         return found
 
     def made_of(self, storage: Storage, values: Iterable[PlanValue]) -> set[Copy]:
         """Return those copies among derived values that were made from what a storage holds now."""
-        found = [self._known.get(_key(value)) for value in values]
+        found = [self._copies.get(_key(value)) for value in values]
         return {copy for copy in found if copy is not None and copy.is_of(storage)}
 
 

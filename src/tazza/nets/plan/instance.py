@@ -234,8 +234,8 @@ class Instance:
         count = len(step.inputs)
         schema = step.op.schema
         letters: Mapping[str, Any] = {
-            **gather(schema.inputs, step.op.input_slots, tensors[:count]),
-            **gather(schema.outputs, step.op.output_slots, tensors[count:]),
+            **gather(schema.inputs, step.op.input_letters, tensors[:count]),
+            **gather(schema.outputs, step.op.output_letters, tensors[count:]),
         }
         state = None if step.kernel is None or step.kernel.open is None else self._host.state(step, step.kernel)
         return Operands(letters, scratch, lambda: self._host.generator(step), self.context, state)

@@ -368,7 +368,7 @@ class PlanNet(NetBase, StepHost):
         self, rewrite: Rewrite, region: Region, key: Hashable, specs: dict[str, TensorSpec], movable: frozenset[str]
     ) -> Instance:
         """Return an instance for a signature and the values that shapes were inferred from."""
-        programs = rewrite.known(key)
+        programs = rewrite.compiled(key)
         known = self._instances.setdefault(key, [])
         self._instances.move_to_end(key)
         for instance in known:

@@ -34,8 +34,8 @@ def why_loose(definition: OperatorDef) -> str | None:
     schema = find_schema(definition.type)
     place = place_of(definition.device_option)
     op = schema.view(definition)
-    used = [schema.inputs_by_letter[letter] for letter in op.input_slots]
-    made = [schema.outputs_by_letter[letter] for letter in op.output_slots]
+    used = [schema.inputs_by_letter[letter] for letter in op.input_letters]
+    made = [schema.outputs_by_letter[letter] for letter in op.output_letters]
     if not place.is_host and (schema.inputs_can_cross_devices or any(blob.host for blob in (*used, *made))):
         return "a blob of it may lie on another device"
     if not all(blob.only_tensors for blob in (*used, *made)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakSet
 
 import numpy as np
@@ -99,7 +99,7 @@ class Rewrite:
     programs: OrderedDict[Hashable, list[Program]] = field(default_factory=OrderedDict[Hashable, list[Program]])
     alive: WeakSet[Program] = field(default_factory=WeakSet[Program])
 
-    def known(self, key: Hashable) -> Sequence[Program]:
+    def compiled(self, key: Hashable) -> Sequence[Program]:
         """Return what was compiled for a signature; an instance that goes on running does not ask."""
         if key not in self.programs:
             return ()
@@ -239,7 +239,7 @@ def rewrite_apart(definition: NetDef) -> Rewrite:
     for op in net.op:
         op.CopyFrom(with_device_of(definition, op))
     survivors = survivors_of(net)
-    result = replace(apply_all(net, PassContext(keep=survivors), without=order()), net=net)  # names stay as they are
+    result = apply_all(net, PassContext(keep=survivors), without=order())
     keys = _keys(list(result.net.op))
     everything = frozenset(touched_by(definition).named)
     return Rewrite(result, keys, frozenset(), survivors, everything, _cut(result, keys, survivors, (), keys), set(keys))
@@ -258,12 +258,12 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     for op in net.op:
         op.CopyFrom(with_device_of(definition, op))
     constants, survivors = constants_of(net, owner, variable), survivors_of(net)
-    known: dict[str, TensorSpec] = {}
+    lying: dict[str, TensorSpec] = {}
     for name in constants:
         blob = owner.get_blob(name)
         if blob is not None and isinstance(blob.value, Tensor):
-            known[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype, quantization=blob.value.quantization)
-    context = PassContext(constants, survivors, known, takes_epilogue, takes_operator)
+            lying[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype, quantization=blob.value.quantization)
+    context = PassContext(constants, survivors, lying, takes_epilogue, takes_operator)
     result = apply_all(net, context)
     computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
     public = (survivors | frozenset(read_first(definition.op))) - computed

@@ -46,7 +46,7 @@ from tazza.operator.schema import gather, logical
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
 from tazza.runtime.native_code import cache_folder, processor
 from tazza.runtime.threads import thread_count
@@ -58,7 +58,7 @@ EXHAUSTIVE = flag(
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
-_lock = renewed(threading.Lock())
+_lock = freed_in_child(threading.Lock())
 
 
 def compile_fastest(
@@ -160,8 +160,8 @@ class _Search:
 
     @staticmethod
     def _in_layouts(op: OpView, chosen: Chosen, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[TensorSpec]:
-        read = zip(op.input_slots, cast("Sequence[TensorSpec]", inputs), strict=True)
-        written = zip(op.output_slots, cast("Sequence[TensorSpec]", outputs), strict=True)
+        read = zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True)
+        written = zip(op.output_letters, cast("Sequence[TensorSpec]", outputs), strict=True)
         return [
             *(replace(spec, layout=chosen.input_layout(letter, spec)) for letter, spec in read),
             *(replace(spec, layout=chosen.output_layout(letter)) for letter, spec in written),
@@ -172,10 +172,10 @@ class _Search:
         if known is not None:
             return known
         tensors = [_filled(spec) for spec in specs]
-        count = len(op.input_slots)
+        count = len(op.input_letters)
         letters: dict[str, Any] = {
-            **gather(op.schema.inputs, op.input_slots, tensors[:count]),
-            **gather(op.schema.outputs, op.output_slots, tensors[count:]),
+            **gather(op.schema.inputs, op.input_letters, tensors[:count]),
+            **gather(op.schema.outputs, op.output_letters, tensors[count:]),
         }
         scratch = self._context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
         call = launch.bind(Operands(letters, scratch, _no_generator, self._context))
@@ -237,10 +237,10 @@ def _told(chosen: Chosen, found: Sequence[_Way], best: _Way) -> tuple[Choice, ..
 def _judged(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec]) -> list[Spec | None]:
     """Return the inputs as far as they matter: weights lie as a variant wants them, whatever they are now."""
     wanted = {letter for way in found for letter in way.variant.answer.layouts}
-    data = op.input_slots[0]
+    data = op.input_letters[0]
     return [
         logical(spec) if letter in wanted and letter != data else spec
-        for letter, spec in zip(op.input_slots, inputs, strict=True)
+        for letter, spec in zip(op.input_letters, inputs, strict=True)
     ]
 
 
@@ -248,7 +248,7 @@ def _key(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec], outputs: Seq
     arguments = sorted((name, repr(value)) for name, value in op.arguments.items())
     engines = [(engine, ENGINES[engine].version()) for engine in dict.fromkeys(way.kernel.engine for way in found)]
     state = (processor(), engines, thread_count(), kernel_flags())
-    parts = (*state, op.type, op.input_slots, arguments, _judged(op, found, inputs), outputs)
+    parts = (*state, op.type, op.input_letters, arguments, _judged(op, found, inputs), outputs)
     return digest_of(repr(parts).encode()).hex()
 
 

@@ -149,7 +149,7 @@ def _look(
 
 
 def _blob(name: str, spec: Spec | None, producer: int) -> _Blob:
-    if not isinstance(spec, TensorSpec) or not spec.known:
+    if not isinstance(spec, TensorSpec) or not spec.shape_known:
         return _Blob(name, 0, None, producer)
     return _Blob(name, spec.nbytes, spec.shape[0] if len(spec.shape) > 1 else None, producer)
 
@@ -163,7 +163,7 @@ def _operator(
     """Return what an operator does; it can be sliced where all that it writes has the batch of all that it reads."""
     (reads, writes), letters = blobs, batched_letters(schema, op, specs)
     made = _Op()
-    for letter, blob in zip(op.input_slots, reads, strict=True):
+    for letter, blob in zip(op.input_letters, reads, strict=True):
         (made.inputs if letter in letters else made.others).append(blob)
     made.outputs = list(writes)
     batches = {blob.batch for blob in (*made.inputs, *writes[:1])}
@@ -180,7 +180,7 @@ def batched_letters(
     if schema.formulas is None:
         return schema.batched_inputs(op)
     dims = {spec.dims if isinstance(spec, TensorSpec) else None for spec in (*specs[0], *specs[1])}
-    return frozenset(op.input_slots) if len(dims) == 1 and None not in dims else frozenset()
+    return frozenset(op.input_letters) if len(dims) == 1 and None not in dims else frozenset()
 
 
 # -- the cheapest cuts -------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Queues of blobs between threads: CreateBlobsQueue, EnqueueBlobs, DequeueBlobs, their safe forms, CloseBlobsQueue.
 
 A record is a blob of each of `num_blobs` columns. Nothing is copied: what is in the blobs changes places with what is
-in a slot of the queue, so that memory goes round. Behind an EnqueueBlobs the blobs hold what the slot held before.
+in a place of the queue, so that memory goes round. Behind an EnqueueBlobs the blobs hold what the place held before.
 
 Who finds the queue full, or empty, waits. Once it is closed nobody does: what is in it can still be taken out, and what
 there is room for be put in; then the plain forms fail, and the safe ones say so in `status`.
@@ -26,7 +26,7 @@ NO_GRADIENT = ends("records come from another net")
 
 @blob_type(QUEUE)
 class BlobsQueue:
-    """A ring of slots. `turn` guards all that changes; whoever changes it notifies all who wait.
+    """A ring of places. `turn` guards all that changes; whoever changes it notifies all who wait.
 
     An interrupt (Ctrl-C) between two steps loses no record and tears none: one that was on its way may still be in the
     queue.
@@ -144,7 +144,7 @@ def show(status: Blob, value: bool) -> None:
 
 ON_QUEUE = blob("queue", type_name=QUEUE, role=Role.STATE)
 RECORD = blob("X", type_name="*", variadic=True, doc="a blob of each column")
-LEFT = blob("Y", type_name="*", variadic=True, doc="what the slot held before")
+LEFT = blob("Y", type_name="*", variadic=True, doc="what the place held before")
 TAKEN = blob("Y", type_name="*", variadic=True, doc="a blob of each column")
 STATUS = blob("status", DataType.BOOL, "", host=True, doc="whether the queue was closed, so that nothing was done")
 

@@ -22,16 +22,7 @@ from tazza.operator import (
     schema,
     touched_by,
 )
-from tazza.operator.gradient import Derivative
-from tazza.ops.control.nested_gradient import (
-    copied,
-    dense,
-    given_gradients,
-    gradient_net,
-    gradient_operator,
-    names_of,
-    zeros_like,
-)
+from tazza.ops.control.nested_gradient import backward_of_either, gradient_net, operator_of_either
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, DataType
 
@@ -88,56 +79,21 @@ def if_cost(op: OpView, **blobs: object) -> Cost:
 
 
 def if_gradient(g: GradientRequest) -> list[OperatorDef]:
-    """Emit an If of the backward passes of both nets, each of which leaves the gradients of all that either gives.
-
-    A net that does not reach a blob leaves zeros, or what was given for a blob that it does not touch.
-    """
-    op, definition = g.op, g.definition
-    copies, given = given_gradients(g, len(definition.output))
-    backs = [g.backward(net, dict(given)) for net in branches(op)]
-    if not any(back.ops for back in backs):
+    """Emit an If of the backward passes of both nets, each of which leaves the gradients of all that either gives."""
+    then = g.op.then_net
+    forward = branches(g.op)
+    found = backward_of_either(g, forward if len(forward) == 2 else [then, NetDef()])
+    if found is None:
         return []
-    nets = [gradient_net(net, back.ops) for net, back in zip(branches(op), backs, strict=True)]
-    reads, writes = names_of(nets)
-    if len(nets) == 1:
-        backs.append(Derivative((), dict(given)))
-        nets.append(gradient_net(op.then_net, ()))
-        nets[1].name = f"{nets[0].name}_auto_else_zero_blobs_" if op.then_net.name else ""
-    for index, name in enumerate(definition.input):
-        found = [dense(g, name, back.given.get(name)) for back in backs]
-        chosen = _name_of(name, found, given.get(name))
-        if chosen is None:
-            continue
-        for net, gradient in zip(nets, found, strict=True):
-            if gradient is None:
-                net.op.append(zeros_like(name, chosen))
-            elif gradient != chosen:
-                net.op.append(copied(gradient, chosen))
-        if chosen not in writes and any(chosen in one.output for net in nets for one in net.op):
-            writes.append(chosen)
-        g.pass_to(index, chosen)
-    nets = nets if op.else_net is not None or nets[1].op else nets[:1]
-    made = gradient_operator(definition, dict(zip(("then_net", "else_net"), nets, strict=False)))
-    condition = definition.input[0]
-    made.input.extend((condition, *(name for name in reads if name != condition)))
-    made.output.extend(writes)
-    return [*copies, made]
+    nets = found.nets
+    if g.op.else_net is None:
+        nets[1] = gradient_net(then, nets[1].op)
+        nets[1].name = f"{nets[0].name}_auto_else_zero_blobs_" if then.name else ""
+    nets = nets if g.op.else_net is not None or nets[1].op else nets[:1]
+    return operator_of_either(g, found, dict(zip(("then_net", "else_net"), nets, strict=False)))
 
 
 IF.gradient(if_gradient, copy_arguments=False)
-
-
-def _name_of(blob: str, found: list[str | None], given: str | None) -> str | None:
-    """Return under which name the gradient of an input stands after either net; None where it has none.
-
-    That which a net makes, else the given one where no net touches the blob; else a new one for what a net overwrites.
-    """
-    made = [name for name in found if name is not None and name != given]
-    if made:
-        return made[0]
-    if given is None or all(name is None for name in found):
-        return None
-    return given if None not in found else f"_{blob}_grad_before"
 
 
 @host_kernel(IF)

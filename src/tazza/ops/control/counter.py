@@ -7,7 +7,7 @@ between. What is counted lies on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,11 +15,13 @@ from tazza.errors import FormatError, NumericError
 from tazza.operator import (
     BlobSpec,
     Effects,
+    NoGradient,
     OpSchema,
     OpView,
     Role,
     arg,
     blob,
+    family,
     forbidden,
     host_kernel,
     not_written,
@@ -164,66 +166,71 @@ def reset_counter(op: OpView, counter: Blob, previous_value: Blob | None) -> Non
         show(previous_value, before)
 
 
-def _reading(
-    type: str, doc: str, output: BlobSpec, ask: Callable[[Counter], int | bool], example: str, none: Any = NO_GRADIENT
-) -> OpSchema:
-    """Declare an operator that asks a counter, and its kernel."""
+COUNT, DONE = blob("Y", DataType.INT64, "", host=True), blob("Y", DataType.BOOL, "", host=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a counter, and what the example asks one that stands at 1."""
+
+    doc: str
+    output: BlobSpec
+    ask: Callable[[Counter], int | bool]
+    example: str
+    no_gradient: NoGradient = NO_GRADIENT
+
+
+@family(
+    {
+        "CountUp": Question(
+            "Y = counter, then counter + 1.",
+            COUNT,
+            lambda counter: counter.add(1),
+            """>>> run("CountUp", counter), counter.count
+        (array(1), 2)""",
+        ),
+        "CountDown": Question(
+            "Y = whether counter <= 0, then counter - 1, below 0 too.",
+            DONE,
+            lambda counter: counter.add(-1) <= 0,
+            """>>> run("CountDown", counter), run("CountDown", counter), counter.count
+        (array(False), array(True), -1)""",
+        ),
+        "CheckCounterDone": Question(
+            "Y = whether counter <= 0.",
+            DONE,
+            lambda counter: counter.count <= 0,
+            """>>> run("CheckCounterDone", counter)
+        array(False)""",
+            not_written("Caffe2 has none either"),
+        ),
+        "RetrieveCount": Question(
+            "Y = counter.",
+            COUNT,
+            lambda counter: counter.count,
+            """>>> run("RetrieveCount", counter)
+        array(1)""",
+        ),
+    }
+)
+def questions(type: str, row: Question) -> OpSchema:
+    """An operator that asks a counter."""
     made = schema(
         type,
-        doc,
+        row.doc,
         inputs=[ON_COUNTER],
-        outputs=[output],
+        outputs=[row.output],
         effects=Effects.STATE,
-        no_gradient=none,
+        no_gradient=row.no_gradient,
         source="Caffe2",
         example=f"""
         >>> counter = run("CreateCounter", init_count=1)
-        {example}
+        {row.example}
         """,
     )
 
+    @host_kernel(made)
     def answer(counter: Blob, Y: Blob) -> None:
-        show(Y, ask(counter.get(Counter)))
+        show(Y, row.ask(counter.get(Counter)))
 
-    host_kernel(made)(answer)
     return made
-
-
-COUNT, DONE = blob("Y", DataType.INT64, "", host=True), blob("Y", DataType.BOOL, "", host=True)
-
-COUNT_UP = _reading(
-    "CountUp",
-    "Y = counter, then counter + 1.",
-    COUNT,
-    lambda counter: counter.add(1),
-    """>>> run("CountUp", counter), counter.count
-        (array(1), 2)""",
-)
-
-COUNT_DOWN = _reading(
-    "CountDown",
-    "Y = whether counter <= 0, then counter - 1, below 0 too.",
-    DONE,
-    lambda counter: counter.add(-1) <= 0,
-    """>>> run("CountDown", counter), run("CountDown", counter), counter.count
-        (array(False), array(True), -1)""",
-)
-
-CHECK_COUNTER_DONE = _reading(
-    "CheckCounterDone",
-    "Y = whether counter <= 0.",
-    DONE,
-    lambda counter: counter.count <= 0,
-    """>>> run("CheckCounterDone", counter)
-        array(False)""",
-    not_written("Caffe2 has none either"),
-)
-
-RETRIEVE_COUNT = _reading(
-    "RetrieveCount",
-    "Y = counter.",
-    COUNT,
-    lambda counter: counter.count,
-    """>>> run("RetrieveCount", counter)
-        array(1)""",
-)

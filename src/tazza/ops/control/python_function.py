@@ -20,12 +20,14 @@ from tazza.operator import (
     BlobOwner,
     Effects,
     GradientRequest,
+    NoGradient,
     Operator,
     OpSchema,
     OpView,
     anything,
     arg,
     blob,
+    family,
     host_kernel,
     not_written,
     schema,
@@ -229,40 +231,6 @@ def _on_host(blob: Blob) -> Tensor:
     return copy
 
 
-def _declare(type: str, doc: str, kernel: type[PythonKernel], example: str, **rest: Any) -> OpSchema:
-    made = schema(
-        type,
-        doc,
-        inputs=[blob("X", variadic=True, optional=True)],
-        outputs=[blob("Y", variadic=True, optional=True)],
-        args=ARGUMENTS,
-        in_place=anything(),
-        effects=Effects.IO,
-        source="Caffe2",
-        example=example,
-        **rest,
-    )
-
-    @made.infer
-    def python_infer(op: OpView, X: object) -> tuple[None, ...]:
-        del X  # only the function knows
-        return (None,) * len(op.output_slots)
-
-    @made.validate
-    def python_validate(op: OpView) -> None:
-        if op.pickled_builder or op.pickled_grad_builder:
-            raise op.error(
-                TrustError,
-                "a pickled function is not loaded: unpickling runs whatever its author wrote",
-                "register the function by register_python, and name its token",
-            )
-        if not op.token:
-            raise op.error(ArgumentError, "the argument 'token' is missing", "register_python gives one")
-
-    host_kernel(made)(kernel)
-    return made
-
-
 def _gradient_maker(type: str) -> Callable[[GradientRequest], list[OperatorDef]]:
     """Return what emits the gradient operator: it reads all inputs and outputs, and gradients of chosen outputs."""
 
@@ -294,62 +262,106 @@ class DLPackGradientKernel(DLPackKernel):
     backward = True
 
 
-PYTHON = _declare(
-    "Python",
-    """Y = what a function of this process makes of X.
+@dataclass(frozen=True, slots=True)
+class PythonOperator:
+    """What tells one operator from another; what has no gradient operator says why."""
 
-    The function `token` is called with lists of X and Y, which it feeds, or reshapes and writes.""",
-    PythonKernel,
-    """
-    >>> from tazza.ops.control.python_function import forget_python, register_python
-    >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2))
-    >>> run("Python", [1.0, 2.0], token=token)
-    array([2., 4.], dtype=float32)
-    >>> forget_python(token)
-    """,
+    doc: str
+    kernel: type[PythonKernel]
+    example: str
+    gradient: str | None = None
+    no_gradient: NoGradient | None = None
+
+
+def python_infer(op: OpView, X: object) -> tuple[None, ...]:
+    del X  # only the function knows
+    return (None,) * len(op.output_letters)
+
+
+def python_validate(op: OpView) -> None:
+    if op.pickled_builder or op.pickled_grad_builder:
+        raise op.error(
+            TrustError,
+            "a pickled function is not loaded: unpickling runs whatever its author wrote",
+            "register the function by register_python, and name its token",
+        )
+    if not op.token:
+        raise op.error(ArgumentError, "the argument 'token' is missing", "register_python gives one")
+
+
+@family(
+    {
+        "Python": PythonOperator(
+            """Y = what a function of this process makes of X.
+
+            The function `token` is called with lists of X and Y, which it feeds, or reshapes and writes.""",
+            PythonKernel,
+            """
+            >>> from tazza.ops.control.python_function import forget_python, register_python
+            >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2))
+            >>> run("Python", [1.0, 2.0], token=token)
+            array([2., 4.], dtype=float32)
+            >>> forget_python(token)
+            """,
+            gradient="PythonGradient",
+        ),
+        "PythonGradient": PythonOperator(
+            "Y = what the gradient that was registered with the function `token` makes of X.",
+            PythonGradientKernel,
+            """
+            >>> from tazza.ops.control.python_function import forget_python, register_python
+            >>> token = register_python(print, lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2))
+            >>> run("PythonGradient", [1.0, 2.0], token=token)
+            array([2., 4.], dtype=float32)
+            >>> forget_python(token)
+            """,
+            no_gradient=not_written("it is a gradient itself"),
+        ),
+        "PythonDLPack": PythonOperator(
+            """Y = what a function of this process makes of X, of which it gets DLPack capsules (`data`).
+
+            Other libraries read and write the memory behind them without copying.""",
+            DLPackKernel,
+            """
+            >>> from tazza.ops.control.python_function import forget_python, register_python
+            >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data))
+            >>> run("PythonDLPack", [1.0, 2.0], token=token)
+            array([1., 2.], dtype=float32)
+            >>> forget_python(token)
+            """,
+            gradient="PythonDLPackGradient",
+        ),
+        "PythonDLPackGradient": PythonOperator(
+            "Y = what the gradient that was registered with the function `token` makes of X, both as in PythonDLPack.",
+            DLPackGradientKernel,
+            """
+            >>> from tazza.ops.control.python_function import forget_python, register_python
+            >>> token = register_python(print, lambda inputs, outputs: outputs[0].feed(inputs[0].data))
+            >>> run("PythonDLPackGradient", [1.0, 2.0], token=token)
+            array([1., 2.], dtype=float32)
+            >>> forget_python(token)
+            """,
+            no_gradient=not_written("it is a gradient itself"),
+        ),
+    }
 )
-PYTHON.gradient(_gradient_maker("PythonGradient"))
-
-PYTHON_GRADIENT = _declare(
-    "PythonGradient",
-    "Y = what the gradient that was registered with the function `token` makes of X.",
-    PythonGradientKernel,
-    """
-    >>> from tazza.ops.control.python_function import forget_python, register_python
-    >>> token = register_python(print, lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2))
-    >>> run("PythonGradient", [1.0, 2.0], token=token)
-    array([2., 4.], dtype=float32)
-    >>> forget_python(token)
-    """,
-    no_gradient=not_written("it is a gradient itself"),
-)
-
-PYTHON_DLPACK = _declare(
-    "PythonDLPack",
-    """Y = what a function of this process makes of X, of which it gets DLPack capsules (`data`).
-
-    Other libraries read and write the memory behind them without copying.""",
-    DLPackKernel,
-    """
-    >>> from tazza.ops.control.python_function import forget_python, register_python
-    >>> token = register_python(lambda inputs, outputs: outputs[0].feed(inputs[0].data))
-    >>> run("PythonDLPack", [1.0, 2.0], token=token)
-    array([1., 2.], dtype=float32)
-    >>> forget_python(token)
-    """,
-)
-PYTHON_DLPACK.gradient(_gradient_maker("PythonDLPackGradient"))
-
-PYTHON_DLPACK_GRADIENT = _declare(
-    "PythonDLPackGradient",
-    "Y = what the gradient that was registered with the function `token` makes of X, both as in PythonDLPack.",
-    DLPackGradientKernel,
-    """
-    >>> from tazza.ops.control.python_function import forget_python, register_python
-    >>> token = register_python(print, lambda inputs, outputs: outputs[0].feed(inputs[0].data))
-    >>> run("PythonDLPackGradient", [1.0, 2.0], token=token)
-    array([1., 2.], dtype=float32)
-    >>> forget_python(token)
-    """,
-    no_gradient=not_written("it is a gradient itself"),
-)
+def python_functions(type: str, row: PythonOperator) -> OpSchema:
+    """A function of the running process, or the gradient of one."""
+    made = schema(
+        type,
+        row.doc,
+        inputs=[blob("X", variadic=True, optional=True)],
+        outputs=[blob("Y", variadic=True, optional=True)],
+        args=ARGUMENTS,
+        in_place=anything(),
+        effects=Effects.IO,
+        no_gradient=row.no_gradient,
+        source="Caffe2",
+        example=row.example,
+    )
+    made.infer(python_infer)
+    made.validate(python_validate)
+    if row.gradient is not None:
+        made.gradient(_gradient_maker(row.gradient))
+    host_kernel(made)(row.kernel)
+    return made

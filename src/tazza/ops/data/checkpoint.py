@@ -217,6 +217,9 @@ LOAD = schema(
 )
 
 
+LOAD.reads_through("reader", when=lambda op: not op.db and not op.dbs)
+
+
 @LOAD.validate
 def load_validate(op: OpView) -> None:
     paths = [name for name in ("db", "dbs") if op.arguments[name]]

@@ -66,7 +66,7 @@ TENSOR_PROTOS_DB_INPUT = schema(
 @TENSOR_PROTOS_DB_INPUT.infer
 def tensor_protos_db_input_infer(op: OpView, reader: object) -> tuple[TensorSpec, ...]:
     del reader  # what the records hold is known only when they are read
-    return tuple(TensorSpec(None, DataType.UINT8) for _ in op.output_slots)
+    return tuple(TensorSpec(None, DataType.UINT8) for _ in op.output_letters)
 
 
 @host_kernel(TENSOR_PROTOS_DB_INPUT)

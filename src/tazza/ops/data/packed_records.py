@@ -169,12 +169,12 @@ UNPACK_RECORDS = schema(
 @UNPACK_RECORDS.infer
 def unpack_records_infer(op: OpView, packed_tensor: object, like: object) -> tuple[None, ...]:
     del packed_tensor, like  # what records hold is known when they are there
-    return (None,) * len(op.output_slots)
+    return (None,) * len(op.output_letters)
 
 
 @UNPACK_RECORDS.validate
 def unpack_records_validate(op: OpView) -> None:
-    count = len(op.output_slots)
+    count = len(op.output_letters)
     fields_of(op, count)
     given = len(op.definition.input) - 1
     op.require(given in (0, count), f"{given} blobs `like` for {count} fields")

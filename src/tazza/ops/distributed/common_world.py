@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from tazza.errors import ArgumentError, ClosedError, NetError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, blob, forbidden, host_kernel, schema
-from tazza.runtime.fork import renewed
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob
@@ -162,7 +162,7 @@ class StoreHandler:
 
 NAMES = "worlds of one process are told apart by the store that ranks are given, and the name of the operator"
 _worlds: WeakValueDictionary[tuple[str, str], World] = WeakValueDictionary()  # as long as a rank holds it
-_turn = renewed(threading.Lock())
+_turn = freed_in_child(threading.Lock())
 
 
 def find_world(store: str, name: str, size: int) -> World:

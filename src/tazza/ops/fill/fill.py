@@ -45,7 +45,7 @@ def fill_dims(op: OpView, X: TensorSpec | None) -> Dims | None:
     if X.dims is None:
         return None
     op.require(len(X.dims) == 1 and X.dims[0] != 0, f"with input_as_shape X must be a list of sizes, it is {X}")
-    sizes = op.known("X")
+    sizes = op.value_of("X")
     if sizes is None:
         dims = unknown_dims(op, "X", X.dims[0])
         return None if dims is None else (*dims, *op.extra_shape)
@@ -140,7 +140,9 @@ def constant_fill_infer(op: OpView, X: TensorSpec | None, V: TensorSpec | None) 
     dtype = constant_fill_dtype(op)
     if V is not None:
         op.require(V.dtype is dtype, f"V is {V.dtype}, Y is {dtype}", "set dtype to that of V")
-        op.require(not V.known or V.size == 1, f"V has {V.size if V.known else '?'} elements, it must have 1")
+        op.require(
+            not V.shape_known or V.size == 1, f"V has {V.size if V.shape_known else '?'} elements, it must have 1"
+        )
     return TensorSpec(fill_dims(op, X), dtype)
 
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import (
+    Array,
+    Cost,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    family,
+    kernel,
+    schema,
+)
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -28,47 +41,6 @@ STORED_AS = {
 """Element types that these operators make, and how their `values` are stored."""
 
 
-def _declare(type: str, dtype: DataType | None, example: str) -> OpSchema:
-    """Declare the operator that makes elements of type `dtype`; with None its argument `dtype` says which."""
-    values = FLOATS | INTS | TEXTS if dtype is None else STORED_AS[dtype]
-    choices = tuple(known.proto for known in STORED_AS)
-    number = arg("dtype", int, DataType.FLOAT.proto, choices=choices, doc="number of TensorProto.DataType")
-    declared = schema(
-        type,
-        f"Y = values, in row-major order, as {'dtype says' if dtype is None else dtype}.",
-        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
-        outputs=[blob("Y")],
-        args=[arg("values", values, doc="one for each element"), *SHAPE_ARGS, *([number] if dtype is None else [])],
-        in_place={"Y": "X"},
-        effects=Effects.PURE,
-        no_gradient=NO_GRADIENT,
-        source="Caffe2",
-        example=example,
-    )
-
-    @declared.validate
-    def given_tensor_validate(op: OpView) -> None:
-        check_shape_args(op)
-        if dtype is None:
-            _check_kind(op, DataType.from_proto(op.dtype))
-
-    @declared.infer
-    def given_tensor_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
-        return given_spec(op, X, len(op.values), DataType.from_proto(op.dtype) if dtype is None else dtype)
-
-    @declared.cost
-    def given_tensor_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
-        del X
-        return fill_cost(op, Y)
-
-    @kernel(declared)
-    def given_tensor(op: OpView, Y: Array) -> None:
-        Y[...] = given_values(op, DataType.of(Y)).reshape(Y.shape)
-
-    del given_tensor_validate, given_tensor_infer, given_tensor_cost, given_tensor
-    return declared
-
-
 def _check_kind(op: OpView, dtype: DataType) -> None:
     kinds = {FLOATS: float, INTS: int, TEXTS: bytes}
     wanted = kinds[STORED_AS[dtype]]
@@ -80,7 +52,7 @@ def _check_kind(op: OpView, dtype: DataType) -> None:
 def given_spec(op: OpView, X: TensorSpec | None, count: int, dtype: DataType) -> TensorSpec:
     """Return the spec of Y, which must have `count` elements."""
     spec = TensorSpec(fill_dims(op, X), dtype)
-    if spec.known:
+    if spec.shape_known:
         relation = f"{count} values are given for the {spec.size} elements of shape {tuple(spec.shape)}"
         op.require(spec.size == count, relation, "give one value for each element")
     return spec
@@ -110,63 +82,110 @@ def given_values(op: OpView, dtype: DataType) -> Array:
     return narrow
 
 
-GIVEN_TENSOR_FILL = _declare(
-    "GivenTensorFill",
-    None,
-    """
-    >>> run("GivenTensorFill", shape=[2, 1], values=[0.5, 2.0])
-    array([[0.5],
-           [2. ]], dtype=float32)
-    """,
+def given_tensor_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
+    del X
+    return fill_cost(op, Y)
+
+
+def given_tensor(op: OpView, Y: Array) -> None:
+    Y[...] = given_values(op, DataType.of(Y)).reshape(Y.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Elements of one type; with None the argument `dtype` says which."""
+
+    dtype: DataType | None
+    example: str
+
+
+@family(
+    {
+        "GivenTensorFill": Given(
+            None,
+            """
+            >>> run("GivenTensorFill", shape=[2, 1], values=[0.5, 2.0])
+            array([[0.5],
+                   [2. ]], dtype=float32)
+            """,
+        ),
+        "GivenTensorDoubleFill": Given(
+            DataType.DOUBLE,
+            """
+            >>> run("GivenTensorDoubleFill", shape=[2], values=[0.5, 2.0])
+            array([0.5, 2. ])
+            """,
+        ),
+        "GivenTensorIntFill": Given(
+            DataType.INT32,
+            """
+            >>> run("GivenTensorIntFill", shape=[2], values=[3, -1])
+            array([ 3, -1], dtype=int32)
+            """,
+        ),
+        "GivenTensorInt64Fill": Given(
+            DataType.INT64,
+            """
+            >>> run("GivenTensorInt64Fill", shape=[2], values=[3, -1])
+            array([ 3, -1])
+            """,
+        ),
+        "GivenTensorInt16Fill": Given(
+            DataType.INT16,
+            """
+            >>> run("GivenTensorInt16Fill", shape=[2], values=[3, -1])
+            array([ 3, -1], dtype=int16)
+            """,
+        ),
+        "GivenTensorBoolFill": Given(
+            DataType.BOOL,
+            """
+            >>> run("GivenTensorBoolFill", shape=[2], values=[True, False])
+            array([ True, False])
+            """,
+        ),
+        "GivenTensorStringFill": Given(
+            DataType.STRING,
+            """
+            >>> run("GivenTensorStringFill", shape=[2], values=["a", "bc"])
+            array([b'a', b'bc'], dtype=object)
+            """,
+        ),
+    }
 )
-GIVEN_TENSOR_DOUBLE_FILL = _declare(
-    "GivenTensorDoubleFill",
-    DataType.DOUBLE,
-    """
-    >>> run("GivenTensorDoubleFill", shape=[2], values=[0.5, 2.0])
-    array([0.5, 2. ])
-    """,
-)
-GIVEN_TENSOR_INT_FILL = _declare(
-    "GivenTensorIntFill",
-    DataType.INT32,
-    """
-    >>> run("GivenTensorIntFill", shape=[2], values=[3, -1])
-    array([ 3, -1], dtype=int32)
-    """,
-)
-GIVEN_TENSOR_INT64_FILL = _declare(
-    "GivenTensorInt64Fill",
-    DataType.INT64,
-    """
-    >>> run("GivenTensorInt64Fill", shape=[2], values=[3, -1])
-    array([ 3, -1])
-    """,
-)
-GIVEN_TENSOR_INT16_FILL = _declare(
-    "GivenTensorInt16Fill",
-    DataType.INT16,
-    """
-    >>> run("GivenTensorInt16Fill", shape=[2], values=[3, -1])
-    array([ 3, -1], dtype=int16)
-    """,
-)
-GIVEN_TENSOR_BOOL_FILL = _declare(
-    "GivenTensorBoolFill",
-    DataType.BOOL,
-    """
-    >>> run("GivenTensorBoolFill", shape=[2], values=[True, False])
-    array([ True, False])
-    """,
-)
-GIVEN_TENSOR_STRING_FILL = _declare(
-    "GivenTensorStringFill",
-    DataType.STRING,
-    """
-    >>> run("GivenTensorStringFill", shape=[2], values=["a", "bc"])
-    array([b'a', b'bc'], dtype=object)
-    """,
-)
+def given_tensor_fills(type: str, row: Given) -> OpSchema:
+    """A fill with given values of one element type."""
+    dtype = row.dtype
+    values = FLOATS | INTS | TEXTS if dtype is None else STORED_AS[dtype]
+    choices = tuple(known.proto for known in STORED_AS)
+    number = arg("dtype", int, DataType.FLOAT.proto, choices=choices, doc="number of TensorProto.DataType")
+    made = schema(
+        type,
+        f"Y = values, in row-major order, as {'dtype says' if dtype is None else dtype}.",
+        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
+        outputs=[blob("Y")],
+        args=[arg("values", values, doc="one for each element"), *SHAPE_ARGS, *([number] if dtype is None else [])],
+        in_place={"Y": "X"},
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source="Caffe2",
+        example=row.example,
+    )
+    made.cost(given_tensor_cost)
+    kernel(made)(given_tensor)
+
+    @made.validate
+    def given_tensor_validate(op: OpView) -> None:
+        check_shape_args(op)
+        if dtype is None:
+            _check_kind(op, DataType.from_proto(op.dtype))
+
+    @made.infer
+    def given_tensor_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
+        return given_spec(op, X, len(op.values), DataType.from_proto(op.dtype) if dtype is None else dtype)
+
+    return made
+
 
 GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL = schema(
     "GivenTensorByteStringToUInt8Fill",
@@ -185,6 +204,9 @@ GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL = schema(
 )
 
 
+GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL.cost(given_tensor_cost)
+
+
 @GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL.validate
 def given_bytes_validate(op: OpView) -> None:
     check_shape_args(op)
@@ -195,12 +217,6 @@ def given_bytes_validate(op: OpView) -> None:
 @GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL.infer
 def given_bytes_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
     return given_spec(op, X, len(op.values[0]), DataType.UINT8)
-
-
-@GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL.cost
-def given_bytes_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
-    del X
-    return fill_cost(op, Y)
 
 
 @kernel(GIVEN_TENSOR_BYTE_STRING_TO_UINT8_FILL)

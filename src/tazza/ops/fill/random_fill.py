@@ -6,11 +6,28 @@ run. With a seed the numbers are those of Caffe2 to the last bit; without one ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema, together
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    family,
+    kernel,
+    schema,
+    together,
+)
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
 
@@ -58,7 +75,7 @@ def _range_infer(
     op: OpView, X: TensorSpec | None, low: TensorSpec | None, high: TensorSpec | None
 ) -> tuple[int | None, ...] | None:
     for name, spec in (("low", low), ("high", high)):
-        if spec is not None and spec.known:
+        if spec is not None and spec.shape_known:
             op.require(spec.size == 1, f"{name} has {spec.size} elements, it must have 1")
     return fill_dims(op, X)
 
@@ -197,68 +214,80 @@ def _scale(numerator: float, Y: Array, axis: int) -> float:
     return float(np.sqrt(np.float32(numerator) / np.float32(Y.size // Y.shape[axis])))
 
 
-def _declare(type: str, doc: str, source: str, example: str) -> OpSchema:
-    made = schema(
-        type,
-        doc,
-        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
-        outputs=[blob("Y", FLOAT)],
-        args=SHAPE_ARGS,
-        in_place={"Y": "X"},
-        effects=Effects.RANDOM,
-        no_gradient=NO_GRADIENT,
-        source=source,
-        example=example,
-    )
-    made.validate(check_shape_args)
-    made.cost(random_fill_cost)
-    return made
-
-
-XAVIER_FILL = _declare(
-    "XavierFill",
-    """Y = float32 numbers, uniform in [-s, s) with s = sqrt(3 / fan-in).
-
-    Fan-in is the number of elements over the first dimension.""",
-    "Glorot, Bengio 2010, formula 16 with fan-in alone; Caffe",
-    """
-    >>> bool((abs(run("XavierFill", shape=[5, 3])) <= 1).all())
-    True
-    """,
-)
-
-
-@XAVIER_FILL.infer
 def xavier_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
     return _fan(op, random_fill_infer(op, X), 0, "fan-in")
 
 
-@kernel(XAVIER_FILL)
 def xavier_fill(random: Generator, Y: Array) -> None:
     if Y.size > 0:
         s = _scale(3, Y, 0)
         Y[...] = random.uniform(Y.size, -s, s).reshape(Y.shape)
 
 
-MSRA_FILL = _declare(
-    "MSRAFill",
-    """Y = float32 numbers from N(0, 2 / fan-out).
-
-    Fan-out is the number of elements over the second dimension.""",
-    "He, Zhang, Ren, Sun 2015, formula 14",
-    """
-    >>> run("MSRAFill", shape=[5, 3, 2]).shape
-    (5, 3, 2)
-    """,
-)
-
-
-@MSRA_FILL.infer
 def msra_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
     return _fan(op, random_fill_infer(op, X), 1, "fan-out")
 
 
-@kernel(MSRA_FILL)
 def msra_fill(random: Generator, Y: Array) -> None:
     if Y.size > 0:
         Y[...] = random.gaussian(Y.size, 0.0, _scale(2, Y, 1)).reshape(Y.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """What tells one fill from another."""
+
+    doc: str
+    source: str
+    infer: Callable[[OpView, TensorSpec | None], TensorSpec]
+    compute: Callable[[Generator, Array], None]
+    example: str
+
+
+@family(
+    {
+        "XavierFill": Scaled(
+            """Y = float32 numbers, uniform in [-s, s) with s = sqrt(3 / fan-in).
+
+            Fan-in is the number of elements over the first dimension.""",
+            "Glorot, Bengio 2010, formula 16 with fan-in alone; Caffe",
+            xavier_fill_infer,
+            xavier_fill,
+            """
+            >>> bool((abs(run("XavierFill", shape=[5, 3])) <= 1).all())
+            True
+            """,
+        ),
+        "MSRAFill": Scaled(
+            """Y = float32 numbers from N(0, 2 / fan-out).
+
+            Fan-out is the number of elements over the second dimension.""",
+            "He, Zhang, Ren, Sun 2015, formula 14",
+            msra_fill_infer,
+            msra_fill,
+            """
+            >>> run("MSRAFill", shape=[5, 3, 2]).shape
+            (5, 3, 2)
+            """,
+        ),
+    }
+)
+def scaled_fills(type: str, row: Scaled) -> OpSchema:
+    """A fill whose spread follows from the shape."""
+    made = schema(
+        type,
+        row.doc,
+        inputs=[blob("X", optional=True, role=Role.SHAPE, doc=SHAPE_DOC)],
+        outputs=[blob("Y", FLOAT)],
+        args=SHAPE_ARGS,
+        in_place={"Y": "X"},
+        effects=Effects.RANDOM,
+        no_gradient=NO_GRADIENT,
+        source=row.source,
+        example=row.example,
+    )
+    made.validate(check_shape_args)
+    made.infer(row.infer)
+    made.cost(random_fill_cost)
+    kernel(made)(row.compute)
+    return made

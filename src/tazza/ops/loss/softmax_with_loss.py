@@ -109,7 +109,7 @@ def softmax_with_loss_infer(
 ) -> tuple[TensorSpec, ...]:
     check_inputs(op, X, label, weights)
     specs = (TensorSpec(X.dims, X.dtype), TensorSpec((), X.dtype), TensorSpec((0,), X.dtype))
-    return specs[: len(op.output_slots)]
+    return specs[: len(op.output_letters)]
 
 
 @SOFTMAX_WITH_LOSS.cost

@@ -6,7 +6,7 @@ C has the joint shape of A and B, see `ops.broadcast`. Gradients are summed over
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tazza.operator import (
     Role,
     blob,
     ends,
+    family,
     formula,
     kernel,
     schema,
@@ -33,9 +34,6 @@ from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-Compute: TypeAlias = "Callable[[OpView, Array, Array, Array], None]"
-ComputeGradient: TypeAlias = "Callable[[Array, Array, Array], tuple[Array, Array]]"
-
 
 def binary_infer(op: OpView, A: TensorSpec, B: TensorSpec) -> TensorSpec:
     return TensorSpec(joint_dims(op, A, B), A.dtype)
@@ -46,63 +44,6 @@ def binary_gradient_infer(op: OpView, dC: TensorSpec, A: TensorSpec, B: TensorSp
     if C is not None and dC.dims is not None:
         op.require(shapes_agree(dC.dims, C), f"dC has the shape {show_dims(dC.dims)}, C has {show_dims(C)}")
     return TensorSpec(A.dims, dC.dtype), TensorSpec(B.dims, dC.dtype)
-
-
-def _declare(type: str, doc: str, text: str, compute: Compute, example: str, *, over_b: bool = True) -> OpSchema:
-    """Declare an operator; `text` is its formula."""
-    declared = schema(
-        type,
-        f"{doc}\n\nBoth have one element type.",
-        inputs=[blob("A", SUMMABLE), blob("B", "A", role=Role.PARAMETER)],
-        outputs=[blob("C", "A", doc="the joint shape of A and B; with `broadcast` that of A")],
-        args=BROADCAST_ARGS,
-        in_place={"C": ("A", "B") if over_b else "A"},
-        effects=Effects.PURE,
-        source="Caffe2",
-        example=example,
-    )
-    declared.validate(check_axis)
-    declared.infer(binary_infer)
-    declared.cost(formula_cost)
-    formula(declared, C=text, align=align_b)
-    kernel(declared)(compute)
-    return declared
-
-
-def _declare_gradient(forward: OpSchema, doc: str, flops: int, compute: ComputeGradient, example: str) -> OpSchema:
-    """Declare the gradient operator of Add, Sub or Mul.
-
-    `compute(dC, A, B)` gives the gradients in the shape of C, or views of what it is given; `flops` an element of C.
-    """
-    declared = schema(
-        f"{forward.type}Gradient",
-        f"{doc}\n\nEach summed over what was broadcast.",
-        inputs=[blob("dC", SUMMABLE), blob("A", "dC"), blob("B", "dC", role=Role.PARAMETER)],
-        outputs=[blob("dA", like="A"), blob("dB", like="B")],
-        args=BROADCAST_ARGS,
-        in_place={"dA": "dC", "dB": "dC"},
-        effects=Effects.PURE,
-        no_gradient=ends("second derivatives are not built"),
-        example=example,
-    )
-    declared.validate(check_axis)
-    declared.infer(binary_gradient_infer)
-
-    def cost(op: OpView, dC: TensorSpec, A: TensorSpec, B: TensorSpec, dA: TensorSpec, dB: TensorSpec) -> Cost:
-        del op
-        read = dC.nbytes + (A.nbytes + B.nbytes if flops > 1 else 0)
-        return Cost((flops + 2) * dC.size, read, dA.nbytes + dB.nbytes)
-
-    def compute_sums(op: OpView, dC: Array, A: Array, B: Array, dA: Array, dB: Array) -> None:
-        b = lying(op, A, B)
-        whole_a, whole_b = compute(dC, A, b)
-        sums = summed(whole_a, A.shape, A), summed(whole_b, b.shape, B)
-        np.copyto(dA, sums[0])  # only now, since dA or dB may be dC
-        np.copyto(dB, sums[1])
-
-    declared.cost(cost)
-    kernel(declared)(compute_sums)
-    return declared
 
 
 def linear_gradient(g: GradientRequest) -> list[OperatorDef]:
@@ -117,115 +58,186 @@ def mul_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("MulGradient", inputs, [dA, g.lose("B", needed="A") if g.in_place("A") else g.dB])
 
 
+def div_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("DivGradient", [g.dC, g.like("A"), g.B, g.C], [g.dA, g.dB])
+
+
 def add(op: OpView, A: Array, B: Array, C: Array) -> None:
     np.add(A, lying(op, A, B), out=C)
-
-
-ADD = _declare(
-    "Add",
-    "C = A + B.",
-    "A + B",
-    add,
-    """
-    >>> run("Add", [[1, 2], [3, 4]], [10, 20])
-    array([[11, 22],
-           [13, 24]], dtype=int32)
-    >>> run("Add", [[1, 2], [3, 4]], [10, 20], broadcast=1, axis=0)
-    array([[11, 12],
-           [23, 24]], dtype=int32)
-    """,
-)
-ADD.gradient(linear_gradient)
-ADD_GRADIENT = _declare_gradient(
-    ADD,
-    "dA = dC, dB = dC.",
-    0,
-    lambda dC, A, B: (dC, dC),
-    """
-    >>> run("AddGradient", [[1, 2], [3, 4]], [[0, 0], [0, 0]], [0, 0])[1]
-    array([4, 6], dtype=int32)
-    """,
-)
 
 
 def sub(op: OpView, A: Array, B: Array, C: Array) -> None:
     np.subtract(A, lying(op, A, B), out=C)
 
 
-SUB = _declare(
-    "Sub",
-    "C = A - B.",
-    "A - B",
-    sub,
-    """
-    >>> run("Sub", [[1, 2], [3, 4]], [10, 20])
-    array([[ -9, -18],
-           [ -7, -16]], dtype=int32)
-    """,
-)
-SUB.gradient(linear_gradient)
-SUB_GRADIENT = _declare_gradient(
-    SUB,
-    "dA = dC, dB = -dC.",
-    1,
-    lambda dC, A, B: (dC, -dC),
-    """
-    >>> run("SubGradient", [[1, 2], [3, 4]], [[0, 0], [0, 0]], [0, 0])[1]
-    array([-4, -6], dtype=int32)
-    """,
-)
-
-
 def mul(op: OpView, A: Array, B: Array, C: Array) -> None:
     np.multiply(A, lying(op, A, B), out=C)
-
-
-MUL = _declare(
-    "Mul",
-    "C = A * B.",
-    "A * B",
-    mul,
-    """
-    >>> run("Mul", [[1, 2], [3, 4]], [10, 20])
-    array([[10, 40],
-           [30, 80]], dtype=int32)
-    """,
-)
-MUL.gradient(mul_gradient)
-MUL_GRADIENT = _declare_gradient(
-    MUL,
-    "dA = dC * B, dB = dC * A.",
-    2,
-    lambda dC, A, B: (dC * B, dC * A),
-    """
-    >>> run("MulGradient", [[1, 2], [3, 4]], [[5, 6], [7, 8]], [10, 20])[1]
-    array([26, 44], dtype=int32)
-    """,
-)
 
 
 def div(op: OpView, A: Array, B: Array, C: Array) -> None:
     np.copyto(C, quotient(op, A, lying(op, A, B)))
 
 
-DIV = _declare(
-    "Div",
-    """C = A / B.
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """What tells one operator of two tensors from another; `text` is its formula, C may overwrite A, and B `over_b`."""
 
-    Integers lose the fraction, as in C: -7 / 2 is -3.""",
-    "A / B",
-    div,
-    """
-    >>> run("Div", [7, -7], [2])
-    array([ 3, -3], dtype=int32)
-    """,
-    over_b=False,
+    doc: str
+    text: str
+    compute: Callable[[OpView, Array, Array, Array], None]
+    gradient: Callable[[GradientRequest], list[OperatorDef]]
+    example: str
+    over_b: bool = True
+
+
+@family(
+    {
+        "Add": Binary(
+            "C = A + B.",
+            "A + B",
+            add,
+            linear_gradient,
+            """
+            >>> run("Add", [[1, 2], [3, 4]], [10, 20])
+            array([[11, 22],
+                   [13, 24]], dtype=int32)
+            >>> run("Add", [[1, 2], [3, 4]], [10, 20], broadcast=1, axis=0)
+            array([[11, 12],
+                   [23, 24]], dtype=int32)
+            """,
+        ),
+        "Sub": Binary(
+            "C = A - B.",
+            "A - B",
+            sub,
+            linear_gradient,
+            """
+            >>> run("Sub", [[1, 2], [3, 4]], [10, 20])
+            array([[ -9, -18],
+                   [ -7, -16]], dtype=int32)
+            """,
+        ),
+        "Mul": Binary(
+            "C = A * B.",
+            "A * B",
+            mul,
+            mul_gradient,
+            """
+            >>> run("Mul", [[1, 2], [3, 4]], [10, 20])
+            array([[10, 40],
+                   [30, 80]], dtype=int32)
+            """,
+        ),
+        "Div": Binary(
+            "C = A / B.\n\nIntegers lose the fraction, as in C: -7 / 2 is -3.",
+            "A / B",
+            div,
+            div_gradient,
+            """
+            >>> run("Div", [7, -7], [2])
+            array([ 3, -3], dtype=int32)
+            """,
+            over_b=False,
+        ),
+    }
 )
+def binaries(type: str, row: Binary) -> OpSchema:
+    """A sum, difference, product or quotient."""
+    made = schema(
+        type,
+        f"{row.doc}\n\nBoth have one element type.",
+        inputs=[blob("A", SUMMABLE), blob("B", "A", role=Role.PARAMETER)],
+        outputs=[blob("C", "A", doc="the joint shape of A and B; with `broadcast` that of A")],
+        args=BROADCAST_ARGS,
+        in_place={"C": ("A", "B") if row.over_b else "A"},
+        effects=Effects.PURE,
+        source="Caffe2",
+        example=row.example,
+    )
+    made.validate(check_axis)
+    made.infer(binary_infer)
+    made.cost(formula_cost)
+    made.gradient(row.gradient)
+    formula(made, C=row.text, align=align_b)
+    kernel(made)(row.compute)
+    return made
 
 
-@DIV.gradient
-def div_gradient(g: GradientRequest) -> list[OperatorDef]:
-    return g.emit("DivGradient", [g.dC, g.like("A"), g.B, g.C], [g.dA, g.dB])
+@dataclass(frozen=True, slots=True)
+class BinaryGradient:
+    """What tells one gradient operator from another.
+
+    `compute(dC, A, B)` gives the gradients in the shape of C, or views of what it is given; `flops` an element of C.
+    """
+
+    doc: str
+    flops: int
+    compute: Callable[[Array, Array, Array], tuple[Array, Array]]
+    example: str
+
+
+@family(
+    {
+        "AddGradient": BinaryGradient(
+            "dA = dC, dB = dC.",
+            0,
+            lambda dC, A, B: (dC, dC),
+            """
+            >>> run("AddGradient", [[1, 2], [3, 4]], [[0, 0], [0, 0]], [0, 0])[1]
+            array([4, 6], dtype=int32)
+            """,
+        ),
+        "SubGradient": BinaryGradient(
+            "dA = dC, dB = -dC.",
+            1,
+            lambda dC, A, B: (dC, -dC),
+            """
+            >>> run("SubGradient", [[1, 2], [3, 4]], [[0, 0], [0, 0]], [0, 0])[1]
+            array([-4, -6], dtype=int32)
+            """,
+        ),
+        "MulGradient": BinaryGradient(
+            "dA = dC * B, dB = dC * A.",
+            2,
+            lambda dC, A, B: (dC * B, dC * A),
+            """
+            >>> run("MulGradient", [[1, 2], [3, 4]], [[5, 6], [7, 8]], [10, 20])[1]
+            array([26, 44], dtype=int32)
+            """,
+        ),
+    }
+)
+def binary_gradients(type: str, row: BinaryGradient) -> OpSchema:
+    """The gradient operator of Add, Sub or Mul."""
+    made = schema(
+        type,
+        f"{row.doc}\n\nEach summed over what was broadcast.",
+        inputs=[blob("dC", SUMMABLE), blob("A", "dC"), blob("B", "dC", role=Role.PARAMETER)],
+        outputs=[blob("dA", like="A"), blob("dB", like="B")],
+        args=BROADCAST_ARGS,
+        in_place={"dA": "dC", "dB": "dC"},
+        effects=Effects.PURE,
+        no_gradient=ends("second derivatives are not built"),
+        example=row.example,
+    )
+    made.validate(check_axis)
+    made.infer(binary_gradient_infer)
+
+    @made.cost
+    def cost(op: OpView, dC: TensorSpec, A: TensorSpec, B: TensorSpec, dA: TensorSpec, dB: TensorSpec) -> Cost:
+        del op
+        read = dC.nbytes + (A.nbytes + B.nbytes if row.flops > 1 else 0)
+        return Cost((row.flops + 2) * dC.size, read, dA.nbytes + dB.nbytes)
+
+    @kernel(made)
+    def compute_sums(op: OpView, dC: Array, A: Array, B: Array, dA: Array, dB: Array) -> None:
+        b = lying(op, A, B)
+        whole_a, whole_b = row.compute(dC, A, b)
+        sums = summed(whole_a, A.shape, A), summed(whole_b, b.shape, B)
+        np.copyto(dA, sums[0])  # only now, since dA or dB may be dC
+        np.copyto(dB, sums[1])
+
+    return made
 
 
 DIV_GRADIENT = schema(

@@ -77,7 +77,7 @@ def joint_dims(op: OpView, A: TensorSpec, B: TensorSpec) -> Dims | None:
 
 def lying(op: OpView, A: Array, B: Array) -> Array:
     """Return B in the shape in which NumPy broadcasts it against A."""
-    return B.reshape(_known(under(op, A.shape, B.shape))) if op.broadcast else B
+    return B.reshape(_whole(under(op, A.shape, B.shape))) if op.broadcast else B
 
 
 def align_b(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
@@ -85,7 +85,7 @@ def align_b(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]
     A, B = specs.get("A"), specs.get("B")
     if not op.broadcast or not isinstance(A, TensorSpec) or not isinstance(B, TensorSpec):
         return {}
-    return {"B": _known(under(op, A.shape, B.shape))}
+    return {"B": _whole(under(op, A.shape, B.shape))}
 
 
 def summed(x: Array, dims: Sequence[int], like: Array) -> Array:
@@ -100,5 +100,5 @@ def summed(x: Array, dims: Sequence[int], like: Array) -> Array:
     return x.sum(axis=(*range(front), *spread), dtype=x.dtype).reshape(like.shape)
 
 
-def _known(dims: Dims) -> tuple[int, ...]:
+def _whole(dims: Dims) -> tuple[int, ...]:
     return tuple(extent for extent in dims if extent is not None)

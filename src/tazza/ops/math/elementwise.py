@@ -11,10 +11,10 @@ def formula_cost(op: OpView, **specs: TensorSpec | None) -> Cost:
 
     To be handed to `OpSchema.cost`.
     """
-    inputs = tuple(specs[letter] for letter in op.input_slots)
-    outputs = tuple(spec for letter in op.output_slots if (spec := specs[letter]) is not None)
-    texts = zip(op.output_slots, outputs, strict=True)
+    inputs = tuple(specs[letter] for letter in op.input_letters)
+    outputs = tuple(spec for letter in op.output_letters if (spec := specs[letter]) is not None)
+    texts = zip(op.output_letters, outputs, strict=True)
     formulas = formulas_of(op)
     # Without a formula, an argument is NaN, and all there is to compute.
-    each = {letter: formulas[letter].flops if letter in formulas else 1 for letter in op.output_slots}
+    each = {letter: formulas[letter].flops if letter in formulas else 1 for letter in op.output_letters}
     return streamed(inputs, outputs, flops=sum(each[letter] * spec.size for letter, spec in texts))

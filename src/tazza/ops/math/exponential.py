@@ -6,7 +6,8 @@ C = A^B of Pow has the shape of A; with `broadcast` B lies under A, see `ops.bro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    family,
     formula,
     kernel,
     schema,
@@ -34,108 +36,133 @@ from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-Compute: TypeAlias = "Callable[[Array], Array]"
-DTypes: TypeAlias = "frozenset[DataType]"
 
-
-def _declare(
-    type: str,
-    doc: str,
-    text: str,
-    compute: Compute,
-    example: str,
-    *,
-    dtypes: DTypes = FLOAT,
-    in_place: bool = True,
-) -> OpSchema:
-    """Declare an operator of one tensor; `text` is its formula."""
-    declared = schema(
-        type,
-        doc,
-        inputs=[blob("X", dtypes, "*S")],
-        outputs=[blob("Y", like="X")],
-        in_place={"Y": "X"} if in_place else None,
-        effects=Effects.PURE,
-        source="Caffe2",
-        example=example,
-    )
-    formula(declared, Y=text)
-    declared.cost(formula_cost)
-
-    def compute_y(X: Array, Y: Array) -> None:
-        np.copyto(Y, compute(X))
-
-    kernel(declared)(compute_y)
-    return declared
-
-
-EXP = _declare(
-    "Exp",
-    "Y = e^X.",
-    "exp(X)",
-    np.exp,
-    """
-    >>> run("Exp", [0.0, -1000.0])
-    array([1., 0.], dtype=float32)
-    """,
-)
-
-
-@EXP.gradient
 def exp_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Mul", [g.Y, g.dY], [g.dX])
 
 
-LOG = _declare(
-    "Log",
-    "Y = the natural logarithm of X; minus infinity at 0, NaN below.",
-    "log(X)",
-    np.log,
-    """
-    >>> run("Log", [1.0, 0.0])
-    array([  0., -inf], dtype=float32)
-    """,
-)
-
-
-@LOG.gradient
 def log_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Div", [g.dY, g.X], [g.dX])
 
 
-SQRT = _declare(
-    "Sqrt",
-    "Y = the square root of X; NaN below 0.",
-    "sqrt(X)",
-    np.sqrt,
-    """
-    >>> run("Sqrt", [4.0, 0.25])
-    array([2. , 0.5], dtype=float32)
-    """,
-    dtypes=frozenset({DataType.FLOAT, DataType.DOUBLE}),
-)
-
-
-@SQRT.gradient
 def sqrt_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Scale", [g.dY], [g.dX], scale=0.5) + g.emit("Div", [g.dX, g.Y], [g.dX])
 
 
-RSQRT = _declare(
-    "Rsqrt",
-    "Y = 1 / the square root of X; infinity at 0, NaN below.",
-    "rsqrt(X)",
-    lambda X: 1 / np.sqrt(X),
-    """
-    >>> run("Rsqrt", [4.0, 0.25])
-    array([0.5, 2. ], dtype=float32)
-    """,
-)
-
-
-@RSQRT.gradient
 def rsqrt_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("RsqrtGradient", [g.dY, g.Y], [g.dX])
+
+
+def sqr_gradient(g: GradientRequest) -> list[OperatorDef]:
+    # Caffe2 doubles dY in place, which is wrong for whoever reads dY after that.
+    return g.emit("Scale", [g.dY], [g.dX], scale=2.0) + g.emit("Mul", [g.dX, g.X], [g.dX])
+
+
+def cube_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CubeGradient", [g.dY, g.X], [g.dX])
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """What tells one operator of a single tensor from another; `text` is its formula."""
+
+    doc: str
+    text: str
+    compute: Callable[[Array], Array]
+    gradient: Callable[[GradientRequest], list[OperatorDef]]
+    example: str
+    dtypes: frozenset[DataType] = FLOAT
+    in_place: bool = True
+
+
+@family(
+    {
+        "Exp": Power(
+            "Y = e^X.",
+            "exp(X)",
+            np.exp,
+            exp_gradient,
+            """
+            >>> run("Exp", [0.0, -1000.0])
+            array([1., 0.], dtype=float32)
+            """,
+        ),
+        "Log": Power(
+            "Y = the natural logarithm of X; minus infinity at 0, NaN below.",
+            "log(X)",
+            np.log,
+            log_gradient,
+            """
+            >>> run("Log", [1.0, 0.0])
+            array([  0., -inf], dtype=float32)
+            """,
+        ),
+        "Sqrt": Power(
+            "Y = the square root of X; NaN below 0.",
+            "sqrt(X)",
+            np.sqrt,
+            sqrt_gradient,
+            """
+            >>> run("Sqrt", [4.0, 0.25])
+            array([2. , 0.5], dtype=float32)
+            """,
+            dtypes=frozenset({DataType.FLOAT, DataType.DOUBLE}),
+        ),
+        "Rsqrt": Power(
+            "Y = 1 / the square root of X; infinity at 0, NaN below.",
+            "rsqrt(X)",
+            lambda X: 1 / np.sqrt(X),
+            rsqrt_gradient,
+            """
+            >>> run("Rsqrt", [4.0, 0.25])
+            array([0.5, 2. ], dtype=float32)
+            """,
+        ),
+        "Sqr": Power(
+            "Y = X^2.",
+            "square(X)",
+            np.square,
+            sqr_gradient,
+            """
+            >>> run("Sqr", [-3.0, 0.5])
+            array([9.  , 0.25], dtype=float32)
+            """,
+        ),
+        "Cube": Power(
+            "Y = X^3.",
+            "cube(X)",
+            lambda X: X * X * X,
+            cube_gradient,
+            """
+            >>> run("Cube", [-3, 2])
+            array([-27,   8], dtype=int32)
+            """,
+            dtypes=SUMMABLE,
+            in_place=False,
+        ),
+    }
+)
+def powers(type: str, row: Power) -> OpSchema:
+    """An exponential, logarithm or power of one tensor."""
+    made = schema(
+        type,
+        row.doc,
+        inputs=[blob("X", row.dtypes, "*S")],
+        outputs=[blob("Y", like="X")],
+        in_place={"Y": "X"} if row.in_place else None,
+        effects=Effects.PURE,
+        source="Caffe2",
+        example=row.example,
+    )
+    formula(made, Y=row.text)
+    made.cost(formula_cost)
+    made.gradient(row.gradient)
+
+    @kernel(made)
+    def compute(X: Array, Y: Array) -> None:
+        np.copyto(Y, row.compute(X))
+
+    return made
 
 
 RSQRT_GRADIENT = schema(
@@ -160,43 +187,6 @@ RSQRT_GRADIENT.cost(formula_cost)
 @kernel(RSQRT_GRADIENT)
 def rsqrt_gradient_kernel(dY: Array, Y: Array, dX: Array) -> None:
     np.multiply(dY, Y * Y * Y / -2, out=dX)
-
-
-SQR = _declare(
-    "Sqr",
-    "Y = X^2.",
-    "square(X)",
-    np.square,
-    """
-    >>> run("Sqr", [-3.0, 0.5])
-    array([9.  , 0.25], dtype=float32)
-    """,
-)
-
-
-@SQR.gradient
-def sqr_gradient(g: GradientRequest) -> list[OperatorDef]:
-    # Caffe2 doubles dY in place, which is wrong for whoever reads dY after that.
-    return g.emit("Scale", [g.dY], [g.dX], scale=2.0) + g.emit("Mul", [g.dX, g.X], [g.dX])
-
-
-CUBE = _declare(
-    "Cube",
-    "Y = X^3.",
-    "cube(X)",
-    lambda X: X * X * X,
-    """
-    >>> run("Cube", [-3, 2])
-    array([-27,   8], dtype=int32)
-    """,
-    dtypes=SUMMABLE,
-    in_place=False,
-)
-
-
-@CUBE.gradient
-def cube_gradient(g: GradientRequest) -> list[OperatorDef]:
-    return g.emit("CubeGradient", [g.dY, g.X], [g.dX])
 
 
 CUBE_GRADIENT = schema(

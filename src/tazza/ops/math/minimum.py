@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tazza.operator import (
     as_many,
     blob,
     ends,
+    family,
     formula,
     kernel,
     schema,
@@ -75,31 +77,56 @@ def _nested(function: str, names: Sequence[str]) -> str:
     return f"{function}({_nested(function, names[:half])}, {_nested(function, names[half:])})" if half else names[0]
 
 
-def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchema, OpSchema]:
-    """Declare an operator and its gradient operator; `pick` picks one of two."""
-    forward = schema(
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """What tells the largest from the smallest; `pick` picks one of two."""
+
+    doc: str
+    pick: np.ufunc
+    example: str
+
+
+@family(
+    {
+        "Max": Extreme("Y = the largest of X0, X1 ... at each place", np.maximum, "[3., 5.]"),
+        "Min": Extreme("Y = the smallest of X0, X1 ... at each place", np.minimum, "[1., 2.]"),
+    }
+)
+def extremes(type: str, row: Extreme) -> OpSchema:
+    """The largest or the smallest of several tensors."""
+    made = schema(
         type,
-        f"{doc}; NaN where one of them is NaN.",
+        f"{row.doc}; NaN where one of them is NaN.",
         inputs=[blob("X", FLOAT, variadic=True)],
         outputs=[blob("Y", "X")],
         in_place={"Y": "X"},
         effects=Effects.PURE,
         source="Caffe2",
-        example=example,
+        example=f"""
+        >>> run("{type}", [1.0, 5.0], [3.0, 4.0], [2.0, 2.0])
+        array({row.example}, dtype=float32)
+        """,
     )
-    forward.infer(minimum_infer)
-    forward.cost(minimum_cost)
+    made.infer(minimum_infer)
+    made.cost(minimum_cost)
+    made.gradient(minimum_gradient)
     name = type.lower()
-    formula(forward, lambda op: {"Y": _nested(name, [f"X{i}" for i in range(len(op.definition.input))])})
+    formula(made, lambda op: {"Y": _nested(name, [f"X{i}" for i in range(len(op.definition.input))])})
 
-    def compute(X: tuple[Array, ...], Y: Array) -> None:
+    @kernel(made)
+    def extreme(X: tuple[Array, ...], Y: Array) -> None:
         np.copyto(Y, X[0])
         for x in X[1:]:
-            pick(Y, x, out=Y)
+            row.pick(Y, x, out=Y)
 
-    kernel(forward)(compute)
-    backward = schema(
-        f"{type}Gradient",
+    return made
+
+
+@family("MaxGradient", "MinGradient")
+def extreme_gradients(type: str) -> OpSchema:
+    """The gradient operator, which is the same for both."""
+    made = schema(
+        type,
         "dX0 = dY where X0 = Y, else 0; dX1 ... Where several are equal, each gets all of dY.",
         inputs=[blob("Y", FLOAT), blob("dY", "Y"), blob("X", "Y", variadic=True)],
         outputs=[blob("dX", "X", variadic=True)],
@@ -107,33 +134,12 @@ def _declare(type: str, doc: str, pick: np.ufunc, example: str) -> tuple[OpSchem
         relations=[as_many("dX", "X")],
         no_gradient=ends("second derivatives are not built"),
         example=f"""
-        >>> run("{type}Gradient", [1.0, 2.0], [5.0, 7.0], [1.0, 0.0], [0.0, 2.0], outputs=2)
+        >>> run("{type}", [1.0, 2.0], [5.0, 7.0], [1.0, 0.0], [0.0, 2.0], outputs=2)
         (array([5., 0.], dtype=float32), array([0., 7.], dtype=float32))
         """,
     )
-    backward.infer(minimum_gradient_infer)
-    backward.cost(minimum_gradient_cost)
-    formula(backward, _gradient_texts)
-    kernel(backward)(minimum_gradient_kernel)
-    forward.gradient(minimum_gradient)
-    return forward, backward
-
-
-MAX, MAX_GRADIENT = _declare(
-    "Max",
-    "Y = the largest of X0, X1 ... at each place",
-    np.maximum,
-    """
-    >>> run("Max", [1.0, 5.0], [3.0, 4.0], [2.0, 2.0])
-    array([3., 5.], dtype=float32)
-    """,
-)
-MIN, MIN_GRADIENT = _declare(
-    "Min",
-    "Y = the smallest of X0, X1 ... at each place",
-    np.minimum,
-    """
-    >>> run("Min", [1.0, 5.0], [3.0, 4.0], [2.0, 2.0])
-    array([1., 2.], dtype=float32)
-    """,
-)
+    made.infer(minimum_gradient_infer)
+    made.cost(minimum_gradient_cost)
+    formula(made, _gradient_texts)
+    kernel(made)(minimum_gradient_kernel)
+    return made

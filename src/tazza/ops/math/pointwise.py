@@ -74,7 +74,7 @@ def pointwise_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, 
     floats = [x.dtype for x in X if x.dtype is not DataType.BOOL]
     # NumPy's promotion, in which a bool takes any other type
     joint = DataType.of(np.result_type(*(dtype.numpy for dtype in floats))) if floats else DataType.FLOAT
-    known = [x.shape for x in X if x.known]
+    known = [x.shape for x in X if x.shape_known]
     dims = None
     if len(known) == len(X):
         try:

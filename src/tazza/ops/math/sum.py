@@ -46,7 +46,7 @@ SUM = schema(
 )
 
 
-SUM.hands_on("X", when=lambda op: len(op.input_slots) == 1)
+SUM.hands_on("X", when=lambda op: len(op.input_letters) == 1)
 SUM.commutes("X")
 
 
@@ -56,7 +56,7 @@ def same_tensors(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> Tensor
     Raises:
         ShapeError, DTypeError: two of them differ.
     """
-    k = next((i for i, spec in enumerate(specs) if spec.known), 0)
+    k = next((i for i, spec in enumerate(specs) if spec.shape_known), 0)
     one = specs[k]
     for i, spec in enumerate(specs):
         if spec.dtype is not one.dtype:
@@ -190,7 +190,7 @@ WEIGHTED_SUM_GRADIENT = schema(
 
 @WEIGHTED_SUM_GRADIENT.name_outputs
 def weighted_sum_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
-    count_of_pairs = op.input_slots.count("w")
+    count_of_pairs = op.input_letters.count("w")
     letters = ("dX",) * count_of_pairs + ("dw",) * (count_of_pairs if op.grad_on_w else 0)
     if count != len(letters):
         given = f"{count_of_pairs} pairs of inputs with grad_on_w = {op.grad_on_w}"
@@ -208,7 +208,7 @@ def weighted_sum_gradient_infer(
         if x.dtype is not dY.dtype:
             raise op.error(DTypeError, f"X is {x.dtype}, dY is {dY.dtype}", "insert a Cast")
     specs = {"dX": TensorSpec(dY.dims, dY.dtype), "dw": TensorSpec((1,), dY.dtype)}
-    return tuple(specs[letter] for letter in op.output_slots)
+    return tuple(specs[letter] for letter in op.output_letters)
 
 
 @WEIGHTED_SUM_GRADIENT.cost

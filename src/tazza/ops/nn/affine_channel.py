@@ -102,7 +102,7 @@ AFFINE_CHANNEL_GRADIENT = schema(
 @AFFINE_CHANNEL_GRADIENT.validate
 def affine_channel_gradient_validate(op: OpView) -> None:
     wanted = (3, 3) if op.is_learnable else (2, 1)
-    found = len(op.input_slots), len(op.output_slots)
+    found = len(op.input_letters), len(op.output_letters)
     if found != wanted:
         message = f"{found[0]} inputs and {found[1]} outputs with is_learnable = {op.is_learnable}"
         raise op.error(SchemaError, message, f"it takes {wanted[0]} inputs and {wanted[1]} outputs")
@@ -117,7 +117,7 @@ def affine_channel_gradient_infer(
         relation = f"dY has the shape {show_dims(dY.dims)}, X has {show_dims(X.dims)}"
         op.require(shapes_agree(dY.dims, X.dims), relation)
     vector = TensorSpec(scale.dims, dY.dtype)
-    return (TensorSpec(dY.dims, dY.dtype), vector, vector)[: len(op.output_slots)]
+    return (TensorSpec(dY.dims, dY.dtype), vector, vector)[: len(op.output_letters)]
 
 
 @AFFINE_CHANNEL_GRADIENT.cost

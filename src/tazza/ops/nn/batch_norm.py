@@ -88,10 +88,10 @@ SPATIAL_BN.trains_unless("is_test", "running_mean", "running_var", "saved_mean",
 @SPATIAL_BN.validate
 def spatial_bn_validate(op: OpView) -> None:
     wanted = 1 if op.is_test else 5
-    if len(op.output_slots) != wanted:
+    if len(op.output_letters) != wanted:
         raise op.error(
             SchemaError,
-            f"{len(op.output_slots)} outputs with is_test = {op.is_test}, it takes {wanted}",
+            f"{len(op.output_letters)} outputs with is_test = {op.is_test}, it takes {wanted}",
             "test: Y; training: Y, running mean and variance in place, saved mean and inverse deviation",
         )
     _check_numbers(op)
@@ -103,7 +103,7 @@ def spatial_bn_infer(op: OpView, X: TensorSpec, **vectors: TensorSpec | None) ->
     _check_vectors(op, C, vectors)
     spec = TensorSpec((C,), X.dtype)
     specs = {"Y": X, "running_mean": vectors["mean"], "running_var": vectors["var"]}
-    return tuple(specs.get(letter) or spec for letter in op.output_slots)
+    return tuple(specs.get(letter) or spec for letter in op.output_letters)
 
 
 @SPATIAL_BN.cost
@@ -290,9 +290,9 @@ def _check_vectors(op: OpView, C: int | None, vectors: dict[str, TensorSpec | No
 def _check_numbers(op: OpView) -> None:
     if not op.epsilon > 0:
         raise op.error(ArgumentError, f"argument 'epsilon' = {op.epsilon} is not above 0")
-    if op.num_batches > 1 and len(op.input_slots) != 7:
+    if op.num_batches > 1 and len(op.input_letters) != 7:
         raise op.error(
             SchemaError,
-            f"{len(op.input_slots)} inputs with num_batches = {op.num_batches}, it takes 7",
+            f"{len(op.input_letters)} inputs with num_batches = {op.num_batches}, it takes 7",
             "add the sums over all batches",
         )

@@ -7,7 +7,8 @@ P and K their products. With order NCHW the blobs are
 
 and with NHWC the channels stand last, in W as well: (M, k..., C/G). How `out` follows from `in`: see `ops.window`.
 
-Since the four differ by name only, their rules stand first, and `_declare` at the end puts each schema together.
+Since the four differ by name only, their rules stand first; `convs` and `conv_gradients` at the end put each schema
+together.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    family,
     kernel,
     schema,
     show_dims,
@@ -131,11 +133,11 @@ def conv(op: OpView, X: Array, W: Array, b: Array | None, Y: Array) -> None:
 
 def conv_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
     Y = conv_infer(op, X, W, None)
-    if Y.known and dY.known:
+    if Y.shape_known and dY.shape_known:
         op.require(Y.dims == dY.dims, f"dY has the shape {show_dims(dY.shape)}, Y has {show_dims(Y.shape)}")
     M = None if W.dims is None else W.dims[0]
     specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
-    return tuple(specs[letter] for letter in op.output_slots)
+    return tuple(specs[letter] for letter in op.output_letters)
 
 
 def conv_gradient_outputs(op: OpView, count: int) -> tuple[str, ...]:
@@ -197,9 +199,10 @@ def _kernels(op: OpView, W: Array) -> Array:
     return w.reshape(op.group, w.shape[0] // op.group, w.shape[1], int(np.prod(w.shape[2:], dtype=np.int64)))
 
 
-def _declare(type: str) -> tuple[OpSchema, OpSchema]:
-    """Declare an operator and its gradient operator under one of the four names."""
-    forward = schema(
+@family("Conv", "Conv1D", "Conv2D", "Conv3D")
+def convs(type: str) -> OpSchema:
+    """A convolution under one of its four names."""
+    made = schema(
         type,
         """Y[n, m, p] = b[m] + sum over c, k of W[m, c, k] * X[n, c, p * stride + k * dilation - pad].
 
@@ -221,13 +224,19 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
                  [20., 24.]]]], dtype=float32)
         """,
     )
-    forward.infer(conv_infer)
-    forward.batched("X")
-    forward.cost(conv_cost)
-    forward.gradient(conv_gradient)
-    kernel(forward)(conv)
-    backward = schema(
-        f"{type}Gradient",
+    made.infer(conv_infer)
+    made.batched("X")
+    made.cost(conv_cost)
+    made.gradient(conv_gradient)
+    kernel(made)(conv)
+    return made
+
+
+@family("ConvGradient", "Conv1DGradient", "Conv2DGradient", "Conv3DGradient")
+def conv_gradients(type: str) -> OpSchema:
+    """The gradient operator of a convolution under one of its four names."""
+    made = schema(
+        type,
         """dW, db and dX of a convolution, from X, W and dY.
 
         Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
@@ -240,20 +249,17 @@ def _declare(type: str) -> tuple[OpSchema, OpSchema]:
         source="the transposed relations of the forward operator",
         example=f"""
         >>> X, W, dY = np.ones((1, 1, 3, 3), "f"), np.ones((1, 1, 2, 2), "f"), np.ones((1, 1, 2, 2), "f")
-        >>> run("{type}Gradient", X, W, dY, kernel=2, no_bias=1, outputs=2)[1].reshape(3, 3).tolist()
+        >>> run("{type}", X, W, dY, kernel=2, no_bias=1, outputs=2)[1].reshape(3, 3).tolist()
         [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
         """,
     )
-    backward.infer(conv_gradient_infer)
-    backward.cost(conv_gradient_cost)
-    backward.name_outputs(conv_gradient_outputs)
-    kernel(backward)(conv_gradient_reference)
-    return forward, backward
+    made.infer(conv_gradient_infer)
+    made.cost(conv_gradient_cost)
+    made.name_outputs(conv_gradient_outputs)
+    kernel(made)(conv_gradient_reference)
+    return made
 
 
-CONV, CONV_GRADIENT = _declare("Conv")
-CONV1D, CONV1D_GRADIENT = _declare("Conv1D")
-CONV2D, CONV2D_GRADIENT = _declare("Conv2D")
-CONV3D, CONV3D_GRADIENT = _declare("Conv3D")
-CONVS = (CONV, CONV1D, CONV2D, CONV3D)
-CONV_GRADIENTS = (CONV_GRADIENT, CONV1D_GRADIENT, CONV2D_GRADIENT, CONV3D_GRADIENT)
+CONVS, CONV_GRADIENTS = convs.schemas, conv_gradients.schemas
+CONV, CONV2D = convs["Conv"], convs["Conv2D"]
+CONV_GRADIENT, CONV2D_GRADIENT = conv_gradients["ConvGradient"], conv_gradients["Conv2DGradient"]

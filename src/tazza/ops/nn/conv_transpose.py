@@ -225,11 +225,11 @@ CONV_TRANSPOSE_GRADIENT.name_outputs(conv_gradient_outputs)
 @CONV_TRANSPOSE_GRADIENT.infer
 def conv_transpose_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
     Y = conv_transpose_infer(op, X, W, None)
-    if Y.known and dY.known:
+    if Y.shape_known and dY.shape_known:
         op.require(Y.dims == dY.dims, f"dY has the shape {show_dims(dY.shape)}, Y has {show_dims(Y.shape)}")
     M = None if Y.dims is None else channels_first_dims(op.order, Y.dims)[1]
     specs = {"dW": W, "db": TensorSpec((M,), X.dtype), "dX": X}
-    return tuple(specs[letter] for letter in op.output_slots)
+    return tuple(specs[letter] for letter in op.output_letters)
 
 
 @CONV_TRANSPOSE_GRADIENT.cost

@@ -130,7 +130,7 @@ FC_GRADIENT = schema(
 def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
     found = fc_dims(op, X, W)
     M = None if found is None else found[1]
-    if len(op.output_slots) > 2 and W.dtype is not X.dtype:
+    if len(op.output_letters) > 2 and W.dtype is not X.dtype:
         raise op.error(DTypeError, f"W is {W.dtype}, X is {X.dtype}", "insert a Cast")
     if found is not None and dY.dims is not None:
         lead = found[0]
@@ -139,7 +139,7 @@ def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) 
             same, f"dY has the shape {show_dims(dY.dims)}, Y has {show_dims((*lead, M))}", "dY must have the rows of Y"
         )
     specs = (TensorSpec(W.dims, X.dtype), TensorSpec((M,), X.dtype), TensorSpec(X.dims, X.dtype))
-    return specs[: len(op.output_slots)]
+    return specs[: len(op.output_letters)]
 
 
 @FC_GRADIENT.cost

@@ -67,7 +67,7 @@ FOLD_AFFINE_CHANNEL = schema(
 )
 
 
-def _slots(op: OpView, count: int) -> tuple[str, ...]:
+def _letters(op: OpView, count: int) -> tuple[str, ...]:
     letters = tuple(op.schema.inputs_by_letter)
     return letters if count == len(letters) else tuple(letter for letter in letters if letter != "b")
 
@@ -75,7 +75,7 @@ def _slots(op: OpView, count: int) -> tuple[str, ...]:
 def fold_infer(op: OpView, W: TensorSpec, **vectors: TensorSpec | None) -> tuple[TensorSpec, TensorSpec]:
     M = None if W.dims is None else _channels(op, W)
     for letter, spec in vectors.items():
-        if spec is not None and spec.known and M is not None:
+        if spec is not None and spec.shape_known and M is not None:
             relation = f"{letter} has {spec.size} elements, W has M = {M} output channels along axis {op.axis}"
             op.require(spec.size == M, relation, f"{letter} must be (M)")
     return W, TensorSpec((M,), W.dtype)
@@ -90,7 +90,7 @@ def fold_cost(
 
 
 def _complete(schema: OpSchema) -> None:
-    schema.name_inputs(_slots)
+    schema.name_inputs(_letters)
     schema.infer(fold_infer)
     schema.cost(fold_cost)
 

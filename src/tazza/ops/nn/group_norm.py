@@ -78,7 +78,7 @@ def group_norm_validate(op: OpView) -> None:
 @GROUP_NORM.infer
 def group_norm_infer(op: OpView, X: TensorSpec, gamma: TensorSpec, beta: TensorSpec) -> tuple[TensorSpec, ...]:
     statistics = _check(op, X, gamma, beta)
-    return (TensorSpec(X.dims, X.dtype), statistics, statistics)[: len(op.output_slots)]
+    return (TensorSpec(X.dims, X.dtype), statistics, statistics)[: len(op.output_letters)]
 
 
 @GROUP_NORM.cost

@@ -105,7 +105,7 @@ def col2im_infer(op: OpView, Y: TensorSpec, X: TensorSpec) -> TensorSpec:
     if X.dims is None:
         return TensorSpec(None, Y.dtype)
     columns = TensorSpec(columns_dims(op, tuple(X.dims)), Y.dtype)
-    if columns.known and Y.known:
+    if columns.shape_known and Y.shape_known:
         op.require(
             Y.size == columns.size,
             f"Y has {Y.size} elements {show_dims(Y.shape)}, Im2Col of X {show_dims(X.dims)} gives {columns.size}",

@@ -62,7 +62,7 @@ INSTANCE_NORM = schema(
 @INSTANCE_NORM.infer
 def instance_norm_infer(op: OpView, X: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> tuple[TensorSpec, ...]:
     statistics = _check(op, X, scale, bias)
-    return (TensorSpec(X.dims, X.dtype), statistics, statistics)[: len(op.output_slots)]
+    return (TensorSpec(X.dims, X.dtype), statistics, statistics)[: len(op.output_letters)]
 
 
 @INSTANCE_NORM.cost

@@ -146,8 +146,8 @@ LAYER_NORM_GRADIENT = schema(
 @LAYER_NORM_GRADIENT.validate
 def layer_norm_gradient_validate(op: OpView) -> None:
     wanted = 3 if op.elementwise_affine else 1
-    if len(op.output_slots) != wanted or (op.elementwise_affine and not op.has_input("gamma")):
-        found = f"{len(op.input_slots)} inputs and {len(op.output_slots)} outputs"
+    if len(op.output_letters) != wanted or (op.elementwise_affine and not op.has_input("gamma")):
+        found = f"{len(op.input_letters)} inputs and {len(op.output_letters)} outputs"
         message = f"{found} with elementwise_affine = {op.elementwise_affine}"
         raise op.error(ArgumentError, message, f"it takes {5 + (wanted == 3)} inputs and {wanted} outputs")
 
@@ -165,7 +165,7 @@ def layer_norm_gradient_infer(
     if X.dims is not None:
         for letter, spec in (("dY", dY), ("Y", Y)):
             relation = (
-                f"{letter} has the shape {show_dims(spec.shape)}, X has {show_dims(X.dims)}" if spec.known else ""
+                f"{letter} has the shape {show_dims(spec.shape)}, X has {show_dims(X.dims)}" if spec.shape_known else ""
             )
             op.require(spec.dims is None or shapes_agree(spec.dims, X.dims), relation)
     rows = _row_spec(op, X)
@@ -176,7 +176,7 @@ def layer_norm_gradient_infer(
     if op.elementwise_affine:
         _require_columns(op, X, gamma=gamma)
     vector = TensorSpec(None if gamma is None else gamma.dims, X.dtype)
-    return (TensorSpec(X.dims, X.dtype), vector, vector)[: len(op.output_slots)]
+    return (TensorSpec(X.dims, X.dtype), vector, vector)[: len(op.output_letters)]
 
 
 @LAYER_NORM_GRADIENT.cost

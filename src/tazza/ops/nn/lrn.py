@@ -61,7 +61,7 @@ def lrn_infer(op: OpView, X: TensorSpec) -> tuple[TensorSpec, ...]:
     if X.dims is not None:
         relation = f"X has {len(X.dims)} dimensions {show_dims(X.dims)}, it must have 4"
         op.require(len(X.dims) == 4, relation, "X must be (N, C, H, W) or, with order NHWC, (N, H, W, C)")
-    return tuple(TensorSpec(X.dims, X.dtype) for _ in op.output_slots)
+    return tuple(TensorSpec(X.dims, X.dtype) for _ in op.output_letters)
 
 
 @LRN.cost

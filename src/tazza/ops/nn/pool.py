@@ -14,13 +14,15 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from inspect import cleandoc
+from typing import cast
 
 import numpy as np
 
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
+    ArgSpec,
     Array,
     Cost,
     Dims,
@@ -31,6 +33,8 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    family,
+    gradients_of,
     kernel,
     schema,
     show_dims,
@@ -122,7 +126,7 @@ def pool_gradient(g: GradientRequest) -> list[OperatorDef]:
 def pool_gradient_infer(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> TensorSpec:
     expected = pool_infer(op, X)
     for letter, spec in (("Y", Y), ("dY", dY)):
-        if expected.known and spec.known:
+        if expected.shape_known and spec.shape_known:
             op.require(
                 spec.shape == expected.shape,
                 f"{letter} has the shape {show_dims(spec.shape)}, pooling X gives {show_dims(expected.shape)}",
@@ -253,10 +257,9 @@ def _check_last_window(op: OpView, window: Window, image: Sequence[int | None], 
 class Pooling:
     """What tells one kind of pooling from another."""
 
-    name: str
     formula: str
     gradient_formula: str
-    args: tuple[Any, ...]
+    args: tuple[ArgSpec, ...]
     forward: Callable[..., None]
     backward: Callable[..., None]
     pooled: str
@@ -266,7 +269,6 @@ class Pooling:
 
 
 MAX = Pooling(
-    "MaxPool",
     """Y[n, c, p] = max of X[n, c, p * stride + k - pad] over all k that lie in the image.""",
     "dX = dY at every element that is the maximum of its window, summed over windows.",
     POOL_ARGS,
@@ -276,7 +278,6 @@ MAX = Pooling(
     "[0., 0., 0.],\n         [0., 1., 2.],\n         [0., 3., 4.]",
 )
 AVERAGE = Pooling(
-    "AveragePool",
     """Y[n, c, p] = mean of X[n, c, p * stride + k - pad] over all k that lie in the image.
 
     With `count_include_pad` the sum is divided by the kernel's size, wherever the window lies.""",
@@ -287,53 +288,64 @@ AVERAGE = Pooling(
     "[2., 3.],\n         [5., 6.]",
     "[0.25, 0.75, 0.5 ],\n         [1.  , 2.5 , 1.5 ],\n         [0.75, 1.75, 1.  ]",
 )
+IMAGE = 'np.arange(9, dtype="f").reshape(1, 1, 3, 3)'
 
 
-def _declare(pooling: Pooling, suffix: str) -> tuple[OpSchema, OpSchema]:
-    """Declare an operator and its gradient operator under one of the four names."""
-    type = pooling.name + suffix
-    image = 'np.arange(9, dtype="f").reshape(1, 1, 3, 3)'
-    forward = schema(
+@family(
+    {
+        "MaxPool": MAX,
+        "MaxPool1D": MAX,
+        "MaxPool2D": MAX,
+        "MaxPool3D": MAX,
+        "AveragePool": AVERAGE,
+        "AveragePool1D": AVERAGE,
+        "AveragePool2D": AVERAGE,
+        "AveragePool3D": AVERAGE,
+    }
+)
+def pools(type: str, row: Pooling) -> OpSchema:
+    """A pooling under one of its four names."""
+    made = schema(
         type,
-        pooling.formula,
+        row.formula,
         inputs=[blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)")],
         outputs=[blob("Y", "X", doc="(N, C, out...), NHWC: (N, out..., C)")],
-        args=pooling.args,
+        args=row.args,
         effects=Effects.PURE,
         ineffective=half_pairs,
         source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
-        example=f'>>> run("{type}", {image}, kernel=2)\narray([[[{pooling.pooled}]]], dtype=float32)',
+        example=f'>>> run("{type}", {IMAGE}, kernel=2)\narray([[[{row.pooled}]]], dtype=float32)',
     )
-    forward.validate(pool_validate)
-    forward.infer(pool_infer)
-    forward.batched("X")
-    forward.cost(pool_cost)
-    forward.gradient(pool_gradient)
-    kernel(forward)(pooling.forward)
-    backward = schema(
-        f"{type}Gradient",
-        pooling.gradient_formula,
+    made.validate(pool_validate)
+    made.infer(pool_infer)
+    made.batched("X")
+    made.cost(pool_cost)
+    made.gradient(pool_gradient)
+    kernel(made)(row.forward)
+    return made
+
+
+@family(gradients_of(pools))
+def pool_gradients(type: str, row: Pooling) -> OpSchema:
+    """The gradient operator of a pooling under one of its four names."""
+    example = f"""
+        >>> X, dY = {IMAGE}, np.arange(1, 5, dtype="f").reshape(1, 1, 2, 2)
+        >>> run("{type}", X, run("{type.removesuffix("Gradient")}", X, kernel=2), dY, kernel=2)
+        """
+    made = schema(
+        type,
+        row.gradient_formula,
         inputs=[blob("X", FLOAT), blob("Y", "X"), blob("dY", "X")],
         outputs=[blob("dX", like="X")],
-        args=pooling.args,
+        args=row.args,
         effects=Effects.PURE,
         ineffective=half_pairs,
         no_gradient=ends("second derivatives are not built"),
         source="the transposed relation of the forward operator",
-        example=f"""
-        >>> X, dY = {image}, np.arange(1, 5, dtype="f").reshape(1, 1, 2, 2)
-        >>> run("{type}Gradient", X, run("{type}", X, kernel=2), dY, kernel=2)
-        """,
+        example=f"{cleandoc(example)}\narray([[[{row.shared}]]], dtype=float32)",
     )
-    backward.example += f"\narray([[[{pooling.shared}]]], dtype=float32)"
-    backward.validate(pool_validate)
-    backward.infer(pool_gradient_infer)
-    backward.cost(pool_gradient_cost)
-    kernel(backward)(pooling.backward)
-    return forward, backward
-
-
-POOLINGS = {
-    pooling.name + suffix: _declare(pooling, suffix) for pooling in (MAX, AVERAGE) for suffix in ("", "1D", "2D", "3D")
-}
-"""Operator type -> its schema and that of its gradient."""
+    made.validate(pool_validate)
+    made.infer(pool_gradient_infer)
+    made.cost(pool_gradient_cost)
+    kernel(made)(row.backward)
+    return made

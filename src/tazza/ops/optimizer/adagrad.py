@@ -60,7 +60,7 @@ def adagrad_infer(op: OpView, W: TensorSpec, M: TensorSpec, dW: TensorSpec, lr: 
         if spec.dims is not None and dW.dims is not None:
             relation = f"{letter} has the shape {show_dims(spec.dims)}, dW {show_dims(dW.dims)}"
             op.require(agree(product(spec.dims), product(dW.dims)), relation, "all must have as many elements")
-    return tuple(TensorSpec(spec.dims, spec.dtype) for spec in (W, M, dW, dW)[: len(op.output_slots)])
+    return tuple(TensorSpec(spec.dims, spec.dtype) for spec in (W, M, dW, dW)[: len(op.output_letters)])
 
 
 @ADAGRAD.cost

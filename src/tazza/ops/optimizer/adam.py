@@ -68,7 +68,7 @@ def adam_infer(
             relation = f"{letter} has the shape {show_dims(spec.dims)}, dW has {count} elements"
             op.require(agree(product(spec.dims), count), relation, "all must have as many elements")
     specs = (state["W"], state["M"], state["V"], dW)
-    return tuple(TensorSpec(spec.dims, spec.dtype) for spec in specs[: len(op.output_slots)])
+    return tuple(TensorSpec(spec.dims, spec.dtype) for spec in specs[: len(op.output_letters)])
 
 
 @ADAM.cost

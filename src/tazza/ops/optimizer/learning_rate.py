@@ -371,7 +371,7 @@ def _check_parts(op: OpView) -> None:
 
 @LEARNING_RATE.infer
 def learning_rate_infer(op: OpView, t: TensorSpec) -> TensorSpec:
-    op.require(not t.known or t.size == 1, f"t has {t.size if t.known else '?'} elements, it must have 1")
+    op.require(not t.shape_known or t.size == 1, f"t has {t.size if t.shape_known else '?'} elements, it must have 1")
     return TensorSpec((), DataType.FLOAT)
 
 

@@ -40,9 +40,11 @@ NO_GRADIENT = forbidden("an update of parameters is no function of the net")
 
 
 def _check(op: OpView, dW: TensorSpec, others: dict[str, TensorSpec], lr: TensorSpec) -> None:
-    op.require(not lr.known or lr.size == 1, f"lr has {lr.size if lr.known else '?'} elements, it must have 1")
+    op.require(
+        not lr.shape_known or lr.size == 1, f"lr has {lr.size if lr.shape_known else '?'} elements, it must have 1"
+    )
     for letter, spec in others.items():
-        if spec.known and dW.known:
+        if spec.shape_known and dW.shape_known:
             op.require(spec.size == dW.size, f"{letter} has {spec.size} elements, dW has {dW.size}")
 
 
@@ -62,7 +64,7 @@ def _texts(op: OpView) -> dict[str, str]:
     after, push = "(momentum * M + lr * dW)", "lr * dW"
     step = f"momentum * {after} + {push}" if op.nesterov else after
     texts = {"step": step, "M_next": after, "W_next": f"W - ({step})"}
-    return {letter: texts[letter] for letter in op.output_slots}
+    return {letter: texts[letter] for letter in op.output_letters}
 
 
 def _align(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:

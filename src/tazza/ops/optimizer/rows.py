@@ -92,7 +92,7 @@ def on_rows(of: Rows, type: str, letters: Sequence[str], example: str, *, source
     @made.infer
     def infer(op: OpView, indices: TensorSpec, **specs: TensorSpec) -> tuple[TensorSpec, ...]:
         _check_shapes(op, of, indices, specs)
-        return tuple(specs[str(op.schema.outputs_by_letter[letter].like)] for letter in op.output_slots)
+        return tuple(specs[str(op.schema.outputs_by_letter[letter].like)] for letter in op.output_letters)
 
     @made.cost
     def cost(op: OpView, indices: TensorSpec, **specs: TensorSpec) -> Cost:

@@ -13,7 +13,7 @@ Padding is z_X, which stands for 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,16 +25,17 @@ from tazza.operator import (
     Array,
     Cost,
     Effects,
-    OpSchema,
     OpView,
     Role,
     arg,
     blob,
+    fused,
     kernel,
     schema,
 )
 from tazza.ops.nn.conv import CONV_ARGS, conv, conv_cost, conv_infer
 from tazza.ops.nn.window import half_pairs
+from tazza.ops.quantized.int8_relu import INT8_RELU
 from tazza.ops.quantized.scale import (
     INT32,
     NO_GRADIENT,
@@ -75,44 +76,48 @@ def int8_conv_sums(op: OpView, X: Array, W: Array, b: Array, out: tuple[int, ...
     return sums + b
 
 
-def _convolving(*, relu: bool) -> Callable[..., None]:
-    def int8_conv(op: OpView, X: Array, W: Array, b: Array, Y: Array, quantization: Mapping[str, Any]) -> None:
-        sums = int8_conv_sums(op, X, W, b, Y.shape, quantization)
-        scale = multipliers(quantization["X"], quantization["W"], quantization["Y"])
-        Y[...] = requantize(sums, scale, quantization["Y"], relu=relu)
-
-    return int8_conv
-
-
-def _declare(type: str, formula: str, *, relu: bool) -> OpSchema:
-    declared = schema(
-        type,
-        formula,
-        inputs=INT8_CONV_INPUTS,
-        outputs=[INT8_RESULT],
-        args=INT8_CONV_ARGS,
-        effects=Effects.PURE,
-        ineffective=half_pairs,
-        no_gradient=NO_GRADIENT,
-        source="Jacob and others 2018, arXiv 1712.05877, section 2.2; Caffe2",
-        example=f"""
-        >>> x = run("Int8Quantize", [[[[1.0, -2.0]]]], Y_scale=0.5, Y_zero_point=10)  # one pixel, two channels
-        >>> w = run("Int8Quantize", [[[[1.0, 1.0]]], [[[1.0, -1.0]]]], Y_scale=0.25, Y_zero_point=128)
-        >>> b = run("Int8GivenIntTensorFill", shape=[2], values=[0, 8], Y_scale=0.125)
-        >>> run("{type}", x, w, b, kernel=1, Y_scale=0.5, Y_zero_point=10).data
-        """,
-    )
-    declared.infer(int8_conv_infer)
-    declared.cost(conv_cost)
-    declared.batched("X")
-    kernel(declared)(_convolving(relu=relu))
-    return declared
+def int8_conv_example(type: str, result: str) -> str:
+    """Return the example of a convolution."""
+    return f"""
+    >>> x = run("Int8Quantize", [[[[1.0, -2.0]]]], Y_scale=0.5, Y_zero_point=10)  # one pixel, two channels
+    >>> w = run("Int8Quantize", [[[[1.0, 1.0]]], [[[1.0, -1.0]]]], Y_scale=0.25, Y_zero_point=128)
+    >>> b = run("Int8GivenIntTensorFill", shape=[2], values=[0, 8], Y_scale=0.125)
+    >>> run("{type}", x, w, b, kernel=1, Y_scale=0.5, Y_zero_point=10).data
+    array([[[[{result}]]]], dtype=uint8)
+    """
 
 
-INT8_CONV = _declare("Int8Conv", "Y = X * W + b, convolved, from bytes to bytes.", relu=False)
-INT8_CONV.example += "\narray([[[[ 8, 18]]]], dtype=uint8)"
-INT8_CONV_RELU = _declare("Int8ConvRelu", "Y = max(X * W + b, 0), convolved, from bytes to bytes.", relu=True)
-INT8_CONV_RELU.example += "\narray([[[[10, 18]]]], dtype=uint8)"
+INT8_CONV = schema(
+    "Int8Conv",
+    "Y = X * W + b, convolved, from bytes to bytes.",
+    inputs=INT8_CONV_INPUTS,
+    outputs=[INT8_RESULT],
+    args=INT8_CONV_ARGS,
+    effects=Effects.PURE,
+    ineffective=half_pairs,
+    no_gradient=NO_GRADIENT,
+    source="Jacob and others 2018, arXiv 1712.05877, section 2.2; Caffe2",
+    example=int8_conv_example("Int8Conv", " 8, 18"),
+)
+INT8_CONV.infer(int8_conv_infer)
+INT8_CONV.cost(conv_cost)
+INT8_CONV.batched("X")
+
+
+@kernel(INT8_CONV)
+def int8_conv(op: OpView, X: Array, W: Array, b: Array, Y: Array, quantization: Mapping[str, Any]) -> None:
+    sums = int8_conv_sums(op, X, W, b, Y.shape, quantization)
+    scale = multipliers(quantization["X"], quantization["W"], quantization["Y"])
+    Y[...] = requantize(sums, scale, quantization["Y"])
+
+
+INT8_CONV_RELU = fused(
+    "Int8ConvRelu",
+    INT8_CONV,
+    INT8_RELU,
+    doc="Y = max(X * W + b, 0), convolved, from bytes to bytes.",
+    example=int8_conv_example("Int8ConvRelu", "10, 18"),
+)
 
 INT8_FUSED_CONV = schema(
     "Int8FusedConv",
@@ -143,7 +148,7 @@ INT8_FUSED_CONV.batched("X", "S")
 @INT8_FUSED_CONV.infer
 def int8_fused_conv_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, S: TensorSpec) -> TensorSpec:
     found = int8_conv_infer(op, X, W, b)
-    if found.known and S.known:
+    if found.shape_known and S.shape_known:
         op.require(S.shape == found.shape, f"S has the shape {S.shape}, the convolution gives {found.shape}")
     return found
 

@@ -5,12 +5,25 @@ Caffe2 knew one scale for all. `Y_scales` and `Y_zero_points` along `axis` are o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tazza.operator import PER_CHANNEL, PER_TENSOR, Array, Effects, OpSchema, OpView, arg, blob, kernel, schema
+from tazza.operator import (
+    PER_CHANNEL,
+    PER_TENSOR,
+    ArgSpec,
+    Array,
+    Effects,
+    OpSchema,
+    OpView,
+    arg,
+    blob,
+    family,
+    kernel,
+    schema,
+)
 from tazza.ops.quantized.scale import NO_GRADIENT, SCALE_ARGS, given_quantization
 from tazza.tensor import DataType, PerChannel, PerTensor, TensorSpec
 
@@ -31,57 +44,65 @@ def filled_quantization(op: OpView) -> PerTensor | PerChannel:
     return PerChannel(op.axis, tuple(op.Y_scales), tuple(points))
 
 
-def _declare(type: str, dtype: DataType, values: Any, example: str) -> OpSchema:
-    declared = schema(
-        type,
-        f"Y = values, in row-major order, as {dtype} with a scale and a zero point.",
-        inputs=[],
-        outputs=[blob("Y", frozenset({dtype}), quantization=PER_TENSOR | PER_CHANNEL)],
-        args=[arg("values", values, b"" if values is bytes else [], doc="one for each element"), *FILL_ARGS],
-        effects=Effects.PURE,
-        no_gradient=NO_GRADIENT,
-        source="Caffe2",
-        example=example,
-    )
-
-    @declared.infer
-    def int8_fill_infer(op: OpView) -> TensorSpec:
-        spec = TensorSpec(tuple(op.shape), dtype, quantization=filled_quantization(op))
-        relation = f"{len(op.values)} values are given for the {spec.size} elements of shape {tuple(op.shape)}"
-        op.require(len(op.values) == spec.size, relation, "give one value for each element")
-        return spec
-
-    del int8_fill_infer
-    return declared
-
-
-INT8_GIVEN_TENSOR_FILL = _declare(
-    "Int8GivenTensorFill",
-    DataType.UINT8,
-    bytes,
-    r"""
-    >>> run("Int8GivenTensorFill", shape=[2], values=b"\x03\xff", Y_scale=0.5, Y_zero_point=3)
-    Int8Tensor(data=array([  3, 255], dtype=uint8), scale=0.5, zero_point=3)
-    """,
-)
-
-
-@kernel(INT8_GIVEN_TENSOR_FILL)
 def int8_given_tensor_fill(op: OpView, Y: Array) -> None:
     Y[...] = np.frombuffer(op.values, np.uint8).reshape(Y.shape)
 
 
-INT8_GIVEN_INT_TENSOR_FILL = _declare(
-    "Int8GivenIntTensorFill",
-    DataType.INT32,
-    Sequence[int],
-    """
-    >>> run("Int8GivenIntTensorFill", shape=[2], values=[-1, 70000], Y_scale=0.5)
-    Int8Tensor(data=array([   -1, 70000], dtype=int32), scale=0.5, zero_point=0)
-    """,
-)
-
-
-@kernel(INT8_GIVEN_INT_TENSOR_FILL)
 def int8_given_int_tensor_fill(op: OpView, Y: Array) -> None:
     Y[...] = np.array(op.values, np.int64).astype(np.int32).reshape(Y.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenIntegers:
+    """What tells one fill from another: its element type, its `values` as an argument, and its kernel."""
+
+    dtype: DataType
+    values: ArgSpec
+    compute: Callable[[OpView, Array], None]
+    example: str
+
+
+@family(
+    {
+        "Int8GivenTensorFill": GivenIntegers(
+            DataType.UINT8,
+            arg("values", bytes, b"", doc="one for each element"),
+            int8_given_tensor_fill,
+            r"""
+            >>> run("Int8GivenTensorFill", shape=[2], values=b"\x03\xff", Y_scale=0.5, Y_zero_point=3)
+            Int8Tensor(data=array([  3, 255], dtype=uint8), scale=0.5, zero_point=3)
+            """,
+        ),
+        "Int8GivenIntTensorFill": GivenIntegers(
+            DataType.INT32,
+            arg("values", Sequence[int], [], doc="one for each element"),
+            int8_given_int_tensor_fill,
+            """
+            >>> run("Int8GivenIntTensorFill", shape=[2], values=[-1, 70000], Y_scale=0.5)
+            Int8Tensor(data=array([   -1, 70000], dtype=int32), scale=0.5, zero_point=0)
+            """,
+        ),
+    }
+)
+def int8_fills(type: str, row: GivenIntegers) -> OpSchema:
+    """A fill with given integers of one type."""
+    made = schema(
+        type,
+        f"Y = values, in row-major order, as {row.dtype} with a scale and a zero point.",
+        outputs=[blob("Y", frozenset({row.dtype}), quantization=PER_TENSOR | PER_CHANNEL)],
+        args=[row.values, *FILL_ARGS],
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source="Caffe2",
+        example=row.example,
+    )
+    kernel(made)(row.compute)
+
+    @made.infer
+    def int8_fill_infer(op: OpView) -> TensorSpec:
+        spec = TensorSpec(tuple(op.shape), row.dtype, quantization=filled_quantization(op))
+        relation = f"{len(op.values)} values are given for the {spec.size} elements of shape {tuple(op.shape)}"
+        op.require(len(op.values) == spec.size, relation, "give one value for each element")
+        return spec
+
+    return made

@@ -68,7 +68,7 @@ def accumulate_gradient_input_infer(
 ) -> tuple[TensorSpec | None, ...]:
     del given
     require_one_element(op, "timestep", timestep.dims)
-    return TensorSpec(gradients.dims, gradients.dtype), *(None,) * (len(op.output_slots) - 1)
+    return TensorSpec(gradients.dims, gradients.dtype), *(None,) * (len(op.output_letters) - 1)
 
 
 @host_kernel(ACCUMULATE_GRADIENT_INPUT)

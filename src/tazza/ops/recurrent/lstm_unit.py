@@ -86,7 +86,7 @@ def check_step(op: OpView, gates: TensorSpec, like: TensorSpec, lengths: TensorS
             agree(G, None if D is None else 4 * D), f"gates have G = {G}, the state has D = {D}", "G must be 4 D"
         )
     if lengths is not None and lengths.dims is not None and like.dims is not None:
-        count = lengths.size if lengths.known else None
+        count = lengths.size if lengths.shape_known else None
         relation = f"seq_lengths {show_dims(lengths.dims)} are not one for each of N = {like.dims[1]} sequences"
         op.require(agree(count, like.dims[1]), relation)
     require_one_element(op, "timestep", step.dims)

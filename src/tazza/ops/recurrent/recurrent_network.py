@@ -17,6 +17,7 @@ import numpy as np
 from tazza.errors import GradientError, NotFoundError, SchemaError, ShapeError
 from tazza.operator import (
     BlobOwner,
+    Cost,
     Effects,
     GradientRequest,
     LocalBlobs,
@@ -24,7 +25,6 @@ from tazza.operator import (
     OpView,
     Role,
     Touched,
-    arg,
     blob,
     ends,
     host_kernel,
@@ -33,55 +33,26 @@ from tazza.operator import (
     show_dims,
     touched_by,
 )
+from tazza.ops.recurrent.backward_step import AGAIN, again, with_backward
 from tazza.ops.recurrent.recurrence import (
     LOCAL_TYPE,
-    RENAME,
+    RECURRENT_ARGS,
     Link,
+    Recurrence,
     StateGradient,
     aliases_of,
     links_of,
+    open_arguments,
     parameters_of,
     renamed,
     state_gradients_of,
     states_of,
     step_net,
 )
-from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, view_rows
+from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, begin_state, lay_on, like_zero, view_rows
+from tazza.ops.recurrent.step_cost import cost_of_steps, linked, over_time
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
-
-FORWARD_WORKSPACES = 2
-"""Workspaces that serve all steps in turn where nothing is kept for a gradient."""
-
-RECURRENT_ARGS = (
-    arg("step_net", NetDef | str, doc="runs once a step; as a net, or as its text"),
-    arg("backward_step_net", NetDef | str, None, doc="the gradient of one step; without it nothing is kept for one"),
-    arg("timestep", str, "timestep", doc="blob in a step: its number, int32 (1), on the CPU"),
-    arg("recurrent_states", list[str], [], doc="blobs that hold all values of a state over time"),
-    arg("initial_recurrent_state_ids", list[int], [], doc="for each state the input that is its initial value"),
-    arg("link_internal", list[str], [], doc="blobs in a step that lie on rows of blobs outside"),
-    arg("link_external", list[str], [], doc="these blobs outside"),
-    arg("link_offset", list[int], [], doc="which row that is in step 0"),
-    arg("link_window", list[int], [], doc="how many rows; 1 unless given"),
-    arg("alias_src", list[str], [], doc="states that outputs lie on"),
-    arg("alias_dst", list[str], [], doc="these outputs"),
-    arg("alias_offset", list[int], [], doc="the first of their rows; below 0 from the end"),
-    arg("param", list[int], [], doc="inputs that all steps read, and that get gradients"),
-    arg("param_grads", list[str], [], doc="their gradients in the backward step net"),
-    arg("backward_link_internal", list[str], [], doc="as link_internal, for the backward step net"),
-    arg("backward_link_external", list[str], [], doc="as link_external: gradients of the sequence and of states"),
-    arg("backward_link_offset", list[int], [], doc="as link_offset"),
-    arg("outputs_with_grads", list[int], [], doc="outputs whose gradients come from outside"),
-    arg("recompute_blobs_on_backward", list[str], [], doc="blobs of a step that the backward step net makes again"),
-    arg("num_workspaces", int, FORWARD_WORKSPACES, minimum=1, doc="of a net without backward step net"),
-    arg("enable_rnn_executor", int, 0, doc="how Caffe2 ran the steps; no effect"),
-)
-
-
-def open_arguments(name: str) -> bool:
-    """Whether an argument that is named after blobs, or after Caffe2's way to run steps, belongs to the format."""
-    return name.endswith(RENAME) or name.startswith("rnn_executor.")
-
 
 RECURRENT_NETWORK = schema(
     "RecurrentNetwork",
@@ -119,7 +90,7 @@ def in_order(
 ) -> list[TensorSpec | TypeSpec]:
     """Return the specs of all inputs of the forward operator in their order."""
     by_letter = {"X": iter([X]), "inputs": iter(inputs), "param": iter(param)}
-    return [next(by_letter[letter]) for letter in op.input_slots]
+    return [next(by_letter[letter]) for letter in op.input_letters]
 
 
 def forward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
@@ -181,6 +152,20 @@ def _initial_rows(initial: TensorSpec) -> int:
     return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
 
 
+@RECURRENT_NETWORK.cost
+def recurrent_network_cost(
+    op: OpView,
+    X: TensorSpec,
+    inputs: tuple[TensorSpec | TypeSpec, ...],
+    param: tuple[TensorSpec, ...],
+    **outputs: object,
+) -> Cost:
+    del outputs
+    net, links = forward_steps(op)
+    outside = over_time(op, op.definition.input, in_order(op, X, inputs, param))
+    return cost_of_steps(op, X.shape[0], net, linked(links, outside))
+
+
 @RECURRENT_NETWORK.touches
 def recurrent_network_touches(op: OpView) -> Touched:
     net, links = forward_steps(op)
@@ -197,18 +182,39 @@ def _seen_outside(inner: Touched, op: OpView, links: list[Link], made: list[str]
     return inner.perhaps().seen_as(outside).also(reads=externals, writes=made, certain=(*outputs, *made))
 
 
-@RECURRENT_NETWORK.gradient
 def recurrent_network_gradient(g: GradientRequest) -> list[OperatorDef]:
-    given = g.op.outputs_with_grads
-    if not given:
+    """Emit the gradient operator, which runs the backward step net that the operator carries.
+
+    One that carries none keeps nothing of its steps: it runs again under other names, as one that does, and that with a
+    backward step net made here.
+    """
+    recurrence, forward = Recurrence.read(g.op, g.definition.input), g.definition
+    before: list[OperatorDef] = []
+    if recurrence.backward.net is None:
+        given = [i for i, gradient in enumerate(g.output_gradients) if gradient is not None]
+        recurrence = again(with_backward(recurrence, g.definition.input, given))
+        forward = operator_def(
+            "RecurrentNetwork",
+            [g.I(i) for i in range(len(g.definition.input))],
+            [f"{name}{AGAIN}" for name in g.definition.output],
+            **recurrence.arguments(),
+        )
+        before = [forward]
+    backward = recurrence.backward
+    if not backward.outputs_with_grads:
         raise GradientError(
             "RecurrentNetwork names no output that gets a gradient", hint="say outputs_with_grads=[0], say"
         )
-    inputs = [g.GO(i) for i in given]
-    inputs += [g.I(i) for i in range(len(g.definition.input))]
-    inputs += list(g.definition.output)
-    outputs = [g.GI(i) for i in (0, *g.op.param, *g.op.initial_recurrent_state_ids)]
-    return g.emit("RecurrentNetworkGradient", inputs, outputs)
+    inputs = [g.GO(i) for i in backward.outputs_with_grads]
+    inputs += [g.I(i) for i in range(len(forward.input))]
+    inputs += list(forward.output)
+    outputs = [g.GI(i) for i in (0, *backward.param, *(state.position for state in recurrence.states))]
+    (made,) = g.emit("RecurrentNetworkGradient", inputs, outputs)
+    made.arg.extend(forward.arg)
+    return [*before, made]
+
+
+RECURRENT_NETWORK.gradient(recurrent_network_gradient, copy_arguments=False)
 
 
 @host_kernel(RECURRENT_NETWORK)
@@ -222,7 +228,7 @@ class RecurrentNetwork:
         self._states = states_of(op, op.definition.input)
         self._aliases = aliases_of(op)
         self._keeps = step_net(op, "backward_step_net") is not None
-        self._steps = Steps(operator, net, links, op.timestep, shared=op.recompute_blobs_on_backward)
+        self.nets = Steps(operator, net, links, op.timestep, shared=op.recompute_blobs_on_backward)
         workspace = operator.workspace
         self._blobs = {state.states: workspace.create_blob(state.states) for state in self._states}
 
@@ -239,53 +245,15 @@ class RecurrentNetwork:
         count = T if self._keeps else min(T, op.num_workspaces)
         spaces = scratch.reserve(owner, count)
         assert scratch.shared is not None
-        self._steps.keep(spaces)
+        self.nets.keep(spaces)
         for t in range(T):
-            self._steps.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
+            self.nets.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
         for alias in self._aliases:
             source, target = self._blobs[alias.source].tensor(), owner.create_blob(alias.target)
             rows = int(source.shape[0])
             first = alias.first_row(rows)
             op.require(0 <= first <= rows, f"alias {alias.target!r} begins at row {first} of {rows}")
             lay_on(target, view_rows(source, first, rows - first, alias.target))
-
-    def cancel(self) -> None:
-        self._steps.cancel()
-
-    def close(self) -> None:
-        self._steps.close()
-
-
-def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
-    """Make room for a state over time, and put its initial value there.
-
-    Raises:
-        ShapeError: the initial value is not (D), (N, D) or (L, N, D).
-    """
-    value = initial.tensor()
-    dims: tuple[int, ...] = tuple(value.shape)
-    op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
-    if len(dims) > 1:
-        relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
-        op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
-    L = dims[0] if len(dims) == 3 else 1
-    state.resize((T + L, N, *dims[-1:]), value.dtype)
-    state.make_plain()
-    np.copyto(state.array[:L], value.plain())
-    state.mark_written()
-
-
-def lay_on(target: Blob, rows: Tensor) -> None:
-    """Let a blob lie on the rows of another one; what lies there already stays the same object."""
-    value = target.value
-    if (
-        isinstance(value, Tensor)
-        and value.storage is rows.storage
-        and value.offset_bytes == rows.offset_bytes
-        and value.spec == rows.spec
-    ):
-        return
-    target.set(rows)
 
 
 RECURRENT_NETWORK_GRADIENT = schema(
@@ -398,6 +366,31 @@ def recurrent_network_gradient_validate(op: OpView) -> None:
     backward_steps(op)
 
 
+@RECURRENT_NETWORK_GRADIENT.cost
+def recurrent_network_gradient_cost(
+    op: OpView,
+    dY: tuple[TensorSpec, ...],
+    X: TensorSpec,
+    blobs: tuple[TensorSpec | TypeSpec, ...],
+    **others: object,
+) -> Cost:
+    del others
+    names, definition = forward_inputs(op), op.definition
+    outside = over_time(op, names, (X, *blobs))
+    net, links = forward_steps(op)
+    left = linked(links, outside)
+    cost_of_steps(op, 1, net, left)  # what forward steps leave
+    outside.update(zip(definition.input, dY, strict=False))
+    states = states_of(op, names)
+    outside |= {each.gradients: outside[each.state.states] for each in state_gradients_of(op, states)}
+    outside |= {
+        one.gradient: outside[one.name] for one in parameters_of(op, names, definition.output[1:][: len(op.param)])
+    }
+    outside[definition.output[0]] = X
+    net, links = backward_steps(op)
+    return cost_of_steps(op, X.shape[0], net, left | linked(links, outside))
+
+
 @RECURRENT_NETWORK_GRADIENT.touches
 def recurrent_network_gradient_touches(op: OpView) -> Touched:
     net, links = backward_steps(op)
@@ -424,7 +417,7 @@ class RecurrentNetworkGradient:
         self._gradients = state_gradients_of(op, self._states)
         self._parameters = parameters_of(op, inputs, op.definition.output[1 : 1 + len(op.param)])
         net, links = backward_steps(op)
-        self._steps = Steps(operator, net, links, op.timestep)
+        self.nets = Steps(operator, net, links, op.timestep)
         self._within: list[tuple[LocalBlobs, LocalBlobs]] = []  # of a forward step, and a child of it for this one
 
     def run(self, X: Blob, step_workspaces: Blob, dX: Blob, dinitial: tuple[Blob, ...]) -> None:
@@ -446,7 +439,7 @@ class RecurrentNetworkGradient:
         dX.tensor().reserve()
         within = self._workspaces(scratch.steps)
         for t in reversed(range(T)):
-            self._steps.of(within[t], scratch.shared).run(t)
+            self.nets.of(within[t], scratch.shared).run(t)
         for each, target in zip(self._gradients, dinitial, strict=True):
             self._finish(owner, each, target)
 
@@ -455,7 +448,7 @@ class RecurrentNetworkGradient:
         if [outer for outer, _ in self._within] != list(forward):  # workspaces are equal to themselves alone
             known = {id(outer): inner for outer, inner in self._within}
             self._within = [(outer, known.get(id(outer)) or outer.child()) for outer in forward]
-            self._steps.keep([inner for _, inner in self._within])
+            self.nets.keep([inner for _, inner in self._within])
         return [inner for _, inner in self._within]
 
     def _begin(self, op: OpView, owner: BlobOwner, each: StateGradient) -> None:
@@ -484,19 +477,6 @@ class RecurrentNetworkGradient:
         tensor = target.tensor()  # one value for all sequences
         tensor.resize(dims, initial.dtype)
         np.sum(gradients.array[0], axis=0, out=tensor.array)
-
-    def cancel(self) -> None:
-        self._steps.cancel()
-
-    def close(self) -> None:
-        self._steps.close()
-
-
-def like_zero(tensor: Tensor, like: Tensor) -> None:
-    """Give a tensor the shape and dtype of another one, and zeros."""
-    tensor.resize(tuple(like.shape), like.dtype)
-    tensor.array[...] = 0
-    tensor.mark_written()
 
 
 def _tensor(owner: BlobOwner, name: str) -> Tensor:

@@ -1,6 +1,6 @@
 """Running the net of one step: a workspace for each step, and blobs in it that lie on rows of blobs outside.
 
-A `Steps` belongs to one operator and has a `StepState` for each workspace that the net ran in. Constant state: net,
+A `Steps` is the nets of one operator and has a `StepState` for each workspace that the net ran in. Constant state: net,
 links. Changing state: the nets, made on first use, and the views that links are. A view is made anew only where the
 blob outside has moved, or the workspace serves another step; so from its second run on a step is one bound section.
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError
-from tazza.operator import BlobOwner, LocalBlobs, Operator, RunnableNet, touched_by
+from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
 from tazza.ops.recurrent.recurrence import Link, declare_inputs
 from tazza.proto import NetDef
 from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
@@ -150,6 +150,45 @@ def copy_rows(source: Tensor, target: Tensor, name: str) -> None:
     target.mark_written()
 
 
+def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
+    """Make room for a state over time, and put its initial value there.
+
+    Raises:
+        ShapeError: the initial value is not (D), (N, D) or (L, N, D).
+    """
+    value = initial.tensor()
+    dims: tuple[int, ...] = tuple(value.shape)
+    op.require(1 <= len(dims) <= 3, f"initial state {initial.name!r} has rank {len(dims)}, it must have 1 to 3")
+    if len(dims) > 1:
+        relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
+        op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
+    L = dims[0] if len(dims) == 3 else 1
+    state.resize((T + L, N, *dims[-1:]), value.dtype)
+    state.make_plain()
+    np.copyto(state.array[:L], value.plain())
+    state.mark_written()
+
+
+def lay_on(target: Blob, rows: Tensor) -> None:
+    """Let a blob lie on the rows of another one; what lies there already stays the same object."""
+    value = target.value
+    if (
+        isinstance(value, Tensor)
+        and value.storage is rows.storage
+        and value.offset_bytes == rows.offset_bytes
+        and value.spec == rows.spec
+    ):
+        return
+    target.set(rows)
+
+
+def like_zero(tensor: Tensor, like: Tensor) -> None:
+    """Give a tensor the shape and dtype of another one, and zeros."""
+    tensor.resize(tuple(like.shape), like.dtype)
+    tensor.array[...] = 0
+    tensor.mark_written()
+
+
 class StepState:
     """The net in one workspace."""
 
@@ -184,7 +223,7 @@ class StepState:
         for joint in self._joints:
             joint.connect(number)
         if self._net is None:
-            self._net = self.blobs.net(self._steps.definition, within=self._steps.operator)
+            self._net = self._steps.make(self._steps.definition, self.blobs)
         self._net.run()
         for joint in self._settled:
             joint.settle()
@@ -203,19 +242,14 @@ class StepState:
             array[0] = number
             tensor.mark_written()
 
-    def cancel(self) -> None:
-        """Ask the net to give up what it waits for."""
-        if self._net is not None:
-            self._net.cancel_waiting()
-
     def close(self) -> None:
         """End the net."""
         if self._net is not None:
             self._net.close()
 
 
-class Steps:
-    """See the module."""
+class Steps(OwnedNets):
+    """See the module; its nets are those of the workspaces that are in use."""
 
     def __init__(
         self,
@@ -235,6 +269,7 @@ class Steps:
             timestep: the blob with the number of the step.
             shared: which of the blobs that it makes have one memory for all steps; None: all but linked ones.
         """
+        super().__init__(operator)
         self.operator = operator
         self.definition = definition
         self.links = tuple(links)
@@ -259,13 +294,7 @@ class Steps:
         for number in self._steps.keys() - set(map(id, workspaces)):
             self._steps.pop(number).close()
 
-    def cancel(self) -> None:
-        """Ask the nets to give up what they wait for; called by another thread."""
-        for step in list(self._steps.values()):
-            step.cancel()
-
     def close(self) -> None:
-        """End all nets."""
-        steps, self._steps = list(self._steps.values()), {}
-        for step in steps:
-            step.close()
+        """End all nets, and forget the workspaces."""
+        super().close()
+        self._steps.clear()

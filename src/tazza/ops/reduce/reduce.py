@@ -24,6 +24,8 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    family,
+    gradients_of,
     kernel,
     schema,
     show_dims,
@@ -138,7 +140,6 @@ class Reduction:
     `forward(X, axes)` keeps all axes; `backward(dY, X, Y, axes)` gets dY and Y with all axes and may broadcast.
     """
 
-    name: str
     doc: str
     gradient_doc: str
     dtypes: frozenset[DataType]
@@ -150,106 +151,94 @@ class Reduction:
     """Text of `dX` for the same X and dY = [[10]]."""
 
 
-REDUCTIONS = (
-    Reduction(
-        "Sum",
-        "Y = sum of X over `axes`.",
-        "dX = dY, everywhere.",
-        SUMMABLE,
-        _total,
-        lambda dY, X, Y, axes: dY,
-        "[[-1.]]",
-        "[[10., 10.]]",
-    ),
-    Reduction(
-        "Mean",
-        "Y = mean of X over `axes`, 0 where there are no elements.",
-        "dX = dY / (number of elements of X for each of Y).",
-        FLOAT,
-        _mean,
-        _share,
-        "[[-0.5]]",
-        "[[5., 5.]]",
-    ),
-    Reduction(
-        "Max",
-        "Y = largest of X over `axes`, the lowest finite number where there are no elements.",
-        "dX = dY where X = Y, else 0; several that are the largest get dY each.",
-        SUMMABLE,
-        _largest,
-        _where_reached,
-        "[[3.]]",
-        "[[10.,  0.]]",
-    ),
-    Reduction(
-        "Min",
-        "Y = smallest of X over `axes`, the highest finite number where there are no elements.",
-        "dX = dY where X = Y, else 0; several that are the smallest get dY each.",
-        SUMMABLE,
-        _smallest,
-        _where_reached,
-        "[[-4.]]",
-        "[[ 0., 10.]]",
-    ),
-    Reduction(
-        "L1",
-        "Y = sum of abs(X) over `axes`.",
-        "dX = dY * sign(X), 0 where X is 0.",
-        FLOAT,
-        lambda X, axes: _total(np.abs(X), axes),
-        lambda dY, X, Y, axes: dY * np.sign(X),
-        "[[7.]]",
-        "[[ 10., -10.]]",
-    ),
-    Reduction(
-        "L2",
-        "Y = square root of the sum of X * X over `axes`.",
-        "dX = dY * X / Y, 0 where Y is 0.",
-        FLOAT,
-        lambda X, axes: np.sqrt(_total(np.square(X), axes)),
-        _along,
-        "[[5.]]",
-        "[[ 6., -8.]]",
-    ),
+@family(
+    {
+        "ReduceSum": Reduction(
+            "Y = sum of X over `axes`.",
+            "dX = dY, everywhere.",
+            SUMMABLE,
+            _total,
+            lambda dY, X, Y, axes: dY,
+            "[[-1.]]",
+            "[[10., 10.]]",
+        ),
+        "ReduceMean": Reduction(
+            "Y = mean of X over `axes`, 0 where there are no elements.",
+            "dX = dY / (number of elements of X for each of Y).",
+            FLOAT,
+            _mean,
+            _share,
+            "[[-0.5]]",
+            "[[5., 5.]]",
+        ),
+        "ReduceMax": Reduction(
+            "Y = largest of X over `axes`, the lowest finite number where there are no elements.",
+            "dX = dY where X = Y, else 0; several that are the largest get dY each.",
+            SUMMABLE,
+            _largest,
+            _where_reached,
+            "[[3.]]",
+            "[[10.,  0.]]",
+        ),
+        "ReduceMin": Reduction(
+            "Y = smallest of X over `axes`, the highest finite number where there are no elements.",
+            "dX = dY where X = Y, else 0; several that are the smallest get dY each.",
+            SUMMABLE,
+            _smallest,
+            _where_reached,
+            "[[-4.]]",
+            "[[ 0., 10.]]",
+        ),
+        "ReduceL1": Reduction(
+            "Y = sum of abs(X) over `axes`.",
+            "dX = dY * sign(X), 0 where X is 0.",
+            FLOAT,
+            lambda X, axes: _total(np.abs(X), axes),
+            lambda dY, X, Y, axes: dY * np.sign(X),
+            "[[7.]]",
+            "[[ 10., -10.]]",
+        ),
+        "ReduceL2": Reduction(
+            "Y = square root of the sum of X * X over `axes`.",
+            "dX = dY * X / Y, 0 where Y is 0.",
+            FLOAT,
+            lambda X, axes: np.sqrt(_total(np.square(X), axes)),
+            _along,
+            "[[5.]]",
+            "[[ 6., -8.]]",
+        ),
+    }
 )
-
-
-def _kernels(reduction: Reduction) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return the reference kernels of a reduction and its gradient."""
-
-    def forward(op: OpView, X: Array, Y: Array) -> None:
-        Y[...] = reduction.forward(X, reduced_axes(op, X.shape)).reshape(Y.shape)
-
-    def backward(op: OpView, dY: Array, X: Array, Y: Array, dX: Array) -> None:
-        axes = reduced_axes(op, X.shape)
-        kept = tuple(1 if i in axes else extent for i, extent in enumerate(X.shape))
-        dX[...] = reduction.backward(dY.reshape(kept), X, Y.reshape(kept), axes)
-
-    return forward, backward
-
-
-def _declare(reduction: Reduction) -> tuple[OpSchema, OpSchema]:
-    """Declare a reduction and its gradient operator."""
-    type = f"Reduce{reduction.name}"
-    forward_kernel, backward_kernel = _kernels(reduction)
-    forward = schema(
+def reductions(type: str, row: Reduction) -> OpSchema:
+    """A reduction over axes."""
+    made = schema(
         type,
-        reduction.doc,
-        inputs=[blob("X", reduction.dtypes, "*S")],
+        row.doc,
+        inputs=[blob("X", row.dtypes, "*S")],
         outputs=[blob("Y", "X")],
         args=REDUCE_ARGS,
         effects=Effects.PURE,
         source="Caffe2",
-        example=f'>>> run("{type}", [[3.0, -4.0]], axes=[1])\narray({reduction.reduced}, dtype=float32)',
+        example=f'>>> run("{type}", [[3.0, -4.0]], axes=[1])\narray({row.reduced}, dtype=float32)',
     )
-    forward.infer(reduce_infer)
-    forward.cost(reduce_cost)
-    forward.gradient(reduce_gradient)
-    kernel(forward)(forward_kernel)
-    backward = schema(
-        f"{type}Gradient",
-        reduction.gradient_doc,
-        inputs=[blob("dY", reduction.dtypes), blob("X", "dY", "*S"), blob("Y", "dY")],
+    made.infer(reduce_infer)
+    made.cost(reduce_cost)
+    made.gradient(reduce_gradient)
+
+    @kernel(made)
+    def reduce(op: OpView, X: Array, Y: Array) -> None:
+        Y[...] = row.forward(X, reduced_axes(op, X.shape)).reshape(Y.shape)
+
+    return made
+
+
+@family(gradients_of(reductions))
+def reduction_gradients(type: str, row: Reduction) -> OpSchema:
+    """The gradient operator of a reduction."""
+    made = schema(
+        type,
+        row.gradient_doc,
+        inputs=[blob("dY", row.dtypes), blob("X", "dY", "*S"), blob("Y", "dY")],
         outputs=[blob("dX", like="X")],
         args=REDUCE_ARGS,
         effects=Effects.PURE,
@@ -257,15 +246,17 @@ def _declare(reduction: Reduction) -> tuple[OpSchema, OpSchema]:
         source="derivative of the forward operator",
         example=f"""
         >>> X = [[3.0, -4.0]]
-        >>> run("{type}Gradient", [[10.0]], X, run("{type}", X, axes=[1]), axes=[1])
-        array({reduction.spread}, dtype=float32)
+        >>> run("{type}", [[10.0]], X, run("{type.removesuffix("Gradient")}", X, axes=[1]), axes=[1])
+        array({row.spread}, dtype=float32)
         """,
     )
-    backward.infer(reduce_gradient_infer)
-    backward.cost(reduce_gradient_cost)
-    kernel(backward)(backward_kernel)
-    return forward, backward
+    made.infer(reduce_gradient_infer)
+    made.cost(reduce_gradient_cost)
 
+    @kernel(made)
+    def reduce_gradient_kernel(op: OpView, dY: Array, X: Array, Y: Array, dX: Array) -> None:
+        axes = reduced_axes(op, X.shape)
+        kept = tuple(1 if i in axes else extent for i, extent in enumerate(X.shape))
+        dX[...] = row.backward(dY.reshape(kept), X, Y.reshape(kept), axes)
 
-REDUCES = {f"Reduce{reduction.name}": _declare(reduction) for reduction in REDUCTIONS}
-"""Operator type -> its schema and that of its gradient."""
+    return made

@@ -7,7 +7,7 @@ first lengths[j] elements count; `num_reduce_dim` is 1 then. A mean over no elem
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    family,
+    gradients_of,
     kernel,
     schema,
     show_dims,
@@ -35,16 +37,17 @@ from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
 ARGS = (arg("num_reduce_dim", int, 1, minimum=0, doc="how many axes are reduced"),)
+LENGTHS = blob("lengths", DataType.INT32, optional=True, role=Role.INDEX, doc="(K) elements that count")
 
 
 def is_front(op: OpView) -> bool:
     """Whether the first axes are reduced rather than the last."""
-    return op.type.startswith("ReduceFront")
+    return matrix_reductions.rows[op.type.removesuffix("Gradient")].front
 
 
 def is_mean(op: OpView) -> bool:
     """Whether the sum is divided by the number of elements."""
-    return op.type.removesuffix("Gradient").endswith("Mean")
+    return matrix_reductions.rows[op.type.removesuffix("Gradient")].mean
 
 
 def kept_dims(op: OpView, dims: Dims, lengths: TensorSpec | None) -> Dims:
@@ -119,7 +122,7 @@ def reduce_columns(op: OpView, X: Array, lengths: Array | None, Y: Array) -> Non
 def gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
     dims = X.dims
     if X.dtype is DataType.INT64 and dims is not None and len(dims) == 1:
-        shape = op.known("X")
+        shape = op.value_of("X")
         dims = unknown_dims(op, "X", dims[0]) if shape is None else tuple(shape.tolist())
     if dims is None:
         return TensorSpec(None, dY.dtype)
@@ -145,54 +148,61 @@ def spread_columns(op: OpView, dY: Array, lengths: Array | None, dX: Array) -> N
     dX[...] = spread
 
 
-def _declare(end: str, what: str, formula: str, examples: tuple[str, str]) -> tuple[OpSchema, OpSchema]:
-    """Declare a reduction and its gradient operator."""
-    type = f"Reduce{end}{what}"
-    lengths = blob("lengths", DataType.INT32, optional=True, role=Role.INDEX, doc="(K) elements that count")
-    forward = schema(
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What tells one reduction from another: which axes are reduced, and whether the sum is divided."""
+
+    front: bool
+    mean: bool
+    reduced: str
+    """Text of `Y` for X = [[2, 6], [4, 8]] in the example."""
+    spread: str
+    """Text of `dX` for dY = [2, 6]."""
+
+
+@family(
+    {
+        "ReduceFrontSum": Matrix(True, False, "[ 6., 14.]", "[[2., 6.],\n       [2., 6.]]"),
+        "ReduceBackSum": Matrix(False, False, "[ 8., 12.]", "[[2., 2.],\n       [6., 6.]]"),
+        "ReduceFrontMean": Matrix(True, True, "[3., 7.]", "[[1., 3.],\n       [1., 3.]]"),
+        "ReduceBackMean": Matrix(False, True, "[4., 6.]", "[[1., 1.],\n       [3., 3.]]"),
+    }
+)
+def matrix_reductions(type: str, row: Matrix) -> OpSchema:
+    """A reduction over leading or trailing axes."""
+    what, axes = "mean" if row.mean else "sum", "first" if row.front else "last"
+    made = schema(
         type,
-        f"Y = {formula} over the {'first' if end == 'Front' else 'last'} `num_reduce_dim` axes.",
-        inputs=[blob("X", SUMMABLE), lengths],
+        f"Y = {what} of X over the {axes} `num_reduce_dim` axes.",
+        inputs=[blob("X", SUMMABLE), LENGTHS],
         outputs=[blob("Y", "X")],
         args=ARGS,
         effects=Effects.PURE,
         source="Caffe2",
-        example=f'>>> run("{type}", [[2.0, 6.0], [4.0, 8.0]])\narray({examples[0]}, dtype=float32)',
+        example=f'>>> run("{type}", [[2.0, 6.0], [4.0, 8.0]])\narray({row.reduced}, dtype=float32)',
     )
-    backward = schema(
-        f"{type}Gradient",
-        f"dX = dY{' / (elements that count)' if what == 'Mean' else ''} for each element that counts, else 0.",
-        inputs=[blob("dY", SUMMABLE), blob("X", role=Role.SHAPE, doc="or, if a list of int64, its shape"), lengths],
+    made.infer(infer)
+    made.cost(cost)
+    made.gradient(gradient)
+    kernel(made)(reduce_columns)
+    return made
+
+
+@family(gradients_of(matrix_reductions))
+def matrix_reduction_gradients(type: str, row: Matrix) -> OpSchema:
+    """The gradient operator of a reduction over leading or trailing axes."""
+    made = schema(
+        type,
+        f"dX = dY{' / (elements that count)' if row.mean else ''} for each element that counts, else 0.",
+        inputs=[blob("dY", SUMMABLE), blob("X", role=Role.SHAPE, doc="or, if a list of int64, its shape"), LENGTHS],
         outputs=[blob("dX", "dY")],
         args=ARGS,
         effects=Effects.PURE,
         no_gradient=ends("second derivatives are not built"),
         source="derivative of the forward operator",
-        example=f'>>> run("{type}Gradient", [2.0, 6.0], np.zeros((2, 2)))\narray({examples[1]}, dtype=float32)',
+        example=f'>>> run("{type}", [2.0, 6.0], np.zeros((2, 2)))\narray({row.spread}, dtype=float32)',
     )
-    _complete(forward, infer, cost, reduce_columns)
-    _complete(backward, gradient_infer, gradient_cost, spread_columns)
-    forward.gradient(gradient)
-    return forward, backward
-
-
-def _complete(
-    declared: OpSchema, infers: Callable[..., TensorSpec], costs: Callable[..., Cost], runs: Callable[..., None]
-) -> None:
-    declared.infer(infers)
-    declared.cost(costs)
-    kernel(declared)(runs)
-
-
-REDUCE_FRONT_SUM, REDUCE_FRONT_SUM_GRADIENT = _declare(
-    "Front", "Sum", "sum of X", ("[ 6., 14.]", "[[2., 6.],\n       [2., 6.]]")
-)
-REDUCE_BACK_SUM, REDUCE_BACK_SUM_GRADIENT = _declare(
-    "Back", "Sum", "sum of X", ("[ 8., 12.]", "[[2., 2.],\n       [6., 6.]]")
-)
-REDUCE_FRONT_MEAN, REDUCE_FRONT_MEAN_GRADIENT = _declare(
-    "Front", "Mean", "mean of X", ("[3., 7.]", "[[1., 3.],\n       [1., 3.]]")
-)
-REDUCE_BACK_MEAN, REDUCE_BACK_MEAN_GRADIENT = _declare(
-    "Back", "Mean", "mean of X", ("[4., 6.]", "[[1., 1.],\n       [3., 3.]]")
-)
+    made.infer(gradient_infer)
+    made.cost(gradient_cost)
+    kernel(made)(spread_columns)
+    return made

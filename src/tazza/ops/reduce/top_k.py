@@ -88,7 +88,7 @@ def _count(op: OpView, K: Array | None) -> int | None:
 
 @TOP_K.infer
 def top_k_infer(op: OpView, X: TensorSpec, K: TensorSpec | None) -> tuple[TensorSpec, ...]:
-    k = _count(op, None if K is None else op.known("K"))
+    k = _count(op, None if K is None else op.value_of("K"))
     if X.dims is None:
         return tuple(TensorSpec(None, dtype) for dtype in (X.dtype, DataType.INT64, DataType.INT64))[: _outputs(op)]
     axis = top_axis(op, len(X.dims))
@@ -99,7 +99,7 @@ def top_k_infer(op: OpView, X: TensorSpec, K: TensorSpec | None) -> tuple[Tensor
 
 
 def _outputs(op: OpView) -> int:
-    return len(op.output_slots)
+    return len(op.output_letters)
 
 
 @TOP_K.cost

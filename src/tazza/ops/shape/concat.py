@@ -23,6 +23,7 @@ from tazza.operator import (
     OpView,
     arg,
     blob,
+    family,
     kernel,
     schema,
     show_dims,
@@ -120,9 +121,10 @@ def concat(op: OpView, X: Sequence[Array], Y: Array, split_info: Array) -> None:
         split_info[...] = [x.shape[axis] for x in X]
 
 
-def _declare(type: str) -> OpSchema:
-    """Declare the operator under one of its names."""
-    declared = schema(
+@family("Concat", "DepthConcat")
+def concats(type: str) -> OpSchema:
+    """The operator under one of its names."""
+    made = schema(
         type,
         """Y = X0, X1 ... one behind the other along `axis`; split_info = their extents along it.
 
@@ -138,15 +140,11 @@ def _declare(type: str) -> OpSchema:
                [3, 4, 6]], dtype=int32), array([2, 1], dtype=int32))
         """,
     )
-    declared.validate(join_validate)
-    declared.infer(concat_infer)
-    declared.hands_on("X", when=lambda op: len(op.input_slots) == 1 and not op.add_axis)
-    declared.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0))
-    declared.cost(concat_cost)
-    declared.gradient(concat_gradient)
-    kernel(declared)(concat)
-    return declared
-
-
-CONCAT = _declare("Concat")
-DEPTH_CONCAT = _declare("DepthConcat")
+    made.validate(join_validate)
+    made.infer(concat_infer)
+    made.hands_on("X", when=lambda op: len(op.input_letters) == 1 and not op.add_axis)
+    made.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0))
+    made.cost(concat_cost)
+    made.gradient(concat_gradient)
+    kernel(made)(concat)
+    return made

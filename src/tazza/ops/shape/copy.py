@@ -5,9 +5,8 @@ Kernels for any device copy by the context of the device: it queues the copy whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,12 @@ from tazza.device import Context
 from tazza.operator import (
     ANY,
     Array,
-    BlobSpec,
     Call,
     Cost,
     Effects,
     GradientRequest,
     Launch,
+    NoGradient,
     Operands,
     OpSchema,
     OpView,
@@ -28,6 +27,7 @@ from tazza.operator import (
     Spec,
     blob,
     ends,
+    family,
     kernel,
     launcher,
     not_written,
@@ -123,74 +123,76 @@ def copy_on_device_like(X: Array, Y: Array) -> None:
     np.copyto(Y, X)
 
 
-def _between(type: str, doc: str, x: BlobSpec, y: BlobSpec, **rest: Any) -> OpSchema:
-    """Declare a copy between the host and the device that it runs on, and its kernel for any device."""
+def copy_cpu_to_gpu_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CopyGPUToCPU", [g.dY], [g.dX])
+
+
+def copy_gpu_to_cpu_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CopyCPUToGPU", [g.dY], [g.dX])
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Which end of a copy lies on the host, and its gradient, or why it has none."""
+
+    doc: str
+    gradient: Callable[[GradientRequest], list[OperatorDef]] | NoGradient
+    from_host: bool = False
+    to_host: bool = False
+    undone_by: str = ""
+    """The copy that brings X back; none that is sure to where it is empty."""
+
+
+@family(
+    {
+        "CopyFromCPUInput": Way(
+            "Y = X, from the host to the device that the operator stands on.",
+            not_written("Caffe2 has none either"),
+            from_host=True,
+        ),
+        "EnsureCPUOutput": Way(
+            "Y = X, on the host, from wherever X lies.",
+            ends("Caffe2 ends the backward pass here"),
+            to_host=True,
+        ),
+        "CopyCPUToGPU": Way(
+            "Y = X, from the host to the device that the operator stands on.",
+            copy_cpu_to_gpu_gradient,
+            from_host=True,
+            undone_by="CopyGPUToCPU",
+        ),
+        "CopyGPUToCPU": Way(
+            "Y = X, from the device that the operator stands on to the host.",
+            copy_gpu_to_cpu_gradient,
+            to_host=True,
+            undone_by="CopyCPUToGPU",
+        ),
+    }
+)
+def copies_between(type: str, row: Way) -> OpSchema:
+    """A copy between the host and the device that it runs on, and its kernel for any device."""
     made = schema(
         type,
-        doc,
-        inputs=[x],
-        outputs=[y],
+        row.doc,
+        inputs=[blob("X", dims="*S", host=row.from_host)],
+        outputs=[blob("Y", like="X", host=row.to_host)],
         effects=Effects.PURE,
         inputs_can_cross_devices=True,
+        no_gradient=row.gradient if isinstance(row.gradient, NoGradient) else None,
         source="Caffe2",
         example=f"""
         >>> run("{type}", [1, 2])
         array([1, 2], dtype=int32)
         """,
-        **rest,
     )
-
-    @made.cost
-    def copy_between_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
-        del op
-        return Cost(0, X.nbytes, Y.nbytes)
-
+    made.cost(copy_cost)
+    if not isinstance(row.gradient, NoGradient):
+        made.gradient(row.gradient)
+    if row.undone_by:
+        made.undone_by(row.undone_by)
     launcher(made, engine="reference", device=ANY)(prepare_copy)
     kernel(made)(copy)
     return made
-
-
-HERE, HOST = blob("Y", like="X"), blob("Y", like="X", host=True)
-
-COPY_FROM_CPU_INPUT = _between(
-    "CopyFromCPUInput",
-    "Y = X, from the host to the device that the operator stands on.",
-    blob("X", dims="*S", host=True),
-    HERE,
-    no_gradient=not_written("Caffe2 has none either"),
-)
-
-ENSURE_CPU_OUTPUT = _between(
-    "EnsureCPUOutput",
-    "Y = X, on the host, from wherever X lies.",
-    blob("X", dims="*S"),
-    HOST,
-    no_gradient=ends("Caffe2 ends the backward pass here"),
-)
-
-COPY_CPU_TO_GPU = _between(
-    "CopyCPUToGPU",
-    "Y = X, from the host to the device that the operator stands on.",
-    blob("X", dims="*S", host=True),
-    HERE,
-)
-
-COPY_GPU_TO_CPU = _between(
-    "CopyGPUToCPU",
-    "Y = X, from the device that the operator stands on to the host.",
-    blob("X", dims="*S"),
-    HOST,
-)
-
-
-@COPY_CPU_TO_GPU.gradient
-def copy_cpu_to_gpu_gradient(g: GradientRequest) -> list[OperatorDef]:
-    return g.emit("CopyGPUToCPU", [g.dY], [g.dX])
-
-
-@COPY_GPU_TO_CPU.gradient
-def copy_gpu_to_cpu_gradient(g: GradientRequest) -> list[OperatorDef]:
-    return g.emit("CopyCPUToGPU", [g.dY], [g.dX])
 
 
 STOP_GRADIENT = schema(

@@ -80,7 +80,7 @@ def reshape_infer(op: OpView, X: TensorSpec, new_shape: TensorSpec | None) -> tu
     if new_shape.dims is not None:
         relation = f"new_shape has the shape {show_dims(new_shape.dims)}, it must be a list of sizes"
         op.require(len(new_shape.dims) == 1, relation)
-    value = op.known("new_shape")
+    value = op.value_of("new_shape")
     if value is not None:
         return TensorSpec(reshaped(op, X.dims, value.tolist()), X.dtype), old_shape
     count = None if new_shape.dims is None else new_shape.dims[0]

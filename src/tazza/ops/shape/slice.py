@@ -84,7 +84,7 @@ def given_box(op: OpView) -> tuple[Sequence[int], Sequence[int]] | None:
     """Return starts and ends while shapes are inferred, or None where they are not known."""
     if not op.has_input("first"):
         return op.starts, op.ends
-    first, behind = op.known("first"), op.known("behind")
+    first, behind = op.value_of("first"), op.value_of("behind")
     return None if first is None or behind is None else (first.tolist(), behind.tolist())
 
 

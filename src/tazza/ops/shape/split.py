@@ -21,6 +21,7 @@ from tazza.operator import (
     Role,
     arg,
     blob,
+    family,
     kernel,
     schema,
     streamed,
@@ -34,7 +35,7 @@ from tazza.tensor import DataType, TensorSpec
 def split_validate(op: OpView) -> None:
     """Refuse two ways to name the axis or the extents at once, and extents that are not one for each output."""
     join_validate(op)
-    count = len(op.output_slots)
+    count = len(op.output_letters)
     if op.split and op.has_input("lengths"):
         raise op.error(ArgumentError, f"split = {op.split} is given, and an input lengths too", hint="drop one")
     if op.split and len(op.split) != count:
@@ -42,7 +43,7 @@ def split_validate(op: OpView) -> None:
 
 
 def split_infer(op: OpView, X: TensorSpec, lengths: TensorSpec | None) -> tuple[TensorSpec, ...]:
-    count = len(op.output_slots)
+    count = len(op.output_letters)
     if lengths is not None and lengths.dims is not None:
         elements = product(lengths.dims)
         op.require(agree(elements, count), f"lengths has {elements} elements for {count} outputs", "one for each")
@@ -63,14 +64,14 @@ def part_extents(op: OpView, axis: int, extent: int | None, lengths: TensorSpec 
     Raises:
         ShapeError: they do not add up to the extent of X.
     """
-    count = len(op.output_slots)
+    count = len(op.output_letters)
     if lengths is None and not op.split:
         if extent is None:
             return (None,) * count
         hint = "give the extents by split = [...]"
         op.require(extent % count == 0, f"{extent} elements of axis {axis} do not divide into {count} outputs", hint)
         return (extent // count,) * count
-    given = op.split if lengths is None else op.known("lengths")
+    given = op.split if lengths is None else op.value_of("lengths")
     if given is None:
         return (None,) * count
     parts: list[int] = np.asarray(given).reshape(-1).tolist()
@@ -116,9 +117,10 @@ def split(op: OpView, X: Array, Y: Sequence[Array]) -> None:
         start += part
 
 
-def _declare(type: str) -> OpSchema:
-    """Declare the operator under one of its names."""
-    declared = schema(
+@family("Split", "DepthSplit")
+def splits(type: str) -> OpSchema:
+    """The operator under one of its names."""
+    made = schema(
         type,
         """Y0, Y1 ... = X, cut along `axis`.
 
@@ -139,13 +141,9 @@ def _declare(type: str) -> OpSchema:
                [6]], dtype=int32))
         """,
     )
-    declared.validate(split_validate)
-    declared.infer(split_infer)
-    declared.cost(split_cost)
-    declared.gradient(split_gradient, copy_arguments=False)
-    kernel(declared)(split)
-    return declared
-
-
-SPLIT = _declare("Split")
-DEPTH_SPLIT = _declare("DepthSplit")
+    made.validate(split_validate)
+    made.infer(split_infer)
+    made.cost(split_cost)
+    made.gradient(split_gradient, copy_arguments=False)
+    kernel(made)(split)
+    return made

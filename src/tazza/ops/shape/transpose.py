@@ -78,6 +78,15 @@ def transpose_infer(op: OpView, X: TensorSpec) -> TensorSpec:
 TRANSPOSE.cost(transpose_cost)
 
 
+def transposed_back(op: OpView, behind: OpView) -> bool:
+    """Whether the axes of the second are those of the first turned round; in reverse is so of itself."""
+    there, back = op.axes, behind.axes
+    return len(there) == len(back) and [there[axis] for axis in back] == list(range(len(there)))
+
+
+TRANSPOSE.undone_by("Transpose", when=transposed_back)
+
+
 def transpose_gradient(g: GradientRequest) -> list[OperatorDef]:
     """Transpose back: the same arguments, but for `axes`, which are turned round."""
     (back,) = g.emit("Transpose", [g.dY], [g.dX])
@@ -130,6 +139,7 @@ def nchw2nhwc_infer(op: OpView, X: TensorSpec) -> TensorSpec:
 
 
 NCHW2NHWC.cost(transpose_cost)
+NCHW2NHWC.undone_by("NHWC2NCHW")
 
 
 @NCHW2NHWC.gradient
@@ -165,6 +175,7 @@ def nhwc2nchw_infer(op: OpView, X: TensorSpec) -> TensorSpec:
 
 
 NHWC2NCHW.cost(transpose_cost)
+NHWC2NCHW.undone_by("NCHW2NHWC")
 
 
 @NHWC2NCHW.gradient

@@ -76,7 +76,7 @@ def resize_infer(op: OpView, X: TensorSpec, scales: TensorSpec | None) -> Tensor
     relation = f"X has {len(X.dims)} dimensions {show_dims(X.dims)}, images have 4"
     op.require(len(X.dims) == 4, relation)
     N, C, H, W = channels_first_dims(order_of(op), X.dims)
-    given = None if scales is None else op.known("scales")
+    given = None if scales is None else op.value_of("scales")
     h = w = None
     if scales is None or given is not None:
         sh, sw = scales_of(op, given)

@@ -38,9 +38,9 @@ def check(type: str, arrays: list[Array], outputs: list[str], **args: Any) -> st
         assert_close(one, other, 50)
     op: OpView = find_schema(type).view(definition)
     specs = [TensorSpec(array.shape, DataType.FLOAT) for array in arrays]
-    slots = {"dW": specs[1], "dX": specs[0], "db": TensorSpec(arrays[1].shape[:1], DataType.FLOAT)}
+    made = {"dW": specs[1], "dX": specs[0], "db": TensorSpec(arrays[1].shape[:1], DataType.FLOAT)}
     ranking = rank_engines(type, "cpu", "onednn")
-    chosen = choose_kernel(op, ranking, current_context(CPUPlace()), specs, [slots[name] for name in outputs])
+    chosen = choose_kernel(op, ranking, current_context(CPUPlace()), specs, [made[name] for name in outputs])
     assert chosen.kernel.engine == "onednn"
     return str(getattr(chosen.launch, "implementation", ""))
 

@@ -36,7 +36,7 @@ from tazza.tensor import TensorSpec
 def _refusal(op: OpView, inputs: Sequence[Spec]) -> Unsupported | None:
     if op.label_prob:
         return Unsupported("labels that are probabilities are not compiled")
-    floats = [spec for letter, spec in zip(op.input_slots, inputs, strict=True) if letter != "label"]
+    floats = [spec for letter, spec in zip(op.input_letters, inputs, strict=True) if letter != "label"]
     return None if all_float32(*floats) else Unsupported(f"it computes in float32, not {floats[0]}")
 
 

@@ -37,7 +37,7 @@ from tazza.engines.jit.loop import (
 )
 from tazza.engines.jit.rows import FLOAT, element
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.nn.pool import POOLINGS, clipped_pool_window, pool_window
+from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 
@@ -315,6 +315,6 @@ def _word(lines: Lines, index: int) -> str:
     return lines.load_word("%block", index)
 
 
-for _name, (_, _backward) in POOLINGS.items():
-    if _name.startswith("Max"):
-        launcher(_backward, engine="jit", accepts=accepts_dense)(prepare_max_pool_gradient)
+for _type, _row in pool_gradients.rows.items():
+    if _row is MAX:
+        launcher(pool_gradients[_type], engine="jit", accepts=accepts_dense)(prepare_max_pool_gradient)

@@ -25,7 +25,7 @@ BIAS, STEP, LENGTHS, OPERANDS = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
 
 
 def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
-    by_letter = dict(zip(op.input_slots, inputs, strict=True))
+    by_letter = dict(zip(op.input_letters, inputs, strict=True))
     state = cast("TensorSpec", by_letter["H_prev"])
     if not all_float32(state):
         return Unsupported(f"it computes in float32, not {state}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 from tazza.device import Context
 from tazza.engines.jit.block import BlockLaunch, Slot, accepts_rows
@@ -18,11 +18,19 @@ from tazza.engines.jit.loop import KINDS, compiled, count_loop, lanes_of, load, 
 from tazza.engines.jit.loop import carry_loop as carry_vectors
 from tazza.engines.jit.rows import FIRST, STATUS, D, N, element, finish_status, row_at
 from tazza.engines.jit.sparse_product import TILE, carry_loop, tiles
-from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
-from tazza.ops.sparse.lengths import FAMILIES, row_count
+from tazza.operator import Launch, Operands, OpSchema, OpView, SizedLaunch, Spec, launcher
+from tazza.ops.sparse.lengths import (
+    bare_gradients,
+    lengths_reductions,
+    row_count,
+    sparse_lengths_reductions,
+    told_gradients,
+)
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
+
+Preparation: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch]"
 
 FLOAT = DataType.FLOAT
 ROWS, TABLE, LENGTHS, FROM, TO, PICKS = range(FIRST, FIRST + 6)
@@ -210,39 +218,50 @@ def _spread_launch(name: str, op: OpView, dY: TensorSpec, rows: int, noun: str) 
     return BlockLaunch(address, words, check=check)
 
 
-def _register(name: str) -> None:
-    """Register the kernels of the operators of a reducer."""
-    family = FAMILIES[name]
-
-    @launcher(family.lengths, engine="jit", accepts=accepts_rows)
-    def lengths(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context, outputs
-        return _prepare_reduction(name, op, inputs, sparse=False)
-
-    @launcher(family.sparse, engine="jit", accepts=accepts_rows)
-    def sparse(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context, outputs
-        return _prepare_reduction(name, op, inputs, sparse=True)
-
+def _told(reducer: str) -> Preparation:
     def told(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context
         noun = "INDICES" if op.has_input("INDICES") else "rows of DATA"
-        return _spread_launch(name, op, cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0]).shape[0], noun)
+        rows = cast("TensorSpec", outputs[0]).shape[0]
+        return _spread_launch(reducer, op, cast("TensorSpec", inputs[0]), rows, noun)
 
-    def counted(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    return told
+
+
+def _bare(reducer: str) -> Preparation:
+    def bare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context, outputs
         dY = cast("TensorSpec", inputs[0])
         return SizedLaunch(
             lambda operands: {"dX": (row_count(op, operands["LENGTHS"].array), *dY.shape[1:])},
-            lambda sizes: _spread_launch(name, op, dY, sizes["dX"][0], "rows"),
+            lambda sizes: _spread_launch(reducer, op, dY, sizes["dX"][0], "rows"),
             {"dX": FLOAT},
         )
 
-    for schema in (family.lengths_gradient, family.sparse_gradient):
-        launcher(schema, engine="jit", accepts=accepts_rows)(told)
-    for schema in family.bare_gradients:
-        launcher(schema, engine="jit", accepts=accepts_rows)(counted)
+    return bare
 
 
-for _name in CODES:
-    _register(_name)
+def _reduction(reducer: str, *, sparse: bool) -> Preparation:
+    def reduction(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del context, outputs
+        return _prepare_reduction(reducer, op, inputs, sparse=sparse)
+
+    return reduction
+
+
+def _register(schema: OpSchema, prepare: Preparation) -> None:
+    launcher(schema, engine="jit", accepts=accepts_rows)(prepare)
+
+
+for _type, _reducer in lengths_reductions.rows.items():
+    if _reducer.name in CODES:
+        _register(lengths_reductions[_type], _reduction(_reducer.name, sparse=False))
+for _type, _reducer in sparse_lengths_reductions.rows.items():
+    if _reducer.name in CODES:
+        _register(sparse_lengths_reductions[_type], _reduction(_reducer.name, sparse=True))
+for _type, _row in told_gradients.rows.items():
+    if _row.reducer.name in CODES:
+        _register(told_gradients[_type], _told(_row.reducer.name))
+for _type, _reducer in bare_gradients.rows.items():
+    if _reducer.name in CODES:
+        _register(bare_gradients[_type], _bare(_reducer.name))

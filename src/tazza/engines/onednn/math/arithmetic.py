@@ -13,7 +13,7 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
-from tazza.ops.math.arithmetic import ADD, DIV, MUL, SUB
+from tazza.ops.math.arithmetic import binaries
 from tazza.ops.math.broadcast import align_b
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec, channels_last
 
@@ -21,7 +21,7 @@ FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 ALGORITHMS = {"Add": "binary_add", "Sub": "binary_sub", "Mul": "binary_mul", "Div": "binary_div"}
 
 
-@onednn(ADD, SUB, MUL, DIV, empty="zero", accepts=accepts_narrow)
+@onednn(*binaries.schemas, empty="zero", accepts=accepts_narrow)
 def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """C from A and B; over B it is computed with the two exchanged, as oneDNN may overwrite its first operand only."""
     A, C = specs["A"], specs["C"]
@@ -93,7 +93,7 @@ def _describe(type: str, descriptors: tuple[Descriptor, ...], attributes: Attrib
 
 def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> list[Layout]:
     """Return the layouts of C to try, best first; an input that is overwritten leaves no choice."""
-    C, names = specs["C"], dict(zip(op.input_slots, op.definition.input, strict=True))
+    C, names = specs["C"], dict(zip(op.input_letters, op.definition.input, strict=True))
     if in_place:
         return [specs[letter].layout for letter in "AB" if names[letter] == op.definition.output[0]][:1]
     shown = unless_mixed([specs[letter] for letter in "AB" if specs[letter].shape == C.shape])

@@ -5,23 +5,23 @@ from __future__ import annotations
 from tazza.engines.onednn.eltwise import eltwise
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.operator import OpView
-from tazza.ops.math.exponential import CUBE, SQR, SQRT
+from tazza.ops.math.exponential import powers
 from tazza.tensor import TensorSpec
 
 
-@onednn(SQRT, empty="zero")
+@onednn(powers["Sqrt"], empty="zero")
 def sqrt(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """The square root."""
     return eltwise(op, specs, "eltwise_sqrt")
 
 
-@onednn(SQR, empty="zero")
+@onednn(powers["Sqr"], empty="zero")
 def sqr(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X * X."""
     return eltwise(op, specs, "eltwise_square")
 
 
-@onednn(CUBE, empty="zero")
+@onednn(powers["Cube"], empty="zero")
 def cube(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X * X * X."""
     return eltwise(op, specs, "eltwise_pow", 1.0, 3.0)

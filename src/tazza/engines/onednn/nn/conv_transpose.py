@@ -194,7 +194,7 @@ def fused_conv_transpose(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 
 
 def _named(op: OpView, layouts: dict[str, Layout]) -> dict[str, Layout]:
-    letters = {*op.input_slots, *op.output_slots}
+    letters = {*op.input_letters, *op.output_letters}
     return {letter: layout for letter, layout in layouts.items() if letter in letters}
 
 

@@ -151,7 +151,7 @@ def fused_conv_depthwise(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 def takes(op: OpView, inputs: Sequence[Spec | None]) -> bool:
     """Whether there is code that does both at once, for images that are large enough."""
     W = inputs[1]
-    if not isinstance(W, TensorSpec) or not W.known:
+    if not isinstance(W, TensorSpec) or not W.shape_known:
         return False
     try:
         for formula in (inner_of(op), epilogue_of(op)):

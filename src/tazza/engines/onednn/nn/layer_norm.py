@@ -94,7 +94,7 @@ def layer_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         pointwise("eltwise_linear", 1.0, op.epsilon, one, "std", "std"),
         pointwise("eltwise_sqrt", 0.0, 0.0, one, "std", "std"),
     )
-    return LaidOut(SequenceLaunch(steps), {letter: ROW_MAJOR for letter in op.input_slots})
+    return LaidOut(SequenceLaunch(steps), {letter: ROW_MAJOR for letter in op.input_letters})
 
 
 @onednn(LAYER_NORM_GRADIENT, empty="zero")
@@ -109,5 +109,5 @@ def layer_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         # oneDNN wants a shift, which it does not read.
         arguments |= {"scale": "gamma", "shift": "gamma", "diff_scale": "dgamma", "diff_shift": "dbeta"}
     square = pointwise("eltwise_square", 0.0, 0.0, statistics(rows), "std", VARIANCE)
-    layouts = {letter: ROW_MAJOR for letter in op.input_slots if letter != "Y"}
+    layouts = {letter: ROW_MAJOR for letter in op.input_letters if letter != "Y"}
     return LaidOut(SequenceLaunch((square, PrimitiveLaunch(found, arguments))), layouts)

@@ -13,7 +13,7 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe
 from tazza.engines.onednn.reach import far_steps, many_taps, spatial_dimensions
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
-from tazza.ops.nn.pool import POOLINGS, clipped_pool_window, pool_window
+from tazza.ops.nn.pool import clipped_pool_window, pool_gradients, pool_window, pools
 from tazza.tensor import Layout, TensorSpec
 
 SLOW_ELEMENTS = 1 << 14
@@ -113,5 +113,5 @@ def _register(forward: OpSchema, backward: OpSchema) -> None:
         onednn(backward, empty="zero", accepts=_accepts_gradient)(average_pool_gradient)
 
 
-for _pair in POOLINGS.values():
+for _pair in zip(pools.schemas, pool_gradients.schemas, strict=True):
     _register(*_pair)

@@ -9,11 +9,11 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Eltwise, PostOp, describe
 from tazza.engines.onednn.quantized.scaled import Scaling, meaning_of
 from tazza.operator import LaidOut, OpView
-from tazza.ops.quantized.int8_add import INT8_ADDS, int8_sum_relu
+from tazza.ops.quantized.int8_add import int8_add_relus, int8_adds, int8_sum_relu
 from tazza.tensor import TensorSpec
 
 
-@onednn(*INT8_ADDS.values(), accepts=accepts_dense)
+@onednn(*int8_adds.schemas, *int8_add_relus.schemas, accepts=accepts_dense)
 def int8_add(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """C = A + B in the layout of A."""
     a, b, c = (meaning_of(specs[letter]) for letter in "ABC")

@@ -16,11 +16,11 @@ from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe
 from tazza.engines.onednn.quantized.scaled import meaning_of
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
-from tazza.ops.quantized.int8_pool import INT8_POOLS, averages, rectifies
+from tazza.ops.quantized.int8_pool import averages, int8_pool_relus, int8_pools, rectifies
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
 
-@onednn(*INT8_POOLS, accepts=accepts_dense)
+@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense)
 def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, channels last."""
     X, Y = (TensorSpec(specs[letter].shape, specs[letter].dtype) for letter in "XY")

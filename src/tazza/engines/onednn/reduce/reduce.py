@@ -20,7 +20,7 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
-from tazza.ops.reduce.reduce import REDUCES, reduced_axes
+from tazza.ops.reduce.reduce import reduced_axes, reductions
 from tazza.tensor import ROW_MAJOR, DataType, Opaque, TensorSpec
 
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
@@ -106,4 +106,4 @@ def _factors(count: int) -> list[int]:
 
 
 for _type in ALGORITHMS:
-    onednn(REDUCES[_type][0], empty="zero")(reduce)
+    onednn(reductions[_type], empty="zero")(reduce)

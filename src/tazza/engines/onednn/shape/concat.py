@@ -21,7 +21,7 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import Call, CallChain, LaidOut, Operands, OpView
-from tazza.ops.shape.concat import CONCAT, DEPTH_CONCAT, join_axis
+from tazza.ops.shape.concat import concats, join_axis
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, Tensor, TensorSpec, channels_last
 
 
@@ -50,10 +50,10 @@ class ConcatLaunch:
         return CallChain((self.join.bind(operands), self.numbers.bind(replace(operands, tensors=tensors))))
 
 
-@onednn(CONCAT, DEPTH_CONCAT, accepts=accepts_narrow)
+@onednn(*concats.schemas, accepts=accepts_narrow)
 def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X0, X1 ... along the axis."""
-    Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_slots))]
+    Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_letters))]
     axis = join_axis(op, "Y", len(Y.shape))
     layout = _joined_layout(op, Y, parts)
     sources = tuple(_source(op, axis, spec) for spec in parts)

@@ -10,14 +10,14 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView
 from tazza.ops.shape.concat import join_axis
-from tazza.ops.shape.split import DEPTH_SPLIT, SPLIT
+from tazza.ops.shape.split import splits
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 
 
-@onednn(SPLIT, DEPTH_SPLIT)
+@onednn(*splits.schemas)
 def split(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y0, Y1 ... = X, cut along the axis."""
-    X, parts = specs["X"], [specs[f"Y{i}"] for i in range(len(op.output_slots))]
+    X, parts = specs["X"], [specs[f"Y{i}"] for i in range(len(op.output_letters))]
     axis = join_axis(op, "X", len(X.shape))
     source, layout = Descriptor.of(X), _part_layout(op, X, parts)
     steps: list[PrimitiveLaunch] = []
