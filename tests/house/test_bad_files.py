@@ -117,7 +117,7 @@ READ_BY: dict[str, list[str]] = {
     "cli/pictures.py": ["array", "picture"],
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
-    "tensor/safetensors.py": ["safetensors"],
+    "array/safetensors.py": ["safetensors"],
     "nets/plan/search.py": ["table of a search"],
     "runtime/native_code.py": ["folder of compiled kernels"],
     "runtime/native.py": ["module"],
