@@ -232,9 +232,9 @@ def test_a_slope_and_shares(alpha: float) -> None:
     """Both are on bytes; a slope that bytes have not stays float32."""
     model = Model("slope")
     model.fc("data", "y", 7, 5)
-    model.net.add_operator("LeakyRelu", ["y"], ["z"], alpha=alpha)
+    model.net.add("LeakyRelu", "y", "z", alpha=alpha)
     model.fc("z", "logits", 5, 3)
-    model.net.add_operator("Softmax", ["logits"], ["scores"])
+    model.net.add("Softmax", "logits", "scores")
     model.net.add_external_output("scores")
     workspace = Workspace()
     workspace.run_net_once(model.init_net.proto)
