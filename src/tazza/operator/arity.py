@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
-from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
+from tazza.operator.arity import Relation, all_named, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
 from tazza.operator.effect import Effects
