@@ -160,3 +160,19 @@ def all_named(type: str, what: str, letters: tuple[str, ...], count: int) -> tup
             hint="leave out what its arguments do not ask for",
         )
     return letters
+
+
+def check_count(type: str, noun: str, count: int, specs: tuple[BlobSpec, ...]) -> None:
+    """Check that there are enough inputs or outputs for all letters that must be given, and no more than letters.
+
+    Raises:
+        SchemaError: there are not.
+    """
+    least = sum(not spec.optional for spec in specs)
+    most = None if any(spec.variadic for spec in specs) else len(specs)
+    if count < least or (most is not None and count > most):
+        span = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+        letters = ", ".join(spec.name for spec in specs)
+        raise SchemaError(
+            f"{type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None
+        )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
-from tazza.operator.arity import Relation, all_named, letters_of, output_count, wrong_numbers
+from tazza.operator.arity import Relation, all_named, check_count, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
 from tazza.operator.effect import Effects
@@ -356,8 +356,8 @@ class OpSchema:
             raise ArgumentError(
                 f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}"
             )
-        self._check_count("input", len(definition.input), self.inputs)
-        self._check_count("output", len(definition.output), self.outputs)
+        check_count(self.type, "input", len(definition.input), self.inputs)
+        check_count(self.type, "output", len(definition.output), self.outputs)
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
         arguments = dict(self._defaults)
         for name in (*self._required, *given):
@@ -446,16 +446,6 @@ class OpSchema:
         if spec.required:
             raise ArgumentError(f"{self.type} needs the argument {spec.name!r}", hint=spec.doc if spec.doc else None)
         return spec.default
-
-    def _check_count(self, noun: str, count: int, specs: tuple[BlobSpec, ...]) -> None:
-        least = sum(not spec.optional for spec in specs)
-        most = None if any(spec.variadic for spec in specs) else len(specs)
-        if count < least or (most is not None and count > most):
-            span = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
-            letters = ", ".join(spec.name for spec in specs)
-            raise SchemaError(
-                f"{self.type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None
-            )
 
     def _check_relations(self, op: OpView) -> None:
         counts = dict.fromkeys((*self.inputs_by_letter, *self.outputs_by_letter), 0)
