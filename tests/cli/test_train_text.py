@@ -115,7 +115,7 @@ def test_a_training_goes_on_where_it_ended(run: Run, tmp_path: Path, monkeypatch
     assert len(column(out, "loss")) == 1
 
 
-BAD = {
+BAD: dict[str, tuple[list[str], str]] = {
     "no data": ([], "there is no text to learn from\n  hint: name a file: --data FILE"),
     "no such file": (["--data", "nowhere"], "error: cannot read 'nowhere'"),
     "two lengths": (["--iterations", "1", "--epochs", "1"], "--iterations 1 and --epochs 1 are both given"),

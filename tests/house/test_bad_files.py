@@ -270,7 +270,10 @@ MODEL = Path(__file__).parent.parent / "data" / "interop" / "small"
 
 
 @pytest.mark.usefixtures("alarmed")
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=pytest.mark.slow if one[0] == "train" else (), id=" ".join(one)) for one in COMMANDS],
+)
 def test_commands_tell_what_is_wrong_in_a_line(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -192,6 +192,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_a_net_loads_nothing_of_what_people_write() -> None:
     """But for what works a formula out in numbers, which an engine may ask for while it prepares a kernel."""
     formulas = "import sys, tazza.array.lowering; print(*sys.modules)"

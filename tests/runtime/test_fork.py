@@ -101,10 +101,12 @@ def run(code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_what_a_child_starts_anew_runs_on_its_one_thread() -> None:
     assert run(FRESH) == ["ran"] * 7
 
 
+@pytest.mark.slow
 def test_what_was_bound_for_several_threads_is_refused() -> None:
     before, *child, after = run(BOUND)
     assert before == after == "ran ran ran ran ran ran"
@@ -112,6 +114,7 @@ def test_what_was_bound_for_several_threads_is_refused() -> None:
     assert child[4:] == ["ran", "ran"]
 
 
+@pytest.mark.slow
 def test_a_child_of_a_process_without_threads_starts_its_own() -> None:
     assert run(FRESH_PARENT) == ["ran", "ran"]
 
