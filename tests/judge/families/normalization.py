@@ -89,14 +89,15 @@ def normalized_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list
     def lying(values: Array) -> Array:
         return (np.moveaxis(values, -1, 1) if order == "NHWC" else values).reshape(rows)
 
-    scale = next((given[letter] for letter in ("scale", "gamma") if letter in given), np.ones(()))
-    dZ, x = lying(given["dY"].reshape(X.shape) * _spread(op, scale, X.shape)), lying(X)
-    inv_std = 1 / np.sqrt(x.var(axis=1, keepdims=True) + op.epsilon)
-    Z = (x - x.mean(axis=1, keepdims=True)) * inv_std
-    shape, terms = (len(x), 1), rows[1]
-    means = np.mean(dZ, axis=1, keepdims=True), np.mean(dZ * Z, axis=1, keepdims=True)
-    off = inv_std * (means[0] * (factor(shape, terms) - 1) + Z * means[1] * (factor(shape, terms) - 1))
-    return [found[0] * factor(X.shape, 1.0) - back(off), *found[1:]]
+    with np.errstate(all="ignore"):
+        scale = next((given[letter] for letter in ("scale", "gamma") if letter in given), np.ones(()))
+        dZ, x = lying(given["dY"].reshape(X.shape) * _spread(op, scale, X.shape)), lying(X)
+        inv_std = 1 / np.sqrt(x.var(axis=1, keepdims=True) + op.epsilon)
+        Z = (x - x.mean(axis=1, keepdims=True)) * inv_std
+        shape, terms = (len(x), 1), rows[1]
+        means = np.mean(dZ, axis=1, keepdims=True), np.mean(dZ * Z, axis=1, keepdims=True)
+        off = inv_std * (means[0] * (factor(shape, terms) - 1) + Z * means[1] * (factor(shape, terms) - 1))
+        return [found[0] * factor(X.shape, 1.0) - back(off), *found[1:]]
 
 
 def _by_other_statistics(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:

@@ -6,11 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema
-from tazza.ops.sparse.reducer import SegmentRows
+from tazza.operator import OpSchema, OpView
+from tazza.ops.sparse.reducer import LOG_MEAN_EXP, LOG_SUM_EXP, SegmentRows
 from tazza.ops.sparse.segment import Division
 from tazza.ops.sparse.segment_reduction import NOTHING, segment_gradients, segment_reductions
+from tests.check import evaluate
+from tests.judge.condition import Factor, steps_of, wide
 from tests.judge.hand import Array, Hand, Shape, Sketch, draws
+
+
+@steps_of(*(type for type, row in segment_reductions.rows.items() if row.reducer in (LOG_SUM_EXP, LOG_MEAN_EXP)))
+def logarithms_of_sums(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Y = max + log(sum of exp(x - max)): where the sum is rounded, the logarithm moves by as much, whatever Y is."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    return [y + (factor(y.shape, 1.0) - 1) for y in plain]
 
 
 def lengths_of(hand: Hand, rows: int, segments: int | None = None) -> Array:
