@@ -167,7 +167,8 @@ def _candidate(type: str, hand: Hand) -> Problem:
 
 def _sketched(schema: OpSchema, hand: Hand) -> Problem:
     generator = GENERATORS.get(schema.type)
-    sketch = complete(hand, schema, Sketch() if generator is None else generator(hand, schema))
+    with np.errstate(all="ignore"):  # statistics of wild numbers
+        sketch = complete(hand, schema, Sketch() if generator is None else generator(hand, schema))
     if generator is None:
         sketch.arguments = arguments(hand, schema, sketch)
     dtypes = element_types(hand, schema)
