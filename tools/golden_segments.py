@@ -1,6 +1,6 @@
 """Further cases for `record_golden`: segments of rows by lengths and by ids, all reducers, and their gradients.
 
-python3.8 -m tools.golden_segments [FOLDER]
+python3.8 -m tools.golden_segments [FOLDER [TYPE ...]]
 """
 
 from __future__ import annotations

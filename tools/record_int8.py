@@ -2,7 +2,7 @@
 
 It runs on Python 3.8 too:
 
-    python3.8 tools/record_int8.py [FOLDER]
+    python3.8 tools/record_int8.py [FOLDER [TYPE ...]]
 
 What Caffe2's CPU does not bear is not here, since it ends the process: another scale behind Int8Relu and Int8MaxPool,
 another scale than 1 / 256 or another zero point than 0 behind Int8Softmax, and no rows for it.
