@@ -49,7 +49,7 @@ class Call(NamedTuple):
 
 
 def main(groups: Any) -> None:
-    """Record cases of some groups, functions that return operators with their calls; all, or the types behind FOLDER."""
+    """Record cases of some groups, functions that return operators with their calls: all, or types behind FOLDER."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     wanted = sys.argv[2:]
     for operator, calls in [case for group in groups for case in group()]:
