@@ -81,3 +81,18 @@ def test_what_shares_memory_outlives_what_is_emptied() -> None:
     net.run()
     assert home.blob("y").is_empty
     assert home.fetch("z").tolist() == [20, 40, 60, 80]
+
+
+@pytest.mark.parametrize("kind", sorted(name for name in NETS if NETS[name] is not SimpleNet))
+def test_a_blob_that_is_written_twice_is_one_memory_both_times(kind: str) -> None:
+    """Passes give each value a name of its own; where v lies over y, the first value of y is seen as v as well."""
+    home = workspace()
+    ops = [*OPS, operator_def("Scale", ["z"], ["y"], scale=3.0), operator_def("Scale", ["v"], ["w"], scale=5.0)]
+    net = home.create_net(NetDef(name="n", type=kind, num_workers=2, op=ops, external_output=["y", "z", "w"]))
+    SHARES["shared"](home.blob("v"), home.blob("y"))
+    for factor in (1, 2, 3):
+        home.feed("x", X * factor)
+        net.run()
+        assert home.fetch("z").tolist() == (20 * X * factor).tolist()
+        assert home.fetch("w").tolist() == (300 * X * factor).tolist()
+    home.delete_net("n")

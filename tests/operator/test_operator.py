@@ -40,10 +40,8 @@ from tazza.operator import (
     launcher,
     operator_def,
     prefer_engines,
-    rank_engines,
     run_op,
     schema,
-    why_unavailable,
 )
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
@@ -403,33 +401,6 @@ def test_engines_are_asked_in_order() -> None:
         prefer_engines([])
     with pytest.raises(ArgumentError, match="must not be empty"):
         prefer_engines([""])
-
-
-def test_what_an_engine_has_is_asked_anew_when_it_changes() -> None:
-    """Rankings and lacks are kept for all operators of a type; what ends them is a registration, or a lost library."""
-    made = declare("TestLater")
-    lost: list[str] = []
-    engine("test_later", "for tests", priority=60, unavailable=lambda: lost[0] if lost else None)
-    assert why_unavailable("TestLater", "cpu", "test_later") == "it has no TestLater kernel for cpu"
-
-    @launcher(made, engine="test_later")
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Any:  # pyright: ignore[reportUnusedFunction] -- registered
-        del op, context, inputs, outputs
-        return Doubling()
-
-    assert why_unavailable("TestLater", "cpu", "test_later") is None
-    lost.append("gone")
-    assert why_unavailable("TestLater", "cpu", "test_later") == "gone"
-    lost.clear()
-    before = [candidate.engine for candidate in rank_engines("TestLater", "cpu", "")]
-    engine("test_latest", "for tests", priority=70)
-    ranked = rank_engines("TestLater", "cpu", "")
-    assert {candidate.engine for candidate in ranked} == {*before, "test_latest"}
-    assert ranked is rank_engines("TestLater", "cpu", ""), "kept"
-    prefer_engines(["test_later"], operator="TestLater")
-    assert rank_engines("TestLater", "cpu", "")[0].engine == "test_later"
-    prefer_engines([], operator="TestLater")
-    assert rank_engines("TestLater", "cpu", "")[0].engine == "test_latest"
 
 
 def test_when_nobody_takes_it_every_reason_is_told() -> None:

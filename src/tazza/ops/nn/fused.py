@@ -24,6 +24,7 @@ from tazza.operator import (
     Expression,
     OpSchema,
     OpView,
+    Role,
     Tail,
     arg,
     blob,
@@ -101,7 +102,7 @@ def apply_epilogue(op: OpView, y: Array, S: Sequence[Array], Y: Array) -> None:
 EPILOGUE = Tail(
     lambda op: epilogue_of(op).flops,
     lambda op, y, values, Y: apply_epilogue(op, y, values["S"], Y),
-    inputs=(blob("S", FLOAT, like="Y", variadic=True, optional=True, doc="each of the shape of Y"),),
+    inputs=(blob("S", FLOAT, like="Y", variadic=True, optional=True, role=Role.DATA, doc="each of the shape of Y"),),
     args=(
         arg("operands", int, 0, minimum=0, doc="how many of the last inputs are S"),
         arg("epilogue", str, "y", doc="formula over y, s0, s1 ..."),
