@@ -96,3 +96,20 @@ def test_a_blob_that_is_written_twice_is_one_memory_both_times(kind: str) -> Non
         assert home.fetch("z").tolist() == (20 * X * factor).tolist()
         assert home.fetch("w").tolist() == (300 * X * factor).tolist()
     home.delete_net("n")
+
+
+def test_an_operator_within_a_plan_goes_on_with_the_blobs_that_its_names_stand_for() -> None:
+    """Between its parts a plan has blobs of its own; once memory is shared, all names are those of the workspace."""
+    home = workspace()
+    home.feed("c", np.array(True))
+    branch = NetDef(name="branch", op=[operator_def("Scale", ["t"], ["y"], scale=10.0)])
+    ops = [operator_def("Relu", ["x"], ["t"]), operator_def("If", ["c", "t"], ["y"], then_net=branch), OPS[1]]
+    net = home.create_net(NetDef(name="n", type="plan", op=ops, external_output=["y", "z"]))
+    for factor in (1, 2, 3):
+        if factor == 2:
+            SHARES["shared"](home.blob("v"), home.blob("y"))
+        home.feed("x", X * factor)
+        net.run()
+        assert home.fetch("y").tolist() == (10 * X * factor).tolist()
+        assert home.fetch("z").tolist() == (2 * X if factor == 1 else 20 * X * factor).tolist()
+    home.delete_net("n")
