@@ -54,8 +54,8 @@ def epilogue_of(op: OpView) -> Expression:
     return Expression.parse(op.epilogue)
 
 
-def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
-    def slots(op: OpView, count: int) -> tuple[str, ...]:
+def _letters_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
+    def letters_of_inputs(op: OpView, count: int) -> tuple[str, ...]:
         given = count - op.operands
         if not least <= given <= len(letters):
             raise op.error(
@@ -65,23 +65,23 @@ def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tu
             )
         return (*letters[:given], *["S"] * op.operands)
 
-    return slots
+    return letters_of_inputs
 
 
 def _check_names(op: OpView) -> None:
     check_formula(op, "epilogue", {"y", *(f"s{number}" for number in range(op.operands))})
 
 
-def check_formula(op: OpView, argument: str, known: Collection[str]) -> None:
-    """Check that the formula in an argument can be read, and names nothing else than `known`.
+def check_formula(op: OpView, argument: str, there: Collection[str]) -> None:
+    """Check that the formula in an argument can be read, and names nothing else than `there`.
 
     Raises:
         ArgumentError: it does not.
     """
     text = str(getattr(op, argument))
-    strange = [name for name in Expression.parse(text).names if name not in known]
+    strange = [name for name in Expression.parse(text).names if name not in there]
     if strange:
-        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(known))}"
+        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(there))}"
         raise op.error(ArgumentError, relation)
 
 
@@ -109,7 +109,7 @@ EPILOGUE = Tail(
     ),
     validate=_check_names,
     check=_check_operands,
-    name_inputs=_slots_for,
+    name_inputs=_letters_for,
 )
 """What stands behind every layer here."""
 
