@@ -40,6 +40,7 @@ def test_no_two_classes_take_a_word_for_their_name() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+@pytest.mark.slow
 def test_no_class_function_field_or_parameter_has_a_name_that_was_given_up() -> None:
     assert {"known", "slot"} <= NAMELESS.keys()
     assert not {word for word, folders in NAMELESS.items() if not folders} & WORDS

@@ -178,3 +178,17 @@ def output_count(
 
 def _listed(counts: Mapping[str, int], letters: Sequence[str]) -> str:
     return " and ".join(f"{counts[letter]} {letter}" for letter in letters)
+
+
+def all_named(type: str, what: str, letters: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the letters that arguments give to `count` inputs or outputs.
+
+    Raises:
+        SchemaError: there are more blobs than letters.
+    """
+    if len(letters) != count:
+        raise SchemaError(
+            f"{type} has {count} {what}, its arguments name {len(letters)}: {', '.join(letters)}",
+            hint="leave out what its arguments do not ask for",
+        )
+    return letters

@@ -23,7 +23,7 @@ from tazza.errors import GradientError
 from tazza.operator.definition import make_argument
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Hook
-from tazza.tensor.sparse.rows import RowSlices
+from tazza.tensor.rows import RowSlices
 
 if TYPE_CHECKING:
     from tazza.operator.view import OpView

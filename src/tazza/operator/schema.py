@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
-from tazza.operator.arity import LetterRow, Relation, output_count, wrong_numbers
+from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
 from tazza.operator.effect import Effects
@@ -310,13 +310,13 @@ class OpSchema:
     def input_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` inputs."""
         if self._input_letters is not None:
-            return self._input_letters(op, count)
+            return all_named(self.type, "inputs", self._input_letters(op, count), count)
         return self._input_row.letters(count)
 
     def output_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` outputs."""
         if self._output_letters is not None:
-            return self._output_letters(op, count)
+            return all_named(self.type, "outputs", self._output_letters(op, count), count)
         return self._output_row.letters(count)
 
     def output_count(self, inputs: int) -> int | None:

@@ -72,16 +72,16 @@ def _check_names(op: OpView) -> None:
     check_formula(op, "epilogue", {"y", *(f"s{number}" for number in range(op.operands))})
 
 
-def check_formula(op: OpView, argument: str, there: Collection[str]) -> None:
-    """Check that the formula in an argument can be read, and names nothing else than `there`.
+def check_formula(op: OpView, argument: str, names: Collection[str]) -> None:
+    """Check that the formula in an argument can be read, and names nothing else than `names`.
 
     Raises:
         ArgumentError: it does not.
     """
     text = str(getattr(op, argument))
-    strange = [name for name in Expression.parse(text).names if name not in there]
+    strange = [name for name in Expression.parse(text).names if name not in names]
     if strange:
-        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(there))}"
+        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(names))}"
         raise op.error(ArgumentError, relation)
 
 

@@ -159,9 +159,8 @@ def lstm_unit(
     i, f, o, g = activated(op, gates)
     on = goes_on(seq_lengths, timestep)
     c = f * C_prev + i * g
-    kept = 0 if op.drop_states else 1
-    C[...] = np.where(on, c, kept * C_prev)
-    H[...] = np.where(on, o * np.tanh(c), kept * H_prev)
+    C[...] = np.where(on, c, 0 if op.drop_states else C_prev)
+    H[...] = np.where(on, o * np.tanh(c), 0 if op.drop_states else H_prev)
 
 
 def activated(op: OpView, gates: Array) -> tuple[Array, Array, Array, Array]:
@@ -284,7 +283,6 @@ def lstm_unit_gradient_kernel(
     on, T = goes_on(seq_lengths, timestep), np.tanh(C)
     e = dC + dH * o * (1 - T * T)
     quarters = e * g * i * (1 - i), e * C_prev * f * (1 - f), dH * T * o * (1 - o), e * i * (1 - g * g)
-    kept = 0 if op.drop_states else 1
     dgates[...] = np.where(on, np.concatenate(quarters, axis=2), 0)
-    dC_prev[...] = np.where(on, e * f, kept * dC)
-    dH_prev[...] = np.where(on, 0, kept * dH)
+    dC_prev[...] = np.where(on, e * f, 0 if op.drop_states else dC)
+    dH_prev[...] = np.where(on, 0, 0 if op.drop_states else dH)
