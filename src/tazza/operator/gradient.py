@@ -168,12 +168,6 @@ class GradientRequest:
         self.input_gradients[index] = name
         return name
 
-    def has_gradient(self, letter: str) -> bool:
-        """Whether the gradient of an output is there."""
-        return (
-            letter in self.op.output_letters and self.output_gradients[self.op.output_letters.index(letter)] is not None
-        )
-
     def __getattr__(self, name: str) -> str:
         """Return the blob of a letter, or with `d` in front the gradient of one."""
         letters_in, letters_out = self.op.input_letters, self.op.output_letters

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
-from tazza.operator.arity import Relation, all_named, check_count, letters_of, output_count, wrong_numbers
+from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
 from tazza.operator.effect import Effects
@@ -126,6 +126,8 @@ class OpSchema:
         self.outputs_by_letter = {spec.name: spec for spec in self.outputs}
         self._counts_only = any(spec.dims is not None and spec.dims.startswith("#") for spec in self.inputs)
         self.relations = tuple(relations)
+        self._input_row = LetterRow("input", self.inputs, self.relations)
+        self._output_row = LetterRow("output", self.outputs, self.relations)
         self.ineffective = ineffective
         self.open_args = open_args
         self.effects = effects
@@ -309,13 +311,13 @@ class OpSchema:
         """Return the letter of each of `count` inputs."""
         if self._input_letters is not None:
             return all_named(self.type, "inputs", self._input_letters(op, count), count)
-        return letters_of(self.inputs, count, self.relations)
+        return self._input_row.letters(count)
 
     def output_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` outputs."""
         if self._output_letters is not None:
             return all_named(self.type, "outputs", self._output_letters(op, count), count)
-        return letters_of(self.outputs, count, self.relations)
+        return self._output_row.letters(count)
 
     def output_count(self, inputs: int) -> int | None:
         """Return how many outputs an operator has with so many inputs, None where that does not follow from them."""
@@ -350,14 +352,13 @@ class OpSchema:
             SchemaError: number of blobs.
             ArgumentError: as `view` does.
         """
-        unknown = self.unknown_arguments(definition)
-        if strict and unknown:
+        if strict and (unknown := self.unknown_arguments(definition)):
             known = ", ".join(sorted(self.args)) if self.args else "none"
             raise ArgumentError(
                 f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}"
             )
-        check_count(self.type, "input", len(definition.input), self.inputs)
-        check_count(self.type, "output", len(definition.output), self.outputs)
+        self._input_row.check(self.type, len(definition.input))
+        self._output_row.check(self.type, len(definition.output))
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
         arguments = dict(self._defaults)
         for name in (*self._required, *given):

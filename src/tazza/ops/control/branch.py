@@ -14,6 +14,7 @@ from tazza.operator import (
     Operator,
     OpView,
     OwnedNets,
+    Role,
     Touched,
     anything,
     arg,
@@ -31,7 +32,7 @@ IF = schema(
     "Runs `then_net` where the condition holds, else `else_net`, or nothing where there is none.",
     inputs=[
         blob("condition", DataType.BOOL, doc="of one element"),
-        blob("X", type_name="*", optional=True, variadic=True),
+        blob("X", type_name="*", optional=True, variadic=True, role=Role.DATA),
     ],
     outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
     args=[

@@ -46,8 +46,8 @@ LSTM_UNIT_ARGS = (
 
 STATE_INPUTS = (
     blob("H_prev", FLOAT, "1 N D"),
-    blob("C_prev", "H_prev", "1 N D"),
-    blob("gates", "H_prev", "1 N G", doc="G = 4 D"),
+    blob("C_prev", "H_prev", "1 N D", role=Role.DATA),
+    blob("gates", "H_prev", "1 N G", role=Role.DATA, doc="G = 4 D"),
     blob("seq_lengths", INT32, optional=True, role=Role.INDEX, doc="N elements; there unless `sequence_lengths` is 0"),
     blob("timestep", INT32, host=True, role=Role.INDEX, doc="one element"),
 )
@@ -58,7 +58,7 @@ LSTM_UNIT = schema(
 
     i, f, o = sigmoid of the first three quarters of the gates, f with `forget_bias` added; g = tanh of the fourth.
     Elsewhere C = C_prev and H = H_prev, or 0 with `drop_states`.""",
-    inputs=[*STATE_INPUTS, blob("unused", optional=True, doc="old nets give lengths all the same")],
+    inputs=[*STATE_INPUTS, blob("unused", optional=True, role=Role.DATA, doc="old nets give lengths all the same")],
     outputs=[blob("H", like="H_prev"), blob("C", like="C_prev")],
     args=LSTM_UNIT_ARGS,
     effects=Effects.PURE,

@@ -215,9 +215,10 @@ def _words(kind: Kind, reducer: Reducer) -> str:
 
 def _inputs(kind: Kind, reducer: Reducer) -> list[BlobSpec]:
     table = blob("DATA", kind.floats, "V *S", role=Role.PARAMETER, doc="a table")
+    scalars = blob("SCALARS", FLOAT, kind.rows, role=Role.DATA, doc="of each row that is taken")
     return [
         table if kind.gathered else blob("DATA", kind.floats, "N *S"),
-        *([blob("SCALARS", FLOAT, kind.rows, doc="of each row that is taken")] if reducer.weighted else []),
+        *([scalars] if reducer.weighted else []),
         *([blob("INDICES", INDEX, "I", role=Role.INDEX, doc="which row of DATA, in [0, V)")] if kind.gathered else []),
         kind.division.blob(kind.rows),
     ]
