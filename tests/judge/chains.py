@@ -388,11 +388,14 @@ class _Growing:
         """Return the fed blobs that can be cut to fewer images together, as far as the chain can."""
         chain = self.chain
         names = [name for name, array in chain.fed.items() if array.ndim > 0 and array.shape[0] == images]
+        fewer = {name: a[:1] if name in names else a for name, a in chain.fed.items()}
         try:
-            run_exactly(chain.ops, {name: a[:1] if name in names else a for name, a in chain.fed.items()})
+            left = run_exactly(chain.ops, fewer)
         except ILLEGAL:
             return ()
-        return tuple(names)
+        # Of as many elements as images by chance: what is made does not get fewer with them, its gradient may not.
+        given = {name: a for name, a in fewer.items() if name.endswith(GIVEN)}
+        return tuple(names) if all(left[name.removesuffix(GIVEN)].shape == a.shape for name, a in given.items()) else ()
 
 
 def _unwritten(op: OperatorDef) -> list[str]:

@@ -13,6 +13,7 @@ from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.primitive import ROOM_BYTES
 from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
+from tazza.operator.in_place import may_overwrite
 from tazza.runtime.memory import require_room
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
@@ -35,7 +36,8 @@ def onednn(
     - answers `Unsupported` where oneDNN has no implementation (`Unimplemented` was raised) or a blob holds no tensor,
     - is shown the layouts of `accepts` only: the dense ones,
     - never sees specs with 0 elements: with `empty="zero"` the outputs are filled with 0 where only first extents are 0
-      (sums over no images; outputs without elements need nothing), else another engine gets them.
+      (sums over no images that go on from no others; outputs without elements need nothing), else another engine gets
+      them.
     """
 
     def decorate(translate: Translate) -> Translate:
@@ -110,12 +112,19 @@ def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer
 
 def _hollow(op: OpView, specs: dict[str, TensorSpec], empty: str, hollow: dict[str, TensorSpec]) -> Answer:
     opaque = [letter for letter, spec in specs.items() if isinstance(spec.layout, Opaque)]
-    if empty == "zero" and not opaque and all(0 not in spec.shape[1:] for spec in hollow.values()):
+    sums = not _goes_on(op, hollow) and all(0 not in spec.shape[1:] for spec in hollow.values())
+    if empty == "zero" and not opaque and sums:
         return ZeroLaunch(tuple(op.output_letters))
     if all(letter in hollow for letter in op.output_letters):
         return ZeroLaunch(tuple(op.output_letters))  # there is nothing to write, whatever the operator
     words = ", ".join(f"{letter} is {spec}" for letter, spec in hollow.items())
     return Unsupported(f"{words}: without elements")
+
+
+def _goes_on(op: OpView, hollow: dict[str, TensorSpec]) -> bool:
+    """Whether an output goes on from an input that it may overwrite, as sums over several batches do."""
+    written = [n for n, letter in enumerate(op.output_letters) if letter not in hollow]
+    return any(op.input_letters[n] not in hollow for output in written for n in may_overwrite(op, output))
 
 
 def wished(spec: TensorSpec) -> bool:
