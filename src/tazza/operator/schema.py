@@ -25,7 +25,15 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
-from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
+from tazza.operator.declared import (
+    OneOf,
+    Prediction,
+    TrainingMode,
+    Undone,
+    check_declaration,
+    check_letters,
+    check_nets_named,
+)
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
@@ -68,6 +76,7 @@ class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
     touches_rule: Callable[[OpView], Touched] | None = None
+    one_of: OneOf | None = None
     commuting: str | None = None
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
@@ -174,8 +183,15 @@ class OpSchema:
     ) -> GradientMaker:
         """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off.
 
+        `copy_arguments=False` is for makers that give the arguments themselves: those of an operator with nets would
+        be copied with the forward nets.
+
         `unasked`: it is called even where nothing gives the gradient of an output.
+
+        Raises:
+            SchemaError: nets are among the arguments, and neither `lists_anything` nor `binds_nets` is declared.
         """
+        check_nets_named(self)
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
 
@@ -187,6 +203,16 @@ class OpSchema:
         """
         self.touches_rule = function
         return function
+
+    def runs_one_of(self, *arguments: str, refused_without: Sequence[str] = ()) -> None:
+        """Declare that a run runs exactly one of the nets in these arguments, in the workspace of the operator.
+
+        A missing one does nothing; or, if it is in `refused_without`, the run that needs it is refused. What an
+        operator touches follows.
+        """
+        check_letters(self.type, "runs_one_of", arguments, "argument", self.args)
+        check_letters(self.type, "refused_without", refused_without, "argument", arguments)
+        self.one_of = OneOf(arguments, frozenset(refused_without))
 
     def name_inputs(self, function: F) -> F:
         """Say which letters the inputs stand for where that depends on arguments: `function(op, count)` -> letters."""
@@ -410,6 +436,14 @@ class OpSchema:
             self._check_input(op, letter, spec, inputs)
         self._bind_letters(op, inputs)
 
+    def check_input(self, op: OpView, letter: str, spec: Spec) -> None:
+        """Check the kind and element type of one input, whose dtype is not that of another one.
+
+        Raises:
+            DTypeError: it does not fit.
+        """
+        self._check_input(op, letter, spec, (None,) * len(op.input_letters))
+
     def reshaped(self, op: OpView, inputs: Sequence[Spec | None]) -> dict[str, Dims]:
         """Return the shapes that kernels see of inputs which only have as many elements as others: `#S` in patterns."""
         if not self._counts_only:
@@ -429,6 +463,8 @@ class OpSchema:
         if self._cost is not None:
             blobs = gather(self.inputs, op.input_letters, inputs) | gather(self.outputs, op.output_letters, outputs)
             return self._cost(op, **blobs)
+        if any(spec.holds_nets for spec in self.args.values()):  # what costs are the operators of its nets
+            return Cost()
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
 

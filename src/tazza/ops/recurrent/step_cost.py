@@ -49,4 +49,4 @@ def cost_of_steps(op: OpView, count: int, net: NetDef, specs: dict[str, Spec | N
 
 
 def _unknown(spec: Spec | None) -> bool:
-    return spec is None or (not isinstance(spec, TypeSpec) and not spec.known)
+    return spec is None or (not isinstance(spec, TypeSpec) and not spec.shape_known)
