@@ -95,3 +95,12 @@ def blob(
     return BlobSpec(
         name, dtypes, dims, like, optional, variadic, first, dynamic, host, role, doc, quantization, names[1:]
     )
+
+
+def way_from(found: Quantization | None, declared: BlobSpec) -> str | None:
+    """Return which operator leads from a tensor to one that a letter takes, as far as quantizations name them."""
+    if found is not None:
+        plain = found.undone_by is not None and type(None) in declared.quantization
+        return f"insert an {found.undone_by}" if plain else None
+    makers = {one.made_by for one in declared.quantization if issubclass(one, Quantization)} - {None}
+    return f"insert an {' or an '.join(sorted(map(str, makers)))}" if makers else None

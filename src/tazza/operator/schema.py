@@ -37,12 +37,12 @@ from tazza.operator.declared import (
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
-from tazza.operator.in_place import InPlace, may_overwrite, must_overwrite, places_of
-from tazza.operator.letter import TENSOR, BlobSpec
+from tazza.operator.in_place import InPlace, check_in_place, places_of
+from tazza.operator.letter import TENSOR, BlobSpec, way_from
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import OpView, ValueOf
 from tazza.proto import Argument, OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
     from tazza.operator.family import Family
@@ -364,7 +364,7 @@ class OpSchema:
             ArgumentError: an argument is missing, mistyped, out of range, or (when `strict`) unknown.
         """
         op = self.typed_view(definition, strict=strict)
-        self._check_in_place(op)
+        check_in_place(op)
         if self._validate is not None:
             self._validate(op)
         return op
@@ -502,32 +502,6 @@ class OpSchema:
             given = f"{len(op.input_letters)} inputs with {len(op.output_letters)} outputs"
             raise SchemaError(f"{self.type} does not take {given}: {wrong}", hint=f"{self!r}")
 
-    def _check_in_place(self, op: OpView) -> None:
-        inputs, outputs = op.definition.input, op.definition.output
-        for position, name in enumerate(outputs):
-            letter, forced = op.output_letters[position], must_overwrite(op, position)
-            if forced and name not in [inputs[place] for place in forced]:
-                first = forced[0]
-                raise SchemaError(
-                    f"{self.type}: output {letter} = {name!r} must be in place of input "
-                    f"{op.input_letters[first]} = {inputs[first]!r}",
-                    hint=f"name the output {inputs[first]!r}",
-                )
-            self._check_aliases(op, position, name)
-        if len(set(outputs)) != len(outputs):
-            raise SchemaError(f"{self.type} writes a blob twice: {', '.join(outputs)}")
-
-    def _check_aliases(self, op: OpView, output: int, out_name: str) -> None:
-        read = [place for place, name in enumerate(op.definition.input) if name == out_name]
-        allowed = may_overwrite(op, output) if read else ()
-        for place in read:
-            if place not in allowed:
-                raise SchemaError(
-                    f"{self.type} cannot write {op.output_letters[output]} in place of {op.input_letters[place]}: "
-                    f"both are {out_name!r}",
-                    hint="give the output a name of its own",
-                )
-
     def _check_input(self, op: OpView, letter: str, spec: Spec | None, inputs: Sequence[Spec | None]) -> None:
         declared = self.inputs_by_letter[letter]
         if spec is None or declared.type_name == "*":
@@ -551,7 +525,7 @@ class OpSchema:
         found = "plain" if spec.quantization is None else type(spec.quantization).__name__
         raise DTypeError(
             f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
-            hint=_way(spec.quantization, declared),
+            hint=way_from(spec.quantization, declared),
         )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
@@ -597,15 +571,6 @@ class OpSchema:
             )
         (dtype,) = dtypes
         return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
-
-
-def _way(found: Quantization | None, declared: BlobSpec) -> str | None:
-    """Return which operator leads from a tensor to one that a letter takes, as far as quantizations name them."""
-    if found is not None:
-        plain = found.undone_by is not None and type(None) in declared.quantization
-        return f"insert an {found.undone_by}" if plain else None
-    makers = {one.made_by for one in declared.quantization if issubclass(one, Quantization)} - {None}
-    return f"insert an {' or an '.join(sorted(map(str, makers)))}" if makers else None
 
 
 def logical(spec: Spec | None) -> Spec | None:

@@ -39,6 +39,10 @@ IF = schema(
     effects=Effects.WORKSPACE,
     lists_anything=True,
     source="Caffe2",
+    example="""
+        >>> run("If", np.array(True), 3.0, outputs=1, then_net=net("out0 = Scale(in1; scale=2.0)"))
+        6.0
+    """,
 )
 
 

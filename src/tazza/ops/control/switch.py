@@ -43,6 +43,11 @@ SWITCH = schema(
     effects=Effects.WORKSPACE,
     lists_anything=True,
     source="tazza: If with more than two nets",
+    example="""
+        >>> branches = [net("out0 = Scale(in1; scale=2.0)"), net("out0 = Relu(in1)")]
+        >>> run("Switch", np.array(1), [-1.0, 2.0], outputs=1, branches=branches)
+        array([0., 2.], dtype=float32)
+    """,
 )
 
 
