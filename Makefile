@@ -9,9 +9,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 OLDEST := $(VENV)-oldest
 CODE := src tests benchmarks tools $(wildcard examples)
 
-# The type checker keeps one core busy; where the tests have one core left, they run faster without worker processes.
-WORKERS := $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) - 1))')
-SPREAD := $(if $(filter 0 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist worksteal)
+# One process for each core: the type checker beside them is done long before they are.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(min(4, os.cpu_count() or 1))')
+SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist worksteal)
 
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
@@ -95,11 +95,11 @@ profile: venv  ## Profile GoogLeNet for docs/profile and draw its pictures anew
 documents: venv  ## Run every command that a document shows, those that take long too, at a small size: some twenty minutes
 	$(BIN)/pytest --quiet --documents tests/docs/test_commands.py
 
-array-api: venv  ## Run the array-API standard's own suite on tazza.tensor; ARRAY_API_TESTS=checkout of it, cloned where none is named
+array-api: venv  ## Run the array-API standard's own suite on tazza.array; ARRAY_API_TESTS=checkout of it, cloned where none is named
 	$(BIN)/python -m tools.array_api
 
 test-oldest: pyproject.toml  ## Test messages and tensors on the oldest dependencies that are allowed (Python 3.11)
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python tools/oldest_requirements.py > $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/python $(PIP_INSTALL) --constraint $(OLDEST)/oldest.txt --editable . pytest hypothesis
-	$(OLDEST)/bin/pytest --quiet tests/proto tests/tensor
+	$(OLDEST)/bin/pytest --quiet tests/proto tests/tensor tests/array

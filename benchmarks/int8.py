@@ -77,7 +77,7 @@ def images(name: str) -> Arrays:
     }
 
 
-def trained(known: Arrays) -> Nets:
+def trained(examples: Arrays) -> Nets:
     """Return a net that has seen the images."""
     model, scores = residual_net(is_test=False)
     _, loss = layers.softmax_with_loss(model, scores, "label", ["softmax", "loss"])
@@ -87,9 +87,9 @@ def trained(known: Arrays) -> Nets:
     workspace.run_net_once(model.init_net.proto)
     net = None
     for _ in range(ROUNDS):
-        order = random.permutation(len(known["label"]))
+        order = random.permutation(len(examples["label"]))
         for start in range(0, len(order) - BATCH + 1, BATCH):
-            for name, value in known.items():
+            for name, value in examples.items():
                 workspace.feed(name, value[np.sort(order[start : start + BATCH])])
             net = workspace.create_net(model.net.proto) if net is None else net
             net.run()
@@ -105,14 +105,14 @@ def right(nets: Nets, asked: Arrays, output: str) -> float:
 
 def accuracy() -> Iterator[str]:
     """Train, quantize by either method, compare."""
-    known, asked = images("train"), images("t10k")
+    examples, asked = images("train"), images("t10k")
     began = time.perf_counter()
-    nets = trained(known)
+    nets = trained(examples)
     output = nets[1].external_output[0]
     whole = right(nets, asked, output)
     yield f"float32: {whole:.2f} % of {len(asked['label'])} (trained in {time.perf_counter() - began:.0f} s)"
     for method in ("min-max", "percentile"):
-        small = quantize_nets(*nets, [{"data": known["data"][:256]}], method=method)
+        small = quantize_nets(*nets, [{"data": examples["data"][:256]}], method=method)
         found = right(small, asked, output)
         yield f"int8, {method}: {found:.2f} %, loses {whole - found:.2f} points, aim: at most {POINTS_AT_MOST}"
 

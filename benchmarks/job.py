@@ -229,8 +229,8 @@ def _pads(arguments: Mapping[str, Any]) -> tuple[tuple[int, int], tuple[int, int
     return (pad, pad), (pad, pad)
 
 
-def check_known(op: PlainOperator, known: Sequence[str]) -> None:
+def check_known(op: PlainOperator, declared: Sequence[str]) -> None:
     """Raise ValueError when an operator has an argument that its translation does not look at."""
-    strange = [name for name in op.arguments if name not in known]
+    strange = [name for name in op.arguments if name not in declared]
     if strange:
         raise ValueError(f"{op.type}: the argument {strange[0]!r} is not translated")

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from tazza.array.views import broadcast_to
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, Opaque
 from tazza.tensor.tensor import Tensor
-from tazza.tensor.views import broadcast_to
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -1,7 +1,7 @@
-"""Run the array-API standard's own test suite on `tazza.tensor`: `make array-api`.
+"""Run the array-API standard's own test suite on `tazza.array`: `make array-api`.
 
 The suite is no package: it is taken from a checkout with its submodules, `ARRAY_API_TESTS=FOLDER` or one that is made
-beside the results of runs. What is left out on purpose stands in `tests/tensor/array_api_skips.txt`, with reasons.
+beside the results of runs. What is left out on purpose stands in `tests/array/array_api_skips.txt`, with reasons.
 
 Source: github.com/data-apis/array-api-tests, README, "Configuration".
 """
@@ -14,11 +14,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tazza.tensor as tt
+import tazza.array as ta
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/data-apis/array-api-tests"
-SKIPS = ROOT / "tests" / "tensor" / "array_api_skips.txt"
+SKIPS = ROOT / "tests" / "array" / "array_api_skips.txt"
 
 
 def checkout() -> Path:
@@ -40,8 +40,8 @@ def main() -> None:
     parser.add_argument("--max-examples", type=int, default=50, help="examples of each test")
     arguments = parser.parse_args()
     environment = os.environ | {
-        "ARRAY_API_TESTS_MODULE": tt.__name__,
-        "ARRAY_API_TESTS_VERSION": tt.__array_api_version__,
+        "ARRAY_API_TESTS_MODULE": ta.__name__,
+        "ARRAY_API_TESTS_VERSION": ta.__array_api_version__,
     }
     words = [sys.executable, "-m", "pytest", "--quiet", "-rf", "--disable-deadline", "--skips-file", str(SKIPS)]
     words += ["--max-examples", str(arguments.max_examples), "array_api_tests/"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-import tazza.tensor as tt
+import tazza.array as ta
 from tazza.operator import why_unavailable
 from tools.draw_walk import CHARACTER, LINE, MARGIN, Canvas
 
@@ -45,15 +45,15 @@ class Sheet(Canvas):
 
 # -- a layout: where each element lies ---------------------------------------------------------------------------------
 
-IMAGE = tt.Dim((1, 6, 2, 3))
+IMAGE = ta.Dim((1, 6, 2, 3))
 """N C H W."""
 BLOCK = 4
 SIDE, GAP, LEFT = 17, 4, MARGIN + 52
 
 
-def positions(layout: tt.Layout) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], int]:
+def positions(layout: ta.Layout) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], int]:
     """Return where each element of an image with this layout lies, and how many places there are, padding included."""
-    x = tt.Array(IMAGE, layout=layout)
+    x = ta.Array(IMAGE, layout=layout)
     count = layout.span_bytes(IMAGE, 4) // 4
     x.reserve()
     assert x.storage.allocation is not None, "reserved"
@@ -62,7 +62,7 @@ def positions(layout: tt.Layout) -> tuple[np.ndarray[tuple[int, ...], np.dtype[n
     return x.plain()[0].astype(np.int64), count
 
 
-def blocked() -> tt.Layout:
+def blocked() -> ta.Layout:
     """Return oneDNN's layout with blocks of channels inside."""
     from tazza.engines.onednn.descriptor import Descriptor
     from tazza.engines.onednn.library import check, constant, ffi, lib
@@ -71,18 +71,18 @@ def blocked() -> tt.Layout:
     tag = constant(f"dnnl_aBcd{BLOCK}b")
     check(lib.dnnl_memory_desc_create_with_tag(made, len(IMAGE), tuple(IMAGE), constant("dnnl_f32"), tag), "a layout")
     descriptor = Descriptor(made[0])
-    return tt.Opaque("onednn", descriptor, descriptor.nbytes)
+    return ta.Opaque("onednn", descriptor, descriptor.nbytes)
 
 
 def draw_layouts() -> str:
     """Return the picture: three layouts of one image, each as the image with places, and as memory with elements."""
     sheet = Sheet("One image in three layouts: where each element lies in memory")
-    last = tt.channels_last(IMAGE)
+    last = ta.channels_last(IMAGE)
     block = blocked()
-    assert isinstance(block, tt.Opaque)
+    assert isinstance(block, ta.Opaque)
     tag = str(block.descriptor).split()[-1]
     rows = {
-        ("row-major", f"strides {IMAGE.strides()}: channel after channel"): tt.ROW_MAJOR,
+        ("row-major", f"strides {IMAGE.strides()}: channel after channel"): ta.ROW_MAJOR,
         ("channels-last", f"strides {last.strides}: all channels of a pixel side by side"): last,
         (f"oneDNN, {tag}", f"{BLOCK} channels of a pixel side by side, then the next pixel; grey is padding"): block,
     }
@@ -97,7 +97,7 @@ def draw_layouts() -> str:
         sheet.title(y, name, told)
         y += 10
         sheet.text(MARGIN, y + SIDE + 4, "image", fill="#555555")
-        for c, h, w in tt.Dim((C, H, W)).indices():
+        for c, h, w in ta.Dim((C, H, W)).indices():
             sheet.cell(LEFT + c * (W * SIDE + 14) + w * SIDE, y + h * SIDE, SIDE, COLORS[c], where[c, h, w])
         y += H * SIDE + 10
         sheet.text(MARGIN, y + 12, "memory", fill="#555555")
@@ -108,7 +108,7 @@ def draw_layouts() -> str:
 
 def _draw_memory(sheet: Sheet, y: float, where: np.ndarray[tuple[int, ...], np.dtype[np.int64]], count: int) -> None:
     """Draw the places in order; there is a gap where channel and pixel change at once."""
-    dims = tt.Dim(where.shape)
+    dims = ta.Dim(where.shape)
     _, _, W = dims.of_rank(3)
     owners = {int(where[index]): index for index in dims.indices()}
     x, last = float(LEFT), owners[0]
@@ -134,16 +134,16 @@ class Step:
     """What was done, and how the chunk looked after it: blocks, and bytes asked for by holder."""
 
     done: str
-    blocks: list[tt.Block]
+    blocks: list[ta.Block]
     asked: Mapping[str, int]
 
 
 def buddy_steps() -> list[Step]:
     """Allocate three spans, and give them back in another order."""
-    buddies = tt.BuddyAllocator(tt.allocator_of(tt.CPUPlace()), chunk_bytes=CHUNK_BYTES)
+    buddies = ta.BuddyAllocator(ta.allocator_of(ta.CPUPlace()), chunk_bytes=CHUNK_BYTES)
     buddies.allocate(1).close()  # brings the chunk
     steps: list[Step] = []
-    held: dict[str, tt.Allocation] = {}
+    held: dict[str, ta.Allocation] = {}
 
     def note(done: str) -> None:
         steps.append(Step(done, buddies.blocks(), dict(buddies.largest_holders())))
@@ -182,7 +182,7 @@ def draw_buddies() -> str:
 
 
 def _draw_block(
-    sheet: Sheet, at: tuple[float, float], block: tt.Block, asked: Mapping[str, int], *, is_new: bool
+    sheet: Sheet, at: tuple[float, float], block: ta.Block, asked: Mapping[str, int], *, is_new: bool
 ) -> None:
     (x, y), width, height = at, block.nbytes * SCALE, ROW - 18.0
     sheet.box(x, y, (width, height), FREE, "none")
@@ -202,7 +202,7 @@ NODE, STEP_Y = 15.0, 60.0
 WIDTHS = {"array": 166.0, "number": 64.0}
 
 
-def told_of(expression: tt.Lazy) -> tuple[str, int, int]:
+def told_of(expression: ta.Lazy) -> tuple[str, int, int]:
     """Return what `explain` tells: what the kernel computes, the bytes that it reads, and those that it writes."""
     text = expression.explain()
     found = re.search(r"reads ([\d,]+) bytes, writes ([\d,]+) bytes", text)
@@ -212,22 +212,22 @@ def told_of(expression: tt.Lazy) -> tuple[str, int, int]:
     return computed.strip(), read, written
 
 
-def nodes_of(root: tt.Lazy) -> list[tt.Lazy]:
+def nodes_of(root: ta.Lazy) -> list[ta.Lazy]:
     """Return the nodes of an expression, operands before what uses them, from left to right."""
     return [node for operand in root.operands for node in nodes_of(operand)] + [root]
 
 
-def alone(node: tt.Lazy) -> tt.Lazy:
+def alone(node: ta.Lazy) -> ta.Lazy:
     """Return the expression of one function, whose operands are arrays that somebody else has computed."""
-    operands = [one.value if one.value is not None else tt.zeros(one.shape) for one in node.operands]
-    return tt.apply(node.function, *operands)
+    operands = [one.value if one.value is not None else ta.zeros(one.shape) for one in node.operands]
+    return ta.apply(node.function, *operands)
 
 
 def draw_fused() -> str:
     """Return the picture: the graph of an expression inside of its kernel, and the bytes with and without fusion."""
-    x, y, c = (tt.zeros(ELEMENTS) for _ in "xyc")
+    x, y, c = (ta.zeros(ELEMENTS) for _ in "xyc")
     names = {id(x): "x", id(y): "y", id(c): "c"}
-    root = 2.5 * tt.lazy(x) + 1.5 * tt.lazy(y) - c
+    root = 2.5 * ta.lazy(x) + 1.5 * ta.lazy(y) - c
     computed, _, written = told_of(root)
     sheet = Sheet("A fused expression: one kernel, one pass over memory")
     nodes, at = nodes_of(root), _placed(root)
@@ -247,7 +247,7 @@ def draw_fused() -> str:
     return sheet.svg()
 
 
-def _placed(root: tt.Lazy) -> dict[int, tuple[float, float]]:
+def _placed(root: ta.Lazy) -> dict[int, tuple[float, float]]:
     """Return where the nodes go: arrays on top, functions below their operands, between them."""
     places: dict[int, tuple[float, float]] = {}
     left = float(MARGIN)
@@ -262,7 +262,7 @@ def _placed(root: tt.Lazy) -> dict[int, tuple[float, float]]:
     return places
 
 
-def _draw_node(sheet: Sheet, at: tuple[float, float], node: tt.Lazy, name: str | None) -> None:
+def _draw_node(sheet: Sheet, at: tuple[float, float], node: ta.Lazy, name: str | None) -> None:
     x, y = at
     if name is not None:
         _draw_array(sheet, at, -13, f"{name}: {node.shape.numel * node.dtype.itemsize:,} bytes read")
@@ -286,7 +286,7 @@ def _draw_flow(sheet: Sheet, start: tuple[float, float], end: tuple[float, float
     sheet.line(f"M{start[0]:.0f} {start[1] + below:.0f}L{end[0]:.0f} {end[1] - NODE - 1:.0f}", "flow")
 
 
-def _draw_traffic(sheet: Sheet, at: tuple[float, float], root: tt.Lazy, nodes: Iterable[tt.Lazy]) -> None:
+def _draw_traffic(sheet: Sheet, at: tuple[float, float], root: ta.Lazy, nodes: Iterable[ta.Lazy]) -> None:
     """Draw bars of the bytes that are moved: by one kernel, and by one kernel for each function."""
     single = [told_of(alone(node))[1:] for node in nodes if node.function]
     rows: Sequence[tuple[str, tuple[int, int]]] = (

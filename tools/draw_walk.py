@@ -24,6 +24,7 @@ import numpy as np
 
 from tazza.graph.text import parse_net
 from tazza.operator import Operator, why_unavailable
+from tazza.registry import note_change
 from tazza.workspace import Workspace
 from tools.class_fields import ClassPicture, Edge, class_edges, held_by, reachable
 
@@ -309,6 +310,7 @@ def _operator(engine: str) -> Mapping[str, Callable[[], object]]:
     """Make an operator and run it twice."""
     workspace, made = _workspace(), list[Operator]()
     definition = parse_net(f"{CONV} engine={engine}").op[0]
+    note_change()  # engines are asked what they have
     if engine == "onednn":
         _forget()
     return {
@@ -332,9 +334,10 @@ def _plan() -> Mapping[str, Callable[[], object]]:
 
 
 def _forget() -> None:
-    """Let primitives be made, not found."""
+    """Let primitives be made, not found, and engines be asked what they have."""
     from tazza.engines.onednn.primitive import clear_primitives
 
+    note_change()
     clear_primitives()
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tazza.tensor.names import PATH, STUB, dump, dump_stub, generate
+from tazza.tensor.names import NAMES, PACKAGES, PATH, dump, dump_stub, generate, stub_path
 
 
 def main() -> None:
     """Import everything, then write: the names of tensors first, since operators and kernels look for them."""
     found = generate()
     PATH.write_text(dump(found))
-    STUB.write_text(dump_stub(found))
+    for package in PACKAGES:
+        stub_path(package).write_text(dump_stub(found[NAMES]))
 
     from tazza.operator import index
 

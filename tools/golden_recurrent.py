@@ -1,6 +1,6 @@
 """Further cases for `record_golden`: steps of LSTMs, and what puts rows of blobs into steps.
 
-python3.8 -m tools.golden_recurrent [FOLDER]
+python3.8 -m tools.golden_recurrent [FOLDER [TYPE ...]]
 """
 
 from __future__ import annotations

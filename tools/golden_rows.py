@@ -1,6 +1,6 @@
 """Further cases for `record_golden`: segments, rows that indices pick and their updates, the largest, proposals.
 
-python3.8 -m tools.golden_rows [FOLDER]
+python3.8 -m tools.golden_rows [FOLDER [TYPE ...]]
 """
 
 from __future__ import annotations

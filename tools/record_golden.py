@@ -49,9 +49,12 @@ class Call(NamedTuple):
 
 
 def main(groups: Any) -> None:
-    """Record all cases of some groups: functions that return operators with their calls."""
+    """Record cases of some groups, functions that return operators with their calls: all, or types behind FOLDER."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    wanted = sys.argv[2:]
     for operator, calls in [case for group in groups for case in group()]:
+        if wanted and operator not in wanted:
+            continue
         stored: dict[str, Any] = {}
         for number, call in enumerate(calls):
             stored.update({f"case{number:02}/{key}": value for key, value in record(operator, call).items()})

@@ -2,9 +2,10 @@
 
 It runs on Python 3.8 too:
 
-    python3.8 tools/record_int8.py [FOLDER]
+    python3.8 tools/record_int8.py [FOLDER [TYPE ...]]
 
-What Caffe2's CPU does not bear is not here: another scale behind Int8Relu and Int8MaxPool, which ends the process.
+What Caffe2's CPU does not bear is not here, since it ends the process: another scale behind Int8Relu and Int8MaxPool,
+another scale than 1 / 256 or another zero point than 0 behind Int8Softmax, and no rows for it.
 """
 
 from __future__ import annotations
@@ -75,9 +76,17 @@ def pointwise() -> Any:
     ]
     x = np.array([[-5, -0.025, 0.025, 0.075, 0.125], [0.5, 1.5, 2.5, 3.5, 100]], np.float32)
     same = {"Y_scale": X_SCALE, "Y_zero_point": 120}
+    leaky = [
+        Call({"X": a}, ["Y"], {**to, "alpha": 0.3}),
+        Call({"X": a}, ["X"], {"Y_scale": 0.02, "Y_zero_point": 128, "alpha": 0.3}),
+        Call({"X": a}, ["Y"], same),
+        Call({"X": a}, ["Y"], {}),
+        Call({"X": Int8(octets(0, 5), X_SCALE, 120)}, ["Y"], to),
+    ]
     return [
         *((name, sums) for name in ("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu")),
         ("Int8Relu", [Call({"X": a}, ["Y"], same), Call({"X": a}, ["X"], same)]),
+        ("Int8LeakyRelu", leaky),
         (
             "Int8Quantize",
             [
@@ -103,6 +112,16 @@ def pooling() -> Any:
         *((name, most) for name in ("Int8MaxPool", "Int8MaxPoolRelu")),
         *((name, [*mean, whole]) for name in ("Int8AveragePool", "Int8AveragePoolRelu")),
     ]
+
+
+def softmax() -> Any:
+    """Shares of a whole, of rows that end in one, of rows that do not, and of such as are cut at 255."""
+    to = {"Y_scale": 1 / 256}
+    steep, one = Int8(octets(4, 7), 0.5, 3), Int8(octets(3, 1), X_SCALE, 0)
+    calls = [
+        Call({"X": x}, ["Y"], to) for x in (image(3, 5), image(2, 3, 4), Int8(octets(3, 5), 0.004, 255), steep, one)
+    ]
+    return [("Int8Softmax", calls)]
 
 
 def fills() -> Any:
@@ -137,4 +156,4 @@ def halves() -> Any:
 
 
 if __name__ == "__main__":
-    main((layers, pointwise, pooling, fills, halves))
+    main((layers, pointwise, pooling, softmax, fills, halves))

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tazza.array.deferred import Lazy, apply, bind, lazy
 from tazza.engines.jit.direct import AHEAD_BYTES, runner
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.lazy import STREAM_BYTES
@@ -27,7 +28,6 @@ from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import CPUPlace, Tensor
 from tazza.tensor.allocation import allocator_of, using_allocator
-from tazza.tensor.deferred import Lazy, apply, bind, lazy
 
 A, B = 2.5, 1.5
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8

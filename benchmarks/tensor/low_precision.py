@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tazza.array.linear_algebra import matmul
+from tazza.array.quantized import QTensor, integer_matmul, quantize
+from tazza.array.quantized.factor import Factor
+from tazza.array.quantized.product import INTEGER_PRODUCTS, ProductTask
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Tensor
-from tazza.tensor.linear_algebra import matmul
-from tazza.tensor.quantized import QTensor, integer_matmul, quantize
-from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import INTEGER_PRODUCTS, ProductTask
 
 BITS = ((1, 1), (1, 8), (2, 2), (3, 3), (4, 4), (8, 8))
 WAYS = {"packed": "jit", "bytes": "onednn"}

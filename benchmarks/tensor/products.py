@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-import tazza.tensor as tt
+import tazza.array as ta
 from tazza.operator import run_op
 from tazza.runtime.threads import thread_count
 
-TYPES = (tt.DataType.FLOAT, tt.DataType.DOUBLE, tt.DataType.BFLOAT16, tt.DataType.FLOAT16, tt.DataType.INT32)
-NARROW = (tt.DataType.BFLOAT16, tt.DataType.FLOAT16)
+TYPES = (ta.DataType.FLOAT, ta.DataType.DOUBLE, ta.DataType.BFLOAT16, ta.DataType.FLOAT16, ta.DataType.INT32)
+NARROW = (ta.DataType.BFLOAT16, ta.DataType.FLOAT16)
 PAUSE_S = 0.3
 Calls = dict[str, Callable[[], Any]]
 
@@ -41,15 +41,15 @@ def seconds(calls: Calls, runs: int, repeats: int = 1) -> dict[str, float]:
     return {name: statistics.median(row[1:]) for name, row in times.items()}
 
 
-def products(size: int, dtype: tt.DataType) -> Calls:
+def products(size: int, dtype: ta.DataType) -> Calls:
     """Return how each contender computes C = A B^T of square matrices into memory that is there."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (size, size)).astype(dtype.numpy) for _ in "ab")
     c = np.empty((size, size), dtype.numpy)
-    out = tt.asarray(c)
+    out = ta.asarray(c)
     calls: Calls = {
-        "tazza": lambda: tt.gemm(a, b, transpose_b=True, out=out),
-        "tazza, alpha and beta": lambda: tt.gemm(a, b, transpose_b=True, alpha=2, beta=3, out=out),
+        "tazza": lambda: ta.gemm(a, b, transpose_b=True, out=out),
+        "tazza, alpha and beta": lambda: ta.gemm(a, b, transpose_b=True, alpha=2, beta=3, out=out),
     }
     if dtype not in NARROW:  # NumPy takes seconds for those
         calls["numpy"] = lambda: np.matmul(a, b.T, out=c)
@@ -66,15 +66,15 @@ def products(size: int, dtype: tt.DataType) -> Calls:
 def small_calls() -> Calls:
     """Return calls that are all overhead."""
     a = np.ones((16, 16), np.float32)
-    x, out = tt.asarray(a), tt.asarray(a.copy())
+    x, out = ta.asarray(a), ta.asarray(a.copy())
     X, W = np.ones((1, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)
     return {
         "a @ a of NumPy": lambda: a @ a,
         "x @ x": lambda: x @ x,
-        "gemm(x, x, out=out)": lambda: tt.gemm(x, x, out=out),
-        'tt.run_op("Relu", x)': lambda: tt.run_op("Relu", x),
+        "gemm(x, x, out=out)": lambda: ta.gemm(x, x, out=out),
+        'ta.run_op("Relu", x)': lambda: ta.run_op("Relu", x),
         'tazza.run_op("Relu", a), anew': lambda: run_op("Relu", a),
-        'tt.run_op("Conv", X, W, kernel=3)': lambda: tt.run_op("Conv", X, W, kernel=3),
+        'ta.run_op("Conv", X, W, kernel=3)': lambda: ta.run_op("Conv", X, W, kernel=3),
         'tazza.run_op("Conv", X, W, kernel=3), anew': lambda: run_op("Conv", X, W, kernel=3),
     }
 

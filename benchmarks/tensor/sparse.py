@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from tazza.array.sparse import CSR, sparse_matmul
 from tazza.runtime.threads import thread_count
-from tazza.tensor.sparse import CSR, sparse_matmul
 
 DENSITIES = (0.01, 0.1)
 VECTORS = (1, 16, 64, 256)

@@ -121,7 +121,7 @@ class Workspace(LocalBlobs):
         return sorted(names)
 
     def reset_blob(self, name: str) -> None:
-        """Empty a blob and keep it, so that nets stay bound to it.
+        """Empty a blob and keep it, so that nets stay bound to it; what old scripts call `ResetBlob`.
 
         Raises:
             NotFoundError: no such blob.
@@ -171,7 +171,7 @@ class Workspace(LocalBlobs):
         return take(self.blob(name))
 
     def blob_bytes(self) -> dict[str, int]:
-        """Return the bytes of memory behind each own blob that holds a tensor."""
+        """Return the bytes of memory behind each own blob that holds a tensor; old scripts: `GetBlobSizeBytes`."""
         return {name: blob.value.nbytes for name, blob in self.blobs.items() if isinstance(blob.value, Tensor)}
 
     # -- nets ----------------------------------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ def current_workspace_name() -> str:
 
 
 def workspace_names() -> list[str]:
-    """Return the names of all named workspaces, sorted."""
+    """Return the names of all named workspaces, sorted; what old scripts call `Workspaces`."""
     with _named_lock:
         return sorted({*_named, _current})
 

@@ -76,6 +76,7 @@ def test_a_worker_that_dies_is_reported(start: Start, tmp_path: Path) -> None:
             contestant.ask({"do": "memory"}, 30)
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_killed(start: Start, tmp_path: Path) -> None:
     with start(hangs=True) as contestant, pytest.raises(ContestantError, match="no answer within"):
         contestant.ask({"do": "start", "results": str(tmp_path / "r.npy"), "runs": 1}, 0.3)

@@ -44,6 +44,7 @@ def test_profile_of_a_folder(run: Run, model: Path) -> None:
     assert "the last run:" in result.output
 
 
+@pytest.mark.slow
 def test_a_predictor_file_knows_its_shapes(run: Run, model: Path, tmp_path: Path) -> None:
     trace, picture = tmp_path / "run.json", tmp_path / "run.svg"
     words = ("--type", "dag", "--workers", 2, "--batch", 9, "--runs", 2, "--trace", trace, "--picture", picture)

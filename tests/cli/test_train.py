@@ -190,6 +190,7 @@ def contents(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_a_folder_that_holds_a_training_is_left_alone(run: Run, bars: Path, tmp_path: Path) -> None:
     """Whatever is asked of it, until --resume or --overwrite is, and what these refuse leaves it as it was too."""
@@ -294,7 +295,7 @@ MOST = 8
 @pytest.mark.usefixtures("no_pictures", "ctrl_c")
 @pytest.mark.parametrize(
     ("place", "number", "behind"),
-    [pytest.param(*way, marks=[] if position < 1 else pytest.mark.slow) for position, way in enumerate(WAYS)],
+    [pytest.param(*way, marks=pytest.mark.slow) for way in WAYS],
 )
 def test_a_training_that_is_interrupted_again_and_again_gives_what_one_does_that_never_was(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: signal.Signals, *, behind: bool

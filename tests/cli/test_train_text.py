@@ -56,6 +56,7 @@ def test_a_training_writes_all_that_it_says(run: Run, tmp_path: Path) -> None:
     assert [row for row in column(out, "test_loss") if row] == column(out, "test_loss")[122:130:7]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_what_is_exported_gives_the_loss_that_is_told(run: Run, tmp_path: Path) -> None:
     """One text at a time, through the nets that were written; each part of the test text after what stands before."""
@@ -114,7 +115,7 @@ def test_a_training_goes_on_where_it_ended(run: Run, tmp_path: Path, monkeypatch
     assert len(column(out, "loss")) == 1
 
 
-BAD = {
+BAD: dict[str, tuple[list[str], str]] = {
     "no data": ([], "there is no text to learn from\n  hint: name a file: --data FILE"),
     "no such file": (["--data", "nowhere"], "error: cannot read 'nowhere'"),
     "two lengths": (["--iterations", "1", "--epochs", "1"], "--iterations 1 and --epochs 1 are both given"),

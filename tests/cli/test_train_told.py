@@ -45,6 +45,7 @@ def write_idx(folder: Path) -> None:
         (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 20) + bytes(20))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_every_round_through_the_data_is_tested_once_and_its_end_is_the_end(
     run: Run, bars: Path, tmp_path: Path

@@ -106,6 +106,8 @@ def test_interrupts_of_a_cursor(db_type: str, tmp_path: Path, soak: int) -> None
         everywhere(lambda: turn(cursor), check, FAST, soak)
 
 
+# What ends the end of a transaction leaves records that nobody commits, which is told when it is deleted.
+@pytest.mark.filterwarnings("ignore:records that were put into:ResourceWarning")
 @pytest.mark.parametrize("db_type", ["minidb", "lmdb", "leveldb"])
 def test_interrupts_of_writing(db_type: str, tmp_path: Path, soak: int) -> None:
     """Either all records of a commit are there or none, and the next one goes on."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tazza.tensor as tt
+import tazza.array as ta
 from tazza.device import (
     CPUContext,
     Event,
@@ -64,7 +64,7 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             _ = ask(CUDAPlace(3)) if ask is not stream_pool else stream_pool(CUDAPlace(3)).take()
     with pytest.raises(UnavailableError, match=f"nothing is copied from cpu to cuda:3: {reason}"):
-        tt.ones(3).to_device("cuda:3")
+        ta.ones(3).to_device("cuda:3")
 
 
 def test_what_a_driver_tells(gpu: FakeCUDA) -> None:
@@ -238,7 +238,7 @@ def test_spans_live_until_they_are_copied(gpu: FakeCUDA) -> None:
 
 
 def test_copies_of_ordinary_memory_have_ended_on_return(gpu: FakeCUDA) -> None:
-    context, host = current_context(GPU), tt.arange(6, dtype="float32")
+    context, host = current_context(GPU), ta.arange(6, dtype="float32")
     there, back = Tensor((6,), place=GPU), Tensor((6,))
     assert isinstance(context.stream, CUDAStream)
     for source, target in ((host, there), (there, back)):
@@ -278,7 +278,7 @@ def test_tensors_go_there_and_back(gpu: FakeCUDA) -> None:
         for back in ("cpu", "pinned"):
             assert there.to_device(back).tolist() == values.tolist()
         assert there.to_device("cuda:0").to_device("cpu").tolist() == values.tolist()
-    odd = tt.to_layout(x, channels_last(dims))
+    odd = ta.to_layout(x, channels_last(dims))
     assert odd.to_device(GPU).to_device("cpu").tolist() == values.tolist()
     assert x[0, :, 1:3].to_device(GPU).to_device("cpu").tolist() == values[0, :, 1:3].tolist()
     empty = Tensor((0, 3)).to_device(GPU)
@@ -287,7 +287,7 @@ def test_tensors_go_there_and_back(gpu: FakeCUDA) -> None:
 
 @pytest.mark.parametrize("later", ["source", "target"])
 def test_copies_between_devices_are_in_order_with_both(gpu: FakeCUDA, later: str) -> None:
-    x = tt.arange(4, dtype="float32").to_device(CUDAPlace(0))
+    x = ta.arange(4, dtype="float32").to_device(CUDAPlace(0))
     source, target = current_context(CUDAPlace(0)), current_context(GPU)
     assert isinstance(source.stream, CUDAStream)
     assert isinstance(target.stream, CUDAStream)

@@ -8,6 +8,7 @@ from tazza.operator import ENGINES
 from tools.write_operators import PAGE, text
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     missing = [name for name in ENGINES if ENGINES[name].unavailable() is not None]
     if missing:

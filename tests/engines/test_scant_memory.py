@@ -33,6 +33,7 @@ def tried(engine: str, folder: Path, *types: str) -> list[str]:
     return ended.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 def test_layer_norm_with_little_room(tmp_path: Path) -> None:
     assert tried("onednn", tmp_path, "LayerNorm") == ["LayerNorm"]

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 import tazza
+from tazza.array.safetensors import SafetensorsFile, save_safetensors
+from tazza.array.sparse.rows import row_slices
 from tazza.cli.history import History
 from tazza.cli.pictures import Pixels, read_images
 from tazza.cli.train_settings import TrainSettings
@@ -39,8 +41,6 @@ from tazza.runtime.digest import digest_of
 from tazza.runtime.flags import FLAGS
 from tazza.runtime.flags import parse as parse_flags
 from tazza.tensor import DataType, Tensor, deserialize, serialize_blob
-from tazza.tensor.safetensors import SafetensorsFile, save_safetensors
-from tazza.tensor.sparse.rows import row_slices
 from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
 from tazza.workspace import Workspace
 from tests.fuzz.byte_mutation import damage, damage_message, damage_text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,7 @@ from tazza.graph.inference import infer_net
 from tazza.graph.transform import TRANSFORMS, PassContext, apply_all
 from tazza.interop import export_nets, save_predictor
 from tazza.interop.export import parameter_fill
+from tazza.interop.predictor import Predictor
 from tazza.nets.base import NETS, create_net
 from tazza.operator import Spec
 from tazza.proto import NetDef
@@ -31,7 +33,7 @@ from tests.fuzz.feeds import Feed
 
 PARALLEL = tuple(sorted({*NETS} - {"simple", "plan"}))
 TIME_S = 10.0
-"""What a run by an executor with a deadline may take; a hang is told by who watches."""
+"""What a run may take: nets may wait for what never comes, such as blobs of a queue. A hang is told by who watches."""
 WORKERS_MAX = 4
 
 
@@ -85,7 +87,7 @@ def load(net: NetDef, fed: dict[str, Feed], folder: Path, draw: Random) -> None:
             init.op.append(parameter_fill(name, value))
         else:
             given[name] = value
-    with tazza.load(init, net) as predictor:
+    with tazza.load(init, net) as predictor, _closed_in_time(predictor):
         inputs = {name: given.get(name, np.ones((2, 3), np.float32)) for name in predictor.inputs}
         predictor.run(inputs)
         name = draw.choice([*inputs, ""])
@@ -93,6 +95,16 @@ def load(net: NetDef, fed: dict[str, Feed], folder: Path, draw: Random) -> None:
             inputs[name] = np.concatenate([inputs[name], inputs[name]])
         predictor.run(inputs)
         str(predictor.net.explain())
+
+
+@contextlib.contextmanager
+def _closed_in_time(predictor: Predictor) -> Iterator[None]:
+    timer = threading.Timer(TIME_S, predictor.close)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def simple(net: NetDef, fed: dict[str, Feed], folder: Path, draw: Random) -> None:
@@ -116,14 +128,14 @@ def _run(net: NetDef, type: str, fed: dict[str, Feed], folder: Path) -> None:
     workspace = _workspace(fed, folder)
     made = create_net(net, workspace)
     try:
-        made.run(timeout_s=None if type in ("simple", "plan") else TIME_S)
-        made.run()
+        made.run(timeout_s=TIME_S)
+        made.run(timeout_s=TIME_S)
         str(made.explain())
         for name, feed, _ in feeds.arrays(fed):
             if feed.dims and feed.dtype != "text":
                 workspace.feed(name, Feed(feed.dtype, (feed.dims[0] + 1, *feed.dims[1:])).value())
                 break
-        made.run()
+        made.run(timeout_s=TIME_S)
     finally:
         made.close()
         if type != "plan":

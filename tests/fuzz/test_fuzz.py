@@ -45,6 +45,7 @@ def test_the_corpus_is_small() -> None:
     assert sum(path.stat().st_size for path in FOUND.parent.rglob("*") if path.is_file()) <= BYTES_MAX
 
 
+@pytest.mark.slow
 def test_a_few_nets() -> None:
     tally = Tally()
     watch(Job("nets", 2_000_000, 2_000_000 + FAST, hang_s=60.0), tally)

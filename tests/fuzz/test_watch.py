@@ -59,6 +59,7 @@ def test_every_planted_fault_is_found(tmp_path: Path) -> None:
         assert finding.detail or finding.case.words[0] == "exit", "nothing says where"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("planted_kind")
 def test_a_crash_is_found_and_the_next_inputs_are_tried() -> None:
     tally = Tally()

@@ -53,3 +53,22 @@ def test_nets_within_may_take_a_blob_for_anything() -> None:
     inner = NetDef(op=[operator_def("Relu", ["x"], ["y"])])
     net = NetDef(op=[operator_def("If", ["c"], ["y"], then_net=inner)])
     assert roles_of(net)["x"] == set(Role)
+
+
+@pytest.mark.parametrize("type", ["Add", "Mul", "MatMul"])
+def test_what_is_taken_for_a_parameter_may_change_in_each_run(type: str) -> None:
+    """A role says how often, not whether: a plan takes what changes for data from then on."""
+    home = Workspace()
+    square = np.array([[1, 2], [3, 5]], np.float32)
+    for name in ("a", "b"):
+        home.feed(name, square)
+    ops = [operator_def("Copy", ["b"], ["c"]), operator_def(type, ["a", "c"], ["y"])]
+    ops[0].type = "Relu"
+    net = home.create_net(NetDef(name="n", type="plan", op=[*ops, operator_def(type, ["y", "b"], ["z"])]))
+    compute = {"Add": np.add, "Mul": np.multiply, "MatMul": np.matmul}[type]
+    for run in range(6):
+        b = square + run
+        home.feed("b", b)
+        net.run()
+        assert home.fetch("z").tolist() == compute(compute(square, b), b).tolist()
+    home.delete_net("n")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tazza
+from tazza.array.safetensors import load_safetensors
 from tazza.cli.history import History
 from tazza.cli.model_files import find_model
 from tazza.cli.pictures import Pixels, read_images
@@ -32,7 +33,6 @@ from tazza.proto.message import read_message
 from tazza.runtime.modules import load_module
 from tazza.runtime.native_code import CACHE_DIR, native_function
 from tazza.tensor import Tensor
-from tazza.tensor.safetensors import load_safetensors
 from tazza.workspace import Workspace
 
 

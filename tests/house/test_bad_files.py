@@ -117,7 +117,7 @@ READ_BY: dict[str, list[str]] = {
     "cli/pictures.py": ["array", "picture"],
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
-    "tensor/safetensors.py": ["safetensors"],
+    "array/safetensors.py": ["safetensors"],
     "nets/plan/search.py": ["table of a search"],
     "runtime/native_code.py": ["folder of compiled kernels"],
     "runtime/native.py": ["module"],
@@ -270,7 +270,10 @@ MODEL = Path(__file__).parent.parent / "data" / "interop" / "small"
 
 
 @pytest.mark.usefixtures("alarmed")
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=pytest.mark.slow if one[0] == "train" else (), id=" ".join(one)) for one in COMMANDS],
+)
 def test_commands_tell_what_is_wrong_in_a_line(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ FLOORS = [
     ["errors", "registry", "runtime"],
     ["proto"],
     ["tensor"],
+    ["array"],
     ["db"],
     ["device"],
     ["operator"],
@@ -169,6 +171,71 @@ def test_import_loads_nothing_heavy(module: str) -> None:
     loaded = done.stdout.split()
     assert LOADED_ON_FIRST_USE.intersection(loaded) == set()
     assert [name for name in loaded if name.startswith(FAMILIES)] == []
+
+
+A_NET = """
+import sys
+import numpy as np
+from tazza import Model, Workspace, sgd
+model = Model("mlp")
+hidden = model.relu(model.fc("data", "hidden", 2, 3), "hidden")
+softmax, loss = model.softmax_with_loss(model.fc(hidden, "scores", 3, 5), "label", ["softmax", "loss"])
+model.add_gradients([loss])
+sgd(model, base_learning_rate=0.1, momentum=0.9)
+workspace = Workspace()
+workspace.run_net_once(model.init_net.proto)
+workspace.feed("data", np.ones((7, 2), np.float32))
+workspace.feed("label", np.zeros(7, np.int32))
+for model.net.proto.type in ("simple", "plan"):
+    workspace.run_net_once(model.net.proto)
+print(*sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_a_net_loads_nothing_of_what_people_write() -> None:
+    """But for what works a formula out in numbers, which an engine may ask for while it prepares a kernel."""
+    formulas = "import sys, tazza.array.lowering; print(*sys.modules)"
+    loaded, allowed = (_loaded_of(program, "tazza.array") for program in (A_NET, formulas))
+    assert loaded - allowed == set()
+    assert len(allowed) < 10, "and that is little"
+
+
+def _loaded_of(program: str, package: str) -> set[str]:
+    """Run a program that prints `sys.modules`, and return what it loaded of a package."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return {name for name in done.stdout.split() if name.startswith(package)}
+
+
+def _imports(path: Path) -> set[str]:
+    """Name the modules of the package that a file imports, at its top or inside of functions."""
+    found: set[str] = set()
+    for node in _statements(tree(path), running=True):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def _circle(imports: Mapping[str, set[str]]) -> list[str]:
+    """Return modules each of which imports the next, and the last the first; none if there is no such circle.
+
+    >>> _circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}), _circle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+    (['b', 'c', 'b'], [])
+    """
+    try:
+        graphlib.TopologicalSorter({name: found & set(imports) for name, found in imports.items()}).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])[::-1]
+    return []
+
+
+@pytest.mark.parametrize("folder", ["tensor"])
+def test_files_of_a_floor_import_each_other_one_way(folder: str) -> None:
+    files = [path for path in sorted((PACKAGE / folder).rglob("*.py")) if path.name != "__init__.py"]
+    names = {".".join(("tazza", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in files}
+    assert _circle({name: _imports(path) for name, path in names.items()}) == []
 
 
 # -- facts are declared, not guessed -----------------------------------------------------------------------------------

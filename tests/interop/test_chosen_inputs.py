@@ -64,6 +64,7 @@ def test_the_caller_may_say_otherwise(form: str, caplog: pytest.LogCaptureFixtur
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_commands_see_the_same_inputs(run: Run, tmp_path: Path) -> None:
     image = tmp_path / "x.npy"
     np.save(image, X.reshape(1, 1, 1, 3))

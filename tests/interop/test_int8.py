@@ -225,3 +225,22 @@ def test_a_published_net(shared: Path) -> None:
         with load(*nets, inputs=["data"]) as predictor:
             found.append(predictor.run(data=given)[softmax.input[0]])
     assert signal_db(*found).min() >= SIGNAL_DB
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.5])
+def test_a_slope_and_shares(alpha: float) -> None:
+    """Both are on bytes; a slope that bytes have not stays float32."""
+    model = Model("slope")
+    model.fc("data", "y", 7, 5)
+    model.net.add("LeakyRelu", "y", "z", alpha=alpha)
+    model.fc("z", "logits", 5, 3)
+    model.net.add("Softmax", "logits", "scores")
+    model.net.add_external_output("scores")
+    workspace = Workspace()
+    workspace.run_net_once(model.init_net.proto)
+    nets, x = export_nets(model, workspace), np.random.default_rng(4).standard_normal((11, 7)).astype(np.float32)
+    small = quantize_nets(*nets, [{"data": x}])
+    types = [op.type for op in small[1].op]
+    assert ("Int8LeakyRelu" in types) is (alpha < 1)
+    assert types[-2:] == ["Int8Softmax", "Int8Dequantize"]
+    assert np.abs(scores(small, x) - scores(nets, x)).max() < 0.03

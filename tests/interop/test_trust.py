@@ -201,7 +201,7 @@ def command(run: Run, *words: object) -> None:
         raise TrustError(result.stderr) if "does more than" in result.stderr else AssertionError(result.stderr)
 
 
-@pytest.mark.parametrize("each", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [3])
 def test_nothing_of_a_stranger_reaches_out(disk: Path, tmp_path: Path, run: Run, each: int) -> None:
     before = state(disk)
     for number, op in enumerate(harmful(disk, each)):

@@ -56,7 +56,7 @@ def stepwise(op: OpView, inputs: list[Array], plain: list[Array], factor: Factor
     if op.type in STEPPED:
         return STEPPED[op.type](op, inputs, factor)
     formulas = formulas_of(op)
-    if not formulas or any(x.dtype.kind in "iu" for x in inputs):
+    if not formulas or any(x.dtype.kind in "iu" for x in inputs) or all(x.dtype.kind == "b" for x in inputs):
         return None
     return _by_formula(op, inputs, plain, formulas, lambda shape: factor(shape, 1.0))
 

@@ -255,8 +255,8 @@ def averaged_loss(op: OpView, X: Tensor) -> Tensor:
 @counterpart("FC")
 def fc(op: OpView, X: Tensor, W: Tensor, b: Tensor) -> Tensor:
     axis, axis_w = op.axis % X.dim(), op.axis_w % W.dim()
-    x, w = X.reshape(math.prod(X.shape[:axis]), -1), W.reshape(math.prod(W.shape[:axis_w]), -1)
-    return functional().linear(x, w, b.reshape(-1)).reshape(*X.shape[:axis], -1)
+    x, w = (one.reshape(math.prod(one.shape[:at]), math.prod(one.shape[at:])) for one, at in ((X, axis), (W, axis_w)))
+    return functional().linear(x, w, b.reshape(-1)).reshape(*X.shape[:axis], w.shape[0])
 
 
 @counterpart("MatMul")

@@ -117,7 +117,10 @@ def _nan_for_infinity(problem: Problem, result: Array, wanted: Wanted) -> Array:
 
 
 def _scale_overflows(problem: Problem, result: Array, wanted: Wanted) -> Array:
-    """Where the cube of scale, or X * X, is beyond float32: scale^-0.75 is the fourth root of scale^-3 there."""
+    """Where the cube of scale, or X * X, is beyond float32: scale^-0.75 is the fourth root of scale^-3 there.
+
+    scale itself is got back from Y, so it is NaN where X is infinite.
+    """
     del wanted
     numbers = {argument.name: argument for argument in problem.definition.arg}
     alpha = numbers["alpha"].f if "alpha" in numbers else 0.0
@@ -129,7 +132,9 @@ def _scale_overflows(problem: Problem, result: Array, wanted: Wanted) -> Array:
     for shift in range(1, reach):
         front = np.roll(large, shift, axis), np.roll(large, -shift, axis)
         near |= front[0] | front[1]
-    return near & np.isfinite(result) if problem.type == "LRN" else near
+    if problem.type != "LRN":
+        return near
+    return near & (np.isfinite(result) | np.isinf(X) & np.isnan(result))
 
 
 DECLARED = (
@@ -152,6 +157,12 @@ DECLARED = (
         lambda problem: "Conv" in problem.type and _not_finite(problem),
         _nan_for_infinity,
         "bfloat16",
+    ),
+    Declared(
+        "engine `channels`: a channel that holds an infinity",
+        "channels",
+        lambda problem: "SpatialBN" in problem.type and _not_finite(problem),
+        _nan_for_infinity,
     ),
     Declared("engine `winograd`: a pixel that is infinite or NaN", "winograd", _overflows, _spoilt),
     Declared("engine `winograd`: rounding of convolutions", "winograd", lambda problem: True, _largest),

@@ -150,6 +150,7 @@ def _keeps_nothing(steps: object, dtype: object) -> bool:
     return False
 
 
+@pytest.mark.slow
 @needs_narrow
 def test_the_judge_sees_a_bound_that_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "keeps_whole", _keeps_nothing)

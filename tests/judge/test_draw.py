@@ -8,6 +8,7 @@ import pytest
 from tazza.operator import SCHEMAS
 from tazza.tensor import DataType
 from tests.judge.draw import CannotDraw, compute, draw, drawable, gradients, why_not
+from tests.judge.hand import GENERATORS
 
 SEEDS = 2
 
@@ -16,6 +17,7 @@ def test_every_operator_has_legal_problems() -> None:
     """No operator is left out, and what is drawn is what its schema and reference kernel take."""
     found = {type: [draw(type, seed) for seed in range(SEEDS)] for type in drawable()}
     assert [type for type in sorted(SCHEMAS.keys()) if type not in found and why_not(type) is None] == []
+    assert sorted(GENERATORS.keys() - found.keys()) == [], "who has a generator is drawn"
     assert len(found) > 200
     for type, problems in found.items():
         assert all(problem.type == type for problem in problems)

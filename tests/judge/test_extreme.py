@@ -61,6 +61,7 @@ def check(lines: list[str]) -> int:
     return len(outcomes)
 
 
+@pytest.mark.slow
 def test_extreme_arguments_of_some_operators() -> None:
     assert check(run_child(FEW, 0, 1)) >= len(FEW)
 

@@ -22,6 +22,7 @@ from tazza.tensor import DataType
 from tazza.workspace import Workspace
 from tests.judge.draw import Problem, draw, drawable
 from tests.judge.hand import Array
+from tests.sampled import sampled
 
 DIFFERENTIABLE = [
     type
@@ -258,19 +259,19 @@ def until_checked(check: Callable[[Problem], int], type: str, enough: int) -> in
     return checked
 
 
-@pytest.mark.parametrize("type", DIFFERENTIABLE)
+@pytest.mark.parametrize("type", sampled(DIFFERENTIABLE))
 def test_gradients_with_a_second_reader(type: str) -> None:
     """All but those whose gradients nobody can add: of float16 alone."""
     assert until_checked(check_second_readers, type, 4) > 0 or not list(problems(type, range(MOST)))
 
 
-@pytest.mark.parametrize("type", DIFFERENTIABLE)
+@pytest.mark.parametrize("type", sampled(DIFFERENTIABLE))
 def test_gradients_where_two_inputs_are_one_blob(type: str) -> None:
     for one in problems(type, range(2)):
         check_one_blob(one)
 
 
-@pytest.mark.parametrize("type", [type for type in DIFFERENTIABLE if SCHEMAS[type].in_place])
+@pytest.mark.parametrize("type", sampled(type for type in DIFFERENTIABLE if SCHEMAS[type].in_place))
 def test_gradients_in_place(type: str) -> None:
     """Problems are drawn until some are not refused: a gradient may need what it overwrites in some forms only."""
     checked = refused = 0

@@ -35,6 +35,7 @@ from tazza.workspace import Workspace
 from tests.check import engines_of
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients
 from tests.judge.hand import Array
+from tests.sampled import sampled
 
 PATTERNS = (0xFF, 0x5A, 0x00)
 """Bytes that memory is filled with: NaN and -1, large numbers, zeros."""
@@ -138,7 +139,7 @@ def problems(type: str, seed: int) -> Iterator[Problem]:
         return  # its gradient is not for such a problem
 
 
-@pytest.mark.parametrize("type", drawable())
+@pytest.mark.parametrize("type", sampled(drawable()))
 def test_outputs_are_written(type: str) -> None:
     assert check_written(draw(type, 0), "reference")
 

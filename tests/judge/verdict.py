@@ -29,6 +29,7 @@ from tazza.errors import NumericError
 from tazza.operator import OpView
 from tazza.operator.choice import find_kernel
 from tazza.proto import OperatorDef
+from tazza.tensor import DataType
 from tests.int8 import STEPS
 from tests.judge.condition import Condition, conditions, in_float64, letters_read, operations
 from tests.judge.draw import Problem, compute
@@ -233,7 +234,8 @@ def _bad(result: Array, one: Wanted, *, finite: bool) -> Array:
         return np.abs(result.astype(np.int64) - one.value.astype(np.int64)) > one.steps
     if result.dtype.kind != "f":
         others = () if finite else one.others  # what is compared may be denormal
-        return np.asarray(np.logical_and.reduce([result != wanted for wanted in (one.value, *others)]))
+        bad = np.asarray(np.logical_and.reduce([result != wanted for wanted in (one.value, *others)]))
+        return bad & ~_both_nan(result, one.value)
     y = np.asarray(result, np.float64)
     right = _near(y, one.value, one.bound)
     if not finite or not right.all():
@@ -245,6 +247,13 @@ def _bad(result: Array, one: Wanted, *, finite: bool) -> Array:
         right |= one.overflows & ~(np.abs(y) < MOST / 64)
         right |= one.excused & ~(finite & np.isfinite(y))
     return ~right
+
+
+def _both_nan(result: Array, wanted: Array) -> Array:
+    """Return where both are NaN; what is no float, or a type that NumPy does not count to them, may have none."""
+    if DataType.of(result) is not DataType.BFLOAT16:
+        return np.zeros(result.shape, bool)
+    return np.isnan(result.astype(np.float32)) & np.isnan(wanted.astype(np.float32))
 
 
 def _near(y: Array, wanted: Array, bound: Array) -> Array:

@@ -161,6 +161,7 @@ def test_a_run_that_fails_gives_the_array_back(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(predictor.run(X=X)["Y"], np.maximum(X @ W.T + b, 0), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["lenet", "squeezenet", "mobilenet_v2", pytest.param("resnet50", marks=pytest.mark.slow)]
 )

@@ -33,6 +33,7 @@ def run_once() -> None:
     np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_results_are_kept_on_disk_and_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
     total = search._Search._total  # pyright: ignore[reportPrivateUsage] -- what is timed is no public fact

@@ -81,3 +81,35 @@ def test_what_shares_memory_outlives_what_is_emptied() -> None:
     net.run()
     assert home.blob("y").is_empty
     assert home.fetch("z").tolist() == [20, 40, 60, 80]
+
+
+@pytest.mark.parametrize("kind", sorted(name for name in NETS if NETS[name] is not SimpleNet))
+def test_a_blob_that_is_written_twice_is_one_memory_both_times(kind: str) -> None:
+    """Passes give each value a name of its own; where v lies over y, the first value of y is seen as v as well."""
+    home = workspace()
+    ops = [*OPS, operator_def("Scale", ["z"], ["y"], scale=3.0), operator_def("Scale", ["v"], ["w"], scale=5.0)]
+    net = home.create_net(NetDef(name="n", type=kind, num_workers=2, op=ops, external_output=["y", "z", "w"]))
+    SHARES["shared"](home.blob("v"), home.blob("y"))
+    for factor in (1, 2, 3):
+        home.feed("x", X * factor)
+        net.run()
+        assert home.fetch("z").tolist() == (20 * X * factor).tolist()
+        assert home.fetch("w").tolist() == (300 * X * factor).tolist()
+    home.delete_net("n")
+
+
+def test_an_operator_within_a_plan_goes_on_with_the_blobs_that_its_names_stand_for() -> None:
+    """Between its parts a plan has blobs of its own; once memory is shared, all names are those of the workspace."""
+    home = workspace()
+    home.feed("c", np.array(True))
+    branch = NetDef(name="branch", op=[operator_def("Scale", ["t"], ["y"], scale=10.0)])
+    ops = [operator_def("Relu", ["x"], ["t"]), operator_def("If", ["c", "t"], ["y"], then_net=branch), OPS[1]]
+    net = home.create_net(NetDef(name="n", type="plan", op=ops, external_output=["y", "z"]))
+    for factor in (1, 2, 3):
+        if factor == 2:
+            SHARES["shared"](home.blob("v"), home.blob("y"))
+        home.feed("x", X * factor)
+        net.run()
+        assert home.fetch("y").tolist() == (10 * X * factor).tolist()
+        assert home.fetch("z").tolist() == (2 * X if factor == 1 else 20 * X * factor).tolist()
+    home.delete_net("n")

@@ -71,12 +71,10 @@ def test_an_emptied_blob_is_fetched_as_an_empty_one() -> None:
 
 
 def test_who_asks_for_an_emptied_blob_is_told_who_emptied_it() -> None:
-    net = parse_net("in: x", "out: b", "a = Relu(x)", "b = Relu(a)")
-    net.name = "two"
-    ws = run(net)
+    ws = run(parse_net("in: x", "out: b", "a = Relu(x)", "b = Relu(a)"))
     with pytest.raises(BlobTypeError, match="'a' holds nullptr") as info:
         ws.blob("a").get(Tensor)
-    assert info.value.hint == "made by net 'two' and freed after its last reader; list it in external_output"
+    assert info.value.hint == "made by net 'n' and freed after its last reader; list it in external_output"
 
 
 def test_a_parameter_that_the_net_updates_is_kept() -> None:

@@ -98,6 +98,7 @@ def test_a_thousand_nets_under_stress(soak: int) -> None:
     assert met["fails"] == met["runs indeed"] == 0
 
 
+@pytest.mark.slow
 def test_nets_under_stress_side_by_side() -> None:
     """On the same shared threads."""
     side_by_side(10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,9 @@ from tazza.errors import SchemaError
 from tazza.operator import (
     FLOAT,
     SCHEMAS,
+    BlobSpec,
     OpSchema,
+    arity,
     as_many,
     blob,
     ends,
@@ -22,6 +24,7 @@ from tazza.operator import (
     pairs,
     schema,
 )
+from tazza.operator.arity import Relation, letters_of
 from tazza.operator.prepared import local_definition
 from tazza.tensor import DataType, TensorSpec
 
@@ -118,3 +121,18 @@ def test_numbers_of_outputs_are_those_of_caffe2() -> None:
                 assert (type, inputs, own) == (type, inputs, outputs)
                 compared += 1
     assert compared > 300
+
+
+def test_letters_are_found_once_for_all_equal_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(specs: Sequence[BlobSpec], count: int, relations: Sequence[Relation] = ()) -> tuple[str, ...]:
+        asked.append(count)
+        return letters_of(specs, count, relations)
+
+    monkeypatch.setattr(arity, "letters_of", counted)
+    row = arity.LetterRow("input", [blob("X", variadic=True), blob("w", variadic=True)], [pairs("X", "w")])
+    for _ in range(3):
+        assert row.letters(4) == ("X", "w", "X", "w")
+        assert row.letters(3) == ("X", "w", "X")
+    assert asked == [4, 3]

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import tazza.tensor as tt
+import tazza.array as ta
+from tazza.array.linear_algebra import tensordot
+from tazza.array.matrix import gemm
 from tazza.errors import ArgumentError, DuplicateError, GradientError, SchemaError, ShapeError
 from tazza.graph.backward import backward_pass
 from tazza.graph.inference import infer_net
@@ -20,8 +22,6 @@ from tazza.operator.function import forget_function, operator_of, register_funct
 from tazza.operator.gradient import ends
 from tazza.proto import NetDef
 from tazza.tensor import DataType, Tensor, TensorSpec
-from tazza.tensor.linear_algebra import tensordot
-from tazza.tensor.matrix import gemm
 from tazza.workspace import Workspace
 
 Array = NDArray[Any]
@@ -215,8 +215,8 @@ def test_every_function_of_the_library_that_gives_tensors_can_be_an_operator() -
     """Aliases and names that only type checkers read are understood; what cannot be an operator has a reason."""
     refused: set[str] = set()
     for module in ("creation", "views", "elementwise", "manipulation", "reduction", "searching", "matrix"):
-        for name in importlib.import_module(f"tazza.tensor.{module}").__all__:
-            function = getattr(tt, name)
+        for name in importlib.import_module(f"tazza.array.{module}").__all__:
+            function = getattr(ta, name)
             if not inspect.isfunction(function):
                 continue
             try:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-import tazza.tensor as tt
+import tazza.array as ta
 from tazza.device import device_option
 from tazza.errors import ArgumentError, BlobTypeError, ShapeError, UnknownOperatorError
 from tazza.operator import SCHEMAS, definition_hooks, engine, kernel, prefer_engines
@@ -113,9 +113,9 @@ def test_conv_in_any_layout() -> None:
 
 def test_what_an_operator_takes_beside_tensors() -> None:
     x = np.array([[-1, 2]], np.float32)
-    assert run_op("Relu", tt.lazy(tt.asarray(x)) * 3).plain().tolist() == [[0, 6]]
+    assert run_op("Relu", ta.lazy(ta.asarray(x)) * 3).plain().tolist() == [[0, 6]]
     with pytest.raises(BlobTypeError, match="holds a QTensor"):
-        run_op("Relu", tt.quantize(x, 4))
+        run_op("Relu", ta.quantize(x, 4))
 
 
 def test_random_numbers_are_those_of_a_new_operator() -> None:

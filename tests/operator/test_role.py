@@ -14,7 +14,7 @@ import pytest
 
 from tazza.errors import TazzaError
 from tazza.graph.roles import roles_of
-from tazza.operator import SCHEMAS, BlobSpec, Gradient, OpSchema, Role, find_schema, gradient_for_op
+from tazza.operator import SCHEMAS, BlobSpec, Gradient, OpSchema, Role, blob, find_schema, gradient_for_op
 from tazza.operator.arity import letters_of
 from tazza.operator.gradient import GradientRule
 from tazza.operator.in_place import Anything, Each
@@ -155,3 +155,23 @@ def test_gradient_operators_take_what_the_forward_operator_took() -> None:
                     assert roles <= own[name] | {Role.SHAPE}, f"{problem.type} -> {step.type}: {name}"
                     compared += 1
     assert compared > 60
+
+
+def takes_gradients(schema: OpSchema) -> bool:
+    """Whether one of its inputs is the gradient of another, or of an output: `dY` beside whatever."""
+    names = [spec.name for spec in schema.inputs]
+    return any(name[0] == "d" and (name[1:] in names or name[1:2].isupper()) for name in names)
+
+
+def test_an_input_behind_the_first_says_what_it_is_for() -> None:
+    """A forgotten role would look like declared data; what gradient operators take, the forward operator declares."""
+    forgotten = [
+        f"{schema.type}.{spec.name}"
+        for schema in schemas()
+        if not takes_gradients(schema)
+        for spec in schema.inputs[1:]
+        if not spec.says_role
+    ]
+    assert forgotten == []
+    assert not blob("X").says_role
+    assert blob("X", role=Role.DATA).says_role

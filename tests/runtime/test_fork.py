@@ -21,9 +21,9 @@ HEAD = """
 import os
 import signal
 import numpy as np
-import tazza.tensor as tt
-import tazza.tensor.quantized
-import tazza.tensor.sparse
+import tazza.array as ta
+import tazza.array.quantized
+import tazza.array.sparse
 from tazza.errors import UnavailableError
 from tazza.runtime.threads import NUM_THREADS, thread_count
 
@@ -48,17 +48,17 @@ def in_child(*acts):
 """
 
 FRESH = """
-tensor = tt.Tensor.from_numpy
+tensor = ta.Tensor.from_numpy
 rng = np.random.default_rng(0)
 dense = rng.standard_normal((3000, 1000)).astype("f")
-sparse = tt.sparse.CSR.from_dense(np.where(dense > 1, dense, 0))
+sparse = ta.sparse.CSR.from_dense(np.where(dense > 1, dense, 0))
 X, D, E = tensor(dense), tensor(dense[:1000, :300].copy()), tensor(dense[:, :300].copy())
-q = tt.quantized.quantize(D, 4)
+q = ta.quantized.quantize(D, 4)
 acts = [
     lambda: sparse @ D,
-    lambda: tt.sparse.sparse_matmul(sparse, E, transpose=True),
-    lambda: tt.quantized.quantized_matmul(q, tt.quantized.quantize(tensor(dense[:300, :1000].copy()), 4)),
-    *[lambda name=name: tt.run_op(name, X) for name in ("Relu", "Softmax", "Tanh")],
+    lambda: ta.sparse.sparse_matmul(sparse, E, transpose=True),
+    lambda: ta.quantized.quantized_matmul(q, ta.quantized.quantize(tensor(dense[:300, :1000].copy()), 4)),
+    *[lambda name=name: ta.run_op(name, X) for name in ("Relu", "Softmax", "Tanh")],
 ]
 for act in acts:
     act()
@@ -76,7 +76,7 @@ from tazza.runtime.segment import Segment
 function = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)(lambda *given: 0)
 address = ctypes.cast(function, ctypes.c_void_p).value
 blobs = LocalBlobs()
-blobs.create_blob("X").set(tt.Tensor.from_numpy(np.ones((3000, 1000), "f")))
+blobs.create_blob("X").set(ta.Tensor.from_numpy(np.ones((3000, 1000), "f")))
 operator = Operator(operator_def("Softmax", ["X"], ["Y"], engine="jit"), blobs)
 class Row:
     address, arguments, threads, owner = address, (1, 0, 0, 0), 0, None
@@ -91,7 +91,7 @@ print(*map(told, acts))
 """
 
 FRESH_PARENT = """
-in_child(lambda: thread_count() == 2 or 1 / 0, lambda: tt.run_op("Softmax", np.ones((3000, 1000), "f")))
+in_child(lambda: thread_count() == 2 or 1 / 0, lambda: ta.run_op("Softmax", np.ones((3000, 1000), "f")))
 """
 
 
@@ -101,10 +101,12 @@ def run(code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_what_a_child_starts_anew_runs_on_its_one_thread() -> None:
     assert run(FRESH) == ["ran"] * 7
 
 
+@pytest.mark.slow
 def test_what_was_bound_for_several_threads_is_refused() -> None:
     before, *child, after = run(BOUND)
     assert before == after == "ran ran ran ran ran ran"
@@ -112,6 +114,7 @@ def test_what_was_bound_for_several_threads_is_refused() -> None:
     assert child[4:] == ["ran", "ran"]
 
 
+@pytest.mark.slow
 def test_a_child_of_a_process_without_threads_starts_its_own() -> None:
     assert run(FRESH_PARENT) == ["ran", "ran"]
 
@@ -221,8 +224,8 @@ acts = {
     **{"fresh " + type: (lambda type=type: fresh(type)) for type in nets},
     "log": log_once, "count": counting.run, "predictor": lambda: predictor.run(x=x),
     "read minidb": readers[0].read, "read lmdb": readers[1].read, "feed": lambda: ws.feed("new", x),
-    "flag": lambda: NUM_THREADS.set(1), "compile": lambda: tt.run_op("Softmax", np.ones((7, 11), "f"), engine="jit"),
-    "fetch": lambda: ws.fetch("y"), "tensor": lambda: tt.Tensor.from_numpy(x) + 1,
+    "flag": lambda: NUM_THREADS.set(1), "compile": lambda: ta.run_op("Softmax", np.ones((7, 11), "f"), engine="jit"),
+    "fetch": lambda: ws.fetch("y"), "tensor": lambda: ta.Tensor.from_numpy(x) + 1,
     "close predictor": predictor.close, "close": nets["dag"].close,
     "result": lambda: pending.result(), "exception": lambda: pending.exception(), "wait": lambda: pending.wait(10),
     "call back": lambda: pending.add_done_callback(print), "cancel": lambda: pending.cancel(),

@@ -225,6 +225,7 @@ def test_no_object_ends_the_process_that_links_it(tmp_path: Path, entries: dict[
     assert (done.returncode, done.stdout[:6]) == (0, "linked"), done.stderr
 
 
+@pytest.mark.slow
 def test_what_the_linker_refuses_is_compiled_again(tmp_path: Path, entries: dict[str, bytes]) -> None:
     """Damaged inside, under a right checksum: LLVM's linker, which would end the process, never sees it."""
     source, folders = random.Random(11), list[Path]()

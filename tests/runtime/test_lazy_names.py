@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-PACKAGES = ("tazza", "tazza.interop", "tazza.tensor.sparse", "tazza.tensor.quantized")
+PACKAGES = ("tazza", "tazza.interop", "tazza.array.sparse", "tazza.array.quantized")
 
 
 @pytest.mark.parametrize("name", PACKAGES)

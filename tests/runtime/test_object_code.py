@@ -294,6 +294,7 @@ print(Segment([]).run(), "tanh", processor().vector_bytes > 0, "llvmlite" in sys
 """
 
 
+@pytest.mark.slow
 def test_a_warm_cache_needs_no_llvm(tmp_path: Path) -> None:
     if openmp_unavailable() is not None:
         pytest.skip(str(openmp_unavailable()))

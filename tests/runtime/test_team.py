@@ -187,6 +187,7 @@ def test_workers_that_sleep_are_woken() -> None:
         assert told(code, GOMP_SPINCOUNT=looks).stdout.strip() == "[(0, 3), (1, 3), (2, 3)]"
 
 
+@pytest.mark.slow
 def test_threads_that_come_first_at_once_agree() -> None:
     code = (
         "import threading\n"

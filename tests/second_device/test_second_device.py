@@ -23,10 +23,12 @@ from tazza.tensor import CPUPlace, CUDAPlace, Tensor
 from tazza.tensor.transfer import to_place
 from tazza.workspace import Workspace
 from tests.check import Case, check_op
+from tests.ops.control import test_blobs_queue, test_counter
 from tests.ops.nn import test_fc, test_relu
 from tests.ops.reduce import test_reduce
 from tests.ops.shape import test_copy
 from tests.second_device.device import ENGINE, MEMORY, second_device
+from tests.sequences import Sequence
 
 HERE = CUDAPlace(0)
 X = np.array([[-1.5, 0.25, 3.0], [2.0, -0.5, -4.0]], np.float32)
@@ -55,6 +57,11 @@ def test_families_run_there(case: Case) -> None:
 @pytest.mark.parametrize("case", COPIES, ids=_named)
 def test_copies_run_there(case: Case) -> None:
     check_op(case, "reference", HERE)
+
+
+@pytest.mark.parametrize("case", [*test_counter.CASES, *test_blobs_queue.CASES], ids=lambda case: case.id)
+def test_work_of_the_host_runs_there(case: Sequence) -> None:
+    check_op(case, place=HERE)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

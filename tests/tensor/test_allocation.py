@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tazza.array.quantized import QTensor
+from tazza.array.sparse import COO, CSR
 from tazza.errors import ArgumentError, NotFoundError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.tensor import allocation
 from tazza.tensor.allocation import (
@@ -26,8 +28,6 @@ from tazza.tensor.allocation import (
     using_allocator,
 )
 from tazza.tensor.place import CUDAPlace, PinnedPlace, Place
-from tazza.tensor.quantized import QTensor
-from tazza.tensor.sparse import COO, CSR
 from tests.tensor.allocators.model import MAKERS, AllocatorMachine, as_test
 
 
@@ -215,7 +215,7 @@ def test_a_higher_priority_replaces_the_allocator() -> None:
 
 FORK = """
 import os, signal, threading
-import tazza.tensor as tt
+import tazza.array as ta
 from tazza.tensor import allocation
 
 allocator = allocation.default_allocator()
@@ -234,7 +234,7 @@ held.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(10)  # ends it if it waits for ever
-    tt.Tensor((100,)).reserve()
+    ta.Tensor((100,)).reserve()
     allocation.allocator_of(allocator.place, "caching").allocate(10)
     os._exit(0)
 done.set()

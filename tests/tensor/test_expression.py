@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tazza.array.deferred import Lazy, apply, lazy
 from tazza.errors import ArgumentError, DTypeError
-from tazza.tensor.deferred import Lazy, apply, lazy
 from tazza.tensor.expression import DEEPEST, Expression
 from tazza.tensor.function import FUNCTIONS
 

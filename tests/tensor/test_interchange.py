@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import tazza.tensor as tt
+import tazza.array as ta
 from tazza.errors import DTypeError, ExchangeError, NotFoundError, UnavailableError
 from tazza.tensor import interchange
 from tests.arrays import NUMBERS, Array, Pair, assert_same, make_pair, pairs, values_of
 
-BFLOAT16 = tt.DataType.BFLOAT16
+BFLOAT16 = ta.DataType.BFLOAT16
 STRIDED = ("row-major", "permuted", "gaps", "adopted")
 WRITABLE = pytest.mark.skipif(
     np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="before 2.1 NumPy gets only read-only arrays by DLPack"
@@ -30,7 +30,7 @@ def _steps(array: Any) -> list[int]:
 @given(pairs(layouts=STRIDED))
 @settings(max_examples=60)
 def test_dlpack_to_ourselves(pair: Pair) -> None:
-    found = tt.from_dlpack(pair.tensor)
+    found = ta.from_dlpack(pair.tensor)
     assert_same(found, pair.array)
     assert pair.tensor.storage.escaped
     if found.size:
@@ -56,13 +56,13 @@ def test_numpy_reads_bfloat16_and_opaque_layouts(layout: str) -> None:
     pair = make_pair(BFLOAT16, (2, 3, 5), layout, 1, [2, 0, 1])
     np.testing.assert_array_equal(np.asarray(pair.tensor), pair.array)
     assert not hasattr(pair.tensor, "__array_interface__")
-    pair = make_pair(tt.DataType.INT16, (2, 3, 5), layout, 1, [2, 0, 1])
+    pair = make_pair(ta.DataType.INT16, (2, 3, 5), layout, 1, [2, 0, 1])
     np.testing.assert_array_equal(np.asarray(pair.tensor), pair.array)
     assert not pair.tensor.storage.escaped
 
 
 def test_an_array_outlives_its_tensor() -> None:
-    x = tt.arange(1000)
+    x = ta.arange(1000)
     by_interface, by_dlpack = np.asarray(x), np.from_dlpack(cast("Any", x))
     x.resize((5000,))
     x.fill(7)
@@ -78,11 +78,11 @@ def test_an_interface_of_another_library() -> None:
             self.array = array
 
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert tt.asarray(Foreign(array)).address == array.ctypes.data
-    assert tt.asarray(memoryview(bytearray(b"\1\2"))).tolist() == [1, 2]
+    assert ta.asarray(Foreign(array)).address == array.ctypes.data
+    assert ta.asarray(memoryview(bytearray(b"\1\2"))).tolist() == [1, 2]
 
 
-def exported(dtype: tt.DataType, form: str) -> Array:
+def exported(dtype: ta.DataType, form: str) -> Array:
     """Return an array of NumPy that can be shared as it lies, or, in the forms of `MUST_COPY`, only copied."""
     array = values_of(dtype, (2, 3, 5), 1)
     array.flags.writeable = form != "read-only"
@@ -95,17 +95,17 @@ MUST_COPY = ("reversed", "read-only")
 @WRITABLE
 @pytest.mark.parametrize("dtype", [dtype for dtype in NUMBERS if dtype is not BFLOAT16])
 @pytest.mark.parametrize("form", ["row-major", "permuted", "gaps", *MUST_COPY])
-def test_copy_says_whether_memory_is_shared(dtype: tt.DataType, form: str) -> None:
+def test_copy_says_whether_memory_is_shared(dtype: ta.DataType, form: str) -> None:
     """`None`: where it can be; `True`: never; `False`: always, or a ValueError. The elements are the same."""
     for copy in (None, True, False):
         array = exported(dtype, form)
         if copy is False and form in MUST_COPY:
             for kind in (ValueError, BufferError, ExchangeError):
                 with pytest.raises(kind, match=r"less than 0|read-only"):
-                    tt.from_dlpack(array, copy=False)
+                    ta.from_dlpack(array, copy=False)
             continue
-        for device in (None, "cpu", tt.CPUPlace()):
-            found = tt.from_dlpack(array, copy=copy, device=device)
+        for device in (None, "cpu", ta.CPUPlace()):
+            found = ta.from_dlpack(array, copy=copy, device=device)
             assert_same(found, array)
             shared = copy is not True and form not in MUST_COPY
             assert np.may_share_memory(found.plain(), array) is shared
@@ -131,23 +131,23 @@ class Elsewhere:
 
 def test_memory_on_another_device() -> None:
     far = Elsewhere(copies=True)
-    for options in ({}, {"device": tt.CUDAPlace(1)}, {"device": "cpu", "copy": False}):
+    for options in ({}, {"device": ta.CUDAPlace(1)}, {"device": "cpu", "copy": False}):
         with pytest.raises(ExchangeError, match=r"device \(2, 1\)"):
-            tt.from_dlpack(far, **cast("Any", options))
+            ta.from_dlpack(far, **cast("Any", options))
     assert far.asked == []
-    assert tt.from_dlpack(far, device="cpu").tolist() == [0, 1, 2]
+    assert ta.from_dlpack(far, device="cpu").tolist() == [0, 1, 2]
     assert far.asked == [(1, 0)]
     with pytest.raises(BufferError, match="stays where it is"):
-        tt.from_dlpack(Elsewhere(copies=False), device="cpu")
+        ta.from_dlpack(Elsewhere(copies=False), device="cpu")
     with pytest.raises(ExchangeError, match=r"on cuda:1 only as a copy"):
-        tt.from_dlpack(np.zeros(3), device=tt.CUDAPlace(1), copy=False)
+        ta.from_dlpack(np.zeros(3), device=ta.CUDAPlace(1), copy=False)
     with pytest.raises((UnavailableError, NotFoundError)):
-        tt.from_dlpack(np.zeros(3), device=tt.CUDAPlace(1))
+        ta.from_dlpack(np.zeros(3), device=ta.CUDAPlace(1))
     for kind in (BufferError, ExchangeError):
         with pytest.raises(kind, match="use to_device"):
-            tt.zeros(3).__dlpack__(dl_device=(2, 0))
+            ta.zeros(3).__dlpack__(dl_device=(2, 0))
         with pytest.raises(kind, match="strings"):
-            tt.asarray(["a"]).__dlpack__()
+            ta.asarray(["a"]).__dlpack__()
 
 
 class Typed:
@@ -176,18 +176,18 @@ def test_elements_of_any_type_are_taken_or_refused_by_name(copy: bool | None) ->
         for bits in (4, 8, 16, 32, 64, 128):
             for lanes in (1, 4):
                 if (name, bits) in held and lanes == 1:
-                    assert tt.from_dlpack(Typed(code, bits), copy=copy).size == 16
+                    assert ta.from_dlpack(Typed(code, bits), copy=copy).size == 16
                     continue
                 with pytest.raises(DTypeError, match="cannot be held"):
-                    tt.from_dlpack(Typed(code, bits, lanes), copy=copy)
+                    ta.from_dlpack(Typed(code, bits, lanes), copy=copy)
     with pytest.raises(DTypeError, match="float8_e5m2 of 8 bits cannot"):
-        tt.from_dlpack(Typed(12, 8))
+        ta.from_dlpack(Typed(12, 8))
     with pytest.raises(DTypeError, match="complex128"):
-        tt.from_dlpack(np.zeros(3, complex), copy=copy)
+        ta.from_dlpack(np.zeros(3, complex), copy=copy)
 
 
 def test_a_copy_through_dlpack_leaves_the_tensor_alone() -> None:
-    x = tt.arange(3)
+    x = ta.arange(3)
     found = np.from_dlpack(cast("Any", _Copied(x)))
     assert found.tolist() == [0, 1, 2]
     assert found.ctypes.data != x.address
@@ -197,7 +197,7 @@ def test_a_copy_through_dlpack_leaves_the_tensor_alone() -> None:
 class _Copied:
     """Exports copies."""
 
-    def __init__(self, x: tt.Tensor) -> None:
+    def __init__(self, x: ta.Tensor) -> None:
         self.x = x
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -209,10 +209,10 @@ class _Copied:
 
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_torch_both_ways(dtype: tt.DataType, transposed: bool) -> None:
+def test_torch_both_ways(dtype: ta.DataType, transposed: bool) -> None:
     torch: Any = pytest.importorskip("torch")
     array = values_of(dtype, (2, 3, 5), 1)
-    mine = tt.array(array)
+    mine = ta.array(array)
     mine = mine.T if transposed else mine
     theirs = torch.from_dlpack(mine)
     assert theirs.data_ptr() == mine.address
@@ -222,8 +222,8 @@ def test_torch_both_ways(dtype: tt.DataType, transposed: bool) -> None:
 
     given = torch.arange(30).reshape(2, 3, 5).to(theirs.dtype)
     given = given.permute(2, 0, 1) if transposed else given
-    back = tt.from_dlpack(given)
-    assert back.address == given.data_ptr() == tt.asarray(given).address
+    back = ta.from_dlpack(given)
+    assert back.address == given.data_ptr() == ta.asarray(given).address
     assert back.dtype is dtype
     assert back.tolist() == given.tolist()
     back[0, 0, 0] = True

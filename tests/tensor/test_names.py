@@ -4,39 +4,50 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
+import tazza.array as ta
 import tazza.tensor as tt
-from tazza.tensor.names import PATH, STUB, dump, dump_stub, generate, homes
+from tazza.tensor.names import NAMES, PACKAGES, PATH, dump, dump_stub, generate, homes, stub_path
 
 
 def test_the_index_is_up_to_date() -> None:
     found = generate()
     assert PATH.read_text() == dump(found), "make index"
-    assert STUB.read_text() == dump_stub(found), "make index"
+    for package in PACKAGES:
+        assert stub_path(package).read_text() == dump_stub(found[NAMES]), "make index"
 
 
-def test_every_name_is_there() -> None:
-    assert set(homes()) < set(dir(tt))
-    assert [name for name in homes() if not hasattr(tt, name)] == []
-    assert tt.can_cast is tt.standard.can_cast, "the one that takes data types"
-    with pytest.raises(AttributeError, match="has no attribute 'typo'"):
-        tt.typo  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # noqa: B018 - the mistake
+@pytest.mark.parametrize("package", [tt, ta])
+def test_every_name_is_there(package: ModuleType) -> None:
+    assert set(homes()) < set(dir(package))
+    assert [name for name in dir(package) if not hasattr(package, name)] == []
+    assert package.can_cast is ta.standard.can_cast, "the one that takes data types"
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'typo'"):
+        package.typo  # noqa: B018 - the mistake
+
+
+def test_both_packages_lend_the_same() -> None:
+    assert set(dir(tt)) == set(dir(ta))
+    assert [name for name in dir(tt) if getattr(tt, name) is not getattr(ta, name)] == []
 
 
 @pytest.mark.parametrize(
     ("expression", "loaded"),
     [
-        ("hasattr(tt, 'typo')", {"names"}),
-        ("dir(tt)", {"names"}),
+        ("hasattr(tt, 'typo')", set[str]()),
+        ("dir(tt)", set[str]()),
         ("tt.ALLOCATORS", set[str]()),
-        ("tt.sparse", {"names", "sparse"}),
-        ("tt.promote", {"names", "promotion"}),
+        ("tt.promote", {"tensor.promotion"}),
+        ("import tazza.array as ta; ta.Tensor", {"array"}),
+        ("tt.sparse", {"array", "array.sparse"}),
+        ("tt.Tensor((2,)).T", {"array", "array.views", "tensor.transfer"}),
     ],
 )
 def test_a_name_imports_one_module(expression: str, loaded: set[str]) -> None:
     program = f"import sys, tazza.tensor as tt; old = set(sys.modules); {expression}; print(*set(sys.modules) - old)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    new = {name.removeprefix("tazza.tensor.") for name in done.stdout.split() if name.startswith("tazza.")}
+    new = {name.removeprefix("tazza.") for name in done.stdout.split() if name.startswith("tazza.")}
     assert new == loaded

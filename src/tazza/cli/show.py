@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from tazza.cli.model_files import Described, Loading, describe, find_model
 from tazza.errors import ArgumentError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.interop.chosen_inputs import check_inputs
+from tazza.nets.explanation import INDENT
 from tazza.operator import (
     ENGINES,
     REQUIRED,
+    SCHEMAS,
     ArgSpec,
     BlobSpec,
     NoGradient,
@@ -27,6 +29,8 @@ from tazza.operator import (
     touched_by,
     why_unavailable,
 )
+from tazza.operator.nested import all_operators, nested_nets
+from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.place import CPU_KIND
 
@@ -36,7 +40,8 @@ UNKNOWN = "(unknown)"
 def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs: Sequence[str] = ()) -> None:
     """Print a line for each operator: what it reads and makes, shapes, parameters (elements), and operations.
 
-    No operator is made: all follows from schemas.
+    Operators of nets within, whose shapes follow from a run alone, are listed indented under the one that has them. No
+    operator is made: all follows from schemas.
 
     Raises:
         TazzaError: a file is missing or broken, a shape cannot be read, or shapes do not fit the net.
@@ -88,6 +93,7 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
                 "?" if row.cost is None else _mega(row.cost.flops),
             )
         )
+        cells.extend(_within(row.definition))
     table.add_column("")
     table.add_column("operator", no_wrap=True)
     for title in ("reads", "makes", "shape"):
@@ -99,8 +105,24 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
     return table
 
 
+def _within(definition: OperatorDef, indent: str = INDENT) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of operators in the nets of an operator, and in those that these hold in turn."""
+    for op in (op for net in nested_nets(definition) for op in net.op):
+        known = SCHEMAS.get(op.type) is not None
+        yield (
+            "",
+            indent + escape(op.type if known else f"{op.type} {UNKNOWN}"),
+            escape(", ".join(op.input)),
+            escape(", ".join(op.output)),
+            "",
+            "",
+            "",
+        )
+        yield from _within(op, indent + INDENT)
+
+
 def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
-    strange = dict.fromkeys(row.definition.type for row in rows if not row.declared)
+    strange = dict.fromkeys(op.type for op, _ in all_operators(described.net) if SCHEMAS.get(op.type) is None)
     if strange:
         print_text(console, f"{UNKNOWN} : nobody declares {', '.join(strange)}, so the net cannot run")
     if all(row.cost is not None for row in rows):

@@ -30,9 +30,8 @@ from tazza.runtime.flags import kernel_flags
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count, threads_allowed
 from tazza.tensor import ROW_MAJOR, Allocation, CPUPlace, DataType, Opaque, Place, Tensor, allocator_of
-from tazza.tensor.operand import check_writable
 from tazza.tensor.place import CPU_KIND, PLACE_KINDS
-from tazza.tensor.transfer import COPIERS
+from tazza.tensor.transfer import COPIERS, check_writable
 
 R = TypeVar("R")
 

@@ -38,14 +38,14 @@ def find_cpu() -> list[DeviceProperties]:
 def _described(info: Path) -> tuple[str, tuple[str, ...]]:
     """Return the name of the processor, and which of its features matter to kernels."""
     if not info.is_file():
-        return platform.processor(), ()
+        return platform.machine(), ()
     found: dict[str, str] = {}
     for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition(":")
         found.setdefault(key.strip(), value.strip())
     flags = found.get("flags", found.get("Features", "")).split()
     features = sorted(flag for flag in flags if flag.startswith(FEATURE_PREFIXES))
-    return found.get("model name", platform.processor()), tuple(features)
+    return found.get("model name", platform.machine()), tuple(features)
 
 
 def _system_value(key: str) -> int | None:

@@ -20,9 +20,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tazza.operator import Operator, touches
 from tazza.tensor import Blob, Tensor
+
+Sharing: TypeAlias = frozenset[frozenset[Hashable]]
+"""Groups of blobs over one storage, by what tells them apart in an `Access`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,15 @@ class Dependencies:
     children: tuple[tuple[int, ...], ...]
 
 
-def accesses_of(operators: Sequence[Operator]) -> list[Access]:
+def accesses_of(operators: Sequence[Operator], shared: Sharing | None = None) -> list[Access]:
     """Return the blobs that operators read and write, those over one storage as one.
+
+    `shared` is the answer of `shared_memory` for what they touch, where somebody has asked for it already.
 
     What holds no tensor (a reader, a mutex, a counter) changes when it is read: it counts as written.
     """
-    together = {key: group for group in shared_memory(touched_blobs(operators)) for key in group}
+    shared = shared_memory(touched_blobs(operators)) if shared is None else shared
+    together = {key: group for group in shared for key in group}
     return [_access(operator, together) for operator in operators]
 
 
@@ -60,7 +67,7 @@ def touched_blobs(operators: Iterable[Operator]) -> list[Blob]:
     return list({id(blob): blob for blob in blobs if blob is not None}.values())
 
 
-def shared_memory(blobs: Iterable[Blob]) -> frozenset[frozenset[Hashable]]:
+def shared_memory(blobs: Iterable[Blob]) -> Sharing:
     """Return those of some blobs, by what tells them apart in an `Access`, that lie over one storage with others."""
     found: defaultdict[int, set[Hashable]] = defaultdict(set)
     for blob in blobs:

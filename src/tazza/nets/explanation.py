@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, Protocol, cast
 
 from tazza.operator import Choice, Operator
 from tazza.tensor import Tensor
+
+INDENT = "  "
+"""What each level of nets within stands behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,9 @@ class Row:
 
     `choices` are the engines that were asked, in turn, with the reasons of those that were passed over. `slices` is how
     many times it runs, where it takes a part of the images at a time; `bytes_written` are those of one time.
+
+    `within` are the steps of nets that the operator runs (branches, bodies of loops, step nets), those that it has made
+    by now; of several equal nets, such as one for each step of a sequence, those of the first.
     """
 
     operator: str
@@ -28,6 +35,7 @@ class Row:
     time_s: float | None
     choices: tuple[Choice, ...]
     slices: int = 1
+    within: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,9 @@ class StepWatcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Rows in the order in which they run; as text a table. `beforehand` counts operators on constants alone.
+    """Rows in the order in which they run; as text a table, with what an operator runs indented under its own row.
+
+    `beforehand` counts operators on constants alone.
 
     Those ran once, when the net was made, and a run does nothing for them.
     """
@@ -59,12 +69,19 @@ class Explanation:
 
     def __str__(self) -> str:
         head = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us", "fused from")
-        lines = [head, *(_cells(row) for row in self.rows)]
+        lines = [head, *_lines(self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         table = "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
         if not self.arena_bytes:
             return table
         return f"{table}\narena {self.arena_bytes} bytes, {self.unshared_bytes} without sharing"
+
+
+def _lines(rows: Sequence[Row], indent: str = "") -> Iterator[tuple[str, ...]]:
+    for row in rows:
+        first, *others = _cells(row)
+        yield (indent + first, *others)
+        yield from _lines(row.within, indent + INDENT)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -80,4 +97,21 @@ def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:
     taken = next((choice.engine for choice in operator.choices if choice.reason is None), "not run yet")
     written = sum(blob.value.nbytes for blob in operator.outputs if isinstance(blob.value, Tensor))
     outputs = ", ".join(operator.definition.output)
-    return Row(operator.op.type, outputs, fused_from, taken, "", "", written, None, operator.choices)
+    return Row(
+        operator.op.type, outputs, fused_from, taken, "", "", written, None, operator.choices, within=_within(operator)
+    )
+
+
+class _Explained(Protocol):
+    """What every net that an operator runs is, though its floor does not know."""
+
+    def explain(self) -> Explanation: ...
+
+
+def _within(operator: Operator) -> tuple[Row, ...]:
+    """Return the rows of the nets that an operator runs, those of equal nets once."""
+    found: dict[tuple[Hashable, ...], tuple[Row, ...]] = {}
+    for net in operator.nets:
+        rows = cast("_Explained", net).explain().rows
+        found.setdefault((net.name, *((row.operator, row.outputs) for row in rows)), rows)
+    return tuple(chain.from_iterable(found.values()))

@@ -100,7 +100,7 @@ class ParallelNet(NetBase):
         self._most = self._threads_per_operator()
         self._blobs = touched_blobs(self.operators)
         self._sharings, self._shared = sharings(), shared_memory(self._blobs)
-        self._finest = tasks_of(self.operators, self._fused)
+        self._finest = tasks_of(self.operators, self._fused, self._shared)
         self._tasks: list[ChainTask] = self._finest
         self._teams = True  # operators may run on several threads, as far as is known
         self._broken = False
@@ -257,7 +257,7 @@ class ParallelNet(NetBase):
             self._shared = shared
             for task in self._finest:
                 task.strand.forget()
-            self._tasks = self._finest = tasks_of(self.operators, self._fused)
+            self._tasks = self._finest = tasks_of(self.operators, self._fused, self._shared)
             self._runs = 0
 
     def _note_break(self) -> None:

@@ -103,7 +103,10 @@ RUNS_FORGET = 8
 
 
 class Share:
-    """The threads of a budget that a strand holds; `serial_s` are the seconds in which it left as many to others."""
+    """The threads of a budget that a strand holds.
+
+    `serial_s` are the seconds in which it held half of them at the most, and left the rest to others.
+    """
 
     __slots__ = ("_budget", "_held", "_since", "serial_s")
 

@@ -64,7 +64,7 @@ from tazza.operator.trust import check_trust, effects_of
 from tazza.operator.view import OpView
 from tazza.runtime.modules import watch
 from tazza.tensor.expression import Expression
-from tazza.tensor.sparse.rows import RowSlices
+from tazza.tensor.rows import RowSlices
 
 for _registry in (SCHEMAS, KERNELS, ENGINES):
     watch(_registry)

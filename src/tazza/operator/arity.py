@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, TypeAlias
 
+from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
 
 
@@ -120,6 +122,37 @@ def letters_of(specs: Sequence[BlobSpec], count: int, relations: Sequence[Relati
     return tuple(letters)
 
 
+class LetterRow:
+    """The letters of one side of an operator type, its inputs or its outputs: `noun` says which.
+
+    `letters(count)` are those that so many blobs stand for (`letters_of`), found out once for a number of blobs.
+    """
+
+    def __init__(self, noun: str, specs: Sequence[BlobSpec], relations: Sequence[Relation]) -> None:
+        """Take the letters in their order."""
+        self.noun = noun
+        self.names = tuple(spec.name for spec in specs)
+        self._specs, self._relations = specs, relations
+        self.least = sum(not spec.optional for spec in specs)
+        self.most = None if any(spec.variadic for spec in specs) else len(specs)
+        self.letters = lru_cache(maxsize=64)(self._letters)
+
+    def _letters(self, count: int) -> tuple[str, ...]:
+        return letters_of(self._specs, count, self._relations)
+
+    def check(self, type: str, count: int) -> None:
+        """Check a number of blobs.
+
+        Raises:
+            SchemaError: an operator of that type takes more, or fewer.
+        """
+        least, most = self.least, self.most
+        if count < least or (most is not None and count > most):
+            span = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+            hint = f"{self.noun}s: {', '.join(self.names)}" if self.names else None
+            raise SchemaError(f"{type} has {count} {self.noun}s, it takes {span}", hint=hint)
+
+
 def output_count(
     inputs: Sequence[BlobSpec], outputs: Sequence[BlobSpec], relations: Sequence[Relation], count: int
 ) -> int | None:
@@ -145,3 +178,17 @@ def output_count(
 
 def _listed(counts: Mapping[str, int], letters: Sequence[str]) -> str:
     return " and ".join(f"{counts[letter]} {letter}" for letter in letters)
+
+
+def all_named(type: str, what: str, letters: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the letters that arguments give to `count` inputs or outputs.
+
+    Raises:
+        SchemaError: there are more blobs than letters.
+    """
+    if len(letters) != count:
+        raise SchemaError(
+            f"{type} has {count} {what}, its arguments name {len(letters)}: {', '.join(letters)}",
+            hint="leave out what its arguments do not ask for",
+        )
+    return letters

@@ -14,7 +14,7 @@ from functools import lru_cache
 from tazza.errors import ArgumentError
 from tazza.operator.index import ANY, index, load_engine
 from tazza.operator.kernel import kernel_for
-from tazza.registry import Registry
+from tazza.registry import Registry, note_change, registry_changes
 from tazza.runtime.native import NATIVE_KERNELS
 from tazza.tensor.place import CPU_KIND
 
@@ -26,6 +26,9 @@ FORMAT_ENGINES = frozenset(
     """.split()
 )
 """Engines of Caffe2: saved nets name them on every operator, so that passing one over is no news. `explain` tells."""
+
+KEPT = 4096
+"""Answers about engines that are kept: one for each type, device and engine, or list of engines, that was asked for."""
 
 
 def _always() -> str | None:
@@ -109,6 +112,7 @@ def prefer_engines(engines: Sequence[str], *, device: str = CPU_KIND, operator: 
         _by_device[device] = tuple(engines)
     else:
         _by_operator[operator, device] = tuple(engines)
+    note_change()  # rankings are kept until then
 
 
 def preferences() -> Hashable:
@@ -145,6 +149,12 @@ def _by_priority(device: str, names: tuple[str, ...], generation: int) -> tuple[
 
 def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     """Return the engines to ask for an operator type, best first; `wanted` is the comma list of its OperatorDef."""
+    return _ranked(type, device, wanted, registry_changes())
+
+
+@lru_cache(maxsize=KEPT)
+def _ranked(type: str, device: str, wanted: str, changes: int) -> tuple[Candidate, ...]:
+    del changes  # those of registries and of preferences
     default = _by_priority(device, tuple(ENGINES), ENGINES.generation)
     native = [name for (operator, name) in NATIVE_KERNELS if (operator, device) == (type, CPU_KIND)]
     names: dict[str, bool] = {}
@@ -158,11 +168,19 @@ def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
 
 def why_unavailable(type: str, device: str, name: str) -> str | None:
     """Return why an engine has nothing for an operator type, or None when it has a kernel."""
-    found, native = ENGINES.get(name), (type, name) in NATIVE_KERNELS
-    if found is None and not native:
-        return "no such engine"
-    if found is not None and (reason := found.unavailable()) is not None:
+    found = ENGINES.get(name)
+    if found is not None and (reason := found.unavailable()) is not None:  # which a fork or a flag may change
         return reason
+    return _why_lacking(type, device, name, registry_changes())
+
+
+@lru_cache(maxsize=KEPT)
+def _why_lacking(type: str, device: str, name: str, changes: int) -> str | None:
+    """Return why an engine that can be used, if there is one of that name, has nothing for an operator type."""
+    del changes
+    native = (type, name) in NATIVE_KERNELS
+    if name not in ENGINES and not native:
+        return "no such engine"
     if kernel_for(type, device, name) is None and not (native and device == CPU_KIND):
         return f"it has no {type} kernel for {device}"
     return None

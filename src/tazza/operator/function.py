@@ -4,7 +4,7 @@
     def row_scale(X: Tensor, scale: float = 2.0) -> Tensor:
         ...
 
-    register_function(tt.vecdot, "Vecdot")        # any function of the library, or of yours
+    register_function(ta.vecdot, "Vecdot")        # any function of the library, or of yours
 
 What is read from the signature:
 
@@ -103,7 +103,7 @@ def register_function(
         SchemaError: the signature says too little, or names what an operator cannot have.
         DuplicateError: there is such an operator already.
 
-    >>> import numpy as np; from tazza.operator import run_op; from tazza.tensor.linear_algebra import vecdot
+    >>> import numpy as np; from tazza.operator import run_op; from tazza.array.linear_algebra import vecdot
     >>> register_function(vecdot, "DocVecdot")
     OpSchema(DocVecdot: x1, x2 -> Y)
     >>> run_op("DocVecdot", np.ones((2, 3)), np.ones(3), axis=-1)

@@ -206,8 +206,8 @@ def _compute(made: OpSchema, base: OpSchema, tail: Tail) -> Callable[..., None]:
     also = ("op", *(spec.name for spec in tail.inputs), *(["quantization"] if quantized else []))
     names, first = list(dict.fromkeys((*asked, *also))), base.outputs[0].name
 
-    def compute(*values: Any) -> None:
-        given = dict(zip(names, values, strict=True))
+    def compute(*values: Any, **named: Any) -> None:
+        given = dict(zip(names, values, strict=False)) | named
         y = np.empty_like(given[first])
         function(*((given | {first: y}).get(name) for name in parameters))
         tail.apply(given["op"], y, given, given[first])

@@ -25,7 +25,7 @@ from tazza.errors import GradientError
 from tazza.operator.definition import make_argument
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Hook
-from tazza.tensor.sparse.rows import RowSlices
+from tazza.tensor.rows import RowSlices
 
 if TYPE_CHECKING:
     from tazza.operator.view import OpView
@@ -178,12 +178,6 @@ class GradientRequest:
         name = self.name_of(self.definition.input[index], index)
         self.input_gradients[index] = name
         return name
-
-    def has_gradient(self, letter: str) -> bool:
-        """Whether the gradient of an output is there."""
-        return (
-            letter in self.op.output_letters and self.output_gradients[self.op.output_letters.index(letter)] is not None
-        )
 
     def __getattr__(self, name: str) -> str:
         """Return the blob of a letter, or with `d` in front the gradient of one."""

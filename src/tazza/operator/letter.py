@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tazza.operator.role import Role
-from tazza.tensor import DataType, PerChannel, PerRow, PerTensor
+from tazza.tensor import DataType, PerChannel, PerRow, PerTensor, Quantization
 
 DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
 
@@ -41,6 +41,7 @@ class BlobSpec:
     doc: str
     quantization: frozenset[type] = PLAIN
     also: tuple[str, ...] = ()
+    says_role: bool = False
 
     @property
     def only_tensors(self) -> bool:
@@ -69,7 +70,7 @@ def blob(
     quantization: frozenset[type] = PLAIN,
     dynamic: bool = False,
     host: bool = False,
-    role: Role = Role.DATA,
+    role: Role | None = None,
     doc: str = "",
 ) -> BlobSpec:
     """Declare one input or output.
@@ -87,13 +88,26 @@ def blob(
         quantization: what a tensor here may be: `PLAIN`, `PER_TENSOR`, `PER_CHANNEL`, `PER_ROW`, or some of them.
         dynamic: the size of this output depends on data, so the kernel allocates it.
         host: the blob lives on the CPU, whatever the operator's device.
-        role: what an input is for.
+        role: what an input is for; where it is not said, data. An input behind the first says it.
         doc: what it is, where the letter does not say it.
     """
     names = (type_name,) if isinstance(type_name, str) else () if type_name is None else type_name
     first = None if not names or names[0] == TENSOR else names[0]
     return BlobSpec(
-        name, dtypes, dims, like, optional, variadic, first, dynamic, host, role, doc, quantization, names[1:]
+        name,
+        dtypes,
+        dims,
+        like,
+        optional,
+        variadic,
+        first,
+        dynamic,
+        host,
+        Role.DATA if role is None else role,
+        doc,
+        quantization,
+        names[1:],
+        role is not None,
     )
 
 

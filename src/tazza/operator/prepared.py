@@ -1,6 +1,6 @@
 """Operators without a net, prepared once for inputs of one kind and run again on others.
 
-`run_on_tensors` is `tt.run_op`. Making and binding an operator takes much longer than a small one runs, so a bound one
+`run_on_tensors` is `ta.run_op`. Making and binding an operator takes much longer than a small one runs, so a bound one
 is kept and its inputs are copied in and its outputs out, as long as they are small. Larger ones are lent: the operator
 is bound to the tensor that was given, or makes the one that is returned, and lets go of it afterwards.
 

@@ -19,7 +19,7 @@ from tazza.operator.view import OpView
 from tazza.runtime.fork import freed_in_child
 from tazza.tensor import ROW_MAJOR, Allocation, Layout, Storage, Strided, Tensor, TensorSpec
 
-LAYOUTS = freed_in_child(threading.RLock())
+REORDERING = freed_in_child(threading.RLock())
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
 
 
@@ -104,7 +104,7 @@ def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
     Raises:
         UnsupportedError: no engine knows both layouts.
     """
-    with LAYOUTS:
+    with REORDERING:
         if tensor.layout == layout:
             return
         other = Tensor.over(Storage(tensor.place, holder=tensor.storage.holder), 0, replace(tensor.spec, layout=layout))

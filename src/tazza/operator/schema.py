@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
-from tazza.operator.arity import Relation, letters_of, output_count, wrong_numbers
+from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import (
     OneOf,
@@ -135,6 +135,8 @@ class OpSchema:
         self.outputs_by_letter = {spec.name: spec for spec in self.outputs}
         self._counts_only = any(spec.dims is not None and spec.dims.startswith("#") for spec in self.inputs)
         self.relations = tuple(relations)
+        self._input_row = LetterRow("input", self.inputs, self.relations)
+        self._output_row = LetterRow("output", self.outputs, self.relations)
         self.ineffective = ineffective
         self.open_args = open_args
         self.effects = effects
@@ -334,14 +336,14 @@ class OpSchema:
     def input_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` inputs."""
         if self._input_letters is not None:
-            return self._input_letters(op, count)
-        return letters_of(self.inputs, count, self.relations)
+            return all_named(self.type, "inputs", self._input_letters(op, count), count)
+        return self._input_row.letters(count)
 
     def output_letters(self, op: OpView, count: int) -> tuple[str, ...]:
         """Return the letter of each of `count` outputs."""
         if self._output_letters is not None:
-            return self._output_letters(op, count)
-        return letters_of(self.outputs, count, self.relations)
+            return all_named(self.type, "outputs", self._output_letters(op, count), count)
+        return self._output_row.letters(count)
 
     def output_count(self, inputs: int) -> int | None:
         """Return how many outputs an operator has with so many inputs, None where that does not follow from them."""
@@ -376,14 +378,13 @@ class OpSchema:
             SchemaError: number of blobs.
             ArgumentError: as `view` does.
         """
-        unknown = self.unknown_arguments(definition)
-        if strict and unknown:
+        if strict and (unknown := self.unknown_arguments(definition)):
             known = ", ".join(sorted(self.args)) if self.args else "none"
             raise ArgumentError(
                 f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}"
             )
-        self._check_count("input", len(definition.input), self.inputs)
-        self._check_count("output", len(definition.output), self.outputs)
+        self._input_row.check(self.type, len(definition.input))
+        self._output_row.check(self.type, len(definition.output))
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
         arguments = dict(self._defaults)
         for name in (*self._required, *given):
@@ -482,16 +483,6 @@ class OpSchema:
         if spec.required:
             raise ArgumentError(f"{self.type} needs the argument {spec.name!r}", hint=spec.doc if spec.doc else None)
         return spec.default
-
-    def _check_count(self, noun: str, count: int, specs: tuple[BlobSpec, ...]) -> None:
-        least = sum(not spec.optional for spec in specs)
-        most = None if any(spec.variadic for spec in specs) else len(specs)
-        if count < least or (most is not None and count > most):
-            span = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
-            letters = ", ".join(spec.name for spec in specs)
-            raise SchemaError(
-                f"{self.type} has {count} {noun}s, it takes {span}", hint=f"{noun}s: {letters}" if letters else None
-            )
 
     def _check_relations(self, op: OpView) -> None:
         counts = dict.fromkeys((*self.inputs_by_letter, *self.outputs_by_letter), 0)

@@ -223,4 +223,4 @@ def _located(net: NetDef, position: int, op: OperatorDef) -> Touched:
 
 
 def _once(*names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain(*names)))
+    return tuple(dict.fromkeys(names[0] if len(names) == 1 else chain(*names)))

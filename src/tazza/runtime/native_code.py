@@ -123,7 +123,7 @@ def processor() -> Processor:
     if unavailable() is None:  # LLVM links the kernels there as well, and is imported in any case
         llvm = _llvm()
         return Processor(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
-    return Processor(f"{platform.machine()} {platform.processor()}", "")
+    return Processor(platform.machine(), "")
 
 
 def _cpu_info() -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""The tensor library, usable without nets: `import tazza.tensor as tt`.
+"""What flows through a net: element types, places, shapes, layouts, memory, tensors, blobs, stored forms.
 
-What flows through a net (element types, places, shapes, layouts, memory, tensors, blobs) is imported with the package.
-All else (functions of arrays, lazy expressions, sparse and quantized tensors, stored forms) is imported when one of its
-names is first used: each of those modules lists its public names in `__all__`, and `names.json`, which is generated,
-says which module has which.
+It is usable without nets. What people write with tensors as arrays is the floor above, `tazza.array`, which has the
+names of this package too. Its names are found here as well, as `tazza.tensor.matmul`: by an index (`names.json`), which
+is generated from `__all__` of all modules, so that a name imports its module when it is first used.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tazza.tensor.blob import BLOB_TYPES, Blob, BlobType, blob_type
 from tazza.tensor.dim import Dim, broadcast_shapes
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, RESIZED, ROW_MAJOR, Layout, Opaque, Strided, channels_last
+from tazza.tensor.names import find, homes
 from tazza.tensor.place import CPUPlace, CUDAPlace, PinnedPlace, Place
 from tazza.tensor.quantization import Int8Tensor, PerChannel, PerRow, PerTensor, Quantization
 from tazza.tensor.spec import Content, Field, TensorSpec, TypeSpec
@@ -84,14 +84,10 @@ def __getattr__(name: str) -> object:
     # Python asks every module alike for `__path__`, `__wrapped__` and others: no reason even to read the index.
     if name.startswith("_") and not name.startswith("__array_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    from tazza.tensor.names import find
-
     globals()[name] = value = find(name)
     return value
 
 
 def __dir__() -> list[str]:
     """Name everything, for which nothing is imported."""
-    from tazza.tensor.names import homes
-
     return sorted({*__all__, *homes()})

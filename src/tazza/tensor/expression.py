@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, cast
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
+from tazza.tensor.attached import ATTACHED
 from tazza.tensor.function import FUNCTIONS
 
 Array: TypeAlias = NDArray[Any]
@@ -171,9 +172,7 @@ class Expression:
         missing = [name for name in self.names if name not in values]
         if missing:
             raise ArgumentError(f"expression {self.text()!r}: no value for {', '.join(missing)}")
-        from tazza.tensor.lowering import compute  # it needs this module
-
-        return compute(self, values)
+        return ATTACHED["compute_formula"](self, values)
 
     def text(self) -> str:
         """Return the canonical text: parsing it gives an equal expression."""

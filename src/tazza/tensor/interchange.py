@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import DTypeError, ExchangeError, UnsupportedError
+from tazza.tensor.attached import attached
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import Opaque
 from tazza.tensor.place import CPU_KIND, Place
@@ -108,11 +109,13 @@ def _retyped(capsule: Capsule, old: int, new: int) -> bool:
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
+@attached
 def dlpack_device(x: Tensor) -> tuple[int, int]:
     """Return the kind of device, as dlpack.h numbers them, and its index."""
     return _DEVICES[x.place.kind], x.place.index
 
 
+@attached
 def to_dlpack(
     x: Tensor, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None
 ) -> Capsule:
@@ -141,6 +144,7 @@ def to_dlpack(
     return capsule
 
 
+@attached
 def array_interface(x: Tensor) -> dict[str, Any]:
     """Return the dictionary of NumPy's array interface, version 3: read-only, without copying.
 
@@ -204,6 +208,7 @@ def _check_type(capsule: Capsule) -> None:
         )
 
 
+@attached
 def from_dlpack(x: SupportsDLPack, /, *, device: Place | str | None = None, copy: bool | None = None) -> Tensor:
     """Return a tensor with the elements of another library's array, over its memory where `copy` is not `True`.
 

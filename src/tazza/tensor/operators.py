@@ -1,18 +1,21 @@
 """What people write with arrays: operators, properties and short methods. Each hands on to the function that does it.
 
-The functions live in modules that a net never needs, so they are imported by the first use. An operand of a type that
-is not known here (a sparse matrix, a lazy expression) gets its own turn: the operators answer `NotImplemented`.
+The functions live in modules that a net never needs: these attach them (`attached.py`), and are imported by the first
+use. An operand of a type that is not known there (a sparse matrix, a lazy expression) gets its own turn: the operators
+answer `NotImplemented`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ArgumentError
+from tazza.tensor.attached import ATTACHED
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -20,38 +23,28 @@ if TYPE_CHECKING:
     from tazza.tensor.dtype import DataType
     from tazza.tensor.place import Place
     from tazza.tensor.tensor import Tensor
-    from tazza.tensor.views import Index
 
     Axis: TypeAlias = "int | tuple[int, ...] | None"
     DType: TypeAlias = "DataType | npt.DTypeLike | None"
 
+Simple: TypeAlias = SupportsIndex | slice | EllipsisType | None
+Index: TypeAlias = "Simple | Tensor | npt.NDArray[Any] | Sequence[Any] | tuple[Any, ...]"
 Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float | str | bytes"
-
-API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
-"""Versions of the Python array-API standard that the library follows, the newest last."""
 
 
 def _compute(name: str, *operands: object) -> Any:
     """Evaluate an elementwise function, unless an operand is of a type that is not known here."""
-    from tazza.tensor.elementwise import OPERANDS, compute
-
-    return compute(name, *operands) if all(isinstance(one, OPERANDS) for one in operands) else NotImplemented
+    return ATTACHED["compute_operator"](name, *operands)
 
 
 def _update(name: str, x: ArrayOperators, y: object) -> Any:
     """Do `x = name(x, y)` in the memory of `x`."""
-    from tazza.tensor.elementwise import OPERANDS, compute_into
-
-    return compute_into(_tensor(x), name, y) if isinstance(y, OPERANDS) else NotImplemented
+    return ATTACHED["update_by_operator"](name, x, y)
 
 
 def _beside(other: object, x: ArrayOperators) -> object:
     """Return lists and tuples as an array: without it Python answers `x == [1, 2]` by a bare False."""
-    if not isinstance(other, (list, tuple)):
-        return other
-    from tazza.tensor.coercion import values_beside
-
-    return values_beside(other, _tensor(x))
+    return ATTACHED["values_beside"](other, x) if isinstance(other, (list, tuple)) else other
 
 
 def _tensor(x: ArrayOperators) -> Tensor:
@@ -91,14 +84,7 @@ class ArrayOperators:
         Raises:
             ArgumentError: a version of the standard that is not followed.
         """
-        if api_version is not None and api_version not in API_VERSIONS:
-            raise ArgumentError(
-                f"version {api_version!r} of the array-API standard is not followed",
-                hint=f"known: {', '.join(API_VERSIONS)}",
-            )
-        import tazza.tensor
-
-        return tazza.tensor
+        return ATTACHED["array_namespace"](api_version)
 
     # -- properties ----------------------------------------------------------------------------------------------------
 
@@ -115,16 +101,12 @@ class ArrayOperators:
     @property
     def T(self) -> Tensor:
         """A view with all axes in reverse order."""
-        from tazza.tensor.views import permute_dims
-
-        return permute_dims(_tensor(self), range(self.ndim)[::-1])
+        return ATTACHED["permute_dims"](_tensor(self), range(self.ndim)[::-1])
 
     @property
     def mT(self) -> Tensor:
         """A view with the last two axes swapped; raises `ShapeError` for a rank below 2."""
-        from tazza.tensor.views import swapaxes
-
-        return swapaxes(_tensor(self), -2, -1)
+        return ATTACHED["swapaxes"](_tensor(self), -2, -1)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------------
 
@@ -282,14 +264,10 @@ class ArrayOperators:
     # -- elements ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Index) -> Tensor:
-        from tazza.tensor.views import get_item
-
-        return get_item(_tensor(self), index)
+        return ATTACHED["get_item"](_tensor(self), index)
 
     def __setitem__(self, index: Index, value: object) -> None:
-        from tazza.tensor.views import set_item
-
-        set_item(_tensor(self), index, value)
+        ATTACHED["set_item"](_tensor(self), index, value)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -340,21 +318,17 @@ class ArrayOperators:
         return format(self.item() if form else str(self), form)
 
     def __str__(self) -> str:
-        from tazza.tensor.printing import text_of
-
-        return text_of(_tensor(self))
+        return ATTACHED["text_of"](_tensor(self))
 
     def __reduce__(self) -> tuple[Any, tuple[npt.NDArray[Any]]]:
         """Pickle the elements, in row-major order and for the CPU; copying (`copy.copy`) goes the same way."""
-        return _with_elements, (np.array(self.plain()),)
+        return type(_tensor(self)).from_numpy, (np.array(self.plain()),)
 
     # -- methods -------------------------------------------------------------------------------------------------------
 
     def copy(self) -> Tensor:
         """Return a row-major copy with a memory of its own, at the same place."""
-        from tazza.tensor.transfer import to_place
-
-        return to_place(_tensor(self), self.place, copy=True)
+        return ATTACHED["to_place"](_tensor(self), self.place, copy=True)
 
     def to_device(self, device: Place | str, /, *, stream: None = None) -> Tensor:
         """Return the tensor at another place: itself when it is there already, else a copy.
@@ -362,15 +336,11 @@ class ArrayOperators:
         Raises:
             NotFoundError: an unknown place, or nobody copies between the two.
         """
-        from tazza.tensor.transfer import to_place
-
-        return to_place(_tensor(self), device)
+        return ATTACHED["to_place"](_tensor(self), device)
 
     def astype(self, dtype: DataType | npt.DTypeLike, *, copy: bool = True) -> Tensor:
         """Return the elements as another type; without `copy` the tensor itself when it has that type."""
-        from tazza.tensor.standard import astype
-
-        return astype(_tensor(self), dtype, copy=copy)
+        return ATTACHED["astype"](_tensor(self), dtype, copy=copy)
 
     def fill(self, value: bool | float | str | bytes) -> None:
         """Write `value` to every element.
@@ -381,69 +351,51 @@ class ArrayOperators:
         self[...] = value
 
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-        """Return the elements with another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`; see `tt.reshape`."""
-        from tazza.tensor.views import reshape
-
-        return reshape(_tensor(self), _sizes(shape))
+        """Return the elements with another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`; see `ta.reshape`."""
+        return ATTACHED["reshape"](_tensor(self), _sizes(shape))
 
     def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
         """Return a view with the axes in this order, reversed when none is given."""
-        from tazza.tensor.views import permute_dims
-
-        return permute_dims(_tensor(self), [int(axis) for axis in _sizes(axes)]) if axes else self.T
+        return ATTACHED["permute_dims"](_tensor(self), [int(axis) for axis in _sizes(axes)]) if axes else self.T
 
     def flatten(self) -> Tensor:
         """Return all elements along one axis: a view where the layout allows."""
         return self.reshape(-1)
 
     def sum(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the sum over these axes; see `tt.sum`."""
-        from tazza.tensor import reduction
-
+        """Return the sum over these axes; see `ta.sum`."""
         _need_none(out=out)
-        return reduction.sum(_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
+        return ATTACHED["sum"](_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
 
     def prod(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the product over these axes; see `tt.prod`."""
-        from tazza.tensor import reduction
-
+        """Return the product over these axes; see `ta.prod`."""
         _need_none(out=out)
-        return reduction.prod(_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
+        return ATTACHED["prod"](_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
 
     def mean(self, axis: Axis = None, *, dtype: None = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the mean over these axes; see `tt.mean`."""
-        from tazza.tensor import reduction
-
+        """Return the mean over these axes; see `ta.mean`."""
         _need_none(out=out, dtype=dtype)
-        return reduction.mean(_tensor(self), axis=axis, keepdims=keepdims)
+        return ATTACHED["mean"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the greatest element over these axes; see `tt.max`."""
-        from tazza.tensor import reduction
-
+        """Return the greatest element over these axes; see `ta.max`."""
         _need_none(out=out)
-        return reduction.max(_tensor(self), axis=axis, keepdims=keepdims)
+        return ATTACHED["max"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the least element over these axes; see `tt.min`."""
-        from tazza.tensor import reduction
-
+        """Return the least element over these axes; see `ta.min`."""
         _need_none(out=out)
-        return reduction.min(_tensor(self), axis=axis, keepdims=keepdims)
+        return ATTACHED["min"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Whether any element over these axes is not zero; see `tt.any`."""
-        from tazza.tensor import reduction
-
+        """Whether any element over these axes is not zero; see `ta.any`."""
         _need_none(out=out)
-        return reduction.any(_tensor(self), axis=axis, keepdims=keepdims)
+        return ATTACHED["any"](_tensor(self), axis=axis, keepdims=keepdims)
 
     def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Whether no element over these axes is zero; see `tt.all`."""
-        from tazza.tensor import reduction
-
+        """Whether no element over these axes is zero; see `ta.all`."""
         _need_none(out=out)
-        return reduction.all(_tensor(self), axis=axis, keepdims=keepdims)
+        return ATTACHED["all"](_tensor(self), axis=axis, keepdims=keepdims)
 
 
 def _need_none(**given: object) -> None:
@@ -455,14 +407,8 @@ def _need_none(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise ArgumentError(
-                f"{name} = {value!r} is not supported here", hint="tt.assign the result, or cast x first"
+                f"{name} = {value!r} is not supported here", hint="ta.assign the result, or cast x first"
             )
-
-
-def _with_elements(array: npt.NDArray[Any]) -> Tensor:
-    from tazza.tensor.tensor import Tensor
-
-    return Tensor.from_numpy(array)
 
 
 def _sizes(given: tuple[SupportsIndex | Sequence[SupportsIndex], ...]) -> Sequence[SupportsIndex]:
@@ -473,8 +419,4 @@ def _sizes(given: tuple[SupportsIndex | Sequence[SupportsIndex], ...]) -> Sequen
 
 
 def _multiply_matrices(a: object, b: object) -> Any:
-    from tazza.tensor.creation import asarray
-    from tazza.tensor.linear_algebra import matmul
-
-    known = (ArrayOperators, np.ndarray)
-    return matmul(asarray(a), asarray(b)) if isinstance(a, known) and isinstance(b, known) else NotImplemented
+    return ATTACHED["multiply_matrices"](a, b)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tazza.tensor.attached import attached
 from tazza.tensor.layout import ROW_MAJOR
 from tazza.tensor.place import CPUPlace
 
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 _PREFIX = "Tensor("
 
 
+@attached
 def text_of(x: Tensor) -> str:
     """Return the elements as NumPy's `str` writes them; NumPy's print options hold."""
     return str(x.plain()) if x.place.is_host else repr(x)
 
 
+@attached
 def representation(x: Tensor) -> str:
     """Return the elements as NumPy's `repr` writes them, the element type, and what is not usual.
 

@@ -51,7 +51,7 @@ def kind_of(dtype: DataType) -> int:
         DTypeError: strings are none of these.
     """
     if dtype is DataType.STRING:
-        raise DTypeError("strings are not computed with", hint="compare them with tt.equal, or convert them to numbers")
+        raise DTypeError("strings are not computed with", hint="compare them with ta.equal, or convert them to numbers")
     if dtype is DataType.BOOL:
         return BOOL
     return FLOATING if dtype.is_float else INTEGER

@@ -5,7 +5,7 @@ Three things here have numbers of few bits; they are not the same:
 | what | where | what is narrow |
 |---|---|---|
 | quantized tensor | `Tensor` whose spec has a `Quantization` | its meaning: integers that stand for real numbers |
-| bit planes | `tensor.quantized.QTensor`, its own class | integers of 1 to 31 bits, a plane a bit; exact products |
+| bit planes | `array.quantized.QTensor`, its own class | integers of 1 to 31 bits, a plane a bit; exact products |
 | narrow elements | `Opaque(..., derived=True)` | how numbers lie within an engine (bfloat16); the tensor is float32 |
 
 `PerTensor` is Caffe2's int8 tensor: `data, scale, zero_point` when it is fetched, `Int8TensorCPU` in files.

@@ -17,9 +17,7 @@ from tazza.proto.caffe2_pb2 import BlobProto
 from tazza.runtime.flags import flag
 from tazza.tensor.blob import Blob
 from tazza.tensor.int8_serializer import Int8Serializer
-from tazza.tensor.quantized.serializer import QTensorSerializer
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, ContentSerializer, Serializer, StringSerializer
-from tazza.tensor.sparse.serializer import COOSerializer, CSRSerializer, RowSlicesSerializer
 from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
 from tazza.tensor.tensor_serializer import CHUNK_SEPARATOR, TensorSerializer
 
@@ -29,13 +27,9 @@ __all__ = [
     "NO_CHUNKS",
     "SERIALIZERS",
     "BlobAssembler",
-    "COOSerializer",
-    "CSRSerializer",
     "Collector",
     "ContentSerializer",
     "Int8Serializer",
-    "QTensorSerializer",
-    "RowSlicesSerializer",
     "Serializer",
     "StringSerializer",
     "TensorSerializer",

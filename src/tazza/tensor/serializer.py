@@ -14,6 +14,7 @@ from tazza.errors import FormatError
 from tazza.proto.caffe2_pb2 import BlobProto
 from tazza.registry import Registry
 from tazza.tensor.blob import Blob
+from tazza.tensor.names import indexed
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class Serializer(ABC, Generic[T]):
         """Return what gathers the records of blob `name`."""
 
 
-SERIALIZERS: Registry[str, Serializer[Any]] = Registry("serializer of blob type")
+SERIALIZERS: Registry[str, Serializer[Any]] = indexed("serializers", "serializer of blob type")
 """By the name of the type in files (`Blob.type_name`)."""
 
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from tazza.errors import DTypeError, OutOfMemoryError, ShapeError, UnsupportedError
 from tazza.tensor.allocation import Allocation
+from tazza.tensor.attached import ATTACHED
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided
@@ -333,9 +334,7 @@ class Tensor(ArrayOperators):
         return view
 
     def _on_host(self) -> Tensor:
-        from tazza.tensor.transfer import to_place
-
-        return to_place(self, CPUPlace())
+        return ATTACHED["to_place"](self, CPUPlace())
 
     def make_plain(self) -> None:
         """Bring an opaque layout into row-major order, in this tensor's own memory."""
@@ -383,12 +382,10 @@ class Tensor(ArrayOperators):
 
     def _assign_from_host(self, array: npt.NDArray[Any], dtype: DataType) -> None:
         """Copy to the device, as `assign` does on the host."""
-        from tazza.tensor.transfer import copy_to
-
         if dtype is DataType.STRING:
             raise DTypeError(f"strings do not go to {self.spec.place}: they are references")
         self.resize(array.shape, dtype)
-        copy_to(Tensor.from_numpy(np.ascontiguousarray(array, dtype.numpy), copy=None), self)
+        ATTACHED["copy_to"](Tensor.from_numpy(np.ascontiguousarray(array, dtype.numpy), copy=None), self)
 
     def _takes_in_place(self, dims: tuple[int, ...], dtype: DataType) -> bool:
         """Whether elements of that shape and type go where this view has its own."""
@@ -471,9 +468,7 @@ class Tensor(ArrayOperators):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, read-only; `AttributeError` for elements that it does not know."""
-        from tazza.tensor.interchange import array_interface
-
-        return array_interface(self)
+        return ATTACHED["array_interface"](self)
 
     def __dlpack__(
         self,
@@ -484,31 +479,23 @@ class Tensor(ArrayOperators):
         copy: bool | None = None,
     ) -> Any:
         """Hand the memory to another library without copying; it counts as escaped."""
-        from tazza.tensor.interchange import to_dlpack
-
-        return to_dlpack(self, max_version, dl_device, copy)
+        return ATTACHED["to_dlpack"](self, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from tazza.tensor.interchange import dlpack_device
-
-        return dlpack_device(self)
+        return ATTACHED["dlpack_device"](self)
 
     @staticmethod
     def from_dlpack(source: SupportsDLPack) -> Tensor:
-        """Return a tensor over the memory of another library's array, or a copy where it must be; see `tt.from_dlpack`.
+        """Return a tensor over the memory of another library's array, or a copy where it must be; see `ta.from_dlpack`.
 
         Raises:
             DTypeError: no tensor holds such elements.
             ExchangeError: the memory is on a device that is not read from.
         """
-        from tazza.tensor.interchange import from_dlpack
-
-        return from_dlpack(source)
+        return ATTACHED["from_dlpack"](source)
 
     def __repr__(self) -> str:
-        from tazza.tensor.printing import representation
-
-        return representation(self)
+        return ATTACHED["representation"](self)
 
 
 def _storage_for(spec: TensorSpec, holder: str) -> Storage:

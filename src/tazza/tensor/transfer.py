@@ -13,8 +13,8 @@ import numpy as np
 
 from tazza.errors import UnavailableError, UnsupportedError
 from tazza.registry import Registry
+from tazza.tensor.attached import attached
 from tazza.tensor.layout import Layout, Strided
-from tazza.tensor.operand import check_writable
 from tazza.tensor.place import Place
 from tazza.tensor.tensor import Tensor
 
@@ -26,6 +26,7 @@ COPIERS: Registry[tuple[str, str], Copier] = Registry("copier between kinds of p
 """(kind of the source's place, kind of the target's) -> what copies all elements into a row-major target."""
 
 
+@attached
 def to_place(x: Tensor, place: Place | str, *, copy: bool = False) -> Tensor:
     """Return `x` at another place: itself when it is there already, unless a copy is asked for. Copies are row-major.
 
@@ -45,6 +46,7 @@ def to_place(x: Tensor, place: Place | str, *, copy: bool = False) -> Tensor:
     return target
 
 
+@attached
 def copy_to(x: Tensor, target: Tensor) -> None:
     """Copy all elements into a row-major tensor of the same shape and element type, wherever both lie.
 
@@ -84,6 +86,19 @@ def to_layout(x: Tensor, layout: Layout) -> Tensor:
     np.copyto(target.array, x.plain())
     target.mark_written()
     return target
+
+
+def check_writable(out: Tensor, who: str) -> None:
+    """Check that each element of `out` has a place of its own, which the CPU can write to.
+
+    Raises:
+        UnsupportedError: it is elsewhere, or two elements are one in memory, as after `broadcast_to`.
+    """
+    if not out.place.is_host:
+        raise UnsupportedError(f"{who}: out is on {out.place}, this function computes on the CPU")
+    if isinstance(out.layout, Strided) and out.layout.overlaps_itself(out.shape):
+        message = f"{who}: {out.spec} cannot be written to, it has one element in several places"
+        raise UnsupportedError(message, hint="write to a copy: x.copy()")
 
 
 def _copier(source: Place, target: Place) -> Copier:

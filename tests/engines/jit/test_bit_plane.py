@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tazza.array.quantized import QTensor
+from tazza.array.quantized.factor import Factor
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.bit_plane import RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
-from tazza.tensor.quantized import QTensor
-from tazza.tensor.quantized.factor import Factor
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tazza.array.quantized.planes import BYTE_PLANES, plane_bytes
 from tazza.engines.jit import unavailable
-from tazza.tensor.quantized.planes import BYTE_PLANES, plane_bytes
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

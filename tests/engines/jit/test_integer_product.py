@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tazza.array.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
+from tazza.array.quantized.factor import Factor
+from tazza.array.quantized.product import ProductTask
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.bit_plane import lanes
-from tazza.tensor.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
-from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import ProductTask
 from tazza.tensor.tasks import Unsupported
 
 REASON = unavailable()

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tazza.array.deferred import Lazy, apply, bind, evaluate, lazy
 from tazza.engines.jit import lazy as jit_lazy
 from tazza.engines.jit import reduction as jit_reduction
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.typed import unsupported
 from tazza.errors import UnsupportedError
 from tazza.tensor import DataType, Tensor
-from tazza.tensor.deferred import Lazy, apply, bind, evaluate, lazy
 from tazza.tensor.function import CASTS, FUNCTIONS, signature
 from tazza.tensor.promotion import kind_of
 
@@ -230,7 +230,7 @@ FORK = """
 import os
 import numpy as np
 from tazza.runtime.threads import NUM_THREADS
-from tazza.tensor.deferred import bind, lazy
+from tazza.array.deferred import bind, lazy
 NUM_THREADS.set(2)
 x = np.ones(1 << 20)
 step = bind([lazy(x) * 3, lazy(x).sum()])
@@ -244,6 +244,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_computes_alone() -> None:
     """The threads of the first process are not there; to wait for them would take forever."""
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, check=True)

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tazza.array.sparse import CSR, explain_sparse_matmul, sparse_matmul
+from tazza.array.sparse.task import SPARSE_ENGINES
 from tazza.engines.jit import loop, sparse_matrix, unavailable
 from tazza.engines.jit.sparse_vector import GROUP, HELD
 from tazza.errors import ShapeError
 from tazza.runtime.native_code import Processor, processor
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import Tensor
-from tazza.tensor.sparse import CSR, explain_sparse_matmul, sparse_matmul
-from tazza.tensor.sparse.task import SPARSE_ENGINES
 
 Array = npt.NDArray[Any]
 

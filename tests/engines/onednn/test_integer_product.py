@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tazza.array.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
+from tazza.array.quantized.factor import Factor
+from tazza.array.quantized.product import ProductTask
 from tazza.engines.onednn import integer_product
 from tazza.engines.onednn.library import unavailable
 from tazza.runtime.native_code import Processor
-from tazza.tensor.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
-from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import ProductTask
 from tazza.tensor.tasks import Unsupported
 
 REASON = unavailable()

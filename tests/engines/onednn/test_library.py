@@ -114,6 +114,7 @@ def test_the_library_is_found_in_the_list_of_files(tmp_path: Path, monkeypatch: 
     assert "cannot be read" in str(library.find_library())
 
 
+@pytest.mark.slow
 def test_operators_run_without_the_library(tmp_path: Path) -> None:
     code = (
         "import numpy as np; from tazza.operator import run_op\n"
@@ -198,6 +199,7 @@ print("parent runs on")
 """
 
 
+@pytest.mark.slow
 @needs_library
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
 def test_forked_child_refuses_instead_of_hanging() -> None:

@@ -70,11 +70,38 @@ def by_channel(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {"X": X} | {spec.name: (width,) for spec in schema.inputs[1:]}, outputs=outputs)
 
 
-@steps_of("InstanceNormGradient")
-def instance_norm_statistics(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] | None:
-    """Mean and inv_std are computed again where they are missing."""
-    if "mean" in op.input_letters:
+@steps_of("InstanceNormGradient", "GroupNormGradient", "LayerNormGradient")
+def normalized_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] | None:
+    """Both means that dX is freed from are rounded, so dX is not 0 where it should be; so are the statistics.
+
+    Rows are the elements that share a mean: dX = inv_std * (dZ - mean of dZ - Z * mean of dZ * Z).
+    """
+    given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
+    X = given["X"]
+    if X.size == 0:
         return None
+    found = evaluate(op, list(given.values())) if "mean" in given else _by_other_statistics(op, inputs, factor)
+    rows, back = _rows(
+        op, X.shape, given["mean"].size if "mean" in given else X.shape[0] * channels_of(op.order, X.shape)
+    )
+    order = "NHWC" if op.type != "LayerNormGradient" and op.order.upper() == "NHWC" else "NCHW"
+
+    def lying(values: Array) -> Array:
+        return (np.moveaxis(values, -1, 1) if order == "NHWC" else values).reshape(rows)
+
+    with np.errstate(all="ignore"):
+        scale = next((given[letter] for letter in ("scale", "gamma") if letter in given), np.ones(()))
+        dZ, x = lying(given["dY"].reshape(X.shape) * _spread(op, scale, X.shape)), lying(X)
+        inv_std = 1 / np.sqrt(x.var(axis=1, keepdims=True) + op.epsilon)
+        Z = (x - x.mean(axis=1, keepdims=True)) * inv_std
+        shape, terms = (len(x), 1), rows[1]
+        means = np.mean(dZ, axis=1, keepdims=True), np.mean(dZ * Z, axis=1, keepdims=True)
+        off = inv_std * (means[0] * (factor(shape, terms) - 1) + Z * means[1] * (factor(shape, terms) - 1))
+        return [found[0] * factor(X.shape, 1.0) - back(off), *found[1:]]
+
+
+def _by_other_statistics(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Mean and inv_std are computed again where they are missing."""
     definition = op.definition
     forward = operator_def("InstanceNorm", definition.input[:3], ["Y", "mean", "inv_std"])
     forward.arg.extend(definition.arg)
@@ -114,7 +141,7 @@ def normalized(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] |
 def _rows(op: OpView, shape: Shape, count: int) -> tuple[Shape, Callable[[Array], Array]]:
     """Return the shape of X with a row for each mean, and what brings such an array back to the shape of X."""
     rows = (count, math.prod(shape) // count)
-    if op.type == "LayerNorm" or op.order.upper() != "NHWC":
+    if op.type.startswith("LayerNorm") or op.order.upper() != "NHWC":
         return rows, lambda values: values.reshape(shape)
     first = (shape[0], shape[-1], *shape[1:-1])
     return rows, lambda values: np.moveaxis(values.reshape(first), 1, -1)
@@ -122,7 +149,7 @@ def _rows(op: OpView, shape: Shape, count: int) -> tuple[Shape, Callable[[Array]
 
 def _spread(op: OpView, scale: Array, shape: Shape) -> Array:
     """Return a scale as it is multiplied with X."""
-    if op.type == "LayerNorm" or scale.ndim == 0 or op.order.upper() == "NHWC":
+    if op.type.startswith("LayerNorm") or scale.ndim == 0 or op.order.upper() == "NHWC":
         return scale
     return scale.reshape(-1, *(1,) * (len(shape) - 2))
 

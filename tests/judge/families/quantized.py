@@ -74,14 +74,25 @@ def int8_pool(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found | {"order": order, **result(hand, 0.2)}, values={"X": octets(hand, X)})
 
 
-@draws("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu", "Int8Relu", "Int8Quantize", "Int8Dequantize")
+@draws(
+    "Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu", "Int8Relu", "Int8LeakyRelu", "Int8Quantize", "Int8Dequantize"
+)
 def int8_pointwise(hand: Hand, schema: OpSchema) -> Sketch:
     shape = hand.shape(schema.inputs[0].name)
     arguments = result(hand, 0.2) if "Y_scale" in schema.args else {}
     letters = [one for one in schema.inputs if not one.optional]
+    if "alpha" in schema.args:
+        arguments["alpha"] = hand.real(0.01, 0.9)
     if schema.type == "Int8Quantize":
         return Sketch(arguments, {"X": shape})
     return Sketch(arguments, values={one.name: octets(hand, shape) for one in letters})
+
+
+@draws("Int8Softmax")
+def int8_softmax(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    shape = hand.dims(1, 4)
+    return Sketch({"axis": hand.integer(0, len(shape) - 1), **result(hand, 0.05)}, values={"X": octets(hand, shape)})
 
 
 @draws("Int8GivenTensorFill", "Int8GivenIntTensorFill")

@@ -6,8 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema
+from tazza.operator import OpSchema, OpView
+from tazza.ops.sparse.reducer import LOG_MEAN_EXP, LOG_SUM_EXP, SegmentRows
+from tazza.ops.sparse.segment import Division
+from tazza.ops.sparse.segment_reduction import NOTHING, segment_gradients, segment_reductions
+from tests.check import evaluate
+from tests.judge.condition import Factor, steps_of, wide
 from tests.judge.hand import Array, Hand, Shape, Sketch, draws
+
+
+@steps_of(*(type for type, row in segment_reductions.rows.items() if row.reducer in (LOG_SUM_EXP, LOG_MEAN_EXP)))
+def logarithms_of_sums(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Y = max + log(sum of exp(x - max)): where the sum is rounded, the logarithm moves by as much, whatever Y is."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    return [y + (factor(y.shape, 1.0) - 1) for y in plain]
 
 
 def lengths_of(hand: Hand, rows: int, segments: int | None = None) -> Array:
@@ -22,26 +34,58 @@ def picked(hand: Hand, rows: int, count: int) -> Array:
     return hand.rng.integers(0, max(rows, 1), count if rows else 0).astype(hand.pick((np.int32, np.int64)))
 
 
-@draws("LengthsSum")
-def lengths(hand: Hand, schema: OpSchema) -> Sketch:
-    del schema
+def ids_of(hand: Hand, rows: int, *, is_sorted: bool) -> Array:
+    """Return the segment of each row; sorted ones leave none out."""
+    if not is_sorted:
+        return hand.rng.integers(0, hand.integer(1, 6), rows).astype(np.int32)
+    return np.cumsum(hand.rng.integers(0, 2, rows) * (np.arange(rows) > 0)).astype(np.int32)
+
+
+def dividing(hand: Hand, division: Division, rows: int) -> tuple[Array, int]:
+    """Return what divides so many rows, and how many segments there are."""
+    if not division.counted:
+        found = lengths_of(hand, rows)
+        return found, len(found)
+    ids = ids_of(hand, rows, is_sorted=not division.args)
+    return ids, int(ids.max(initial=-1)) + 1
+
+
+@draws(*segment_reductions)
+def segments(hand: Hand, schema: OpSchema) -> Sketch:
+    one = segment_reductions.rows[schema.type]
     DATA = hand.shape("DATA", 1, 4)
-    return Sketch({}, {"DATA": DATA}, {"LENGTHS": lengths_of(hand, DATA[0])})
+    values: dict[str, Any] = {}
+    rows = DATA[0]
+    if one.kind.gathered:
+        values["INDICES"] = picked(hand, DATA[0], hand.integer(0, 12))
+        rows = values["INDICES"].size
+    by, count = dividing(hand, one.kind.division, rows)
+    values[one.kind.division.letter] = by
+    given = {"num_segments": count + hand.integer(0, 3)} if "num_segments" in schema.args else {}
+    scalars: dict[str, Shape] = {"SCALARS": (rows,)} if one.reducer.weighted else {}
+    return Sketch(hand.some(given), {"DATA": DATA, **scalars}, values)
 
 
-@draws("SparseLengthsSum")
-def sparse_lengths(hand: Hand, schema: OpSchema) -> Sketch:
-    del schema
-    DATA = hand.shape("DATA", 1, 4)
-    indices = picked(hand, DATA[0], hand.integer(0, 12))
-    return Sketch({}, {"DATA": DATA}, {"INDICES": indices, "LENGTHS": lengths_of(hand, indices.size)})
-
-
-@draws("LengthsSumGradient", "SparseLengthsSumGradient")
-def bare_gradient(hand: Hand, schema: OpSchema) -> Sketch:
-    del schema
-    dY: Shape = hand.shape("dY", 1, 4)
-    return Sketch({}, {"dY": dY}, {"LENGTHS": lengths_of(hand, hand.integer(0, 9) if dY[0] else 0, dY[0])})
+@draws(*segment_gradients)
+def gradients_of_segments(hand: Hand, schema: OpSchema) -> Sketch:
+    one = segment_gradients.rows[schema.type]
+    letters, division = one.letters.split(), one.division
+    row = hand.given["dY"][1:] if "dY" in hand.given else hand.dims(0, 3)
+    rows = hand.integer(0, 9)
+    by, count = dividing(hand, division, rows)
+    shapes: dict[str, Shape] = {"dY": (count, *row), "SCALARS": (rows,), "DATA": (rows, *row)}
+    values: dict[str, Any] = {division.letter: by, "INDICES": hand.rng.integers(0, max(rows, 1), rows)}
+    if "Y" in letters:
+        data = hand.rng.standard_normal((rows, *row)).astype(np.float32)
+        Y: Any = np.zeros((count, *row), np.float32)
+        ids = np.repeat(np.arange(count), by) if not division.counted else by
+        for m in range(count):
+            mine = data[ids == m]
+            if len(mine):
+                Y[m] = one.reducer.reduce(SegmentRows(len(mine), mine, NOTHING, NOTHING, NOTHING))
+        values |= {"DATA": data, "Y": Y}
+    known = {letter: shape for letter, shape in shapes.items() if letter in letters and letter not in values}
+    return Sketch({}, known, {letter: value for letter, value in values.items() if letter in letters})
 
 
 def rows_of(hand: Hand, letter: str) -> tuple[Shape, Array, dict[str, Any]]:

@@ -20,15 +20,19 @@ from tazza.operator import operator_def, run_op
 from tazza.ops.control.blobs_queue import BlobsQueue
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
-from tests.sequences import replay
+from tests.check import check_op
+from tests.sequences import Sequence, on_sequences, recorded
 
 MOST_S = 30.0
 """What tells that something hangs."""
 
 
-def test_recorded_queues() -> None:
-    assert replay("queues") == 25
-    assert replay("records") == 11
+CASES = [recorded("queues"), recorded("records")]
+
+
+@on_sequences(CASES)
+def test_queues(case: Sequence) -> None:
+    check_op(case)
 
 
 def _workspace(**arguments: Any) -> Workspace:

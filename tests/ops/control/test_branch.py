@@ -7,11 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import DTypeError, NotFoundError, ShapeError
-from tazza.graph import backward_pass
 from tazza.interop import Predictor
 from tazza.operator import Effects, effects_of, operator_def, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.nested_case import Nested, on_nested
 
 X = np.array([0.5, -1], np.float32)
 
@@ -32,11 +33,46 @@ def run(op: OperatorDef, condition: NDArray[np.bool_] | bool, **fed: NDArray[np.
     return home
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-def test_one_of_two_nets_runs(shape: tuple[int, ...]) -> None:
-    op = operator_def("If", ["c"], [], then_net=THEN, else_net=OTHER)
-    np.testing.assert_allclose(run(op, np.full(shape, True)).fetch("y"), np.tanh(X), rtol=1e-6)
-    np.testing.assert_array_equal(run(op, np.full(shape, False)).fetch("y"), 3 * X)
+def either(shape: tuple[int, ...], condition: bool) -> Nested:
+    ops = (operator_def("If", ["c"], [], then_net=THEN, else_net=OTHER),)
+    y = np.tanh(X) if condition else 3 * X
+    return Nested(f"{shape} {condition}", ops, {"c": np.full(shape, condition), "x": X}, {"y": y}, ("y",))
+
+
+def past(condition: bool) -> Nested:
+    """For y = x w, and y = 3 v if c holds: the gradient of w is that of y where the branch was not taken, else zero."""
+    ops = (
+        operator_def("Mul", ["x", "w"], ["y"]),
+        operator_def("If", ["c"], ["y"], then_net=branch(operator_def("Scale", ["v"], ["y"], scale=3.0))),
+        operator_def("Scale", ["y"], ["z"], scale=2.0),
+    )
+    fed = {"c": np.array([condition]), "x": X, "w": X + 1, "v": X - 2}
+    z = 6 * fed["v"] if condition else 2 * X * fed["w"]
+    return Nested(f"past a branch {condition}", ops, fed, {"z": z}, ("z",))
+
+
+def waited_for() -> Nested:
+    """For z = y + v, and y = tanh(y) before if c holds: the gradient of y is overwritten, and is also that of v."""
+    ops = (
+        operator_def("Mul", ["x", "w"], ["y"]),
+        operator_def("Mul", ["x", "u"], ["v"]),
+        operator_def("If", ["c"], ["y"], then_net=branch(operator_def("Tanh", ["y"], ["y"]))),
+        operator_def("Sum", ["y", "v"], ["z"]),
+    )
+    fed = {"c": np.array([True]), "x": X, "w": X + 1, "u": X - 2}
+    return Nested("waited for", ops, fed, {"z": np.tanh(X * fed["w"]) + X * fed["u"]}, ("z",))
+
+
+CASES = [
+    *(either(shape, condition) for shape in ((), (1,), (1, 1)) for condition in (True, False)),
+    *(past(condition) for condition in (True, False)),
+    waited_for(),
+]
+
+
+@on_nested(CASES)
+def test_branches(case: Nested) -> None:
+    check_op(case)
 
 
 def test_nothing_runs_without_the_other_net() -> None:
@@ -84,41 +120,3 @@ def test_a_predictor_whose_net_is_of_any_type(kind: str) -> None:
     with Predictor(net) as predictor:
         found = predictor.run(c=np.array([True]), x=X)
         np.testing.assert_allclose(found["y"], np.tanh(X), rtol=1e-6)
-
-
-@pytest.mark.parametrize("condition", [True, False])
-def test_the_gradient_goes_past_a_branch_that_is_not_taken(condition: bool) -> None:
-    """For y = x w, and y = 3 v if c holds: the gradient of w is that of y where the branch was not taken, else zero."""
-    ops = [
-        operator_def("Mul", ["x", "w"], ["y"]),
-        operator_def("If", ["c"], ["y"], then_net=branch(operator_def("Scale", ["v"], ["y"], scale=3.0))),
-        operator_def("Scale", ["y"], ["z"], scale=2.0),
-    ]
-    emitted, gradients = backward_pass(ops, {"z": "dz"})
-    home = Workspace()
-    fed = {"x": X, "w": X, "v": X, "c": np.array([condition]), "dz": np.array([1, 10], np.float32)}
-    for name, value in fed.items():
-        home.feed(name, value)
-    home.run_net_once(NetDef(name="n", op=[*ops, *emitted]))
-    dz = fed["dz"]
-    wanted = {"v": 6 * dz if condition else 0 * dz, "w": 0 * dz if condition else 2 * dz * X}
-    for name, value in wanted.items():
-        np.testing.assert_allclose(home.fetch(str(gradients[name])), value, rtol=1e-6, err_msg=name)
-
-
-def test_a_gradient_that_another_blob_waits_for_is_copied_first() -> None:
-    """For z = y + v, and y = tanh(y) before if c holds: the gradient of y is overwritten, and is also that of v."""
-    ops = [
-        operator_def("Mul", ["x", "w"], ["y"]),
-        operator_def("Mul", ["x", "u"], ["v"]),
-        operator_def("If", ["c"], ["y"], then_net=branch(operator_def("Tanh", ["y"], ["y"]))),
-        operator_def("Sum", ["y", "v"], ["z"]),
-    ]
-    emitted, gradients = backward_pass(ops, {"z": "dz"})
-    home = Workspace()
-    fed = {"x": X, "w": X, "u": X, "c": np.array([True]), "dz": np.array([1, 10], np.float32)}
-    for name, value in fed.items():
-        home.feed(name, value)
-    home.run_net_once(NetDef(name="n", op=[*ops, *emitted]))
-    np.testing.assert_allclose(home.fetch(str(gradients["u"])), fed["dz"] * X, rtol=1e-6)
-    np.testing.assert_allclose(home.fetch(str(gradients["w"])), fed["dz"] * X * (1 - np.tanh(X * X) ** 2), rtol=1e-5)

@@ -13,13 +13,35 @@ from tazza.ops.control.counter import COUNTER, FIRST, LAST, Counter
 from tazza.proto import BlobProto
 from tazza.tensor.serialization import deserialize, serialize
 from tazza.workspace import Workspace
-from tests.sequences import replay
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences, recorded
 
 TYPES = ("CountUp", "CountDown", "CheckCounterDone", "RetrieveCount", "ResetCounter")
 
 
-def test_recorded_counters() -> None:
-    assert replay("counters") == 22
+COUNT = np.array(6)
+CASES = [
+    recorded("counters", stored=True),
+    Sequence(
+        "stored",
+        (
+            Step(operator_def("CreateCounter", [], ["c"], init_count=5)),
+            Step(operator_def("CountUp", ["c"], ["n"]), {"n": COUNT - 1}),
+            Step(operator_def("RetrieveCount", ["c"], ["n"]), {"n": COUNT}),
+            Step(operator_def("CountDown", ["c"], ["done"]), {"done": np.array(False)}),
+            Step(operator_def("CheckCounterDone", ["c"], ["done"]), {"done": np.array(False)}),
+            Step(operator_def("ResetCounter", ["c"], ["n"], init_count=LAST), {"n": COUNT - 1}),
+            Step(operator_def("CountUp", ["c"], ["n"]), fails=NumericError, text=f"stands at {LAST}"),
+            Step(operator_def("RetrieveCount", ["c"], ["n"]), {"n": np.array(LAST)}),
+        ),
+        stored=True,
+    ),
+]
+
+
+@on_sequences(CASES)
+def test_counters(case: Sequence) -> None:
+    check_op(case)
 
 
 @pytest.mark.parametrize("type", TYPES)

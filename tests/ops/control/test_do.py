@@ -13,6 +13,8 @@ from tazza.operator import operator_def, touches
 from tazza.ops.control.scope import ScopeStack
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.nested_case import Nested, on_nested
 
 INNER = NetDef(name="inner", op=[operator_def("Tanh", ["a"], ["t"]), operator_def("Scale", ["t"], ["b"], scale=2.0)])
 X = np.array([0.5, -1], np.float32)
@@ -21,6 +23,24 @@ X = np.array([0.5, -1], np.float32)
 def do(inputs: list[str], outputs: list[str], net: NetDef = INNER, **arguments: Any) -> OperatorDef:
     bound: dict[str, Any] = {"inner_blobs": ["a", "b"], "outer_blobs_idx": [0, 1], **arguments}
     return operator_def("Do", [*inputs, "s"], [*outputs, "s"], net=net, **bound)
+
+
+SCOPE = operator_def("CreateScope", [], ["s"])
+CASES = [
+    Nested("bound", (SCOPE, do(["x"], ["y"])), {"x": X, "a": X + 5}, {"y": 2 * np.tanh(X)}, ("y",)),
+    Nested(
+        "twice",
+        (SCOPE, do(["x"], ["y"]), operator_def("Sum", ["y", "y"], ["z"])),
+        {"x": X},
+        {"z": 4 * np.tanh(X)},
+        ("z",),
+    ),
+]
+
+
+@on_nested(CASES)
+def test_cases(case: Nested) -> None:
+    check_op(case)
 
 
 def workspace() -> Workspace:

@@ -13,6 +13,8 @@ from tazza.operator import Operator, operator_def
 from tazza.ops.control.mutex import Mutex
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
 
 
 def test_the_first_run_sees_1_and_a_net_goes_on() -> None:
@@ -22,6 +24,37 @@ def test_the_first_run_sees_1_and_a_net_goes_on() -> None:
     t = ws.fetch("t")
     ws.run_net("n", 4)
     assert (t.dtype, t.tolist(), ws.fetch("t").tolist()) == (np.int64, [1], [5])
+
+
+ITER = operator_def("Iter", ["t"], ["t"])
+ATOMIC = operator_def("AtomicIter", ["mutex", "t"], ["t"])
+CASES = [
+    Sequence(
+        "goes on",
+        (
+            Step(operator_def("Iter", [], ["t"]), {"t": np.array([1])}),
+            Step(ITER, {"t": np.array([42])}, {"t": np.array([41])}),
+            Step(ITER, {"t": np.array([43])}),
+            Step(ITER, {"t": np.array(8)}, {"t": np.array(7)}),
+            Step(ITER, {"t": np.array([-5])}, {"t": np.array([-5])}, NumericError, "the counter stands at -5"),
+        ),
+        stored=True,
+    ),
+    Sequence(
+        "with a mutex",
+        (
+            Step(operator_def("CreateMutex", [], ["mutex"])),
+            Step(ATOMIC, {"t": np.array([6])}, {"t": np.array([5])}),
+            Step(ATOMIC, {"t": np.array([7])}),
+        ),
+        stored=True,
+    ),
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 @pytest.mark.parametrize("inputs", [[], ["t"]])

@@ -6,9 +6,11 @@ import os
 import signal
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tazza.errors import DeadlineError, GradientError, RunCancelledError, ShapeError
 from tazza.graph import backward_pass
@@ -16,6 +18,8 @@ from tazza.nets import NETS
 from tazza.operator import Observer, operator_def, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.nested_case import Nested, on_nested
 from tests.nets.nested import do_of
 
 X = np.array([0.5, -1], np.float32)
@@ -37,11 +41,37 @@ def loop(*ops: OperatorDef) -> OperatorDef:
     return operator_def("While", ["c"], [], loop_net=NetDef(name="body", op=[*ops, COUNT]), cond_net=LEFT)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 3])
-def test_rounds(rounds: int) -> None:
-    home = workspace(rounds)
-    home.run_operator(loop(operator_def("Scale", ["x"], ["x"], scale=2.0)))
-    np.testing.assert_array_equal(home.fetch("x"), X * 2**rounds)
+def number(value: int) -> NDArray[np.int64]:
+    return np.array([value], np.int64)
+
+
+def fed(rounds: int) -> dict[str, NDArray[Any]]:
+    return {"n": number(rounds), "one": number(1), "zero": number(0), "x": X, "w": X + 1, "c": np.array([True])}
+
+
+def doubled(rounds: int) -> Nested:
+    op = loop(operator_def("Scale", ["x"], ["x"], scale=2.0))
+    return Nested(f"{rounds} rounds", (op,), fed(rounds), {"x": X * 2**rounds, "n": number(0)})
+
+
+def multiplied(rounds: int) -> Nested:
+    """With 2 x w for x in each round; what all rounds read, w, gets a gradient that is added up."""
+    body = NetDef(
+        name="inner", op=[operator_def("Scale", ["x"], ["t"], scale=2.0), operator_def("Mul", ["t", "w"], ["x"])]
+    )
+    body.op.append(COUNT)
+    do = do_of(body, ["x", "w", "n", "one"], ["x", "n"], "s", copy_external_blobs=True)
+    whole = operator_def("While", ["c", "x", "w", "n"], ["x"], loop_net=NetDef(name="b", op=[do]), cond_net=LEFT)
+    ops = (operator_def("CreateScope", [], ["s"]), whole)
+    return Nested(f"{rounds} scopes", ops, fed(rounds), {"x": X * (2 * (X + 1)) ** rounds}, ("x",))
+
+
+CASES = [make(rounds) for make in (doubled, multiplied) for rounds in (0, 1, 3)]
+
+
+@on_nested(CASES)
+def test_loops(case: Nested) -> None:
+    check_op(case)
 
 
 def test_a_body_may_write_the_condition() -> None:
@@ -62,31 +92,6 @@ def test_the_condition_is_looked_at_in_each_round() -> None:
     two = operator_def("GivenTensorBoolFill", [], ["c"], shape=[2], values=[True, True])
     with pytest.raises(ShapeError, match="'c' has 2 elements"):
         workspace(1).run_operator(operator_def("While", ["c"], [], loop_net=NetDef(name="body", op=[two])))
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 3])
-def test_gradients_of_what_all_rounds_read_are_added_up(rounds: int) -> None:
-    """With 2 x w for x in each round: d/dw = rounds * x * (2 w)**rounds / w."""
-    body = NetDef(
-        name="inner", op=[operator_def("Scale", ["x"], ["t"], scale=2.0), operator_def("Mul", ["t", "w"], ["x"])]
-    )
-    body.op.append(COUNT)
-    do = do_of(body, ["x", "w", "n", "one"], ["x", "n"], "s", copy_external_blobs=True)
-    whole = operator_def("While", ["c", "x", "w", "n"], ["x"], loop_net=NetDef(name="b", op=[do]), cond_net=LEFT)
-    ops = [operator_def("CreateScope", [], ["s"]), whole]
-    emitted, gradients = backward_pass(ops, {"x": "dx"})
-    home = workspace(rounds)
-    home.feed("dx", np.array([1, 10], np.float32))
-    net = home.create_net(NetDef(name="n", op=[*ops, *emitted]))
-    for _ in range(2):
-        for name, value in (("x", X), ("dx", np.array([1, 10], np.float32))):
-            home.feed(name, value)
-        home.feed("n", np.array([rounds], np.int64))
-        net.run()
-        power = (2 * X) ** rounds
-        dx = np.array([1, 10], np.float32)
-        np.testing.assert_allclose(home.fetch(str(gradients["x"])), dx * power, rtol=1e-5)
-        np.testing.assert_allclose(home.fetch(str(gradients["w"])), dx * rounds * X * power / X, rtol=1e-5, atol=1e-6)
 
 
 def test_a_body_without_scopes_has_no_gradient() -> None:

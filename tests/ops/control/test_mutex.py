@@ -10,6 +10,17 @@ from tazza import Workspace
 from tazza.errors import GradientError
 from tazza.operator import find_schema, gradient_for_op, operator_def
 from tazza.ops.control.mutex import Mutex
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
+
+TEXT = b"m, a C++ native class of type std::unique_ptr<std::mutex>."
+CREATE = operator_def("CreateMutex", [], ["m"])
+CASES = [Sequence("made", (Step(CREATE, {"m": TEXT}, {"m": "text"}), Step(CREATE, {"m": TEXT})), stored=True)]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 def test_create_mutex() -> None:

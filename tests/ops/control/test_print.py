@@ -14,6 +14,8 @@ from tazza.operator import operator_def, run_op
 from tazza.proto import NetDef
 from tazza.tensor import Blob, Tensor
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
 
 FLOATS = np.array([1e-8, 1e10, 123456789, 1 / 3, np.nan, np.inf, -np.inf, -0.0, 1e38, 0.1, 100000.5], np.float32)
 TEXTS: list[tuple[Any, str]] = [
@@ -38,6 +40,24 @@ def test_texts(value: Any, text: str, capsys: pytest.CaptureFixture[str]) -> Non
     ws.feed("x", value)
     ws.run_operator(operator_def("Print", ["x"]))
     assert capsys.readouterr().out == f"{text}\n"
+
+
+SHOWN = "Tensor x of type float. Dims: (2,): 1,2\n"
+CASES = [
+    Sequence(
+        "shown and summed up",
+        (
+            Step(operator_def("Print", ["x"]), feeds={"x": np.array([1, 2], np.float32)}, prints=SHOWN),
+            Step(operator_def("Summarize", ["x"], ["y"]), {"y": np.array([1, 2, 1.5, np.sqrt(0.5)], np.float32)}),
+        ),
+        stored=True,
+    )
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 def test_an_empty_blob_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,8 @@ from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.proto.message import write_message
 from tazza.tensor import Tensor
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
 
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
 Function = Callable[[Any, Any], object] | Callable[[Any, Any, Any], object]
@@ -60,6 +62,43 @@ def twice(inputs: list[PythonTensor], outputs: list[PythonTensor]) -> None:
     """Be the gradient of `double`."""
     assert len(inputs) == 3
     outputs[0].feed(2 * inputs[2].data)
+
+
+def pass_on(inputs: list[DLPackTensor], outputs: list[DLPackTensor]) -> None:
+    """Hand the memory of the last input on."""
+    outputs[0].feed(Tensor.from_dlpack(Capsule(inputs[-1].data)).numpy())
+
+
+class Capsule:
+    """What NumPy and tensors take a capsule from."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+DOUBLE, PASS_ON = register_python(double, twice), register_python(pass_on, pass_on)
+CASES = [
+    Sequence(
+        type,
+        (
+            Step(operator_def(type, ["x"], ["y"], token=token), {"y": y}, {"x": X}),
+            Step(operator_def(f"{type}Gradient", ["x", "y", "dy"], ["dx"], token=token), {"dx": dx}, {"dy": X + 1}),
+        ),
+        stored=True,
+    )
+    for type, token, y, dx in (("Python", DOUBLE, 2 * X, 2 * X + 2), ("PythonDLPack", PASS_ON, X, X + 1))
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 def test_what_functions_see(register: Register) -> None:
@@ -149,16 +188,6 @@ def test_the_backward_pass_goes_through(register: Register) -> None:
 
 def test_dlpack(register: Register) -> None:
     """Memory goes out and comes in; torch is not needed for it."""
-
-    class Capsule:
-        def __init__(self, capsule: Any) -> None:
-            self._capsule = capsule
-
-        def __dlpack__(self, **_: Any) -> Any:
-            return self._capsule
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 1, 0
 
     def triple(inputs: list[DLPackTensor], outputs: list[DLPackTensor]) -> None:
         x = Tensor.from_dlpack(Capsule(inputs[0].data))

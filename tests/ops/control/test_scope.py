@@ -12,6 +12,37 @@ from tazza.operator import operator_def
 from tazza.ops.control.scope import ScopeStack
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
+
+STACK = b"s, a C++ native class of type caffe2::detail::WorkspaceStack."
+CREATE, HAS = operator_def("CreateScope", [], ["s"]), operator_def("HasScope", ["s"], ["has"])
+PUSH = operator_def(
+    "Do",
+    ["x", "s"],
+    ["y", "s"],
+    net=NetDef(name="copy", op=[operator_def("Copy", ["a"], ["b"])]),
+    inner_blobs=["a", "b"],
+    outer_blobs_idx=[0, 1],
+)
+CASES = [
+    Sequence(
+        "in use",
+        (
+            Step(CREATE, {"s": STACK}, {"s": "text", "x": np.ones(2, np.float32)}),
+            Step(HAS, {"has": np.array([False])}),
+            Step(PUSH, {"y": np.ones(2, np.float32)}),
+            Step(HAS, {"has": np.array([True])}),
+            Step(CREATE),
+            Step(HAS, {"has": np.array([False])}),
+        ),
+    )
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 def has_scope(home: Workspace) -> bool:

@@ -20,9 +20,31 @@ from tazza.proto import BlobProto
 from tazza.tensor import Tensor
 from tazza.tensor.serialization import serialize_blob
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
 
 ROOT = Path(__file__).parent.parent.parent
 A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(4)
+
+
+WHERE: dict[str, Any] = {"db": "c.minidb", "db_type": "minidb"}
+CASES = [
+    Sequence(
+        "there and back",
+        (
+            Step(operator_def("Save", ["a", "text"], **WHERE), feeds={"a": A, "text": b"hello\xff"}),
+            Step(operator_def("Load", [], ["a"], **WHERE), {"a": A, "text": b"other"}, {"a": B, "text": "other"}),
+            Step(operator_def("Load", [], ["b"], **WHERE), {"a": A}, fails=NotFoundError, text="has no blob 'b'"),
+            Step(operator_def("Load", [], ["text"], **WHERE), {"text": b"hello\xff"}),
+        ),
+        stored=True,
+    )
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 @pytest.fixture

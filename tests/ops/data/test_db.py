@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from tazza.errors import DBError, FormatError, ShapeError
 from tazza.operator import operator_def
 from tazza.proto import NetDef, TensorProto, TensorProtos
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
 
 
 def record(number: int, dims: tuple[int, ...] = (1, 2)) -> bytes:
@@ -28,6 +31,39 @@ def write(folder: Path, records: list[bytes], db_type: str = "minidb") -> str:
         for position, value in enumerate(records):
             transaction.put(f"{position:04}", value)
     return str(path)
+
+
+def stored(count: int) -> bytes:
+    """Return the bytes of a database of so many records."""
+    with TemporaryDirectory() as folder:
+        return Path(write(Path(folder), [record(number) for number in range(count)])).read_bytes()
+
+
+CASES = [
+    Sequence(
+        "begins anew",  # with as many records in a batch as there are; a reader is ahead of who reads
+        (
+            Step(operator_def("CreateDB", [], ["reader"], db="records.minidb", db_type="minidb")),
+            *[
+                Step(
+                    operator_def("TensorProtosDBInput", ["reader"], ["data", "label"], batch_size=3),
+                    {
+                        "data": np.repeat(np.arange(3, dtype=np.uint8), 2).reshape(3, 1, 2),
+                        "label": np.arange(3, dtype=np.int32),
+                    },
+                )
+            ]
+            * 2,
+        ),
+        stored=True,
+        files={"records.minidb": stored(3)},
+    )
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 def reading(path: str, batch_size: int, db_type: str = "minidb") -> tuple[Workspace, NetDef]:

@@ -11,14 +11,15 @@ from tazza.errors import DTypeError, ShapeError
 from tazza.operator import operator_def, run_op
 from tazza.ops.data.packed_records import PackedRecords
 from tazza.workspace import Workspace
-from tests.sequences import replay, steps
+from tests.check import check_op
+from tests.sequences import Sequence, names, on_sequences, recorded
 
-RECORDED = tuple(f"packed_{name}" for name in ("flat", "single", "lists", "deep", "long", "uneven", "empty", "short"))
+CASES = [recorded(name) for name in names() if name.startswith("packed")]
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_recorded_records(name: str) -> None:
-    assert replay(name) == len(list(steps(name)))
+@on_sequences(CASES)
+def test_records(case: Sequence) -> None:
+    check_op(case)
 
 
 def packed(columns: list[Any], **arguments: Any) -> PackedRecords:

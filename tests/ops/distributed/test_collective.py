@@ -16,7 +16,8 @@ from tazza.operator import operator_def, run_op
 from tazza.ops.distributed.common_world import CommonWorld
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
-from tests.sequences import names, ranks, replay
+from tests.check import check_op
+from tests.sequences import Sequence, names, on_sequences, recorded
 
 MOST_S = 30.0
 """What tells that something hangs."""
@@ -54,14 +55,16 @@ def drawn(rank: int, dtype: Any, shape: tuple[int, ...], count: int) -> list[Any
     return [np.asarray(random.standard_normal(shape) * 9).astype(dtype) for _ in range(count)]
 
 
-RECORDED = [name for name in names() if name.startswith("ranks")]
+CASES = [
+    recorded(name, wider="float32" not in name and "float16" not in name)  # Caffe2 sums no others
+    for name in names()
+    if name.startswith("ranks")
+]
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_recorded_ranks(name: str) -> None:
-    """Caffe2 sums float32 and float16 alone, and hands out int32 and int64 beside them."""
-    wider = "float32" not in name and "float16" not in name
-    assert together(ranks(name), lambda rank, workspace: replay(name, rank, wider=wider)) == [10] * ranks(name)
+@on_sequences(CASES)
+def test_ranks(case: Sequence) -> None:
+    check_op(case)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8])

@@ -5,8 +5,28 @@ from __future__ import annotations
 import pytest
 
 from tazza.errors import ArgumentError
-from tazza.operator import run_op
+from tazza.operator import operator_def, run_op
 from tazza.ops.distributed.common_world import CommonWorld, find_world
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
+
+WORLD = b"w, a C++ native class of type std::shared_ptr<gloo::Context>."
+CASES = [
+    Sequence(
+        "alone",
+        (
+            Step(operator_def("FileStoreHandlerCreate", [], ["s"], path="/a", prefix="b")),
+            Step(operator_def("CreateCommonWorld", ["s"], ["w"], size=1, name="w"), {"w": WORLD}),
+            Step(operator_def("CloneCommonWorld", ["w"], ["v"])),
+            Step(operator_def("DestroyCommonWorld", ["v"], ["v"]), {"w": WORLD}),
+        ),
+    )
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 @pytest.mark.parametrize("type", ["CreateCommonWorld", "CloneCommonWorld"])

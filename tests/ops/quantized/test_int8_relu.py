@@ -1,4 +1,4 @@
-"""Int8Relu against the rectified numbers that the bytes stand for."""
+"""Int8Relu and Int8LeakyRelu against the rectified numbers that the bytes stand for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tazza.errors import ArgumentError
 from tazza.operator import operator_def
 from tazza.proto import NetDef
 from tazza.tensor import Int8Tensor
 from tazza.workspace import Workspace
-from tests.check import Case, check_op, on_all_engines
+from tests.check import Case, check_op, on_all_engines, run
 from tests.int8 import assert_near
 from tests.ops.quantized.numbers import octets, quantized, real
 
@@ -22,6 +23,11 @@ def expected(scale: float, point: int) -> Callable[[Int8Tensor], Int8Tensor]:
     return lambda x: quantized(np.maximum(real(x), 0), scale, point)
 
 
+def leaky(alpha: float, scale: float, point: int = 0) -> Callable[[Int8Tensor], Int8Tensor]:
+    return lambda x: quantized(np.maximum(real(x), 0) + alpha * np.minimum(real(x), 0), scale, point)
+
+
+STEEP = {"alpha": 0.4, "Y_scale": 0.03, "Y_zero_point": 90}
 CASES = [
     Case("Int8Relu", (X,), expected(0.05, 120), batched=(0,), id="as X"),
     Case(
@@ -32,12 +38,21 @@ CASES = [
         batched=(0,),
         id="other scale",
     ),
+    Case("Int8LeakyRelu", (X,), leaky(0.4, 0.03, 90), STEEP, batched=(0,), id="leaky"),
+    Case("Int8LeakyRelu", (X,), leaky(0.01, 1.0), batched=(0,), id="leaky as it stands"),
+    Case("Int8LeakyRelu", (octets(7, 613),), leaky(0.4, 0.03, 90), STEEP, id="leaky, many"),
 ]
 
 
 @on_all_engines(CASES)
 def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize("alpha", [-0.5, 0.0, 1.0])
+def test_a_slope_outside_of_0_to_1_is_refused(alpha: float) -> None:
+    with pytest.raises(ArgumentError, match="above 0 and below 1"):
+        run(operator_def("Int8LeakyRelu", ["X"], ["Y"], alpha=alpha), [X])
 
 
 @pytest.mark.parametrize("type", ["simple", "plan", "dag"])

@@ -10,8 +10,35 @@ import pytest
 from tazza.errors import ShapeError, TazzaError
 from tazza.operator import operator_def
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
 
 STATES = np.arange(10, dtype=np.float32).reshape(5, 2)
+
+
+STEP = np.array([1], np.int32)
+LINK = operator_def("rnn_internal_apply_link", ["timestep", "states"], ["inner", "states"], offset=1, window=2)
+ADD = operator_def(
+    "rnn_internal_accumulate_gradient_input", ["timestep", "given", "gradients"], ["gradients"], offset=2
+)
+ADDED = STATES.copy()
+ADDED[3] += 2
+CASES = [
+    Sequence(
+        "rows",
+        (
+            Step(LINK, {"inner": STATES[2:4], "states": STATES}, {"timestep": STEP, "states": STATES}),
+            Step(ADD, {"gradients": ADDED}, {"given": np.full((3, 2), 2, np.float32), "gradients": STATES}),
+            Step(LINK, feeds={"timestep": STEP + 3}, fails=ShapeError, text=r"rows \[5, 7\)"),
+        ),
+        stored=True,
+    )
+]
+
+
+@on_sequences(CASES)
+def test_cases(case: Sequence) -> None:
+    check_op(case)
 
 
 def linked(step: int, **arguments: Any) -> Workspace:

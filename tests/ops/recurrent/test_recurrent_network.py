@@ -19,6 +19,8 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import format_text
 from tazza.tensor import DataType, TensorSpec
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.nested_case import Nested, on_nested
 from tests.ops.recurrent.cells import FED, SUM, H, N, T, cell, values
 from tests.ops.recurrent.recorded import (
     CASES,
@@ -98,6 +100,32 @@ def test_gradients_are_central_differences(name: str) -> None:
 
 
 # -- cells of one operator ---------------------------------------------------------------------------------------------
+
+
+BACK: dict[str, Any] = {
+    "outputs_with_grads": [0],
+    "backward_step_net": NetDef(name="back", type="simple"),
+    "backward_link_internal": ["after_grad", "after_grad", "after_grad"],
+    "backward_link_external": ["states_grad", "states_grad", "x_grad"],
+    "backward_link_offset": [1, 0, 0],
+}
+STATES = FED["h0"] + np.cumsum(FED["x"], axis=0)
+CELLS = [
+    Nested(
+        "sums",
+        (cell(SUM, **BACK),),
+        FED,
+        {"all": STATES, "last": STATES[-1:]},
+        ("all",),
+        slack=10.0,
+        evaluate=lambda net, blobs: in_float64(net.op, blobs),
+    )
+]
+
+
+@on_nested(CELLS)
+def test_cases(case: Nested) -> None:
+    check_op(case)
 
 
 def run(op: OperatorDef, fed: Blobs = FED, times: int = 1) -> Workspace:

@@ -47,7 +47,14 @@ class Constant:
     data: bytes
 
 
-Word: TypeAlias = int | Slot | Scratch | Constant
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The address of so many bytes of our own, for launches that are made when sizes are known."""
+
+    nbytes: int
+
+
+Word: TypeAlias = int | Slot | Scratch | Constant | Memory
 Check: TypeAlias = Callable[[Operands], Any]
 """Raises the error for what a kernel found wrong with its operands."""
 
@@ -119,7 +126,8 @@ def _value(word: Word, operands: Operands, kept: list[Any]) -> int:
     if isinstance(word, Scratch):
         assert operands.scratch is not None, "the launch said how much it needs"
         return operands.scratch.address + word.offset
-    array = np.frombuffer(word.data, np.uint8).copy()
+    own = isinstance(word, Memory)
+    array = np.empty(word.nbytes, np.uint8) if own else np.frombuffer(word.data, np.uint8).copy()
     kept.append(array)
     return array.ctypes.data
 

@@ -1,4 +1,4 @@
-"""Bytes to planes of bits and back, a vector of bytes at a time: fills `BYTE_PLANES` of tensor/quantized/planes.py.
+"""Bytes to planes of bits and back, a vector of bytes at a time: fills `BYTE_PLANES` of array/quantized/planes.py.
 
 A comparison of a vector of bytes gives one bit each, the first in the lowest place, where the format wants it in the
 highest: so the bytes of every group of eight are reversed on their way.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tazza.array.quantized.planes import BITS_PER_BYTE, BYTE_PLANES, BytePlanes, Octets
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import compiled, count_loop, share, threads_for
@@ -18,7 +19,6 @@ from tazza.engines.jit.rows import element
 from tazza.runtime.native import call_native
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
-from tazza.tensor.quantized.planes import BITS_PER_BYTE, BYTE_PLANES, BytePlanes, Octets
 
 THREADS, CHUNKS, BYTES, PLANES, STRIDE = range(5)
 """Words of the block: threads, vectors of bytes, their address, that of the planes, bytes of a plane."""

@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
+from tazza.array.evaluator import Array
+from tazza.array.program import ElementProgram, types_of
 from tazza.engines.jit.typed import Vector
 from tazza.runtime.fork import PROCESS, note_threads
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
 from tazza.tensor.allocation import address_of
-from tazza.tensor.evaluator import Array
-from tazza.tensor.program import ElementProgram, types_of
 
 AHEAD_BYTES = 2048
 """How far ahead operands are asked for: processors do not look beyond a page of 4096 bytes by themselves."""

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tazza.array.quantized.factor import Factor
+from tazza.array.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.bit_plane import AVX512_WORDS, RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dtype import DataType
-from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
 from tazza.tensor.tasks import Offer, Unsupported
 
 INPUT_NS, TWO_INPUT_LOGIC_NS, TILE_NS = 0.7, 2.2, 14.0

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
+from tazza.array.program import ElementProgram, expressions, flops_of, steps_text, types_of
 from tazza.engines.jit import unavailable
 from tazza.engines.jit.direct import (
     Kind,
@@ -36,8 +38,6 @@ from tazza.engines.jit.reduction import prepare_reduction
 from tazza.engines.jit.typed import TypedEmission, Vector, unsupported
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
-from tazza.tensor.evaluator import EVALUATORS, Array, Prepared, Sweep
-from tazza.tensor.program import ElementProgram, expressions, flops_of, steps_text, types_of
 from tazza.tensor.tasks import Unsupported
 
 MOST_STEPS = 150

@@ -19,17 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tazza.engines.jit.block import float_word
-from tazza.engines.jit.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, fold_loop, share, sweep, threads_for
-from tazza.engines.jit.nest import Axis, merged, row_pointers
-from tazza.engines.jit.typed import HALVES, TypedEmission, Vector, joined
-from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType
-from tazza.tensor.evaluator import Prepared, Sweep
-from tazza.tensor.function import FUNCTIONS
-from tazza.tensor.program import (
+from tazza.array.evaluator import Prepared, Sweep
+from tazza.array.program import (
     REDUCTIONS,
     ElementProgram,
     accumulator_type,
@@ -39,6 +30,15 @@ from tazza.tensor.program import (
     steps_text,
     types_of,
 )
+from tazza.engines.jit.block import float_word
+from tazza.engines.jit.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
+from tazza.engines.jit.emit import Lines
+from tazza.engines.jit.loop import compiled, count_loop, fold_loop, share, sweep, threads_for
+from tazza.engines.jit.nest import Axis, merged, row_pointers
+from tazza.engines.jit.typed import HALVES, TypedEmission, Vector, joined
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType
+from tazza.tensor.function import FUNCTIONS
 
 HEAD = 8
 COLUMNS = 512

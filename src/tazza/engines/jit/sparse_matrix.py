@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tazza.array.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, SparseTask
 from tazza.engines.jit import sparse_product, unavailable
 from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import compiled, threads_for
@@ -28,7 +29,6 @@ from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.allocation import address_of
-from tazza.tensor.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, SparseTask
 from tazza.tensor.tasks import Offer, Unsupported
 
 _COMPUTED = {DataType.FLOAT: DataType.FLOAT, DataType.DOUBLE: DataType.DOUBLE}

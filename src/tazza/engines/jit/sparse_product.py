@@ -171,20 +171,24 @@ def shared_rows(m: Matrix) -> tuple[str, str]:
 
 
 def _row_of_work(m: Matrix, work: str) -> str:
-    """Return the smallest r with starts[r] + r >= work, by halving."""
+    """Return the smallest r with starts[r] + r >= work."""
     lines = m.v.lines
+    return halved(lines, m.words[R], work, lambda r: lines.let(f"add i64 {m.index(STARTS, r)}, {r}"))
+
+
+def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) -> str:
+    """Return the smallest r in [0, count] with before(r) >= work, which grows with r, by halving."""
     test, inside, done = lines.fresh("halve"), lines.fresh("middle"), lines.fresh("found")
     low, high, next_low, next_high = (f"%{lines.fresh(stem)}" for stem in ("low", "high", "up", "down"))
-    before = lines.block
+    entry = lines.block
     lines.do(f"br label %{test}")
     lines.label(test)
-    lines.do(f"{low} = phi i64 [ 0, %{before} ], [ {next_low}, %{inside} ]")
-    lines.do(f"{high} = phi i64 [ {m.words[R]}, %{before} ], [ {next_high}, %{inside} ]")
+    lines.do(f"{low} = phi i64 [ 0, %{entry} ], [ {next_low}, %{inside} ]")
+    lines.do(f"{high} = phi i64 [ {count}, %{entry} ], [ {next_high}, %{inside} ]")
     lines.do(f"br i1 {lines.let(f'icmp slt i64 {low}, {high}')}, label %{inside}, label %{done}")
     lines.label(inside)
     middle = lines.let(f"lshr i64 {lines.let(f'add i64 {low}, {high}')}, 1")
-    behind = lines.let(f"add i64 {m.index(STARTS, middle)}, {middle}")
-    less = lines.let(f"icmp slt i64 {behind}, {work}")
+    less = lines.let(f"icmp slt i64 {before(middle)}, {work}")
     above = lines.let(f"add i64 {middle}, 1")
     lines.do(f"{next_low} = select i1 {less}, i64 {above}, i64 {low}")
     lines.do(f"{next_high} = select i1 {less}, i64 {high}, i64 {middle}")

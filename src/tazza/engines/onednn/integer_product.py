@@ -1,6 +1,6 @@
 """Products of 8-bit integers: oneDNN's matmul u8 x s8 -> s32 and s8 x s8 -> s32, exact where the processor allows.
 
-Letters: C = A B^T as in tensor/quantized/product.py. oneDNN wants signed weights. Where B is unsigned, B - 128 (the
+Letters: C = A B^T as in array/quantized/product.py. oneDNN wants signed weights. Where B is unsigned, B - 128 (the
 highest bit flipped) takes its place, and 128 times the sums of the rows of A are added to C.
 
 Without instructions that sum four products in 32 bits (VNNI), oneDNN sums two in 16 bits, which saturate: then this
@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tazza.array.quantized.factor import Factor
+from tazza.array.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
 from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
@@ -29,8 +31,6 @@ from tazza.errors import UnsupportedError
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import CPUPlace, DataType
-from tazza.tensor.quantized.factor import Factor
-from tazza.tensor.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
 from tazza.tensor.tasks import Offer, Unsupported
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -1,4 +1,4 @@
-"""oneDNN's matmul under the products of the tensor floor (tensor/product.py): float32 and bfloat16 with strides.
+"""oneDNN's matmul under the products of the array floor (array/product.py): float32 and bfloat16 with strides.
 
 alpha is a tensor of one element that a post-op multiplies by, so that all alphas share a primitive; beta is 0, or 1
 as a post-op that adds what C holds.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.array.product import PRODUCTS, Beta, Form, Multiply, ProductForm
 from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
@@ -30,7 +31,6 @@ from tazza.engines.onednn.primitive import (
 from tazza.errors import UnavailableError
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import CPUPlace, DataType, Dim, Strided
-from tazza.tensor.product import PRODUCTS, Beta, Form, Multiply, ProductForm
 from tazza.tensor.tasks import Offer, Unsupported
 
 Array = NDArray[Any]
@@ -73,7 +73,7 @@ def _describe(form: ProductForm) -> PrimitiveDescriptor:
     operands = [_descriptor(one, rank) for one in (form.a, form.b, form.c)]
     attributes = Attributes(tuple(follow), FPMATH.value)
     a, b, c = operands
-    # Products keep their kernels within a bound of bytes (tensor/product.py); a second cache would hold them longer.
+    # Products keep their kernels within a bound of bytes (array/product.py); a second cache would hold them longer.
     return describe("matmul", a, b, None, c, attributes=attributes, flops=form.flops, kept=False)
 
 

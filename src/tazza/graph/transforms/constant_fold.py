@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from tazza.graph.graph import Graph, Node, PassContext
+from tazza.graph.graph import Graph, Node
 from tazza.graph.transform import Transform, transform
-from tazza.proto import NetDef
 
 
 @transform("constant_fold", help="compute once what depends on constants only", after=("fold_batch_norm",))
@@ -32,25 +31,3 @@ class ConstantFold(Transform):
         node.hoisted = True
         for value in node.outputs:
             graph.explain(value, "computed once, before the first run")
-
-
-def split_constants(net: NetDef, constants: Collection[str], keep: Collection[str] = ()) -> tuple[NetDef, NetDef]:
-    r"""Return the prelude, which depends on `constants` only, and the rest of the net.
-
-    >>> from tazza.graph.text import parse_net, print_net
-    >>> net = parse_net("in: x, w", "out: y", "v = Relu(w)", "y = Sum(x, v)")
-    >>> print("\n\n".join(map(print_net, split_constants(net, {"w"}))))
-    net: _prelude
-    in: w
-    out: v
-    v = Relu(w)
-    <BLANKLINE>
-    in: x, v
-    out: y
-    y = Sum(x, v)
-
-    Raises:
-        TazzaError: the net is not legal.
-    """
-    made = ConstantFold().apply(net, PassContext(constants=frozenset(constants), keep=frozenset(keep)))
-    return made.prelude, made.net

@@ -21,12 +21,16 @@ from tazza.operator import OpView, find_schema, operator_def
 from tazza.operator.argument import find_argument
 from tazza.ops.nn.pool import pool_window
 from tazza.ops.nn.relu import RELU
+from tazza.ops.quantized.int8_softmax import STEP
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.tensor import PerChannel, PerTensor
 
 LARGEST = 127
 """Of filters less their zero point, 128: as many numbers below it as above."""
+
+SHARES = PerTensor(STEP)
+"""What bytes of Softmax mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,11 @@ class Rewriting:
         """Emit an operator on bytes whose result has the scale and the zero point of what it reads."""
         form = self.bytes[source]
         self._emit(type, [form.name], blob, form.meaning, form.moved, **arguments)
+
+    def emit_as(self, type: str, inputs: list[str], blob: str, meaning: PerTensor, moved: bool) -> None:
+        """Emit an operator on bytes whose result means what it always does."""
+        said = {"Y_scale": meaning.scale, "Y_zero_point": meaning.zero_point}
+        self._emit(type, inputs, blob, meaning, moved, **said)
 
     def _emit(self, type: str, inputs: list[str], blob: str, meaning: PerTensor, moved: bool, **arguments: Any) -> None:
         name = f"{blob}_int8"
@@ -274,6 +283,27 @@ def relu_bytes(state: Rewriting, op: OperatorDef) -> bool:
     if op.input[0] not in state.bytes:
         return False
     state.emit_like("Int8Relu", op.input[0], op.output[0])
+    return True
+
+
+@for_bytes("LeakyRelu")
+def leaky_relu_bytes(state: Rewriting, op: OperatorDef) -> bool:
+    """A rectifier with a slope, where the slope is one that bytes have."""
+    form, view = state.bytes.get(op.input[0]), find_schema(op.type).view(op)
+    if form is None or not 0 < view.alpha < 1:
+        return False
+    state.emit("Int8LeakyRelu", [form.name], op.output[0], form.moved, **_arguments(op, "Int8LeakyRelu"))
+    return True
+
+
+@for_bytes("Softmax")
+def softmax_bytes(state: Rewriting, op: OperatorDef) -> bool:
+    """Shares of a whole as bytes that Caffe2 takes too; where channels were moved, of all of them together."""
+    form, shape = state.bytes.get(op.input[0]), state.shape(op.input[0])
+    view = find_schema(op.type).view(op)
+    if form is None or shape is None or view.axis % len(shape) != 1:
+        return False
+    state.emit_as("Int8Softmax", [form.name], op.output[0], SHARES, form.moved)
     return True
 
 

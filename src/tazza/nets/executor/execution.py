@@ -15,10 +15,11 @@ drained, and then the run ends with that error.
 Changing state, all of it under `_lock`: `_left` (what each task waits for), the squads (heaps of what is ready),
 `_open`, `_runner` (for each task the thread that runs it, `LAUNCHED`, or 0), `_busy` (how many of these are not 0),
 `_error`, `_sleeper` (the thread that waits for the run, while nothing is ready for it) and `_summons` (what it was
-woken for), `_finished` (nothing runs any more), `_finisher` (the thread that says so to others), `_told` (it has).
+woken for), `_finished` (nothing runs any more), `_notifier` (the thread that runs the callbacks of the end) and
+`_notified` (they have run).
 Invariant: a task is run by one worker, and a run ends exactly once. An interrupt (Ctrl-C) may stop the thread that
 waits for the run between any two calls: whatever it may have begun and not ended is found in `_runner`, `_teller` and
-`_finisher`, and is brought to an end by `_drop`.
+`_notifier`, and is brought to an end by `_drop`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Execution:
         self.stopped = False
         """No operator starts any more."""
         self._teller = 0  # the thread that tells operators which wait to give up
-        self._finisher, self._finished, self._told = 0, False, False
+        self._notifier, self._finished, self._notified = 0, False, False
         self._pending: dict[ChainTask, None] = {}  # in the order of their launches
         self._attended = False  # a thread waits for the end
         self._sleeper: threading.Lock | None = None
@@ -150,7 +151,7 @@ class Execution:
             for number, thread in enumerate(self._runner):
                 if thread == mine:
                     self._leave(self._tasks[number])
-            over = self._is_over() or (self._finisher == mine and not self._told)
+            over = self._is_over() or (self._notifier == mine and not self._notified)
         if over:
             self._finish()
 
@@ -159,7 +160,7 @@ class Execution:
         bell = threading.Lock()
         bell.acquire()
         with self._lock:
-            if self._told:
+            if self._notified:
                 return None
             for squad in self._squads.values():
                 if squad.ready and squad.called:
@@ -168,9 +169,9 @@ class Execution:
                 if squad.ready and squad.workers < self._crew.size:
                     squad.workers += 1
                     return squad
-            handed = self._finished and self._finisher == 0
+            handed = self._finished and self._notifier == 0
             if handed:
-                self._finisher = threading.get_ident()
+                self._notifier = threading.get_ident()
             else:
                 self._sleeper = bell
         if handed:
@@ -358,7 +359,7 @@ class Execution:
         """Whether this thread is the one that has to finish the run."""
         if self._finished or self._busy or self._teller or (self._open and not self.stopped):
             return False
-        self._finisher, self._finished = threading.get_ident(), True  # in one step: see `settle`
+        self._notifier, self._finished = threading.get_ident(), True  # in one step: see `settle`
         return True
 
     def _finish(self) -> None:
@@ -367,14 +368,14 @@ class Execution:
             recover({task.stream for task in self._tasks if task.stream is not None})
         self._ended(error, self._done)
         with self._lock:
-            self._told = True
+            self._notified = True
         self._ring(None)
 
     def _hand_over(self) -> None:
         """Let another thread finish the run: this one belongs to a device, which it must not call."""
         if self._attended:
             with self._lock:
-                self._finisher = 0
+                self._notifier = 0
             self._ring(None)
             return
         try:

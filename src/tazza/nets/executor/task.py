@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.device import STREAMS, Event, Stream, stream_pool
-from tazza.graph.dependency import Dependencies, accesses_of, chains, dependencies
+from tazza.graph.dependency import Dependencies, Sharing, accesses_of, chains, dependencies
 from tazza.nets.strand import Strand
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
@@ -89,12 +89,13 @@ class ChainTask:
             self.serial_s += (FASTER if serial_s < self.serial_s else SLOWER) * (serial_s - self.serial_s)
 
 
-def tasks_of(operators: Sequence[Operator], fuse: Fuse) -> list[ChainTask]:
+def tasks_of(operators: Sequence[Operator], fuse: Fuse, shared: Sharing) -> list[ChainTask]:
     """Return the tasks of a net with their edges, in the order of their first operators.
 
+    `shared` are the blobs among those that the operators touch that lie over one storage.
     `fuse(position, definition)` makes the operator that stands for the one at a position and the one behind it.
     """
-    found = dependencies(accesses_of(operators))
+    found = dependencies(accesses_of(operators, shared))
     made: list[ChainTask] = []
     task_of: dict[int, ChainTask] = {}
     for chain in chains(found, [operator.place for operator in operators]):

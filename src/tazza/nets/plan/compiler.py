@@ -57,7 +57,7 @@ class Region:
         outputs: blobs whose last value is needed afterwards: declared outputs, parameters, what other parts read.
         constants: inputs that change seldom, if ever (weights), so that copies of them may be kept.
         origins: for each operator what it was made from, for messages.
-        keys: for each operator what tells it from the others of the net.
+        keys: those of `Rewrite`, of these operators.
         positions: for each operator where it stands in the net.
     """
 

@@ -87,7 +87,7 @@ class Instance:
 
     @property
     def borrowed(self) -> bool:
-        """Whether calls may read inputs elsewhere than in their blobs, from a former run."""
+        """Whether a call was bound to a result that an earlier run left outside of its blob."""
         return bool(self._loans)
 
     def unbound(self) -> bool:

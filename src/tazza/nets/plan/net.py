@@ -34,7 +34,7 @@ from tazza.nets.plan.search import compile_fastest
 from tazza.nets.run import Run
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by, touches
 from tazza.operator.kernel import value_key
-from tazza.operator.reorder import LAYOUTS
+from tazza.operator.reorder import REORDERING
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import flag, kernel_changes, kernel_flags
 from tazza.runtime.fork import Guard
@@ -326,7 +326,7 @@ class PlanNet(NetBase, StepHost):
     def _ready(self, rewrite: Rewrite, region: Region) -> Instance:
         """Return the bound instance for what the region's inputs are now."""
         flags = kernel_changes()
-        with self._shared.lock, LAYOUTS:
+        with self._shared.lock, REORDERING:
             instance = self._found(rewrite, region)
             instance.hold()
             rewrite.restore(instance.lacking(rewrite.spared), self.workspace, self._report_once)

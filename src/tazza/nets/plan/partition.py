@@ -67,7 +67,7 @@ def partition(
         constants: external inputs that change seldom.
         loose: whether the operator at a position runs by itself.
         origins: for each operator what it was made from.
-        keys: for each operator what tells it from the others.
+        keys: those of `Rewrite`.
     """
     touched = [touches(op) for op in ops]
     groups: list[list[int] | int] = []

@@ -71,7 +71,7 @@ class Rewrite:
 
     Attributes:
         result: what the passes made.
-        keys: for each operator what tells it from the others, also in another rewriting of the same net.
+        keys: a text for each operator, which stays the same for the same operator in another rewriting of the net.
         constants: inputs, given or computed, that change seldom.
         survivors: blobs whose last value is needed after a run.
         public: blobs of the workspace that the net reads or leaves.

@@ -143,7 +143,7 @@ def show(status: Blob, value: bool) -> None:
 
 
 ON_QUEUE = blob("queue", type_name=QUEUE, role=Role.STATE)
-RECORD = blob("X", type_name="*", variadic=True, doc="a blob of each column")
+RECORD = blob("X", type_name="*", variadic=True, role=Role.DATA, doc="a blob of each column")
 LEFT = blob("Y", type_name="*", variadic=True, doc="what the place held before")
 TAKEN = blob("Y", type_name="*", variadic=True, doc="a blob of each column")
 STATUS = blob("status", DataType.BOOL, "", host=True, doc="whether the queue was closed, so that nothing was done")

@@ -12,6 +12,7 @@ from tazza.operator import (
     Operator,
     OpView,
     OwnedNets,
+    Role,
     anything,
     arg,
     blob,
@@ -28,7 +29,7 @@ IF = schema(
     "Runs `then_net` where the condition holds, else `else_net`, or nothing where there is none.",
     inputs=[
         blob("condition", DataType.BOOL, doc="of one element"),
-        blob("X", type_name="*", optional=True, variadic=True),
+        blob("X", type_name="*", optional=True, variadic=True, role=Role.DATA),
     ],
     outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
     args=[
@@ -41,7 +42,7 @@ IF = schema(
     source="Caffe2",
     example="""
         >>> run("If", np.array(True), 3.0, outputs=1, then_net=net("out0 = Scale(in1; scale=2.0)"))
-        6.0
+        array(6., dtype=float32)
     """,
 )
 

@@ -12,6 +12,7 @@ from tazza.operator import (
     Operator,
     OpView,
     OwnedNets,
+    Role,
     Touched,
     anything,
     arg,
@@ -39,7 +40,7 @@ WHILE = schema(
     """Runs `loop_net` as long as the condition holds; `cond_net` runs before each look at it.""",
     inputs=[
         blob("condition", DataType.BOOL, doc="of one element"),
-        blob("X", type_name="*", optional=True, variadic=True),
+        blob("X", type_name="*", optional=True, variadic=True, role=Role.DATA),
     ],
     outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
     args=[

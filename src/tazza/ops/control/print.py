@@ -12,7 +12,20 @@ from typing import TextIO
 import numpy as np
 
 from tazza.errors import FileError
-from tazza.operator import FLOAT, Array, Cost, Effects, Operator, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    Operator,
+    OpView,
+    Spec,
+    arg,
+    blob,
+    forbidden,
+    host_kernel,
+    schema,
+)
 from tazza.runtime.files import open_descriptor
 from tazza.runtime.files import shown as shown_path
 from tazza.runtime.log import logger
@@ -100,7 +113,9 @@ PRINT = schema(
 
 
 @PRINT.cost
-def print_cost(op: OpView, X: TensorSpec) -> Cost:
+def print_cost(op: OpView, X: Spec) -> Cost:
+    if not isinstance(X, TensorSpec):
+        return Cost()
     shown = LIMIT if op.limit == 0 else op.limit
     return Cost(bytes_read=min(X.size, shown) * X.dtype.itemsize)
 

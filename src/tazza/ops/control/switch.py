@@ -32,7 +32,7 @@ SWITCH = schema(
     Without `default_net` an index out of range is refused. A negative one is out of range.""",
     inputs=[
         blob("index", INDEX, role=Role.INDEX, doc="of one element"),
-        blob("X", type_name="*", optional=True, variadic=True),
+        blob("X", type_name="*", optional=True, variadic=True, role=Role.DATA),
     ],
     outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
     args=[

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tazza.errors import ShapeError
-from tazza.operator import Array, Effects, OpView, arg, blob, forbidden, host_kernel, schema
+from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.tensor import Blob, Tensor
 from tazza.tensor.blob import blob_type
 
@@ -152,7 +152,7 @@ UNPACK_RECORDS = schema(
     """Y = the fields of the records in a row.
 
     `like` are the fields that were packed, or others of their types: they say what Y is where there are no records.""",
-    inputs=[blob("packed_tensor", type_name=PACKED), blob("like", variadic=True, optional=True)],
+    inputs=[blob("packed_tensor", type_name=PACKED), blob("like", variadic=True, optional=True, role=Role.SHAPE)],
     outputs=[blob("Y", variadic=True)],
     args=[FIELDS],
     effects=Effects.STATE,

@@ -59,7 +59,7 @@ class Collective(WorldKernel):
 ALLREDUCE = schema(
     "Allreduce",
     "Every Y = the sum over all ranks of all their X, which have one shape and element type.",
-    inputs=[ON_WORLD, blob("X", NUMERIC, variadic=True)],
+    inputs=[ON_WORLD, blob("X", NUMERIC, variadic=True, role=Role.DATA)],
     outputs=[blob("Y", variadic=True, like="X")],
     must_in_place={"Y": each("X")},
     relations=[as_many("Y", "X")],
@@ -92,7 +92,7 @@ class Allreduce(Collective):
 BROADCAST = schema(
     "Broadcast",
     "Every Y on every rank = the first X of rank `root`.",
-    inputs=[ON_WORLD, blob("X", NUMERIC, variadic=True)],
+    inputs=[ON_WORLD, blob("X", NUMERIC, variadic=True, role=Role.DATA)],
     outputs=[blob("Y", variadic=True, like="X")],
     args=[arg("root", int, 0, minimum=0, doc="the rank whose blob the others get")],
     must_in_place={"Y": each("X")},

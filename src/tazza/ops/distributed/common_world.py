@@ -219,7 +219,7 @@ CREATE_COMMON_WORLD = schema(
         arg("transport", str, "", doc="has no effect: no network is used"),
         arg("status_blob", str, "", doc="has no effect: a rank that fails raises an error"),
     ],
-    effects=Effects.STATE,
+    effects=Effects.IO,  # it waits for whoever comes to the world from elsewhere in the process
     no_gradient=NO_GRADIENT,
     source="Caffe2",
     example="""
@@ -287,7 +287,7 @@ CLONE_COMMON_WORLD = schema(
     "comm_world = the same rank of a new world of the same ranks, which meet there apart from the old one.",
     inputs=[blob("existing_comm_world", type_name=WORLD, role=Role.STATE)],
     outputs=[blob("comm_world", type_name=WORLD)],
-    effects=Effects.STATE,
+    effects=Effects.IO,  # it waits for whoever comes to the world from elsewhere in the process
     no_gradient=NO_GRADIENT,
     source="Caffe2",
     example="""

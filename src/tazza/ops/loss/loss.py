@@ -38,7 +38,7 @@ AVERAGED_LOSS_GRADIENT = schema(
     "dX = dloss / the number of elements of X, everywhere.",
     inputs=[
         blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
-        blob("dloss", FLOAT, doc="one element, of any rank"),
+        blob("dloss", FLOAT, role=Role.DATA, doc="one element, of any rank"),
     ],
     outputs=[blob("dX", "dloss", "*S")],
     effects=Effects.PURE,

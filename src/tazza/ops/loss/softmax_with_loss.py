@@ -53,7 +53,7 @@ SOFTMAX_WITH_LOSS = schema(
         blob(
             "label", role=Role.INDEX, doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"
         ),
-        blob("weights", "X", optional=True, doc="N elements"),
+        blob("weights", "X", optional=True, role=Role.DATA, doc="N elements"),
     ],
     outputs=[
         blob("P", "X", "*S"),
@@ -185,9 +185,9 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     inputs=[
         blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
         blob("label", role=Role.INDEX),
-        blob("weights", "P", optional=True),
-        blob("P", FLOAT, "*S"),
-        blob("dloss", "P", doc="one element, of any rank"),
+        blob("weights", "P", optional=True, role=Role.DATA),
+        blob("P", FLOAT, "*S", role=Role.DATA),
+        blob("dloss", "P", role=Role.DATA, doc="one element, of any rank"),
     ],
     outputs=[blob("dX", "P", "*S")],
     args=LOSS_ARGS,

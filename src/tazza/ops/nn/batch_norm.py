@@ -54,8 +54,8 @@ SPATIAL_BN = schema(
         blob("bias", FLOAT, role=Role.PARAMETER, doc="(C)"),
         blob("mean", FLOAT, role=Role.STATE, doc="(C), running"),
         blob("var", FLOAT, role=Role.STATE, doc="(C), running"),
-        blob("sums", FLOAT, optional=True, doc="(C), of X over all batches"),
-        blob("sumsq", FLOAT, optional=True, doc="(C), of X * X over all batches"),
+        blob("sums", FLOAT, optional=True, role=Role.DATA, doc="(C), of X over all batches"),
+        blob("sumsq", FLOAT, optional=True, role=Role.DATA, doc="(C), of X * X over all batches"),
     ],
     outputs=[
         blob("Y", like="X"),

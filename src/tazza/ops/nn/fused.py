@@ -24,6 +24,7 @@ from tazza.operator import (
     Expression,
     OpSchema,
     OpView,
+    Role,
     Tail,
     arg,
     blob,
@@ -53,8 +54,8 @@ def epilogue_of(op: OpView) -> Expression:
     return Expression.parse(op.epilogue)
 
 
-def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
-    def slots(op: OpView, count: int) -> tuple[str, ...]:
+def _letters_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
+    def letters_of_inputs(op: OpView, count: int) -> tuple[str, ...]:
         given = count - op.operands
         if not least <= given <= len(letters):
             raise op.error(
@@ -64,23 +65,23 @@ def _slots_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tu
             )
         return (*letters[:given], *["S"] * op.operands)
 
-    return slots
+    return letters_of_inputs
 
 
 def _check_names(op: OpView) -> None:
     check_formula(op, "epilogue", {"y", *(f"s{number}" for number in range(op.operands))})
 
 
-def check_formula(op: OpView, argument: str, known: Collection[str]) -> None:
-    """Check that the formula in an argument can be read, and names nothing else than `known`.
+def check_formula(op: OpView, argument: str, names: Collection[str]) -> None:
+    """Check that the formula in an argument can be read, and names nothing else than `names`.
 
     Raises:
         ArgumentError: it does not.
     """
     text = str(getattr(op, argument))
-    strange = [name for name in Expression.parse(text).names if name not in known]
+    strange = [name for name in Expression.parse(text).names if name not in names]
     if strange:
-        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(known))}"
+        relation = f"{argument} {text!r} names {', '.join(strange)}, there are {', '.join(sorted(names))}"
         raise op.error(ArgumentError, relation)
 
 
@@ -101,14 +102,14 @@ def apply_epilogue(op: OpView, y: Array, S: Sequence[Array], Y: Array) -> None:
 EPILOGUE = Tail(
     lambda op: epilogue_of(op).flops,
     lambda op, y, values, Y: apply_epilogue(op, y, values["S"], Y),
-    inputs=(blob("S", FLOAT, like="Y", variadic=True, optional=True, doc="each of the shape of Y"),),
+    inputs=(blob("S", FLOAT, like="Y", variadic=True, optional=True, role=Role.DATA, doc="each of the shape of Y"),),
     args=(
         arg("operands", int, 0, minimum=0, doc="how many of the last inputs are S"),
         arg("epilogue", str, "y", doc="formula over y, s0, s1 ..."),
     ),
     validate=_check_names,
     check=_check_operands,
-    name_inputs=_slots_for,
+    name_inputs=_letters_for,
 )
 """What stands behind every layer here."""
 

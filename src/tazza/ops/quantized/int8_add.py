@@ -15,6 +15,7 @@ from tazza.operator import (
     Effects,
     OpSchema,
     OpView,
+    Role,
     blob,
     family,
     fused,
@@ -50,7 +51,10 @@ def int8_adds(type: str) -> OpSchema:
     made = schema(
         type,
         "C = A + B from bytes to bytes.",
-        inputs=[blob("A", UINT8, "*S", quantization=PER_TENSOR), blob("B", UINT8, "*S", quantization=PER_TENSOR)],
+        inputs=[
+            blob("A", UINT8, "*S", quantization=PER_TENSOR),
+            blob("B", UINT8, "*S", quantization=PER_TENSOR, role=Role.DATA),
+        ],
         outputs=[blob("C", UINT8, "*S", quantization=PER_TENSOR)],
         args=SCALE_ARGS,
         in_place={"C": ("A", "B")},

@@ -125,7 +125,10 @@ INT8_FUSED_CONV = schema(
 
     What a compiled net makes of a convolution and the sum behind it: the result of the convolution alone is not
     rounded.""",
-    inputs=[*INT8_CONV_INPUTS, blob("S", UINT8, like="Y", quantization=PER_TENSOR, doc="of the shape of Y")],
+    inputs=[
+        *INT8_CONV_INPUTS,
+        blob("S", UINT8, like="Y", quantization=PER_TENSOR, role=Role.DATA, doc="of the shape of Y"),
+    ],
     outputs=[INT8_RESULT],
     args=[*INT8_CONV_ARGS, arg("relu", bool, False, doc="numbers below 0 become 0")],
     in_place={"Y": "S"},

@@ -50,7 +50,11 @@ ACCUMULATE_GRADIENT_INPUT = schema(
     """Row timestep + offset of gradients += row timestep of given.
 
     Outputs behind the first tell only who has to wait.""",
-    inputs=[TIMESTEP, blob("given", FLOAT, "T *D"), blob("gradients", "given", "U *D", role=Role.STATE)],
+    inputs=[
+        TIMESTEP,
+        blob("given", FLOAT, "T *D", role=Role.DATA),
+        blob("gradients", "given", "U *D", role=Role.STATE),
+    ],
     outputs=[blob("sums", like="gradients"), blob("after", type_name="*", variadic=True, optional=True)],
     args=[arg("offset", int, minimum=0, doc="rows of gradients before that of step 0")],
     open_args=lambda name: name.startswith("rnn_dependency."),

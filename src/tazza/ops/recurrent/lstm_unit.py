@@ -46,8 +46,8 @@ LSTM_UNIT_ARGS = (
 
 STATE_INPUTS = (
     blob("H_prev", FLOAT, "1 N D"),
-    blob("C_prev", "H_prev", "1 N D"),
-    blob("gates", "H_prev", "1 N G", doc="G = 4 D"),
+    blob("C_prev", "H_prev", "1 N D", role=Role.DATA),
+    blob("gates", "H_prev", "1 N G", role=Role.DATA, doc="G = 4 D"),
     blob("seq_lengths", INT32, optional=True, role=Role.INDEX, doc="N elements; there unless `sequence_lengths` is 0"),
     blob("timestep", INT32, host=True, role=Role.INDEX, doc="one element"),
 )
@@ -58,7 +58,7 @@ LSTM_UNIT = schema(
 
     i, f, o = sigmoid of the first three quarters of the gates, f with `forget_bias` added; g = tanh of the fourth.
     Elsewhere C = C_prev and H = H_prev, or 0 with `drop_states`.""",
-    inputs=[*STATE_INPUTS, blob("unused", optional=True, doc="old nets give lengths all the same")],
+    inputs=[*STATE_INPUTS, blob("unused", optional=True, role=Role.DATA, doc="old nets give lengths all the same")],
     outputs=[blob("H", like="H_prev"), blob("C", like="C_prev")],
     args=LSTM_UNIT_ARGS,
     effects=Effects.PURE,
@@ -159,9 +159,8 @@ def lstm_unit(
     i, f, o, g = activated(op, gates)
     on = goes_on(seq_lengths, timestep)
     c = f * C_prev + i * g
-    kept = 0 if op.drop_states else 1
-    C[...] = np.where(on, c, kept * C_prev)
-    H[...] = np.where(on, o * np.tanh(c), kept * H_prev)
+    C[...] = np.where(on, c, 0 if op.drop_states else C_prev)
+    H[...] = np.where(on, o * np.tanh(c), 0 if op.drop_states else H_prev)
 
 
 def activated(op: OpView, gates: Array) -> tuple[Array, Array, Array, Array]:
@@ -284,7 +283,6 @@ def lstm_unit_gradient_kernel(
     on, T = goes_on(seq_lengths, timestep), np.tanh(C)
     e = dC + dH * o * (1 - T * T)
     quarters = e * g * i * (1 - i), e * C_prev * f * (1 - f), dH * T * o * (1 - o), e * i * (1 - g * g)
-    kept = 0 if op.drop_states else 1
     dgates[...] = np.where(on, np.concatenate(quarters, axis=2), 0)
-    dC_prev[...] = np.where(on, e * f, kept * dC)
-    dH_prev[...] = np.where(on, 0, kept * dH)
+    dC_prev[...] = np.where(on, e * f, 0 if op.drop_states else dC)
+    dH_prev[...] = np.where(on, 0, 0 if op.drop_states else dH)

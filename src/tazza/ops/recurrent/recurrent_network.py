@@ -62,7 +62,14 @@ RECURRENT_NETWORK = schema(
     read other inputs as they are. Blobs that a step makes are its own; one that it reads first is the one outside.""",
     inputs=[
         blob("X", dims="T N *D", doc="the sequences"),
-        blob("inputs", type_name="*", variadic=True, optional=True, doc="initial states, and what steps read"),
+        blob(
+            "inputs",
+            type_name="*",
+            variadic=True,
+            optional=True,
+            role=Role.DATA,
+            doc="initial states, and what steps read",
+        ),
         blob(
             "param", variadic=True, optional=True, role=Role.PARAMETER, doc="what `param` names: weights of the steps"
         ),

@@ -35,7 +35,7 @@ SCATTER_WEIGHTED_SUM = schema(
         blob("X0", FLOAT, role=Role.PARAMETER, doc="(R, ...)"),
         blob("w0", FLOAT, role=Role.PARAMETER, doc="one element"),
         blob("indices", INDEX, role=Role.INDEX, doc="K indices of any shape, each in [0, R)"),
-        blob("X", FLOAT, variadic=True, doc="as many elements as K rows of X0"),
+        blob("X", FLOAT, variadic=True, role=Role.DATA, doc="as many elements as K rows of X0"),
         blob("w", FLOAT, variadic=True, role=Role.PARAMETER, doc="one element each"),
     ],
     outputs=[blob("Y", like="X0")],

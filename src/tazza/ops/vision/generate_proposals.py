@@ -55,8 +55,8 @@ GENERATE_PROPOSALS = schema(
     The boxes of an image stand together, the best first.""",
     inputs=[
         blob("scores", FLOAT, "N A H W"),
-        blob("deltas", FLOAT, doc="(N, 4 A, H, W)"),
-        blob("im_info", FLOAT, "N 3", doc="height, width and scale of each image"),
+        blob("deltas", FLOAT, role=Role.DATA, doc="(N, 4 A, H, W)"),
+        blob("im_info", FLOAT, "N 3", role=Role.DATA, doc="height, width and scale of each image"),
         blob("anchors", FLOAT, "A 4", role=Role.PARAMETER, doc="around the first place"),
     ],
     outputs=[blob("rois", FLOAT, dynamic=True), blob("probs", FLOAT, dynamic=True)],

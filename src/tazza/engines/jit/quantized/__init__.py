@@ -1,0 +1,1 @@
+"""Compiled kernels of operators on bytes: tables of what each byte becomes."""
