@@ -186,8 +186,8 @@ def with_nets() -> set[str]:
 def test_every_operator_with_nets_is_drawn() -> None:
     """One that is new needs a row of `NESTED`, and a draw in `Drawing` and `Differentiable`."""
     assert set(NESTED) == with_nets()
-    for draw in (lambda seed: Drawing(seed).net(), lambda seed: Differentiable(seed).forward()[0]):
-        assert {op.type for seed in range(20) for op in draw(seed).op} >= with_nets()
+    assert {op.type for seed in range(20) for op in Drawing(seed).net().op} >= with_nets()
+    assert {op.type for seed in range(20) for op in Differentiable(seed).forward()[0].op} >= with_nets()
 
 
 @pytest.mark.parametrize("kind", ["chosen", "numbered"])
