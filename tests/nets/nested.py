@@ -227,7 +227,7 @@ def evaluate(net: NetDef, values: Values) -> None:
 
 
 def _either(op: OperatorDef, values: Values) -> None:
-    (chosen,) = (argument.n for argument in op.arg if argument.name == "then_net")
+    chosen: NetDef = next(argument.n for argument in op.arg if argument.name == "then_net")
     if not values[op.input[0]].item():
         others = [argument.n for argument in op.arg if argument.name == "else_net"]
         chosen = others[0] if others else NetDef()
