@@ -112,6 +112,9 @@ def _argument(draw: Random, net: NetDef, fed: Feeds) -> None:
 def fill_argument(draw: Random, argument: Argument, type: str) -> None:
     """Put an extreme value into the field of the type, else into any."""
     several = "list" in type or "Sequence" in type
+    if "NetDef" in type:
+        nested(draw, argument.nets.add() if several else argument.n)
+        return
     fields = [
         name
         for name, words in (("i", "int bool"), ("f", "float"), ("s", "str bytes"))
@@ -147,8 +150,17 @@ def nested(draw: Random, net: NetDef) -> None:
     """Make a net of nets in arguments."""
     for depth in range(draw.choice((1, 2, DEPTH_MAX // 2))):
         net.name = f"depth {depth}"
-        op = net.op.add(type=draw.choice(("If", "While", "Do", "Relu")), input=["x"], output=["y"])
-        net = op.arg.add(name=draw.choice(("then_net", "loop_net", "net", "step_net"))).n
+        type, name, several = draw.choice((*_with_nets(), ("Relu", "net", False)))
+        op = net.op.add(type=type, input=["x"], output=["y"])
+        argument = op.arg.add(name=name)
+        net = argument.nets.add() if several else argument.n
+
+
+@cache
+def _with_nets() -> tuple[tuple[str, str, bool], ...]:
+    """Return operators with the arguments that hold nets, and whether these hold several."""
+    specs = ((type, spec) for type in _types() for spec in SCHEMAS[type].args.values() if spec.holds_nets)
+    return tuple((type, spec.name, not spec.takes(NetDef)) for type, spec in specs)
 
 
 def _drop_argument(draw: Random, net: NetDef, fed: Feeds) -> None:

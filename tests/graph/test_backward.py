@@ -228,3 +228,27 @@ def test_what_ends_on_purpose_or_starts_is_declared(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(SCHEMAS["Flatten"], "gradient_rule", replace(rule, maker=started, unasked=True))
     backward_pass(net, ["l"])
     assert asked == ["Flatten"]
+
+
+@pytest.mark.parametrize("which", ["input", "output"])
+def test_a_maker_asks_for_what_its_gradient_reads(which: str) -> None:
+    """A name from the definition is refused, in place or not: only what is asked for is known to be there."""
+    made = schema("TestNames", "For tests.", inputs=[blob("X")], outputs=[blob("Y")], in_place={"Y": "X"})
+
+    @made.gradient
+    def by_name(g: GradientRequest) -> list[OperatorDef]:
+        return g.emit("Mul", [getattr(g.definition, which)[0], g.dY], [g.dX])
+
+    try:
+        for target in ("x", "y"):
+            with pytest.raises(GradientError, match=r"reads '[xy]', for which its maker did not ask the request"):
+                backward_pass([op("TestNames", "x", target)], {target: "given"})
+
+        @made.gradient
+        def asking(g: GradientRequest) -> list[OperatorDef]:
+            return g.emit("Mul", [g.X if which == "input" else g.Y, g.dY], [g.dX])
+
+        emitted, _ = backward_pass([op("TestNames", "x", "y")], {"y": "given"})
+        assert lines(emitted) == [f"Mul: {'x' if which == 'input' else 'y'} given -> x_grad"]
+    finally:
+        SCHEMAS.unregister("TestNames")

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.operator import find_argument, operator_def, touched_by, touches
+from tazza.operator.nested import nested_nets
 from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.workspace import Workspace
 
 Array = NDArray[Any]
 VALUES: tuple[str, ...] = ("a", "b", "d", "e")
 CONDITIONS: tuple[str, ...] = ("c0", "c1")
+INDICES: tuple[str, ...] = ("i0", "i1", "i2")
 SHAPE = (3,)
 
 
@@ -28,6 +30,7 @@ def fed(seed: int = 0) -> dict[str, Array]:
     made: dict[str, Array] = {name: numbers.uniform(-1, 1, SHAPE).astype(np.float32) for name in (*VALUES, "w")}
     made.update(zero=np.array([0], np.int64), one=np.array([1], np.int64))
     made.update(c0=np.array([True]), c1=np.array([False]))
+    made.update((name, np.array([number], np.int64)) for number, name in enumerate(INDICES))
     return made
 
 
@@ -49,7 +52,7 @@ class Drawing:
         """Return a net."""
         sure = list(VALUES)
         ops = self.block(2, sure)
-        while not any(op.type in ("If", "While", "Do") for op in ops):
+        while not any(next(nested_nets(op), None) is not None for op in ops):
             ops += self.block(2, sure)
         return NetDef(name="drawn", op=ops)
 
@@ -59,7 +62,7 @@ class Drawing:
         for _ in range(self.random.randint(1, 3)):
             kinds = [self.sum, self.sum, self.change, self.decide]
             if depth:
-                kinds += [self.branch, self.loop, self.scope]
+                kinds += [self.branch, self.switch, self.loop, self.scope]
             for op in self.random.choice(kinds)(depth, sure):
                 made.append(op)
                 sure.extend(name for name in touches(op).certain if name.startswith("t") and name not in sure)
@@ -134,12 +137,28 @@ class Drawing:
         if self.random.random() < 0.5:
             more, nets["else_net"] = self.within(depth, sure)
             before += more
-        condition = self.random.choice(CONDITIONS)
-        bare = operator_def("If", [condition], [], **nets)
-        touched = touches(bare)
+        return [*before, self.choosing("If", self.random.choice(CONDITIONS), sure, **nets)]
+
+    def switch(self, depth: int, sure: list[str]) -> list[OperatorDef]:
+        """Return a Switch, of two nets with a default, or of as many as there are indices."""
+        before: list[OperatorDef] = []
+        made: list[NetDef] = []
+        for _ in INDICES:
+            more, net = self.within(depth, sure)
+            before += more
+            made.append(net)
+        return [*before, self.choosing("Switch", self.random.choice(INDICES), sure, **self.alternatives(made))]
+
+    def alternatives(self, nets: list[NetDef]) -> dict[str, Any]:
+        """Return arguments of a Switch of these nets: the last one is the default, by chance."""
+        return self.random.choice([{"branches": nets}, {"branches": nets[:-1], "default_net": nets[-1]}])
+
+    def choosing(self, type: str, chooses: str, sure: Sequence[str], **nets: Any) -> OperatorDef:
+        """Return an operator of which the blob `chooses` says what runs; it lists some of what the nets touch."""
+        touched = touches(operator_def(type, [chooses], [], **nets))
         there = [name for name in touched.reads if name in (*sure, "w", "one", "zero")]
-        inputs = [name for name in self.listed(there) if name != condition]
-        return [*before, operator_def("If", [condition, *inputs], self.listed(touched.writes), **nets)]
+        inputs = [name for name in self.listed(there) if name != chooses]
+        return operator_def(type, [chooses, *inputs], self.listed(touched.writes), **nets)
 
     def loop(self, depth: int, sure: list[str]) -> list[OperatorDef]:
         """Return a While that runs up to three rounds."""
@@ -207,23 +226,51 @@ def evaluate(net: NetDef, values: Values) -> None:
         _evaluate(op, values)
 
 
+def _either(op: OperatorDef, values: Values) -> None:
+    chosen: NetDef = next(argument.n for argument in op.arg if argument.name == "then_net")
+    if not values[op.input[0]].item():
+        others = [argument.n for argument in op.arg if argument.name == "else_net"]
+        chosen = others[0] if others else NetDef()
+    evaluate(chosen, values)
+
+
+def _numbered(op: OperatorDef, values: Values) -> None:
+    found = {argument.name: argument for argument in op.arg}
+    index, branches = values[op.input[0]].item(), found["branches"].nets
+    evaluate(branches[index] if 0 <= index < len(branches) else found["default_net"].n, values)
+
+
+def _again(op: OperatorDef, values: Values) -> None:
+    nets = {argument.name: argument.n for argument in op.arg}
+    while True:
+        evaluate(nets["cond_net"], values)
+        if not values[op.input[0]].item():
+            return
+        evaluate(nets["loop_net"], values)
+
+
+def _scoped(op: OperatorDef, values: Values) -> None:
+    (net,) = nested_nets(op)
+    inner, places = find_argument(op, "inner_blobs"), find_argument(op, "outer_blobs_idx")
+    outer = [*op.input[:-1], *op.output[:-1]]
+    bound = {} if inner is None or places is None else dict(zip(inner.strings, places.ints, strict=True))
+    local = {name.decode(): values[outer[place]] for name, place in bound.items() if outer[place] in values}
+    evaluate(net, local)
+    values.update((outer[place], local[name.decode()]) for name, place in bound.items() if name.decode() in local)
+
+
+NESTED: Mapping[str, Callable[[OperatorDef, Values], None]] = {
+    "If": _either,
+    "Switch": _numbered,
+    "While": _again,
+    "Do": _scoped,
+}
+"""What operators with nets mean; a test holds it to the schemas."""
+
+
 def _evaluate(op: OperatorDef, values: Values) -> None:
-    nets = {argument.name: argument.n for argument in op.arg if argument.HasField("n")}
-    if op.type == "If":
-        evaluate(nets.get("then_net" if values[op.input[0]].item() else "else_net", NetDef()), values)
-    elif op.type == "While":
-        while True:
-            evaluate(nets["cond_net"], values)
-            if not values[op.input[0]].item():
-                return
-            evaluate(nets["loop_net"], values)
-    elif op.type == "Do":
-        inner, places = find_argument(op, "inner_blobs"), find_argument(op, "outer_blobs_idx")
-        outer = [*op.input[:-1], *op.output[:-1]]
-        bound = {} if inner is None or places is None else dict(zip(inner.strings, places.ints, strict=True))
-        local = {name.decode(): values[outer[place]] for name, place in bound.items() if outer[place] in values}
-        evaluate(nets["net"], local)
-        values.update((outer[place], local[name.decode()]) for name, place in bound.items() if name.decode() in local)
+    if op.type in NESTED:
+        NESTED[op.type](op, values)
     elif op.type == "Scale":
         scale = find_argument(op, "scale")
         values[op.output[0]] = values[op.input[0]] * (1.0 if scale is None else scale.f)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.errors import GradientError
 from tazza.graph import backward_pass
-from tazza.operator import operator_def, touched_by
+from tazza.operator import SCHEMAS, operator_def, touched_by
+from tazza.operator.nested import nested_nets
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
-from tests.nets.nested import SHAPE, Array, Drawing, do_of, evaluate, fed
+from tests.nets.nested import CONDITIONS, INDICES, NESTED, SHAPE, Array, Drawing, do_of, evaluate, fed
 
 INPUTS: tuple[str, ...] = ("a", "b", "d", "e", "w")
 FEW, MANY = 12, 150
@@ -32,14 +34,14 @@ class Differentiable(Drawing):
         """Return a net and the blob that is its result."""
         there = list(INPUTS)
         ops: list[OperatorDef] = []
-        for kind in (self.plain, self.random.choice([self.chosen, self.rounds, self.scoped]), self.plain, self.either):
+        for kind in (self.plain, self.either, self.plain, self.either):
             ops += kind(there, 2)
         ops.append(operator_def("Sum", [there[-1], self.random.choice(there), self.random.choice(there)], ["result"]))
         return NetDef(name="forward", op=ops), "result"
 
     def either(self, there: list[str], depth: int) -> list[OperatorDef]:
         """Return one of the operators with nets."""
-        return self.random.choice([self.chosen, self.rounds, self.scoped])(there, depth)
+        return self.random.choice([self.chosen, self.numbered, self.rounds, self.scoped])(there, depth)
 
     def plain(self, there: list[str], depth: int) -> list[OperatorDef]:
         """Return some operators without nets."""
@@ -71,7 +73,9 @@ class Differentiable(Drawing):
     ) -> tuple[list[OperatorDef], NetDef]:
         """Return a net that runs the given one in a scope, and what has to run before."""
         stack = self.fresh("s")
-        reads = [name for name in touched_by(net).reads if name in (*there, "c0", "c1", "zero", "one", target)]
+        reads = [
+            name for name in touched_by(net).reads if name in (*there, *CONDITIONS, *INDICES, "zero", "one", target)
+        ]
         do = do_of(net, reads, [target], stack, **arguments)
         return [operator_def("CreateScope", [], [stack])], NetDef(name=self.fresh("net"), op=[do])
 
@@ -94,6 +98,19 @@ class Differentiable(Drawing):
         reads = [name for net in nets.values() for name in touched_by(net).reads]
         inputs = self.listed(list(dict.fromkeys(name for name in reads if name != condition)))
         return [*before, operator_def("If", [condition, *inputs], self.listed([target]), **nets)]
+
+    def numbered(self, there: list[str], depth: int) -> list[OperatorDef]:
+        """Return a Switch that makes a blob."""
+        target, before, nets = self.fresh("t"), list[OperatorDef](), list[NetDef]()
+        for _ in INDICES:
+            net = self.inside(there, depth, target)
+            if self.random.random() < 0.5:
+                more, net = self.wrapped(net, there, target)
+                before += more
+            nets.append(net)
+        made = self.choosing("Switch", self.random.choice(INDICES), there, **self.alternatives(nets))
+        there.append(target)
+        return [*before, made]
 
     def rounds(self, there: list[str], depth: int) -> list[OperatorDef]:
         """Return a While that changes a blob up to three times."""
@@ -158,3 +175,33 @@ def check(seed: int) -> set[str]:
 def test_gradients_are_the_derivatives(count: int) -> None:
     had = sum(len(check(seed)) for seed in range(count))
     assert had > 2 * count
+
+
+def with_nets() -> set[str]:
+    """Return the operators that run nets of theirs as they are written; steps, which may be text, are tested apart."""
+    specs = {type: [spec for spec in SCHEMAS[type].args.values() if spec.holds_nets] for type in SCHEMAS.keys()}
+    return {type for type, nets in specs.items() if nets and not any(spec.takes(str) for spec in nets)}
+
+
+def test_every_operator_with_nets_is_drawn() -> None:
+    """One that is new needs a row of `NESTED`, and a draw in `Drawing` and `Differentiable`."""
+    assert set(NESTED) == with_nets()
+    assert {op.type for seed in range(20) for op in Drawing(seed).net().op} >= with_nets()
+    assert {op.type for seed in range(20) for op in Differentiable(seed).forward()[0].op} >= with_nets()
+
+
+@pytest.mark.parametrize("kind", ["chosen", "numbered"])
+def test_a_branch_that_overwrites_what_chose_it_has_no_gradient(kind: str) -> None:
+    for seed in range(FEW):
+        for wanted in (True, False):
+            draw, there = Differentiable(seed), list(INPUTS)
+            ops = getattr(draw, kind)(there, 1)
+            nets = list(nested_nets(ops[-1]))
+            if wanted:
+                over = draw.random.choice(nets)
+                over.op.append(operator_def("Copy", ["other"], [ops[-1].input[0]]))
+            if wanted:
+                with pytest.raises(GradientError, match=r"needs"):
+                    backward_pass(ops, {there[-1]: "given"})
+            else:
+                assert backward_pass(ops, {there[-1]: "given"})[0]

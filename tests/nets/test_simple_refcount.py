@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.errors import ShapeError
+from tazza.errors import BlobTypeError, ShapeError
 from tazza.graph.text import parse_net
 from tazza.nets.simple_refcount import last_readers
 from tazza.operator import Observer, Operator, operator_def
@@ -68,6 +68,13 @@ def test_what_is_emptied(case: str, times: int) -> None:
 def test_an_emptied_blob_is_fetched_as_an_empty_one() -> None:
     ws = run(parse_net("in: x", "out: b", "a = Relu(x)", "b = Relu(a)"))
     assert ws.fetch("a") == b"a, a C++ native class of type nullptr (uninitialized)."
+
+
+def test_who_asks_for_an_emptied_blob_is_told_who_emptied_it() -> None:
+    ws = run(parse_net("in: x", "out: b", "a = Relu(x)", "b = Relu(a)"))
+    with pytest.raises(BlobTypeError, match="'a' holds nullptr") as info:
+        ws.blob("a").get(Tensor)
+    assert info.value.hint == "made by net 'n' and freed after its last reader; list it in external_output"
 
 
 def test_a_parameter_that_the_net_updates_is_kept() -> None:

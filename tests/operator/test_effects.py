@@ -144,7 +144,7 @@ def test_what_is_not_io_asks_nothing_of_the_system() -> None:
 def asked(example: str) -> list[str]:
     """Run an example and return the events that reach beyond the process."""
     with watched() as notes, redirect_stdout(io.StringIO()):
-        exec(example, {"run": partial(run_op, engine="reference"), "np": np})
+        exec(example, {"run": partial(run_op, engine="reference"), "np": np, "net": parse_net})
     return [event for event, _ in notes]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tazza.graph.text import parse_net
 from tazza.operator import ENGINES, SCHEMAS, Effects, OpSchema, kernel_for, run_op, why_unavailable
 from tazza.operator.gradient import GradientRule, NoGradient
 from tazza.operator.in_place import Each
@@ -94,7 +95,7 @@ def test_example(type: str) -> None:
     assert ">>>" in schema.example
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
     failures: list[str] = []
-    test = parser.get_doctest(schema.example, {"run": run_op, "np": np}, schema.type, None, 0)
+    test = parser.get_doctest(schema.example, {"run": run_op, "np": np, "net": parse_net}, schema.type, None, 0)
     runner.run(test, out=failures.append)
     assert not failures, "".join(failures)
 

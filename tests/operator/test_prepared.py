@@ -15,6 +15,7 @@ import pytest
 import tazza.array as ta
 from tazza.device import device_option
 from tazza.errors import ArgumentError, BlobTypeError, ShapeError, UnknownOperatorError
+from tazza.graph.text import parse_net
 from tazza.operator import SCHEMAS, definition_hooks, engine, kernel, prefer_engines
 from tazza.operator.engine import ENGINES
 from tazza.operator.function import forget_function, register_function
@@ -214,7 +215,7 @@ def test_the_examples_of_all_operators_twice() -> None:
     failures: list[str] = []
     for name in sorted(SCHEMAS.keys()):
         for _ in range(2):
-            test = parser.get_doctest(SCHEMAS[name].example, {"run": run, "np": np}, name, None, 0)
+            test = parser.get_doctest(SCHEMAS[name].example, {"run": run, "np": np, "net": parse_net}, name, None, 0)
             runner.run(test, out=failures.append)
     assert not failures, "".join(failures)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from tazza.errors import DuplicateError, NotFoundError
+from tazza.errors import DuplicateError, NotFoundError, SchemaError
 from tazza.operator import (
     SCHEMAS,
+    Cost,
     LocalBlobs,
     OpView,
     Touched,
+    arg,
     blob,
     operator_def,
     read_first,
@@ -126,3 +130,34 @@ def test_only_what_declares_it_is_listed(lists: bool) -> None:
         assert list(found.output) == (["y", "made"] if lists else ["y"])
     finally:
         SCHEMAS.unregister("TestLists")
+
+
+@pytest.mark.parametrize("type", [NetDef, list[NetDef]])
+def test_a_gradient_needs_a_word_on_what_nets_name(type: Any) -> None:
+    """Neither `lists_anything` nor `binds_nets`: a gradient would be that of what the definition lists alone."""
+    made = schema("TestUndeclared", "For tests.", args=[arg("body", type, None)])
+    try:
+        with pytest.raises(SchemaError, match="nets in body, whose names mean nothing yet"):
+            made.gradient(lambda g: [])
+    finally:
+        SCHEMAS.unregister("TestUndeclared")
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_one_of_several_nets_is_certain_of_what_all_write(refused: bool) -> None:
+    """Where a missing one does nothing, nothing is certain; and nets cost what their operators do, by default."""
+    made = schema("TestOneOf", "For tests.", args=[arg("several", list[NetDef]), arg("other", NetDef, None)])
+    made.runs_one_of("several", "other", refused_without=["other"] if refused else [])
+    first = NetDef(op=[relu("x", "y"), relu("y", "t")])
+    second = NetDef(op=[relu("w", "y")])
+    try:
+        found = touches(operator_def("TestOneOf", [], [], several=[first, second]))
+        assert (found.reads, found.writes) == (("x", "w"), ("y", "t"))
+        assert found.certain == ({"y"} if refused else frozenset())
+        op = made.view(operator_def("TestOneOf", [], [], several=[first, second], other=second))
+        assert touches(op).certain == {"y"}
+        assert made.infer_cost(op, (), ()) == Cost()
+        with pytest.raises(SchemaError, match="runs_one_of names 'nope', which is no argument"):
+            made.runs_one_of("nope")
+    finally:
+        SCHEMAS.unregister("TestOneOf")

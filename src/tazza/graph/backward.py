@@ -31,7 +31,15 @@ from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked
 from tazza.graph.versions import VersionedOps, Versions
 from tazza.operator import SCHEMAS, Gradient, RowSlices, find_schema, gradient_name, operator_def, read_first, touches
-from tazza.operator.gradient import DERIVATIVE, Derivative, GradientKind, GradientRule, NoGradient, answered_request
+from tazza.operator.gradient import (
+    DERIVATIVE,
+    Derivative,
+    GradientKind,
+    GradientRequest,
+    GradientRule,
+    NoGradient,
+    answered_request,
+)
 from tazza.operator.touches import all_named, as_named
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.log import logger
@@ -192,7 +200,9 @@ def _visit(state: _Pass, position: int) -> None:
         return
     emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
-    _check_reads(state, versions, emitted, given)
+    reads = read_first((as_named(op, touches(op)) for op in emitted), perhaps_made=True)
+    _check_asked(request, reads)
+    _check_reads(state, versions, emitted, given, reads)
     told = {name: blob for name, blob in zip(given, op.output, strict=True) if isinstance(name, str)}
     state.names.keep_awaited(emitted, position, told)
     passed_on = {part for gradient in request.input_gradients for part in _names(gradient)}
@@ -251,10 +261,30 @@ def _pass_loss(state: _Pass, versions: Versions) -> None:
         state.lost |= dict.fromkeys(versions.read.items(), reasons[0])
 
 
-def _check_reads(state: _Pass, versions: Versions, emitted: Sequence[OperatorDef], given: Sequence[Gradient]) -> None:
+def _check_asked(request: GradientRequest, reads: Iterable[str]) -> None:
+    """Check that a maker has asked for each blob of its operator that the gradient operators read."""
+    asked = set(request.asked)
+    for derivative, names in request.derived:
+        asked.update(names.get(name, name) for name in read_first(derivative.ops, perhaps_made=True))
+    definition = request.definition
+    for name in reads:
+        if name not in asked and (name in definition.input or name in definition.output):
+            raise GradientError(
+                f"the gradient of {definition.type} reads {name!r}, for which its maker did not ask the request",
+                hint="take it by its letter or by g.I(i), g.O(i); where only its shape is read, by g.like(i)",
+            )
+
+
+def _check_reads(
+    state: _Pass,
+    versions: Versions,
+    emitted: Sequence[OperatorDef],
+    given: Sequence[Gradient],
+    reads: Iterable[str],
+) -> None:
     """Check that every blob that the gradient operators read still holds what they need."""
     outputs_of = {name: versions.op.output[i] for i, gradient in enumerate(given) for name in _names(gradient)}
-    for name in read_first((as_named(op, touches(op)) for op in emitted), perhaps_made=True):
+    for name in reads:
         if name in outputs_of:
             blob = outputs_of[name]
             _check_version(versions, name, blob, versions.written[blob], state.version_of_gradient.get(blob, 0))

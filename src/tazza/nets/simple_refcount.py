@@ -30,6 +30,7 @@ class SimpleRefcountNet(NetBase):
 
     def _create(self, strict: bool) -> None:
         super()._create(strict)
+        self._freed = f"made by net {self.name!r} and freed after its last reader; list it in external_output"
         self._emptied: dict[int, list[Blob]] = {}
         for name, position in last_readers(self.definition).items():
             blob = self.workspace.get_blob(name)
@@ -48,8 +49,7 @@ class SimpleRefcountNet(NetBase):
             progress_note(error, self, done)
             raise
 
-    @staticmethod
-    def _run_one(operator: Operator, emptied: list[Blob]) -> None:
+    def _run_one(self, operator: Operator, emptied: list[Blob]) -> None:
         context = current_context(operator.place)
         try:
             operator.run(context)
@@ -58,7 +58,7 @@ class SimpleRefcountNet(NetBase):
         if emptied:
             context.wait()  # what is queued on a stream may still read them
             for blob in emptied:
-                blob.reset()
+                blob.reset(self._freed)
 
 
 def last_readers(net: NetDef) -> dict[str, int]:

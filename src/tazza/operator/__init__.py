@@ -50,6 +50,7 @@ from tazza.operator.kernel import (
 from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
+from tazza.operator.one_value import one_value
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
 from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
@@ -156,6 +157,7 @@ __all__ = [
     "may_overwrite",
     "must_overwrite",
     "not_written",
+    "one_value",
     "operator_def",
     "operator_of",
     "pairs",

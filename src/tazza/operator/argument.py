@@ -97,6 +97,11 @@ class ArgSpec:
         """Whether a value may be of this type."""
         return type in _members(self.type)
 
+    @property
+    def holds_nets(self) -> bool:
+        """Whether a value may be a net, or a list of nets."""
+        return self.takes(NetDef) or self.takes(list[NetDef])
+
     def read(self, argument: Argument) -> Any:
         """Return the value that `argument` holds.
 

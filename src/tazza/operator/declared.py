@@ -11,7 +11,7 @@ from tazza.operator.arity import AsMany, Pairs, Relation, Together
 from tazza.operator.in_place import Anything, Each
 from tazza.operator.letter import BlobSpec
 from tazza.operator.view import INJECTED, RESERVED, OpView
-from tazza.proto import OperatorDef
+from tazza.proto import NetDef, OperatorDef
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
@@ -39,6 +39,43 @@ class Undone:
 
     type: str
     when: Callable[[OpView, OpView], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The arguments that hold the nets of which one runs; the run is refused where one of `refused_without` would.
+
+    A missing one that is not among these is a net that does nothing.
+    """
+
+    arguments: tuple[str, ...]
+    refused_without: frozenset[str]
+
+    def nets(self, op: OpView) -> list[NetDef]:
+        """Return the alternatives, in the order of the arguments."""
+        found: list[NetDef] = []
+        for name in self.arguments:
+            value: NetDef | list[NetDef] | None = op.arguments[name]
+            if isinstance(value, list):
+                found.extend(value)
+            elif value is not None or name not in self.refused_without:
+                found.append(NetDef() if value is None else value)
+        return found
+
+
+def check_nets_named(schema: OpSchema) -> None:
+    """Check that a schema with nets among its arguments says how these name blobs: a gradient relies on it.
+
+    Raises:
+        SchemaError: neither `lists_anything` nor `binds_nets` is declared.
+    """
+    nets = [name for name, spec in schema.args.items() if spec.holds_nets]
+    if nets and not schema.lists_anything and not schema.binds_nets:
+        raise SchemaError(
+            f"{schema.type}: it has a gradient maker and nets in {', '.join(nets)}, whose names mean nothing yet",
+            hint="declare lists_anything=True where they run in the operator's workspace, binds_nets=True where they "
+            "have names of their own",
+        )
 
 
 def check_declaration(schema: OpSchema) -> None:

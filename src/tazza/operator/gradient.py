@@ -9,7 +9,9 @@
 `g.GO(i)`, `g.GI(i)`. Gradients of some rows are pairs of blobs, indices and values: `RowSlices` of names.
 
 `g.X` of an input that the operator has overwritten in place is an error, since its value is gone; `g.like("X")` asks
-for its dtype and shape alone, which stand. A maker may write `g.dX` in several steps: the last one is the gradient.
+for its dtype and shape alone, which stand. What a gradient operator reads of the forward one and its maker did not ask
+for is refused: a name taken from `g.definition` says nothing of what is left of the value. A maker may write `g.dX` in
+several steps: the last one is the gradient.
 """
 
 from __future__ import annotations
@@ -106,6 +108,8 @@ class GradientRequest:
         self.output_gradients = list(output_gradients)
         self.input_gradients: list[Gradient] = [None] * len(op.definition.input)
         self.lost: dict[int, str] = {}
+        self.asked: set[str] = set()
+        self.derived: list[tuple[Derivative, Mapping[str, str]]] = []
         self.name_of = name_of
 
     def I(self, index: int) -> str:  # noqa: E743 -- the letter that every Caffe2 gradient maker uses
@@ -121,15 +125,21 @@ class GradientRequest:
                 f"the gradient of {self.op.type} needs its input {letter} {name!r}, which it overwrites in place",
                 hint="give the output a name of its own",
             )
+        self.asked.add(name)
         return name
 
-    def like(self, letter: str) -> str:
-        """Name of the input of a letter of which dtype and shape are read alone; it may have been overwritten."""
-        return self.definition.input[self.op.input_letters.index(letter)]
+    def like(self, which: str | int) -> str:
+        """Name of an input, by letter or index, whose dtype and shape alone are read; it may have been overwritten."""
+        name = self._input(which)
+        self.asked.add(name)
+        return name
 
     def in_place(self, letter: str) -> bool:
         """Whether the operator overwrites the input of a letter."""
-        return self.like(letter) in self.definition.output
+        return self._input(letter) in self.definition.output
+
+    def _input(self, which: str | int) -> str:
+        return self.definition.input[self.op.input_letters.index(which) if isinstance(which, str) else which]
 
     def lose(self, letter: str, needed: str) -> str:
         """Name the gradient of the input of a letter, which comes out wrong: the input `needed` was overwritten.
@@ -137,11 +147,12 @@ class GradientRequest:
         That is an error only where somebody asks for it.
         """
         index = self.op.input_letters.index(letter)
-        self.lost[index] = f"needs {needed} {self.like(needed)!r}, which {self.op.type} overwrites in place"
+        self.lost[index] = f"needs {needed} {self._input(needed)!r}, which {self.op.type} overwrites in place"
         return self.name_of(self.definition.input[index], index)
 
     def O(self, index: int) -> str:  # noqa: E743
         """Name of output `index`."""
+        self.asked.add(self.definition.output[index])
         return self.definition.output[index]
 
     def GO(self, index: int) -> str:
@@ -195,13 +206,20 @@ class GradientRequest:
         self.input_gradients[index] = gradient
         return gradient
 
-    def backward(self, net: NetDef, targets: Mapping[str, Gradient]) -> Derivative:
+    def backward(
+        self, net: NetDef, targets: Mapping[str, Gradient], names: Mapping[str, str] | None = None
+    ) -> Derivative:
         """Return the derivative of a net within the operator, given the gradients of what it leaves.
+
+        It reads blobs as the net left them. `names` gives those of the workspace for names of the net, where it has
+        names of its own.
 
         Raises:
             GradientError: it has none.
         """
-        return DERIVATIVE.get()(net, targets)
+        found = DERIVATIVE.get()(net, targets)
+        self.derived.append((found, {} if names is None else names))
+        return found
 
     def emit(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Any) -> list[OperatorDef]:
         """Return one OperatorDef, as a list; its arguments come before those copied from the forward operator."""

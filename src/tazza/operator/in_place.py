@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
 
 if TYPE_CHECKING:
@@ -107,3 +108,36 @@ def _positions(op: OpView, places: Places, output: int) -> tuple[int, ...]:
         elif number == 0:
             found.extend(positions[:1])
     return tuple(found)
+
+
+def check_in_place(op: OpView) -> None:
+    """Check which outputs of an operator overwrite which inputs.
+
+    Raises:
+        SchemaError: one must, and does not; one may not, and does; or two outputs are one blob.
+    """
+    inputs, outputs = op.definition.input, op.definition.output
+    for position, name in enumerate(outputs):
+        letter, forced = op.output_letters[position], must_overwrite(op, position)
+        if forced and name not in [inputs[place] for place in forced]:
+            first = forced[0]
+            raise SchemaError(
+                f"{op.type}: output {letter} = {name!r} must be in place of input "
+                f"{op.input_letters[first]} = {inputs[first]!r}",
+                hint=f"name the output {inputs[first]!r}",
+            )
+        _check_aliases(op, position, name)
+    if len(set(outputs)) != len(outputs):
+        raise SchemaError(f"{op.type} writes a blob twice: {', '.join(outputs)}")
+
+
+def _check_aliases(op: OpView, output: int, out_name: str) -> None:
+    read = [place for place, name in enumerate(op.definition.input) if name == out_name]
+    allowed = may_overwrite(op, output) if read else ()
+    for place in read:
+        if place not in allowed:
+            raise SchemaError(
+                f"{op.type} cannot write {op.output_letters[output]} in place of {op.input_letters[place]}: "
+                f"both are {out_name!r}",
+                hint="give the output a name of its own",
+            )

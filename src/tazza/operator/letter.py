@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tazza.operator.role import Role
-from tazza.tensor import DataType, PerChannel, PerRow, PerTensor
+from tazza.tensor import DataType, PerChannel, PerRow, PerTensor, Quantization
 
 DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
 
@@ -109,3 +109,12 @@ def blob(
         names[1:],
         role is not None,
     )
+
+
+def way_from(found: Quantization | None, declared: BlobSpec) -> str | None:
+    """Return which operator leads from a tensor to one that a letter takes, as far as quantizations name them."""
+    if found is not None:
+        plain = found.undone_by is not None and type(None) in declared.quantization
+        return f"insert an {found.undone_by}" if plain else None
+    makers = {one.made_by for one in declared.quantization if issubclass(one, Quantization)} - {None}
+    return f"insert an {' or an '.join(sorted(map(str, makers)))}" if makers else None

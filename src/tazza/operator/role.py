@@ -18,7 +18,7 @@ class Role(enum.Enum):
     """
 
     DATA = "data"
-    """What goes through the net: another one in each run."""
+    """What goes through the net: another one in each run. So is a condition, which no branch computes with."""
     PARAMETER = "parameter"
     """What is learned, or given once: weights, biases, tables, a rate. The same from run to run but for updates.
 
@@ -30,7 +30,8 @@ class Role(enum.Enum):
     of the net's own results; who feeds it says so: `inputs=[...]`, or the argument `inputs` of a net.
     """
     INDEX = "index"
-    """Integers that say where: rows, lengths of segments, labels as positions. They come with the data."""
+    """Integers that say where: rows, lengths of segments, labels as positions, the number of the branch that runs. They
+    come with the data."""
     SHAPE = "shape"
     """What only says how large something is: its values as extents, or its own shape and nothing else of it."""
     STATE = "state"

@@ -25,16 +25,24 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
-from tazza.operator.declared import Prediction, TrainingMode, Undone, check_declaration, check_letters
+from tazza.operator.declared import (
+    OneOf,
+    Prediction,
+    TrainingMode,
+    Undone,
+    check_declaration,
+    check_letters,
+    check_nets_named,
+)
 from tazza.operator.effect import Effects
 from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
-from tazza.operator.in_place import InPlace, may_overwrite, must_overwrite, places_of
-from tazza.operator.letter import TENSOR, BlobSpec
+from tazza.operator.in_place import InPlace, check_in_place, places_of
+from tazza.operator.letter import TENSOR, BlobSpec, way_from
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import OpView, ValueOf
 from tazza.proto import Argument, OperatorDef
-from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, Quantization, TensorSpec, TypeSpec
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Place, TensorSpec, TypeSpec
 
 if TYPE_CHECKING:
     from tazza.operator.family import Family
@@ -68,6 +76,7 @@ class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
     touches_rule: Callable[[OpView], Touched] | None = None
+    one_of: OneOf | None = None
     commuting: str | None = None
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
@@ -176,8 +185,15 @@ class OpSchema:
     ) -> GradientMaker:
         """Add the gradient maker; what is copied from the forward operator to the emitted ones can be switched off.
 
+        `copy_arguments=False` is for makers that give the arguments themselves: those of an operator with nets would
+        be copied with the forward nets.
+
         `unasked`: it is called even where nothing gives the gradient of an output.
+
+        Raises:
+            SchemaError: nets are among the arguments, and neither `lists_anything` nor `binds_nets` is declared.
         """
+        check_nets_named(self)
         self.gradient_rule = GradientRule(maker, copy_arguments, copy_device, copy_engine, unasked)
         return maker
 
@@ -189,6 +205,16 @@ class OpSchema:
         """
         self.touches_rule = function
         return function
+
+    def runs_one_of(self, *arguments: str, refused_without: Sequence[str] = ()) -> None:
+        """Declare that a run runs exactly one of the nets in these arguments, in the workspace of the operator.
+
+        A missing one does nothing; or, if it is in `refused_without`, the run that needs it is refused. What an
+        operator touches follows.
+        """
+        check_letters(self.type, "runs_one_of", arguments, "argument", self.args)
+        check_letters(self.type, "refused_without", refused_without, "argument", arguments)
+        self.one_of = OneOf(arguments, frozenset(refused_without))
 
     def name_inputs(self, function: F) -> F:
         """Say which letters the inputs stand for where that depends on arguments: `function(op, count)` -> letters."""
@@ -340,7 +366,7 @@ class OpSchema:
             ArgumentError: an argument is missing, mistyped, out of range, or (when `strict`) unknown.
         """
         op = self.typed_view(definition, strict=strict)
-        self._check_in_place(op)
+        check_in_place(op)
         if self._validate is not None:
             self._validate(op)
         return op
@@ -411,6 +437,14 @@ class OpSchema:
             self._check_input(op, letter, spec, inputs)
         self._bind_letters(op, inputs)
 
+    def check_input(self, op: OpView, letter: str, spec: Spec) -> None:
+        """Check the kind and element type of one input, whose dtype is not that of another one.
+
+        Raises:
+            DTypeError: it does not fit.
+        """
+        self._check_input(op, letter, spec, (None,) * len(op.input_letters))
+
     def reshaped(self, op: OpView, inputs: Sequence[Spec | None]) -> dict[str, Dims]:
         """Return the shapes that kernels see of inputs which only have as many elements as others: `#S` in patterns."""
         if not self._counts_only:
@@ -430,6 +464,8 @@ class OpSchema:
         if self._cost is not None:
             blobs = gather(self.inputs, op.input_letters, inputs) | gather(self.outputs, op.output_letters, outputs)
             return self._cost(op, **blobs)
+        if any(spec.holds_nets for spec in self.args.values()):  # what costs are the operators of its nets
+            return Cost()
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
 
@@ -457,32 +493,6 @@ class OpSchema:
             given = f"{len(op.input_letters)} inputs with {len(op.output_letters)} outputs"
             raise SchemaError(f"{self.type} does not take {given}: {wrong}", hint=f"{self!r}")
 
-    def _check_in_place(self, op: OpView) -> None:
-        inputs, outputs = op.definition.input, op.definition.output
-        for position, name in enumerate(outputs):
-            letter, forced = op.output_letters[position], must_overwrite(op, position)
-            if forced and name not in [inputs[place] for place in forced]:
-                first = forced[0]
-                raise SchemaError(
-                    f"{self.type}: output {letter} = {name!r} must be in place of input "
-                    f"{op.input_letters[first]} = {inputs[first]!r}",
-                    hint=f"name the output {inputs[first]!r}",
-                )
-            self._check_aliases(op, position, name)
-        if len(set(outputs)) != len(outputs):
-            raise SchemaError(f"{self.type} writes a blob twice: {', '.join(outputs)}")
-
-    def _check_aliases(self, op: OpView, output: int, out_name: str) -> None:
-        read = [place for place, name in enumerate(op.definition.input) if name == out_name]
-        allowed = may_overwrite(op, output) if read else ()
-        for place in read:
-            if place not in allowed:
-                raise SchemaError(
-                    f"{self.type} cannot write {op.output_letters[output]} in place of {op.input_letters[place]}: "
-                    f"both are {out_name!r}",
-                    hint="give the output a name of its own",
-                )
-
     def _check_input(self, op: OpView, letter: str, spec: Spec | None, inputs: Sequence[Spec | None]) -> None:
         declared = self.inputs_by_letter[letter]
         if spec is None or declared.type_name == "*":
@@ -506,7 +516,7 @@ class OpSchema:
         found = "plain" if spec.quantization is None else type(spec.quantization).__name__
         raise DTypeError(
             f"{self.type}: {letter} is {spec}, which is {found}; it must be {wanted}",
-            hint=_way(spec.quantization, declared),
+            hint=way_from(spec.quantization, declared),
         )
 
     def _bind_letters(self, op: OpView, inputs: Sequence[Spec | None]) -> Bindings:
@@ -552,15 +562,6 @@ class OpSchema:
             )
         (dtype,) = dtypes
         return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
-
-
-def _way(found: Quantization | None, declared: BlobSpec) -> str | None:
-    """Return which operator leads from a tensor to one that a letter takes, as far as quantizations name them."""
-    if found is not None:
-        plain = found.undone_by is not None and type(None) in declared.quantization
-        return f"insert an {found.undone_by}" if plain else None
-    makers = {one.made_by for one in declared.quantization if issubclass(one, Quantization)} - {None}
-    return f"insert an {' or an '.join(sorted(map(str, makers)))}" if makers else None
 
 
 def logical(spec: Spec | None) -> Spec | None:

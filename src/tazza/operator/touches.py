@@ -5,13 +5,15 @@ the workspace of the operator it touches as well, whether it names it or not. Ha
 live ranges, the backward pass, graphs, predictors and checkpoints ask `touches`, or `read_first` for several.
 
 What a branch writes may stay unwritten: `writes` are what a run may write, `certain` what every run leaves written.
-Without a rule of the schema (`@SCHEMA.touches`) nets among the arguments are taken to run, or not, in the workspace of
-the operator, and the outputs that it names to be written.
+Where the schema declares that one of several nets runs (`SCHEMA.runs_one_of`), that is certain which all of them write.
+Without that and without a rule (`@SCHEMA.touches`) nets among the arguments are taken to run, or not, in the workspace
+of the operator, and the outputs that it names to be written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import reduce
 from itertools import chain
 from typing import NamedTuple
 
@@ -123,6 +125,9 @@ def touched_within(op: OpView | OperatorDef) -> Touched:
     schema = op.schema if isinstance(op, OpView) else SCHEMAS.get(definition.type)
     if schema is not None and schema.touches_rule is not None:
         return schema.touches_rule(op if isinstance(op, OpView) else schema.typed_view(definition))
+    if schema is not None and schema.one_of is not None:
+        view = op if isinstance(op, OpView) else schema.typed_view(definition)
+        return reduce(Touched.or_else, map(touched_by, schema.one_of.nets(view)))
     nets = list(nested_nets(definition))
     if not nets:
         return NOTHING

@@ -73,12 +73,13 @@ class Blob:
     ('', 'float32', 'Tensor')
     """
 
-    __slots__ = ("__weakref__", "_type", "_value", "name")
+    __slots__ = ("__weakref__", "_emptied", "_type", "_value", "name")
 
     def __init__(self, name: str, value: object = None) -> None:
         self.name = name
         self._value: object = None
         self._type = _EMPTY
+        self._emptied = ""
         if value is not None:
             self.set(value)
 
@@ -143,7 +144,9 @@ class Blob:
             wanted = cls.__name__ if names is None else names.native
             raise BlobTypeError(
                 f"blob {self.name!r} holds {self._names.native}, wanted {wanted}",
-                hint="an operator before this one must write that type, or the input is another blob",
+                hint=self._emptied
+                if self._value is None and self._emptied
+                else "an operator before this one must write that type, or the input is another blob",
             )
         return self._value
 
@@ -165,10 +168,11 @@ class Blob:
         self._value = held
         self._type = names
 
-    def reset(self) -> None:
-        """Become empty."""
+    def reset(self, why: str = "") -> None:
+        """Become empty; who asks for the value afterwards is told why, and what to do."""
         self._value = None
         self._type = _EMPTY
+        self._emptied = why
 
     def describe(self) -> str:
         """Return the text that stands for a value that is no array: it names the C++ type, as old scripts expect.

@@ -6,22 +6,19 @@ complete: what the nets touch counts, named or not.
 
 from __future__ import annotations
 
-from tazza.errors import DTypeError, ShapeError
 from tazza.operator import (
-    Cost,
     Effects,
     GradientRequest,
     Operator,
     OpView,
     OwnedNets,
     Role,
-    Touched,
     anything,
     arg,
     blob,
     host_kernel,
+    one_value,
     schema,
-    touched_by,
 )
 from tazza.ops.control.nested_gradient import backward_of_either, gradient_net, operator_of_either
 from tazza.proto import NetDef, OperatorDef
@@ -43,40 +40,16 @@ IF = schema(
     effects=Effects.WORKSPACE,
     lists_anything=True,
     source="Caffe2",
+    example="""
+        >>> run("If", np.array(True), 3.0, outputs=1, then_net=net("out0 = Scale(in1; scale=2.0)"))
+        array(6., dtype=float32)
+    """,
 )
-
-
-def holds(op: OpView, condition: Blob) -> bool:
-    """Return the value of a condition.
-
-    Raises:
-        ShapeError: it has not one element.
-        DTypeError: it is not bool.
-    """
-    tensor = condition.tensor()
-    if tensor.size != 1:
-        raise op.error(ShapeError, f"the condition {condition.name!r} has {tensor.size} elements, it must have 1")
-    if tensor.dtype is not DataType.BOOL:
-        raise op.error(DTypeError, f"the condition {condition.name!r} is {tensor.dtype.label}, it must be bool")
-    return bool(tensor.plain().reshape(()))
 
 
 def branches(op: OpView) -> list[NetDef]:
     """Return one net, or two."""
     return [op.then_net] if op.else_net is None else [op.then_net, op.else_net]
-
-
-@IF.touches
-def if_touches(op: OpView) -> Touched:
-    other = Touched() if op.else_net is None else touched_by(op.else_net)
-    return touched_by(op.then_net).or_else(other)
-
-
-@IF.cost
-def if_cost(op: OpView, **blobs: object) -> Cost:
-    """Nothing: what costs are the operators of its nets."""
-    del op, blobs
-    return Cost()
 
 
 def if_gradient(g: GradientRequest) -> list[OperatorDef]:
@@ -94,6 +67,7 @@ def if_gradient(g: GradientRequest) -> list[OperatorDef]:
     return operator_of_either(g, found, dict(zip(("then_net", "else_net"), nets, strict=False)))
 
 
+IF.runs_one_of("then_net", "else_net")
 IF.gradient(if_gradient, copy_arguments=False)
 
 
@@ -108,6 +82,6 @@ class If:
         self._else = None if op.else_net is None else self.nets.make(op.else_net)
 
     def run(self, op: OpView, condition: Blob) -> None:
-        net = self._then if holds(op, condition) else self._else
+        net = self._then if one_value(op, "condition", condition) else self._else
         if net is not None:
             net.run()

@@ -13,7 +13,6 @@ import weakref
 
 from tazza.errors import NetError, SchemaError
 from tazza.operator import (
-    Cost,
     Effects,
     GradientRequest,
     LocalBlobs,
@@ -112,13 +111,6 @@ def do_touches(op: OpView) -> Touched:
     return touched_by(op.net).seen_as(bindings(op)).also(certain=op.definition.output[-1:])
 
 
-@DO.cost
-def do_cost(op: OpView, **blobs: object) -> Cost:
-    """Nothing: what costs are the operators of its net."""
-    del op, blobs
-    return Cost()
-
-
 def do_gradient(g: GradientRequest) -> list[OperatorDef]:
     """Emit a Do of the backward pass of the net, whose names stay bound as they were.
 
@@ -129,7 +121,7 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
     inner = {outer: name for name, outer in bindings(op).items()}
     copies, given = given_gradients(g, len(definition.output) - 1)
     incoming = {f"{inner[output]}{GIVEN}": gradient for output, gradient in given.items()}
-    back = g.backward(op.net, {inner[output]: f"{inner[output]}{GIVEN}" for output in given})
+    back = g.backward(op.net, {inner[output]: f"{inner[output]}{GIVEN}" for output in given}, bindings(op))
     if not back.ops:
         return []
     outer_of = {**bindings(op), **incoming}
@@ -141,7 +133,7 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
         found, leaving = dense(g, outer, back.given.get(inner[outer])), f"{inner[outer]}{LEFT}"
         if found is None and outer not in given:
             continue
-        last.append(zeros_like(inner[outer], leaving) if found is None else copied(found, leaving))
+        last.append(zeros_like(inner[g.like(index)], leaving) if found is None else copied(found, leaving))
         gradient = f"{outer}_grad"
         if gradient in came:  # an outer blob has one name inside: it is written when nobody reads it any more
             over.append(copied(leaving, came[gradient]))
@@ -154,8 +146,9 @@ def do_gradient(g: GradientRequest) -> list[OperatorDef]:
     inputs = list(dict.fromkeys(bound[name] for name in read if name in bound))
     saved = [name for name in read if name not in bound]
     made = gradient_operator(definition, {"net": gradient_net(op.net, (*back.ops, *last, *over))})
-    made.input.extend((*inputs, definition.input[-1]))
-    made.output.extend((*outputs, definition.output[-1]))
+    scope = g.O(len(definition.output) - 1)
+    made.input.extend((*inputs, scope))
+    made.output.extend((*outputs, scope))
     outer = [*inputs, *outputs]
     places = [outer.index(name) for name in bound.values()]
     arguments = {"inner_blobs": list(bound), "outer_blobs_idx": places, "saved_fwd_blobs": saved}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from tazza.errors import GradientError
 from tazza.operator import (
-    Cost,
     Effects,
     GradientRequest,
     Operator,
@@ -19,11 +18,11 @@ from tazza.operator import (
     arg,
     blob,
     host_kernel,
+    one_value,
     schema,
     touched_by,
 )
 from tazza.operator.touches import in_turn
-from tazza.ops.control.branch import holds
 from tazza.ops.control.nested_gradient import (
     copied,
     dense,
@@ -64,13 +63,6 @@ def while_touches(op: OpView) -> Touched:
     return in_turn([before, body.then(before).perhaps()])
 
 
-@WHILE.cost
-def while_cost(op: OpView, **blobs: object) -> Cost:
-    """Nothing: what costs are the operators of its nets."""
-    del op, blobs
-    return Cost()
-
-
 def while_gradient(g: GradientRequest) -> list[OperatorDef]:
     """Emit a While of the backward pass of one round, which runs as long as there are scopes of rounds.
 
@@ -94,7 +86,7 @@ def while_gradient(g: GradientRequest) -> list[OperatorDef]:
         gradient = dense(g, name, back.given.get(name))
         if gradient is None and name in given:  # a round overwrites it, so that those before it have no part in it
             gradient = given[name]
-            round_ops.append(zeros_like(name, gradient))
+            round_ops.append(zeros_like(g.like(index), gradient))
         if gradient is None:
             continue
         if name in given and gradient != given[name]:
@@ -102,7 +94,7 @@ def while_gradient(g: GradientRequest) -> list[OperatorDef]:
             again.append(copied(gradient, given[name]))
         elif name not in handed_on:
             total = f"_{gradient}_of_all_rounds"
-            first.append(zeros_like(name, total))
+            first.append(zeros_like(g.like(index), total))
             round_ops.append(OperatorDef(type="Sum", input=[total, gradient], output=[total]))
             gradient = total
         g.pass_to(index, gradient)
@@ -149,6 +141,6 @@ class While:
             self._check()
             if self._before is not None:
                 self._before.run()
-            if not holds(op, condition):
+            if not one_value(op, "condition", condition):
                 return
             self._body.run()

@@ -119,7 +119,7 @@ def backward_of_either(g: GradientRequest, forward: Sequence[NetDef]) -> Alterna
             continue
         for net, gradient in zip(nets, found, strict=True):
             if gradient is None:
-                net.op.append(zeros_like(name, chosen))
+                net.op.append(zeros_like(g.like(index), chosen))
             elif gradient != chosen:
                 net.op.append(copied(gradient, chosen))
         if chosen not in writes and any(chosen in one.output for net in nets for one in net.op):

@@ -5,25 +5,21 @@ Blobs:  index (one integer), X (anything that the nets read) -> Y (anything that
 
 from __future__ import annotations
 
-from functools import reduce
-
-from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from tazza.errors import ArgumentError, BoundsError
 from tazza.operator import (
     INDEX,
-    Cost,
     Effects,
     GradientRequest,
     Operator,
     OpView,
     OwnedNets,
     Role,
-    Touched,
     anything,
     arg,
     blob,
     host_kernel,
+    one_value,
     schema,
-    touched_by,
 )
 from tazza.ops.control.nested_gradient import backward_of_either, operator_of_either
 from tazza.proto import NetDef, OperatorDef
@@ -47,6 +43,11 @@ SWITCH = schema(
     effects=Effects.WORKSPACE,
     lists_anything=True,
     source="tazza: If with more than two nets",
+    example="""
+        >>> branches = [net("out0 = Scale(in1; scale=2.0)"), net("out0 = Relu(in1)")]
+        >>> run("Switch", np.array(1), [-1.0, 2.0], outputs=1, branches=branches)
+        array([0., 2.], dtype=float32)
+    """,
 )
 
 
@@ -62,16 +63,10 @@ def chosen(op: OpView, index: Blob) -> int:
     """Return which of the branches runs: their number where it is `default_net`.
 
     Raises:
-        ShapeError: the index has not one element.
-        DTypeError: it is no integer of 32 or 64 bits.
-        BoundsError: it is out of range, and there is no `default_net`.
+        ShapeError, DTypeError: as `one_value`.
+        BoundsError: the index is out of range, and there is no `default_net`.
     """
-    tensor = index.tensor()
-    if tensor.size != 1:
-        raise op.error(ShapeError, f"the index {index.name!r} has {tensor.size} elements, it must have 1")
-    if tensor.dtype not in INDEX:
-        raise op.error(DTypeError, f"the index {index.name!r} is {tensor.dtype.label}, it must be int32 or int64")
-    value, count = int(tensor.plain().reshape(())), len(op.branches)
+    value, count = int(one_value(op, "index", index)), len(op.branches)
     if 0 <= value < count:
         return value
     if op.default_net is None:
@@ -88,18 +83,6 @@ def nets_of(op: OpView) -> list[NetDef]:
     return [*op.branches] if op.default_net is None else [*op.branches, op.default_net]
 
 
-@SWITCH.touches
-def switch_touches(op: OpView) -> Touched:
-    return reduce(Touched.or_else, map(touched_by, nets_of(op)))
-
-
-@SWITCH.cost
-def switch_cost(op: OpView, **blobs: object) -> Cost:
-    """Nothing: what costs are the operators of its nets."""
-    del op, blobs
-    return Cost()
-
-
 def switch_gradient(g: GradientRequest) -> list[OperatorDef]:
     """Emit a Switch of the backward passes, each of which leaves the gradients of all that any of them gives."""
     found = backward_of_either(g, nets_of(g.op))
@@ -111,6 +94,7 @@ def switch_gradient(g: GradientRequest) -> list[OperatorDef]:
     return operator_of_either(g, found, nets)
 
 
+SWITCH.runs_one_of("branches", "default_net", refused_without=["default_net"])
 SWITCH.gradient(switch_gradient, copy_arguments=False)
 
 

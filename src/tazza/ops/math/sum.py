@@ -146,7 +146,7 @@ def weighted_sum_gradient(g: GradientRequest) -> list[OperatorDef]:
     count = len(g.definition.input)
     tensors, weights = range(0, count, 2), range(1, count, 2)
     # The tensors matter for the gradients of their weights only.
-    inputs = [g.I(i) if g.op.grad_on_w or i in weights else name for i, name in enumerate(g.definition.input)]
+    inputs = [g.I(i) if g.op.grad_on_w or i in weights else g.like(i) for i in range(count)]
     outputs = [g.GI(i) for i in (*tensors, *(weights if g.op.grad_on_w else ()))]
     return g.emit("WeightedSumGradient", [g.dY, *inputs], outputs)
 

@@ -214,7 +214,7 @@ def recurrent_network_gradient(g: GradientRequest) -> list[OperatorDef]:
         )
     inputs = [g.GO(i) for i in backward.outputs_with_grads]
     inputs += [g.I(i) for i in range(len(forward.input))]
-    inputs += list(forward.output)
+    inputs += [g.O(i) for i in range(len(forward.output))] if forward is g.definition else list(forward.output)
     outputs = [g.GI(i) for i in (0, *backward.param, *(state.position for state in recurrence.states))]
     (made,) = g.emit("RecurrentNetworkGradient", inputs, outputs)
     made.arg.extend(forward.arg)
