@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -98,7 +98,7 @@ def load(net: NetDef, fed: dict[str, Feed], folder: Path, draw: Random) -> None:
 
 
 @contextlib.contextmanager
-def _closed_in_time(predictor: Predictor) -> Iterator[None]:
+def _closed_in_time(predictor: Predictor) -> Generator[None]:
     timer = threading.Timer(TIME_S, predictor.close)
     timer.start()
     try:

@@ -29,10 +29,11 @@ from tazza.operator import (
 )
 from tazza.operator.gradient import GradientRule
 from tazza.proto import Argument, NetDef, OperatorDef
-from tazza.tensor import Allocation, Tensor
+from tazza.tensor import Allocation
 from tazza.tensor.allocation import Allocator
 from tazza.workspace import Workspace
 from tests.check import engines_of
+from tests.int8 import data_of, tensor_of
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients
 from tests.judge.hand import Array
 from tests.sampled import sampled
@@ -62,8 +63,8 @@ def run(problem: Problem, engine: str, pattern: int) -> dict[str, Array] | None:
     """Return the outputs of one run in poisoned memory; None where the engine leaves the problem to another one."""
     definition = seeded(problem, engine)
     blobs = LocalBlobs()
-    for name, value in problem.inputs.items():
-        blobs.create_blob(name).set(Tensor.from_numpy(np.array(value), copy=None))
+    for name in problem.inputs:
+        blobs.create_blob(name).set(tensor_of(problem.value(name)))
     with poisoned(pattern) as sizes, np.errstate(all="ignore"):
         operator = Operator(definition, blobs, strict=True)
         try:
@@ -120,11 +121,11 @@ def check_written_by_plans(problem: Problem) -> None:
     found: list[dict[str, Array]] = []
     for pattern in PATTERNS[:2]:
         workspace = Workspace()
-        for name, value in problem.inputs.items():
-            workspace.feed(name, np.array(value))
+        for name in problem.inputs:
+            workspace.feed(name, problem.value(name))
         with poisoned(pattern), np.errstate(all="ignore"):
             workspace.run_net_once(net)
-            found.append({name: np.array(workspace.fetch(name)) for name in net.external_output})
+            found.append({name: np.array(data_of(workspace.fetch(name))) for name in net.external_output})
     for name, value in found[0].items():
         assert same_bits(value, found[1][name]), f"{problem} in a plan: {name} is {value}, {found[1][name]}"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tazza.operator import find_argument, operator_def, touched_by, touches
 from tazza.operator.nested import nested_nets
-from tazza.proto import NetDef, OperatorDef, TensorProto
+from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
 from tazza.workspace import Workspace
 
 Array = NDArray[Any]
@@ -235,7 +235,7 @@ def _either(op: OperatorDef, values: Values) -> None:
 
 
 def _numbered(op: OperatorDef, values: Values) -> None:
-    found = {argument.name: argument for argument in op.arg}
+    found: dict[str, Argument] = {argument.name: argument for argument in op.arg}
     index, branches = values[op.input[0]].item(), found["branches"].nets
     evaluate(branches[index] if 0 <= index < len(branches) else found["default_net"].n, values)
 

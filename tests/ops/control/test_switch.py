@@ -15,6 +15,8 @@ from tazza.interop import Predictor
 from tazza.operator import Effects, effects_of, operator_def, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
+from tests.check import check_op
+from tests.nested_case import Nested, on_nested
 
 Array = NDArray[Any]
 X, W = np.array([0.5, -1, 2], np.float32), np.array([3, 0.25, -0.5], np.float32)
@@ -49,6 +51,21 @@ def switch(
     inputs: list[str], outputs: list[str], *, branches: list[NetDef] = BRANCHES, default: NetDef | None = DEFAULT
 ) -> OperatorDef:
     return operator_def("Switch", ["i", *inputs], outputs, branches=branches, default_net=default)
+
+
+def chosen(index: int) -> Nested:
+    """For z = 2 y, where y is what the branch of an index makes of x and w."""
+    ops = (switch(["x", "w"], ["y"]), operator_def("Scale", ["y"], ["z"], scale=2.0))
+    fed = {"i": np.array(index), "x": X, "w": W}
+    return Nested(f"branch {index}", ops, fed, {"z": 2 * wanted(index, X, W)}, ("z",))
+
+
+CASES = [chosen(index) for index in (0, 1, 2, 3, -1)]
+
+
+@on_nested(CASES)
+def test_branches(case: Nested) -> None:
+    check_op(case)
 
 
 @pytest.mark.parametrize("kind", NET_TYPES)

@@ -96,8 +96,9 @@ def split_gradient(g: GradientRequest) -> list[OperatorDef]:
         return []
     zeros: list[OperatorDef] = []
     parts: list[str] = []
-    for i, part in enumerate(g.definition.output):
+    for i in range(len(g.definition.output)):
         if g.output_gradients[i] is None:
+            part = g.O(i)
             name = f"_{part}_grad_zeros"
             zeros += g.emit("ConstantFill", [part], [name], value=0.0)
             parts.append(name)
