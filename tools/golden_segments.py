@@ -73,7 +73,9 @@ def forward() -> list[tuple[str, list[Call]]]:
     weighted = [Call({"DATA": signed(7, *s), "SCALARS": signed(7)}, ["y"], {}) for s in SHAPES]
     weighted.append(Call({"DATA": signed(4, 3), "SCALARS": signed(6)}, ["y"], {"grad_on_weights": 1}))
     weighted.append(Call({"DATA": signed(4, 3)[:0], "SCALARS": signed(0)}, ["y"], {}))
-    return [*found, ("ReduceFrontWeightedSum", weighted)]
+    shapes = [Call({"X": signed(7, *SHAPES[1])}, ["y"], some) for some in ({}, {"axes": [2, 0]}, {"axes": [1, 1]})]
+    shapes += [Call({"X": one}, ["y"], {}) for one in (whole(3, 1), PICKS[:0], halves(4, 3).astype(np.float16))]
+    return [*found, ("ReduceFrontWeightedSum", weighted), ("Shape", shapes)]
 
 
 def backward_calls(letters: str, division: str, table: bool = False) -> list[Call]:

@@ -88,6 +88,17 @@ def gradients_of_segments(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch({}, known, {letter: value for letter, value in values.items() if letter in letters})
 
 
+@draws("ReduceFrontWeightedSum", "ReduceFrontWeightedSumGradient")
+def all_rows(hand: Hand, schema: OpSchema) -> Sketch:
+    """Draw rows, some with more scalars than there are rows."""
+    if "dims" not in schema.inputs_by_letter:
+        DATA = hand.shape("DATA", 1, 4)
+        return Sketch({}, {"DATA": DATA, "SCALARS": (DATA[0] + hand.integer(0, 2),)})
+    row, rows = hand.shape("dY", 0, 3), hand.integer(0, 9)
+    shapes: dict[str, Any] = {"dY": row, "SCALARS": (rows + hand.integer(0, 2),)}
+    return Sketch({}, shapes, {"dims": np.array([rows, *row])})
+
+
 def rows_of(hand: Hand, letter: str) -> tuple[Shape, Array, dict[str, Any]]:
     """Return the shape of a table, indices of some of its rows, and their gradient's shape."""
     table = hand.shape(letter, 1, 3)

@@ -14,7 +14,7 @@ from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import count_loop
 from tazza.engines.jit.rows import STATUS, element, when
 from tazza.engines.jit.sparse_product import carry_loop
-from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS
+from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, IN_ONE
 
 Write = Callable[["Places"], None]
 
@@ -127,10 +127,17 @@ def write_ids(p: Places) -> None:
     p.begin_at(p.count, p.rows)
 
 
+def write_one(p: Places) -> None:
+    """Give all rows to segment 0."""
+    p.begin_at("0", "0")
+    p.begin_at("1", p.rows)
+
+
 WRITE: Mapping[str, Write] = {
     BY_LENGTHS.name: write_lengths,
     BY_SORTED_IDS.name: write_sorted,
     BY_IDS.name: write_ids,
+    IN_ONE.name: write_one,
 }
 """Division -> its code."""
 ORDERED = frozenset({BY_IDS.name})

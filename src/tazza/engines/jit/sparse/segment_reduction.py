@@ -259,7 +259,9 @@ class Shapes:
     table: int
 
 
-def _launch(op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes: Shapes, noun: str) -> BlockLaunch:
+def segment_launch(
+    op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes: Shapes, noun: str
+) -> BlockLaunch:
     """Return the launch of a kernel; inputs whose shape counts alone have no address in its block."""
     division, dtype = work.division, work.dtype
     name = "reduction" if write is write_reduction else "spread"
@@ -268,7 +270,7 @@ def _launch(op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if division.name in ORDERED else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
-        "by": Slot(division.letter),
+        "by": Slot(division.letter) if division.letter else 0,
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
@@ -278,6 +280,8 @@ def _launch(op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes
     numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
 
     def check(operands: Operands) -> None:
+        if not division.letter:
+            return
         by = operands[division.letter].array
         if op.output_letters == ("Y",):
             division.count(op, by)
@@ -301,7 +305,7 @@ def _prepare_forward(one: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch
     work = Work(one.reducer, division, DATA.dtype, bits)
 
     def launch(segments: int) -> BlockLaunch:
-        return _launch(op, write_reduction, work, Shapes(segments, width, rows, DATA.shape[0]), one.kind.noun)
+        return segment_launch(op, write_reduction, work, Shapes(segments, width, rows, DATA.shape[0]), one.kind.noun)
 
     if not division.counted:
         return launch(specs[division.letter].size)
@@ -321,7 +325,7 @@ def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs
 
     def launch(rows: int) -> BlockLaunch:
         shapes = Shapes(dY.shape[0], math.prod(dY.shape[1:]), rows, table)
-        return _launch(op, write_spread, work, shapes, row.noun)
+        return segment_launch(op, write_spread, work, shapes, row.noun)
 
     if row.told:
         return launch(cast("TensorSpec", outputs[0]).shape[0])

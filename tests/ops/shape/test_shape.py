@@ -1,0 +1,30 @@
+"""Shapes of blobs: by hand; all axes or some; what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.errors import ShapeError
+from tazza.operator import run_op
+from tests.check import Case, check_op, on_all_engines
+
+X = np.zeros((3, 2, 5), np.float32)
+CASES = [
+    Case("Shape", [X], np.array([3, 2, 5])),
+    Case("Shape", [X], np.array([5, 3]), {"axes": [2, 0]}, id="axes"),
+    Case("Shape", [X.astype(np.int32)], np.array([2, 2]), {"axes": [1, 1]}, id="one twice"),
+    Case("Shape", [np.zeros((0, 4), bool)], np.array([0, 4]), id="nothing"),
+    Case("Shape", [np.array(3.0)], np.zeros(0, np.int64), id="a number"),
+]
+
+
+@on_all_engines(CASES)
+def test_cases(case: Case, engine: str) -> None:
+    check_op(case, engine)
+
+
+@pytest.mark.parametrize("axis", [3, -1])
+def test_refused(axis: int) -> None:
+    with pytest.raises(ShapeError, match=rf"axes = \[0, {axis}\] are not all axes of X"):
+        run_op("Shape", X, axes=[0, axis])
