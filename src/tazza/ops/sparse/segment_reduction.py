@@ -91,6 +91,7 @@ class Forward:
 
     reducer: Reducer
     kind: Kind
+    source: str = "Caffe2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +324,7 @@ def segment_reductions(type: str, row: Forward) -> OpSchema:
         outputs=[blob("Y", FLOAT, "M *S", dynamic=division.counted)],
         args=[*division.args, *scalars],
         effects=Effects.PURE,
-        source="Caffe2",
+        source=row.source,
         example=_example(type, kind, reducer),
     )
 
