@@ -22,7 +22,7 @@ from tazza.engines.onednn.primitive import (
     first_fast,
 )
 from tazza.engines.onednn.quantized.scaled import Scaling, Sums, meaning_of, signed_layout
-from tazza.operator import LaidOut, OpView, Spec
+from tazza.operator import LaidOut, OpView, Spec, Unsupported
 from tazza.ops.quantized.int8_conv import INT8_CONV, INT8_CONV_RELU, INT8_FUSED_CONV
 from tazza.tensor import DataType, TensorSpec
 
@@ -38,6 +38,8 @@ def int8_conv_answer(op: OpView, specs: dict[str, TensorSpec], post_ops: tuple[P
     """Return the launch of a convolution with these post-ops, and the layouts."""
     shape, sums = Geometry.of(op, specs["X"], specs["W"]), Sums.of(specs)
     refused = shape.obstacle
+    if refused is None:
+        refused = _obstacle(shape, specs["W"])
     if refused is None:
         refused = sums.obstacle(specs["b"])
     if refused is not None:
@@ -55,6 +57,13 @@ def int8_conv_answer(op: OpView, specs: dict[str, TensorSpec], post_ops: tuple[P
     }
     main = PrimitiveLaunch(found, {"src": "X", "weights": "W", "bias": "b", "dst": "Y", **scaling.arguments})
     return LaidOut(main, layouts)
+
+
+def _obstacle(shape: Geometry, W: TensorSpec) -> Unsupported | None:
+    """Refuse depthwise filters over volumes: there the code of oneDNN 3.2 for bytes gives other numbers."""
+    if W.rank == 5 and W.shape[0] == shape.group > 1:
+        return Unsupported(f"a filter for each of {shape.group} channels of volumes: oneDNN is wrong there in bytes")
+    return None
 
 
 def _find(shape: Geometry, specs: dict[str, TensorSpec], bias: Descriptor, scaling: Scaling) -> PrimitiveDescriptor:
