@@ -12,8 +12,6 @@ import resource
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from tazza.errors import KernelError, TazzaError
 from tazza.operator import Operator
 from tazza.workspace import Workspace
@@ -56,8 +54,8 @@ def _limit(bytes: int | None) -> None:
 
 def _made(problem: Problem, engine: str) -> Operator:
     workspace = Workspace()
-    for name, value in problem.inputs.items():
-        workspace.feed(name, np.asarray(value))
+    for name in problem.inputs:
+        workspace.feed(name, problem.value(name))
     problem.definition.engine = engine
     return Operator(problem.definition, workspace)
 

@@ -37,6 +37,7 @@ Devices. A bind is given operands that lie where the schema says (`OpSchema.infe
 
 from __future__ import annotations
 
+import errno
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,10 +101,13 @@ class NativeCall:
 def kernel_failure(error: Exception) -> TazzaError:
     """Return the typed error for what a kernel raised: memory that is not there, or else a failure of the kernel.
 
+    >>> type(kernel_failure(OSError(errno.ENOMEM, "a module"))).__name__
+    'OutOfMemoryError'
     >>> type(kernel_failure(MemoryError("1 GiB"))).__name__, str(kernel_failure(KeyError("x")))
     ('OutOfMemoryError', "KeyError: 'x'")
     """
-    kind = OutOfMemoryError if isinstance(error, MemoryError) else KernelError
+    scant = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+    kind = OutOfMemoryError if scant else KernelError
     return kind(f"{type(error).__name__}: {error}")
 
 
