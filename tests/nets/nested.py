@@ -236,7 +236,7 @@ def _either(op: OperatorDef, values: Values) -> None:
 
 def _numbered(op: OperatorDef, values: Values) -> None:
     found: dict[str, Argument] = {argument.name: argument for argument in op.arg}
-    index, branches = values[op.input[0]].item(), found["branches"].nets
+    index, branches = int(values[op.input[0]].item()), list(found["branches"].nets)
     evaluate(branches[index] if 0 <= index < len(branches) else found["default_net"].n, values)
 
 

@@ -39,7 +39,7 @@ GRAD_ON_WEIGHTS = arg("grad_on_weights", bool, default=False, doc="of no effect 
 REDUCE_FRONT_WEIGHTED_SUM = schema(
     "ReduceFrontWeightedSum",
     "Y = the sum of w * x for the rows x of DATA and their SCALARS w; 0 where there are none.",
-    inputs=[blob("DATA", FLOAT, "N *S"), blob("SCALARS", FLOAT, "P", doc="of each row; P >= N")],
+    inputs=[blob("DATA", FLOAT, "N *S"), blob("SCALARS", FLOAT, "P", role=Role.DATA, doc="of each row; P >= N")],
     outputs=[blob("Y", FLOAT, "*S")],
     args=[GRAD_ON_WEIGHTS],
     effects=Effects.PURE,
@@ -53,7 +53,7 @@ REDUCE_FRONT_WEIGHTED_SUM_GRADIENT = schema(
     "ReduceFrontWeightedSumGradient",
     "dX[n] = SCALARS[n] * dY for each row n.",
     inputs=[
-        blob("SCALARS", FLOAT, "P", doc="of each row; P >= N"),
+        blob("SCALARS", FLOAT, "P", role=Role.DATA, doc="of each row; P >= N"),
         blob("dY", FLOAT, "*S"),
         blob("dims", DataType.INT64, "R", role=Role.SHAPE, doc="the shape (N, S) of DATA"),
     ],
