@@ -44,6 +44,9 @@ TOLERANCE = {"float16": (2e-3, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-12
 STEP = 1e-6
 """How far the central difference goes to each side, in float64."""
 
+HELD = 77
+"""What outputs hold before a run."""
+
 DIRECTIONS = 3
 """How many directions are tried for a gradient until one meets no kink."""
 
@@ -217,9 +220,8 @@ def assert_close(got: Any, wanted: Any, slack: float = 1.0) -> None:
 def check_gradient(case: Case, engine: str, *, seed: int = 0) -> None:
     """Compare the gradient of each input with a float64 central difference of the reference kernel in one direction.
 
-    A direction d along which the difference quotients of the two sides part lies across a kink: another one is drawn,
-    up to `DIRECTIONS` in all; the last one is compared in any case. The tolerance is relative to the norm of the
-    input's own gradient, which is what its product with a random d amounts to.
+    The tolerance is relative to the norm of the input's own gradient, which is what its product with a random direction
+    amounts to.
     """
     random = np.random.default_rng(seed)
     op, inputs, gradients, weights = _gradients(case, engine, random)
@@ -237,14 +239,33 @@ def check_gradient(case: Case, engine: str, *, seed: int = 0) -> None:
         relative = TOLERANCE[gradient.dtype.name][0] * case.slack
         rounding = 1e-15 * (1.0 + abs(middle)) / STEP
         allowed = relative * float(np.linalg.norm(gradient.astype(np.float64))) + rounding
-        analytic = numeric = 0.0
-        for _ in range(DIRECTIONS):
-            direction = random.standard_normal(gradient.shape)
-            ahead, behind = along(position, direction, STEP), along(position, direction, -STEP)
-            analytic, numeric = float(np.sum(direction * gradient)), (ahead - behind) / (2 * STEP)
-            if abs(ahead - 2 * middle + behind) / STEP <= allowed:
-                break
+        analytic, numeric = in_some_direction(
+            gradient, lambda direction, step, n=position: along(n, direction, step), middle, allowed, random
+        )
         assert abs(analytic - numeric) <= allowed, f"input {position}: {analytic} for {numeric}, allowed {allowed}"
+
+
+def in_some_direction(
+    gradient: Array,
+    along: Callable[[Array, float], float],
+    middle: float,
+    allowed: float,
+    random: np.random.Generator,
+) -> tuple[float, float]:
+    """Return the product of a gradient with a direction, and the central difference of `along(direction, step)`.
+
+    `middle` is what `along` gives without a step. A direction along which the difference quotients of the two sides
+    part by more than `allowed` lies across a kink: another one is drawn, up to `DIRECTIONS` in all; the last one is
+    taken in any case.
+    """
+    analytic = numeric = 0.0
+    for _ in range(DIRECTIONS):
+        direction = random.standard_normal(gradient.shape)
+        ahead, behind = along(direction, STEP), along(direction, -STEP)
+        analytic, numeric = float(np.sum(direction * gradient)), (ahead - behind) / (2 * STEP)
+        if abs(ahead - 2 * middle + behind) / STEP <= allowed:
+            break
+    return analytic, numeric
 
 
 def _gradients(
@@ -328,7 +349,7 @@ def _check_specs(operator: Operator, inputs: Sequence[Array], results: Sequence[
 def _larger(results: Sequence[Array]) -> list[Tensor]:
     """Return for each result a tensor of its type with one more row in each axis, full of wrong numbers."""
     arrays = [data_of(one) for one in results]
-    wrong = [b"wrong" if one.dtype == object else 77 for one in arrays]
+    wrong = [b"wrong" if one.dtype == object else HELD for one in arrays]
     grown = [np.full([n + 1 for n in x.shape], value, x.dtype) for x, value in zip(arrays, wrong, strict=True)]
     return [Tensor.from_numpy(one) for one in grown]
 

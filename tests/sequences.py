@@ -56,8 +56,8 @@ class Sequence:
     """Steps over one workspace, and `beside` them those of others: at once, each in a workspace of its own.
 
     `stored`: all that lies between two steps can be saved, so that whoever loads it can go on. `files` are there before
-    the first step, by their names in the folder of the workspace. A `slack` of 0 asks for
-    the same bits, another one is that of a `Case`.
+    the first step, by their names in the folder of the workspace. A `slack` of 0 asks for the same bits, another one is
+    that of a `Case`.
     """
 
     id: str

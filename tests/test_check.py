@@ -22,6 +22,7 @@ from tazza.operator import (
     find_schema,
     forget_function,
     host_kernel,
+    kernel,
     launcher,
     operator_def,
     schema,
@@ -127,6 +128,27 @@ def test_a_direction_that_crosses_a_kink_is_drawn_anew(monkeypatch: pytest.Monke
 def test_a_kink_itself_has_no_gradient() -> None:
     with pytest.raises(AssertionError, match="input 0"):
         check_gradient(relu(np.zeros(3, np.float32)), "reference")
+
+
+def test_a_kernel_that_keeps_what_its_output_held_is_noticed() -> None:
+    made = schema(
+        "TestHolds",
+        "Y = |X|.",
+        inputs=[blob("X", dims="*S")],
+        outputs=[blob("Y", like="X")],
+        effects=Effects.PURE,
+        no_gradient=None,
+    )
+
+    @kernel(made)
+    def absolute(X: NDArray[Any], Y: NDArray[Any]) -> None:
+        np.copyto(Y, np.abs(X), where=Y != check.HELD)
+
+    try:
+        with pytest.raises(AssertionError, match=f"{check.HELD}.0 .ACTUAL."):
+            check_op(Case(made.type, [X], np.abs(X), gradient=False), "reference")
+    finally:
+        forget_function(made.type)
 
 
 # -- operators that keep something, and nets inside --------------------------------------------------------------------

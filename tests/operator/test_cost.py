@@ -1,4 +1,4 @@
-"""Whatever a letter takes, the rule of cost takes too: also blobs that hold no tensor."""
+"""What takes blobs of any kind, the rule of cost takes too; of nets within, `test_step_cost.py` speaks."""
 
 from __future__ import annotations
 

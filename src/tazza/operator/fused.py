@@ -22,6 +22,7 @@ import numpy as np
 
 from tazza.errors import GradientError, SchemaError
 from tazza.operator.argument import ArgSpec
+from tazza.operator.by_letter import with_names
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.gradient import (
     GradientMaker,
@@ -206,16 +207,12 @@ def _compute(made: OpSchema, base: OpSchema, tail: Tail) -> Callable[..., None]:
     also = ("op", *(spec.name for spec in tail.inputs), *(["quantization"] if quantized else []))
     names, first = list(dict.fromkeys((*asked, *also))), base.outputs[0].name
 
-    def compute(*values: Any, **named: Any) -> None:
-        given = dict(zip(names, values, strict=False)) | named
+    def compute(given: Values) -> None:
         y = np.empty_like(given[first])
-        function(*((given | {first: y}).get(name) for name in parameters))
+        function(*((dict(given) | {first: y}).get(name) for name in parameters))
         tail.apply(given["op"], y, given, given[first])
 
-    kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    compute.__signature__ = inspect.Signature(kinds)  # pyright: ignore[reportFunctionMemberAccess] -- what `kernel` reads
-    compute.__module__ = made.module
-    return compute
+    return with_names(names, compute, made.module)
 
 
 def _tail_of(base: OpSchema, then: OpSchema) -> Tail:

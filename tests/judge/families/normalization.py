@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,24 +80,20 @@ def normalized_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list
     X = given["X"]
     if X.size == 0:
         return None
-    found = evaluate(op, list(given.values())) if "mean" in given else _by_other_statistics(op, inputs, factor)
-    rows, back = _rows(
-        op, X.shape, given["mean"].size if "mean" in given else X.shape[0] * channels_of(op.order, X.shape)
-    )
-    order = "NHWC" if op.type != "LayerNormGradient" and op.order.upper() == "NHWC" else "NCHW"
-
-    def lying(values: Array) -> Array:
-        return (np.moveaxis(values, -1, 1) if order == "NHWC" else values).reshape(rows)
-
+    if "mean" in given:
+        found, count = evaluate(op, list(given.values())), given["mean"].size
+    else:
+        found, count = _by_other_statistics(op, inputs, factor), X.shape[0] * channels_of(op.order, X.shape)
+    rows = _Rows.of(op, X.shape, count)
     with np.errstate(all="ignore"):
         scale = next((given[letter] for letter in ("scale", "gamma") if letter in given), np.ones(()))
-        dZ, x = lying(given["dY"].reshape(X.shape) * _spread(op, scale, X.shape)), lying(X)
+        dZ, x = rows.of_blob(given["dY"].reshape(X.shape) * _spread(op, scale, X.shape)), rows.of_blob(X)
         inv_std = 1 / np.sqrt(x.var(axis=1, keepdims=True) + op.epsilon)
         Z = (x - x.mean(axis=1, keepdims=True)) * inv_std
-        shape, terms = (len(x), 1), rows[1]
+        shape, terms = (rows.count, 1), rows.terms
         means = np.mean(dZ, axis=1, keepdims=True), np.mean(dZ * Z, axis=1, keepdims=True)
         off = inv_std * (means[0] * (factor(shape, terms) - 1) + Z * means[1] * (factor(shape, terms) - 1))
-        return [found[0] * factor(X.shape, 1.0) - back(off), *found[1:]]
+        return [found[0] * factor(X.shape, 1.0) - rows.to_blob(off), *found[1:]]
 
 
 def _by_other_statistics(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
@@ -126,25 +122,39 @@ def normalized(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] |
     names = ("Y", "mean", "std") if op.type == "LayerNorm" else ("Y", "mean", "inv_std")
     definition.output[:] = names
     Y, mean, spread = evaluate(op.schema.view(definition), [X, *affine])
-    rows, back = _rows(op, X.shape, mean.size)
+    rows = _Rows.of(op, X.shape, mean.size)
     gain = 1 / spread if op.type == "LayerNorm" else spread
     bare = evaluate(op.schema.view(definition), [X, *affine[:1], *(np.zeros_like(x) for x in affine[1:])])[0]
     scale = affine[0] if affine else np.ones(())
     weights = _spread(op, scale, X.shape)
-    terms = X.size / mean.size
+    terms = rows.terms
     off = mean.reshape(-1, 1) * (factor((mean.size, 1), terms) - 1) * gain.reshape(-1, 1)
-    moved = bare * factor(X.shape, 1.0) - back(np.broadcast_to(off, rows)) * weights
+    moved = bare * factor(X.shape, 1.0) - rows.to_blob(np.broadcast_to(off, (rows.count, terms))) * weights
     found = [Y - bare + moved, mean * factor(mean.shape, terms), spread * factor(spread.shape, terms)]
     return found[: len(op.definition.output)]
 
 
-def _rows(op: OpView, shape: Shape, count: int) -> tuple[Shape, Callable[[Array], Array]]:
-    """Return the shape of X with a row for each mean, and what brings such an array back to the shape of X."""
-    rows = (count, math.prod(shape) // count)
-    if op.type.startswith("LayerNorm") or op.order.upper() != "NHWC":
-        return rows, lambda values: values.reshape(shape)
-    first = (shape[0], shape[-1], *shape[1:-1])
-    return rows, lambda values: np.moveaxis(values.reshape(first), 1, -1)
+@dataclass(frozen=True)
+class _Rows:
+    """X with a row of `terms` elements for each of `count` means, and the way back to its shape."""
+
+    count: int
+    terms: int
+    shape: Shape
+    last: bool
+    """Channels stand last: they are brought to the front."""
+
+    @classmethod
+    def of(cls, op: OpView, shape: Shape, count: int) -> _Rows:
+        last = not op.type.startswith("LayerNorm") and op.order.upper() == "NHWC"
+        return cls(count, math.prod(shape) // count, (shape[0], shape[-1], *shape[1:-1]) if last else shape, last)
+
+    def of_blob(self, values: Array) -> Array:
+        return (np.moveaxis(values, -1, 1) if self.last else values).reshape(self.count, self.terms)
+
+    def to_blob(self, rows: Array) -> Array:
+        found = rows.reshape(self.shape)
+        return np.moveaxis(found, 1, -1) if self.last else found
 
 
 def _spread(op: OpView, scale: Array, shape: Shape) -> Array:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema, OpView
-from tazza.ops.sparse.reducer import LOG_MEAN_EXP, LOG_SUM_EXP, SegmentRows
+from tazza.ops.sparse.reducer import LOG_MEAN_EXP, LOG_SUM_EXP, NOTHING, SegmentRows
 from tazza.ops.sparse.segment import Division
-from tazza.ops.sparse.segment_reduction import NOTHING, segment_gradients, segment_reductions
+from tazza.ops.sparse.segment_reduction import segment_gradients, segment_reductions
 from tests.check import evaluate
 from tests.judge.condition import Factor, steps_of, wide
 from tests.judge.hand import Array, Hand, Shape, Sketch, draws

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tazza.errors import ArgumentError, SchemaError, ShapeError, TazzaError
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
 from tazza.workspace import Workspace
-from tests.check import Case, check_op, on_all_engines, run
+from tests.check import Case, check_op, engines_of, on_all_engines, run
 
 Array = NDArray[Any]
 
@@ -120,6 +120,17 @@ def test_statistics_of_several_batches_come_from_sums() -> None:
     results, _ = run(definition, [X, *vectors(3), sums, squares])
     np.testing.assert_allclose(results[3], both.mean((0, 2)), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(results[4], 1 / np.sqrt(both.var((0, 2)) + 1e-5), rtol=1e-4)
+
+
+@pytest.mark.parametrize("engine", engines_of("SpatialBNGradient"))
+def test_sums_of_several_batches_go_on_where_there_are_no_images(engine: str) -> None:
+    names = ["X", "scale", "dY", "mean", "inv_std", "dscale_sum", "dbias_sum"]
+    definition = operator_def("SpatialBNGradient", names, ["dX", *names[-2:]], is_test=0, num_batches=2)
+    nothing, (scale, _, mean, inv_std) = np.zeros((0, 3, 5), np.float32), vectors(3)
+    sums = values(3), values(7)[4:]
+    results, _ = run(definition, [nothing, scale, nothing, mean, inv_std, *map(np.copy, sums)], engine, refusable=True)
+    for got, before in zip(results[1:], sums, strict=True):
+        np.testing.assert_allclose(got, before / 2)
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])

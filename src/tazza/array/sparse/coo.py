@@ -29,7 +29,7 @@ from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tazza.array.sparse.kept import KeptForm
+    from tazza.array.sparse.kept_form import KeptForm
 
 
 class Sorting(NamedTuple):
@@ -61,6 +61,7 @@ class COO(SparseMatrix):
     """
 
     __slots__ = ("columns", "kept", "rows")
+    DERIVED = "kept"
 
     def __init__(
         self, shape: Any, rows: ArrayLike, columns: ArrayLike, values: ArrayLike, *, copy: bool = False
@@ -90,11 +91,6 @@ class COO(SparseMatrix):
         self.shape, self.rows, self.columns, self.values = shape, rows, columns, values
         self.kept = None
         return self
-
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Leave out what is kept for products."""
-        parts = {"shape": self.shape, "rows": self.rows, "columns": self.columns, "values": self.values}
-        return None, {**parts, "kept": None}
 
     @classmethod
     def from_dense(cls, array: ArrayLike) -> COO:

@@ -49,6 +49,7 @@ class CSR(SparseMatrix):
     """
 
     __slots__ = ("columns", "prepared", "starts")
+    DERIVED = "prepared"
 
     def __init__(
         self, shape: Any, starts: ArrayLike, columns: ArrayLike, values: ArrayLike, *, copy: bool = False
@@ -77,11 +78,6 @@ class CSR(SparseMatrix):
         self.shape, self.starts, self.columns, self.values = shape, starts, columns, values
         self.prepared = None
         return self
-
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Leave out what is prepared, which is of this process."""
-        parts = {"shape": self.shape, "starts": self.starts, "columns": self.columns, "values": self.values}
-        return None, {**parts, "prepared": None}
 
     @classmethod
     def from_dense(cls, array: ArrayLike) -> CSR:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, overload
 
 import numpy as np
 
@@ -41,6 +41,13 @@ class SparseMatrix(ABC):
 
     shape: Dim
     values: Tensor
+    DERIVED: ClassVar[str]
+    """The slot of what products prepared and use again, which is of this process."""
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Leave out what was prepared."""
+        parts = {name: getattr(self, name) for name in (*SparseMatrix.__slots__, *self.__slots__)}
+        return None, {**parts, self.DERIVED: None}
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 

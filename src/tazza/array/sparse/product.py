@@ -9,7 +9,7 @@ import numpy as np
 from tazza.array.operand import result_for
 from tazza.array.sparse.coo import COO
 from tazza.array.sparse.csr import CSR
-from tazza.array.sparse.kept import KeptForm
+from tazza.array.sparse.kept_form import KeptForm
 from tazza.array.sparse.matrix import SparseMatrix
 from tazza.array.sparse.parts import Array, ArrayLike, plain
 from tazza.array.sparse.results import Results

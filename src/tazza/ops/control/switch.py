@@ -90,7 +90,8 @@ def switch_gradient(g: GradientRequest) -> list[OperatorDef]:
         return []
     count = len(g.op.branches)
     nets: dict[str, NetDef | list[NetDef]] = {"branches": found.nets[:count]}
-    nets.update(zip(("default_net",), found.nets[count:], strict=False))
+    if g.op.default_net is not None:
+        nets["default_net"] = found.nets[count]
     return operator_of_either(g, found, nets)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tazza.operator import PER_TENSOR, Array, Cost, Effects, OpView, arg, blob, kernel, schema
+from tazza.operator import PER_TENSOR, Array, Cost, Effects, OpView, blob, kernel, schema
 from tazza.ops.nn.softmax import AXIS
-from tazza.ops.quantized.scale import NO_GRADIENT, UINT8, given_quantization, requantize
+from tazza.ops.quantized.scale import NO_GRADIENT, UINT8, given_quantization, requantize, scale_args
 from tazza.ops.shape.axis import axes_from, cut
 from tazza.tensor import DataType, PerTensor, TensorSpec
 
@@ -22,11 +22,7 @@ INT8_SOFTMAX = schema(
     A share of 1 is 255 / 256 where Y has the scale that it has without arguments.""",
     inputs=[blob("X", UINT8, "*S", quantization=PER_TENSOR)],
     outputs=[blob("Y", UINT8, "*S", quantization=PER_TENSOR)],
-    args=[
-        AXIS,
-        arg("Y_scale", float, STEP, doc="scale of the result"),
-        arg("Y_zero_point", int, 0, doc="integer of the result that stands for 0"),
-    ],
+    args=[AXIS, *scale_args(STEP)],
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="Goodfellow, Bengio, Courville 2016, sections 4.1 and 6.2.2.3; Caffe2",

@@ -9,16 +9,22 @@ from typing import cast
 
 import numpy as np
 
-from tazza.operator import Array, OpView, arg, forbidden
+from tazza.operator import ArgSpec, Array, OpView, arg, forbidden
 from tazza.tensor import DataType, PerChannel, PerTensor, TensorSpec
 
 UINT8 = frozenset({DataType.UINT8})
 INT32 = frozenset({DataType.INT32})
 
-SCALE_ARGS = (
-    arg("Y_scale", float, 1.0, doc="scale of the result"),
-    arg("Y_zero_point", int, 0, doc="integer of the result that stands for 0"),
-)
+
+def scale_args(scale: float = 1.0) -> tuple[ArgSpec, ArgSpec]:
+    """Return the arguments that say what the result means; `scale` is that of a net that does not."""
+    return (
+        arg("Y_scale", float, scale, doc="scale of the result"),
+        arg("Y_zero_point", int, 0, doc="integer of the result that stands for 0"),
+    )
+
+
+SCALE_ARGS = scale_args()
 CALIBRATION = "int8 nets are made of trained ones; train the float32 net"
 NO_GRADIENT = forbidden(CALIBRATION)
 

@@ -52,6 +52,15 @@ RECURRENT_ARGS = (
 )
 
 
+def initial_rows(dims: Sequence[int | None]) -> int:
+    """Return L, how many initial values a state has: one of (D) or (N, D), those of (L, N, D); 1 where L is unknown.
+
+    >>> initial_rows((7,)), initial_rows((3, 7)), initial_rows((2, 3, 7))
+    (1, 1, 2)
+    """
+    return dims[0] if len(dims) == 3 and dims[0] is not None else 1
+
+
 def open_arguments(name: str) -> bool:
     """Whether an argument that is named after blobs, or after Caffe2's way to run steps, belongs to the format."""
     return name.endswith(RENAME) or name.startswith("rnn_executor.")

@@ -41,6 +41,7 @@ from tazza.ops.recurrent.recurrence import (
     Recurrence,
     StateGradient,
     aliases_of,
+    initial_rows,
     links_of,
     open_arguments,
     parameters_of,
@@ -148,15 +149,10 @@ def recurrent_network_infer(
             found.append(TensorSpec(None, initial.dtype))
         else:
             T, N = X.dims[:2]
-            rows = None if T is None else T + _initial_rows(initial)
+            rows = None if T is None else T + initial_rows(initial.dims)
             count = None if rows is None else max(0, rows - alias.first_row(rows))
             found.append(TensorSpec((count, N, initial.dims[-1]), initial.dtype))
     return (*found, TypeSpec(SCRATCH))
-
-
-def _initial_rows(initial: TensorSpec) -> int:
-    dims = initial.dims
-    return dims[0] if dims is not None and len(dims) == 3 and dims[0] is not None else 1
 
 
 @RECURRENT_NETWORK.cost
@@ -477,8 +473,7 @@ class RecurrentNetworkGradient:
         gradients, initial = owner.create_blob(each.gradients).tensor(), _tensor(owner, each.state.initial)
         dims = tuple(initial.shape)
         if len(dims) > 1:
-            L = dims[0] if len(dims) == 3 else 1
-            first = view_rows(gradients, 0, L, target.name)
+            first = view_rows(gradients, 0, initial_rows(dims), target.name)
             lay_on(target, first.view(dims))
             return
         tensor = target.tensor()  # one value for all sequences

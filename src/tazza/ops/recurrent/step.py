@@ -17,7 +17,7 @@ import numpy as np
 
 from tazza.errors import ShapeError
 from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
-from tazza.ops.recurrent.recurrence import Link, declare_inputs
+from tazza.ops.recurrent.recurrence import Link, declare_inputs, initial_rows
 from tazza.proto import NetDef
 from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
 from tazza.tensor.blob import blob_type
@@ -162,7 +162,7 @@ def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> Non
     if len(dims) > 1:
         relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
         op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
-    L = dims[0] if len(dims) == 3 else 1
+    L = initial_rows(dims)
     state.resize((T + L, N, *dims[-1:]), value.dtype)
     state.make_plain()
     np.copyto(state.array[:L], value.plain())

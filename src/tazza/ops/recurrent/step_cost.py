@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tazza.operator import Cost, OpView, Spec, find_schema
-from tazza.ops.recurrent.recurrence import Link, states_of
+from tazza.ops.recurrent.recurrence import Link, initial_rows, states_of
 from tazza.proto import NetDef
 from tazza.tensor import DataType, TensorSpec, TypeSpec
 
@@ -16,8 +16,8 @@ def over_time(op: OpView, names: Sequence[str], given: Sequence[Spec]) -> dict[s
     for state in states_of(op, names):
         X, initial = given[0], found[state.initial]
         if isinstance(X, TensorSpec) and isinstance(initial, TensorSpec):
-            L = initial.shape[0] if len(initial.shape) == 3 else 1
-            found[state.states] = TensorSpec((X.shape[0] + L, X.shape[1], initial.shape[-1]), initial.dtype)
+            rows = X.shape[0] + initial_rows(initial.shape)
+            found[state.states] = TensorSpec((rows, X.shape[1], initial.shape[-1]), initial.dtype)
     return found
 
 

@@ -24,7 +24,7 @@ SHAPE = schema(
 
 
 @SHAPE.infer
-def infer(op: OpView, X: TensorSpec) -> TensorSpec:
+def shape_infer(op: OpView, X: TensorSpec) -> TensorSpec:
     if op.axes and X.dims is not None:
         relation = f"axes = {op.axes} are not all axes of X, which has the shape {show_dims(X.dims)}"
         op.require(all(0 <= axis < len(X.dims) for axis in op.axes), relation, "axes count from 0")
@@ -34,7 +34,7 @@ def infer(op: OpView, X: TensorSpec) -> TensorSpec:
 
 
 @SHAPE.cost
-def cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
+def shape_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
     del op, X
     return Cost(0, 0, Y.nbytes)
 

@@ -10,8 +10,6 @@ Source: Caffe2.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tazza.operator import (
     FLOAT,
     Array,
@@ -29,11 +27,10 @@ from tazza.operator import (
     show_dims,
 )
 from tazza.ops.shape.axis import shapes_agree, unknown_dims
-from tazza.ops.sparse.reducer import WEIGHTED_SUM, SegmentRows
+from tazza.ops.sparse.reducer import NOTHING, WEIGHTED_SUM, SegmentRows
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-NOTHING: Array = np.zeros(0, np.float32)
 GRAD_ON_WEIGHTS = arg("grad_on_weights", bool, default=False, doc="of no effect here")
 
 REDUCE_FRONT_WEIGHTED_SUM = schema(
@@ -83,7 +80,7 @@ def check_scalars(op: OpView, SCALARS: TensorSpec, rows: int | None) -> None:
 
 
 @REDUCE_FRONT_WEIGHTED_SUM.infer
-def infer(op: OpView, DATA: TensorSpec, SCALARS: TensorSpec) -> TensorSpec:
+def reduce_front_weighted_sum_infer(op: OpView, DATA: TensorSpec, SCALARS: TensorSpec) -> TensorSpec:
     if DATA.dims is None:
         return TensorSpec(None, DATA.dtype)
     check_scalars(op, SCALARS, DATA.dims[0])
@@ -91,13 +88,13 @@ def infer(op: OpView, DATA: TensorSpec, SCALARS: TensorSpec) -> TensorSpec:
 
 
 @REDUCE_FRONT_WEIGHTED_SUM.cost
-def cost(op: OpView, DATA: TensorSpec, SCALARS: TensorSpec, Y: TensorSpec) -> Cost:
+def reduce_front_weighted_sum_cost(op: OpView, DATA: TensorSpec, SCALARS: TensorSpec, Y: TensorSpec) -> Cost:
     del op, SCALARS
     return Cost(2 * DATA.size, DATA.nbytes + 4 * DATA.shape[0], Y.nbytes)
 
 
 @REDUCE_FRONT_WEIGHTED_SUM.gradient
-def gradient(g: GradientRequest) -> list[OperatorDef]:
+def reduce_front_weighted_sum_gradient(g: GradientRequest) -> list[OperatorDef]:
     dims = f"_{g.O(0)}_dims"
     return [
         *g.emit("Shape", [g.like("DATA")], [dims]),
@@ -106,7 +103,7 @@ def gradient(g: GradientRequest) -> list[OperatorDef]:
 
 
 @kernel(REDUCE_FRONT_WEIGHTED_SUM)
-def reduce(DATA: Array, SCALARS: Array, Y: Array) -> None:
+def reduce_front_weighted_sum(DATA: Array, SCALARS: Array, Y: Array) -> None:
     Y[...] = WEIGHTED_SUM.reduce(SegmentRows(len(DATA), DATA, of_rows(SCALARS, DATA.shape), NOTHING, NOTHING))
 
 
@@ -128,7 +125,9 @@ def known_dims(op: OpView, dims: TensorSpec) -> Dims | None:
 
 
 @REDUCE_FRONT_WEIGHTED_SUM_GRADIENT.infer
-def gradient_infer(op: OpView, SCALARS: TensorSpec, dY: TensorSpec, dims: TensorSpec) -> TensorSpec:
+def reduce_front_weighted_sum_gradient_infer(
+    op: OpView, SCALARS: TensorSpec, dY: TensorSpec, dims: TensorSpec
+) -> TensorSpec:
     shape = known_dims(op, dims)
     if shape is None:
         return TensorSpec(None, dY.dtype)
@@ -141,11 +140,13 @@ def gradient_infer(op: OpView, SCALARS: TensorSpec, dY: TensorSpec, dims: Tensor
 
 
 @REDUCE_FRONT_WEIGHTED_SUM_GRADIENT.cost
-def gradient_cost(op: OpView, SCALARS: TensorSpec, dY: TensorSpec, dims: TensorSpec, dX: TensorSpec) -> Cost:
+def reduce_front_weighted_sum_gradient_cost(
+    op: OpView, SCALARS: TensorSpec, dY: TensorSpec, dims: TensorSpec, dX: TensorSpec
+) -> Cost:
     del op, SCALARS, dims
     return Cost(dX.size, dY.nbytes + 4 * dX.shape[0], dX.nbytes)
 
 
 @kernel(REDUCE_FRONT_WEIGHTED_SUM_GRADIENT)
-def spread(SCALARS: Array, dY: Array, dX: Array) -> None:
+def spread_front_weighted_sum(SCALARS: Array, dY: Array, dX: Array) -> None:
     dX[...] = WEIGHTED_SUM.spread(SegmentRows(len(dX), NOTHING, of_rows(SCALARS, dX.shape), NOTHING, dY))

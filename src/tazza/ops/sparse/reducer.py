@@ -16,12 +16,15 @@ import numpy as np
 from tazza.operator import Array
 from tazza.tensor.expression import Expression
 
+NOTHING: Array = np.zeros(0, np.float32)
+"""What a reducer does not ask for."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentRows:
     """One segment with n > 0 rows x (n, S...); for weighted reducers their scalars w (n, 1...).
 
-    For gradients y and dy (S...) too; what a reducer does not ask for is empty.
+    For gradients y and dy (S...) too; what a reducer does not ask for is `NOTHING`.
     """
 
     n: int

@@ -39,7 +39,7 @@ class Division:
 
     Attributes:
         name: what it is called.
-        letter: the input that says it; "" if none has to.
+        letter: the input that says it.
         counted: its values say how many segments there are; else its extent does.
         extent: dimension letters of that input, M segments or one of each row, for which `{}` stands.
         parts: Parts of so many rows, which are called `noun` in messages, and of so many segments. Raises NumericError.
@@ -208,17 +208,6 @@ DIVISIONS = (
         between=1,
         args=(NUM_SEGMENTS,),
     ),
-    Division(
-        "one",
-        "",
-        counted=False,
-        extent="",
-        parts=lambda op, nothing, rows, segments, noun: Parts(np.array([0, rows])),
-        count=lambda op, nothing: 1,
-        doc="all rows are one segment",
-        example="",
-        between=0,
-    ),
 )
 """All ways to divide rows."""
-BY_LENGTHS, BY_SORTED_IDS, BY_IDS, IN_ONE = DIVISIONS
+BY_LENGTHS, BY_SORTED_IDS, BY_IDS = DIVISIONS

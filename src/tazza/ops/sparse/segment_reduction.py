@@ -19,13 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tazza.errors import GradientError
 from tazza.operator import (
     FLOAT,
     INDEX,
-    Array,
     BlobSpec,
     Cost,
     Effects,
@@ -46,6 +43,7 @@ from tazza.ops.sparse.reducer import (
     LOG_SUM_EXP,
     MAX,
     MEAN,
+    NOTHING,
     SUM,
     WEIGHTED_SUM,
     Reducer,
@@ -58,7 +56,6 @@ from tazza.tensor.expression import Expression
 
 PICKED = frozenset({DataType.FLOAT, DataType.FLOAT16})
 GRAD_ON_WEIGHTS = arg("grad_on_weights", bool, default=False, doc="the gradient of SCALARS is asked for too")
-NOTHING: Array = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +127,8 @@ class Backward:
     @property
     def shapes(self) -> frozenset[str]:
         """The inputs whose shape is read alone."""
-        if self.gathered or "Y" in self.letters.split():
-            return frozenset() if self.reducer.needs or self.gathered else frozenset({"DATA", "Y"})
-        return frozenset({"DATA", "INDICES"} - ({"DATA"} if self.weights else set())) & set(self.letters.split())
+        read = {*self.reducer.needs, *(["DATA"] if self.weights else []), *(["INDICES"] if self.gathered else [])}
+        return frozenset({"DATA", "INDICES", "Y"} - read) & set(self.letters.split())
 
 
 BACKWARD = {

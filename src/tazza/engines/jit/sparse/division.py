@@ -14,7 +14,7 @@ from tazza.engines.jit.emit import Lines
 from tazza.engines.jit.loop import count_loop
 from tazza.engines.jit.rows import STATUS, element, when
 from tazza.engines.jit.sparse_product import carry_loop
-from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, IN_ONE
+from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 
 Write = Callable[["Places"], None]
 
@@ -137,20 +137,19 @@ WRITE: Mapping[str, Write] = {
     BY_LENGTHS.name: write_lengths,
     BY_SORTED_IDS.name: write_sorted,
     BY_IDS.name: write_ids,
-    IN_ONE.name: write_one,
 }
 """Division -> its code."""
 ORDERED = frozenset({BY_IDS.name})
 """Divisions that write an order of rows."""
 
 
-def divide(name: str, p: Places) -> None:
-    """Write where segments begin; all threads go on behind it, or none."""
+def divide(division: Division | None, p: Places) -> None:
+    """Write where segments begin, without a division of one; all threads go on behind it, or none."""
     lines = p.lines
     first, wait, onward, end = "dividing", "meeting", lines.fresh("onward"), lines.fresh("end")
     lines.do(f"br i1 {lines.let('icmp eq i64 %who, 0')}, label %{first}, label %divided")
     lines.label(first)
-    WRITE[name](p)
+    (write_one if division is None else WRITE[division.name])(p)
     lines.do("br label %divided")
     lines.label("divided")
     lines.do(f"br i1 {lines.let('icmp sgt i64 %many, 1')}, label %{wait}, label %{onward}")

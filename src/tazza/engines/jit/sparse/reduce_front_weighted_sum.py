@@ -12,10 +12,9 @@ from tazza.engines.jit.sparse.segment_reduction import Shapes, Work, segment_lau
 from tazza.operator import Launch, OpView, Spec, launcher
 from tazza.ops.sparse.reduce_front_weighted_sum import REDUCE_FRONT_WEIGHTED_SUM, REDUCE_FRONT_WEIGHTED_SUM_GRADIENT
 from tazza.ops.sparse.reducer import WEIGHTED_SUM
-from tazza.ops.sparse.segment import IN_ONE
 from tazza.tensor import DataType, TensorSpec
 
-WORK = Work(WEIGHTED_SUM, IN_ONE, DataType.FLOAT, 0)
+WORK = Work(WEIGHTED_SUM, None, DataType.FLOAT, 0)
 
 
 def shapes_of(rows: Spec) -> Shapes:
@@ -25,12 +24,16 @@ def shapes_of(rows: Spec) -> Shapes:
 
 
 @launcher(REDUCE_FRONT_WEIGHTED_SUM, engine="jit", accepts=accepts_rows)
-def reduce(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+def prepare_reduce_front_weighted_sum(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch:
     del context, outputs
     return segment_launch(op, write_reduction, WORK, shapes_of(inputs[0]), "rows of DATA")
 
 
 @launcher(REDUCE_FRONT_WEIGHTED_SUM_GRADIENT, engine="jit", accepts=accepts_rows)
-def spread(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+def prepare_reduce_front_weighted_sum_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch:
     del context, inputs
     return segment_launch(op, write_spread, WORK, shapes_of(outputs[0]), "rows")

@@ -47,10 +47,10 @@ ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel is written from, and told apart by."""
+    """What a kernel is written from, and told apart by; without a division all rows are one segment."""
 
     reducer: Reducer
-    division: Division
+    division: Division | None
     dtype: DataType
     index_bits: int
     weights: bool = False
@@ -60,11 +60,16 @@ class Work:
         """Whether the kernel reads or writes the elements of a letter."""
         return letter not in self.unread
 
+    @property
+    def ordered(self) -> bool:
+        """Whether rows do not lie in the order of segments."""
+        return self.division is not None and self.division.name in ORDERED
+
     def __str__(self) -> str:
         """Return what tells it apart from other kernels."""
-        r = self.reducer
+        r, division = self.reducer, "one" if self.division is None else self.division.name
         formulas = (r.start, r.join, r.finish, r.back, r.back_scalar)
-        return f"{self.division.name} {formulas} {self.dtype} {self.index_bits} {self.weights}"
+        return f"{division} {formulas} {self.dtype} {self.index_bits} {self.weights}"
 
 
 class Segments:
@@ -79,7 +84,7 @@ class Segments:
         self.at = {name: lines.load_pointer("%block", POINTER + i) for i, name in enumerate(POINTERS)}
         at = self.at
         self.places = Places(lines, self.count, self.rows, at["by"], at["starts"], at["order"])
-        divide(work.division.name, self.places)
+        divide(work.division, self.places)
 
     def each(self, body: Callable[[str, str, str], None]) -> None:
         """Run `body(m, begin, end)` for the segments of this thread, which has its part of the rows."""
@@ -105,7 +110,7 @@ class Segments:
 
     def place(self, i: str) -> str:
         """Return which of the rows that are taken is number i in the order of segments."""
-        if self.work.division.name not in ORDERED:
+        if not self.work.ordered:
             return i
         return self.lines.let(f"load i64, ptr {element(self.lines, self.at['order'], i, 'i64')}")
 
@@ -267,10 +272,10 @@ def segment_launch(
     name = "reduction" if write is write_reduction else "spread"
     address = compiled(f"segments {name}: {work}", lambda lines: write(lines, work), finish_status)
     threads = threads_for(thread_count(), shapes.rows + shapes.segments, shapes.width, 4 * shapes.width)
-    starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if division.name in ORDERED else 0
+    starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
-        "by": Slot(division.letter) if division.letter else 0,
+        "by": 0 if division is None else Slot(division.letter),
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
@@ -280,7 +285,7 @@ def segment_launch(
     numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
 
     def check(operands: Operands) -> None:
-        if not division.letter:
+        if division is None:
             return
         by = operands[division.letter].array
         if op.output_letters == ("Y",):

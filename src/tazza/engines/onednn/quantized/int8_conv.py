@@ -60,7 +60,10 @@ def int8_conv_answer(op: OpView, specs: dict[str, TensorSpec], post_ops: tuple[P
 
 
 def _obstacle(shape: Geometry, W: TensorSpec) -> Unsupported | None:
-    """Refuse depthwise filters over volumes: there the code of oneDNN 3.2 for bytes gives other numbers."""
+    """Refuse depthwise filters over volumes: there the code of oneDNN 3.2 for bytes gives other numbers.
+
+    Seen with more than 16 channels where a filter has 16, 32, 48 ... elements.
+    """
     if W.rank == 5 and W.shape[0] == shape.group > 1:
         return Unsupported(f"a filter for each of {shape.group} channels of volumes: oneDNN is wrong there in bytes")
     return None
