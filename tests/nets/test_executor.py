@@ -324,10 +324,10 @@ def runner() -> Generator[list[Callable[[], object]]]:
 
 @pytest.mark.parametrize("type", PARALLEL)
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("device", [None, 0])
-def test_a_net_may_run_a_net(type: str, workers: int, device: int | None, runner: list[Callable[[], object]]) -> None:
+@pytest.mark.parametrize("place", [None, 0])
+def test_a_net_may_run_a_net(type: str, workers: int, place: int | None, runner: list[Callable[[], object]]) -> None:
     """Also where both share threads of which there is only one."""
-    option = mix("any", ["a"], ["b"], device=device).device_option
+    option = mix("any", ["a"], ["b"], device=place).device_option
     inner = subject([*DIAMOND, mix("away", ["f"], ["a"], device=0)], type, workers, name="inner")
     outer = subject(
         [operator_def("TestCall", ["a"], ["b"], device=option), operator_def("TestCall", ["a"], ["c"])], type, workers
