@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -55,6 +56,16 @@ def nothing_prepared() -> None:
     launches = sys.modules.get("tazza.operator.launches")
     if launches is not None:
         launches.LAUNCHES.clear()
+
+
+@pytest.fixture(autouse=True)
+def logger_as_before() -> Iterator[None]:
+    """Undo what a test does to the level and the handlers of the log: another one may not hear warnings then."""
+    logger = logging.getLogger("tazza")
+    level, handlers = logger.level, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.handlers[:] = handlers
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

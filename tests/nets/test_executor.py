@@ -60,10 +60,10 @@ def test_a_run_has_ended_when_it_returns(type: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("type", PARALLEL)
-@pytest.mark.parametrize("device", [None, 0])
-def test_nobody_writes_after_a_run_has_raised(type: str, device: int | None) -> None:
+@pytest.mark.parametrize("place", [None, 0])
+def test_nobody_writes_after_a_run_has_raised(type: str, place: int | None) -> None:
     """The others that run at the first error are waited for; those that were not begun never begin."""
-    ops = [mix("slow", ["a"], ["b"], device=device), mix("bad", ["a"], ["c"]), mix("next", ["b", "c"], ["d"])]
+    ops = [mix("slow", ["a"], ["b"], device=place), mix("bad", ["a"], ["c"]), mix("next", ["b", "c"], ["d"])]
     made = subject(ops, type, 2)
     begun, failed = threading.Event(), threading.Event()
 

@@ -15,12 +15,9 @@ from tazza.runtime import log
 
 @pytest.fixture(autouse=True)
 def level_restored() -> Iterator[None]:
-    """Undo changes of level and handlers."""
-    level, handlers = log.logger.level, list(log.logger.handlers)
+    """Undo changes of the flag."""
     with log.LOG_LEVEL.override(1):
         yield
-    log.logger.setLevel(level)
-    log.logger.handlers[:] = handlers
 
 
 @pytest.mark.parametrize(
