@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.trees import tree
+from tests.house.trees import nodes, tree
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "tazza"
@@ -121,13 +121,13 @@ def test_no_file_has_a_vague_name() -> None:
     assert [path for path in FILES if VAGUE_NAMES & {path.stem, path.parent.name}] == []
 
 
-def _imported_modules(source: str) -> Iterator[str]:
-    r"""Name what a source imports from tazza, at its top or inside of functions, as `part` of `tazza.part`.
+def _imported_modules(module: ast.AST) -> Iterator[str]:
+    r"""Name what a module imports from tazza, at its top or inside of functions, as `part` of `tazza.part`.
 
-    >>> list(_imported_modules('import tazza.db.minidb, os\nfrom tazza import nets, load'))
+    >>> list(_imported_modules(ast.parse('import tazza.db.minidb, os\nfrom tazza import nets, load')))
     ['db', 'nets', 'tazza']
     """
-    for node in _statements(ast.parse(source), running=True):
+    for node in _statements(module, running=True):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "tazza":
@@ -153,7 +153,7 @@ def test_imports_point_down() -> None:
     upwards = [
         f"{path.relative_to(ROOT)} imports {imported}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        for imported in _imported_modules(path.read_text(encoding="utf-8"))
+        for imported in _imported_modules(tree(path))
         if FLOOR_OF[imported] > FLOOR_OF[_part(path)]
     ]
     assert upwards == []
@@ -161,7 +161,7 @@ def test_imports_point_down() -> None:
 
 def test_type_checking_imports_are_free() -> None:
     source = "if TYPE_CHECKING:\n    from tazza.cli import main\nelse:\n    import tazza.db\n"
-    assert list(_imported_modules(source)) == ["db"]
+    assert list(_imported_modules(ast.parse(source))) == ["db"]
 
 
 @pytest.mark.parametrize("module", ["tazza", "tazza.proto", "tazza.runtime.files"])
@@ -252,16 +252,20 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _types_by_name(source: str) -> list[int]:
-    r"""Return the lines of a source that ask an operator for its type by name, in place of what its schema declares.
+def _parsed(source: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(source))
 
-    >>> _types_by_name('a = op.type == "Sum"\nb = op.type in ("FC", "Conv")\nc = op.type == SUM.type\n')
+
+def _types_by_name(module: Iterable[ast.AST]) -> list[int]:
+    r"""Return the lines of a module that ask an operator for its type by name, in place of what its schema declares.
+
+    >>> _types_by_name(_parsed('a = op.type == "Sum"\nb = op.type in ("FC", "Conv")\nc = op.type == SUM.type\n'))
     [1, 2]
-    >>> _types_by_name('match op.type:\n    case "Sum":\n        pass\n')
+    >>> _types_by_name(_parsed('match op.type:\n    case "Sum":\n        pass\n'))
     [1]
     """
     found: list[int] = []
-    for node in ast.walk(ast.parse(source)):
+    for node in module:
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         typed = any(isinstance(side, ast.Attribute) and side.attr == "type" for side in sides)
         if typed and any(map(_is_text, sides)):
@@ -293,7 +297,7 @@ def test_nobody_asks_for_an_operator_by_name() -> None:
         f"{path.relative_to(ROOT)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if not _is_family(path) and not path.name.endswith("_pb2.py")
-        for line in _types_by_name(path.read_text(encoding="utf-8"))
+        for line in _types_by_name(nodes(path))
     ]
     assert asking == []
 
@@ -310,7 +314,7 @@ PLANTED = {
 
 @pytest.mark.parametrize(("source", "line"), PLANTED.items())
 def test_names_of_operators_are_noticed(source: str, line: int) -> None:
-    assert _types_by_name(source) == [line]
+    assert _types_by_name(_parsed(source)) == [line]
 
 
 def test_families_may_name_their_operators() -> None:
@@ -323,7 +327,7 @@ def test_families_may_name_their_operators() -> None:
     "source", ["import inspect\nx = inspect.signature(f)\n", "from inspect import signature as s\n"]
 )
 def test_signatures_are_noticed(source: str) -> None:
-    assert _reads_signatures(source)
+    assert _reads_signatures(_parsed(source))
 
 
 def test_signatures_are_read_on_the_operator_floor_alone() -> None:
@@ -331,21 +335,21 @@ def test_signatures_are_read_on_the_operator_floor_alone() -> None:
     asking = [
         str(path.relative_to(ROOT))
         for path in sorted(PACKAGE.rglob("*.py"))
-        if FLOOR_OF[_part(path)] > FLOOR_OF["operator"] and _reads_signatures(path.read_text(encoding="utf-8"))
+        if FLOOR_OF[_part(path)] > FLOOR_OF["operator"] and _reads_signatures(nodes(path))
     ]
     assert asking == []
 
 
-def _reads_signatures(source: str) -> bool:
-    r"""Whether a source asks for the parameters of a function.
+def _reads_signatures(module: Iterable[ast.AST]) -> bool:
+    r"""Whether a module asks for the parameters of a function.
 
-    >>> _reads_signatures("inspect.signature(f)"), _reads_signatures("from inspect import signature")
-    (True, True)
-    >>> _reads_signatures("f.__kwdefaults__"), _reads_signatures("signature('add', types)")
-    (True, False)
+    >>> [_reads_signatures(_parsed(text)) for text in ("inspect.signature(f)", "from inspect import signature")]
+    [True, True]
+    >>> [_reads_signatures(_parsed(text)) for text in ("f.__kwdefaults__", "signature('add', types)")]
+    [True, False]
     """
     asked = {"signature", "getfullargspec", "__kwdefaults__", "__defaults__"}
-    for node in ast.walk(ast.parse(source)):
+    for node in module:
         if isinstance(node, ast.Attribute) and node.attr in asked:
             owner = node.value
             if node.attr.startswith("__") or (isinstance(owner, ast.Name) and owner.id == "inspect"):

@@ -32,7 +32,7 @@ def note_wait(start_s: float, end_s: float) -> None:
 def take_waits() -> tuple[Wait, ...]:
     """Return what this thread noted since it was asked last, and forget it.
 
-    >>> note_wait(1.0, 1.5); take_waits(), take_waits()
+    >>> _ = take_waits(); note_wait(1.0, 1.5); take_waits(), take_waits()
     (((1.0, 1.5),), ())
     """
     noted = _waits.noted
