@@ -35,6 +35,7 @@ from tazza.tensor import CPUPlace, DataType, Int8Tensor, Place, Tensor, TensorSp
 from tazza.tensor.transfer import to_place
 from tests.declared import LEDGER
 from tests.int8 import assert_near, changed, data_of, fresh, spec_of, tensor_of
+from tests.sampled import is_fast
 
 Array = NDArray[Any]
 
@@ -99,11 +100,12 @@ def engines_of(type: str, place: Place | None = None) -> list[str]:
 
 
 def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
-    """Parametrize a test over cases and the engines that have a kernel for each."""
+    """Parametrize a test over cases and the engines that have a kernel for each; half of them are fast."""
     listed: list[Any] = []
     for position, case in enumerate(cases):
-        name = case.id if case.id else str(position)
-        listed.extend(pytest.param(case, engine, id=f"{case.type}-{name}-{engine}") for engine in engines_of(case.type))
+        for engine in engines_of(case.type):
+            name = f"{case.type}-{case.id if case.id else position}-{engine}"
+            listed.append(pytest.param(case, engine, id=name, marks=() if is_fast(name, 2) else pytest.mark.slow))
     return pytest.mark.parametrize(("case", "engine"), listed)
 
 

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 
-def sampled(names: Iterable[str], one_of: int = 4) -> list[Any]:
-    """Return parameters of which one of so many is fast; which ones follows from the names alone.
+def is_fast(name: str, one_of: int) -> bool:
+    """Whether a name is among the one of so many that fast tests take.
 
-    >>> [isinstance(each, str) for each in sampled(["Add", "Conv", "FC", "Relu"], one_of=2)]
+    >>> [is_fast(name, 2) for name in ("Add", "Conv", "FC", "Relu")]
     [False, True, True, True]
     """
-    slow = pytest.mark.slow
-    return [name if zlib.crc32(name.encode()) % one_of == 0 else pytest.param(name, marks=slow) for name in names]
+    return zlib.crc32(name.encode()) % one_of == 0
+
+
+def sampled(names: Iterable[str], one_of: int = 4) -> list[Any]:
+    """Return parameters of which one of so many is fast; which ones follows from the names alone."""
+    return [name if is_fast(name, one_of) else pytest.param(name, marks=pytest.mark.slow) for name in names]

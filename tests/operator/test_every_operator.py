@@ -17,6 +17,7 @@ from tazza.operator import ENGINES, SCHEMAS, Effects, OpSchema, kernel_for, run_
 from tazza.operator.gradient import GradientRule, NoGradient
 from tazza.operator.in_place import Each
 from tazza.operator.index import PATH, dump, generate
+from tests.sampled import sampled
 
 ALL = sorted(SCHEMAS.keys())
 TESTS = Path(__file__).parents[1]
@@ -85,7 +86,7 @@ def test_reference_kernel() -> None:
     assert lacking(has) == []
 
 
-@pytest.mark.parametrize("type", ALL)
+@pytest.mark.parametrize("type", sampled(ALL))
 def test_example(type: str) -> None:
     """Examples of tensor operators are run; those that work on files or blobs stand in their family's tests."""
     schema = SCHEMAS[type]

@@ -19,6 +19,7 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Tensor
 from tazza.workspace import Workspace
 from tests.recorded_nets import Recorded, read_recorded
+from tests.sampled import sampled
 
 FOLDER = Path(__file__).parents[2] / "data" / "golden" / "nets"
 CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
@@ -56,7 +57,7 @@ def test_gradient_operators(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(NETS))
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES))
 def test_results(name: str, kind: str) -> None:
     case = recorded(name)
     home = Workspace()
