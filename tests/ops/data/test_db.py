@@ -39,25 +39,14 @@ def stored(count: int) -> bytes:
         return Path(write(Path(folder), [record(number) for number in range(count)])).read_bytes()
 
 
+CREATE = Step(operator_def("CreateDB", [], ["reader"], db="records.minidb", db_type="minidb"))
+READ = Step(
+    operator_def("TensorProtosDBInput", ["reader"], ["data", "label"], batch_size=3),
+    {"data": np.repeat(np.arange(3, dtype=np.uint8), 2).reshape(3, 1, 2), "label": np.arange(3, dtype=np.int32)},
+)
 CASES = [
-    Sequence(
-        "begins anew",  # with as many records in a batch as there are; a reader is ahead of who reads
-        (
-            Step(operator_def("CreateDB", [], ["reader"], db="records.minidb", db_type="minidb")),
-            *[
-                Step(
-                    operator_def("TensorProtosDBInput", ["reader"], ["data", "label"], batch_size=3),
-                    {
-                        "data": np.repeat(np.arange(3, dtype=np.uint8), 2).reshape(3, 1, 2),
-                        "label": np.arange(3, dtype=np.int32),
-                    },
-                )
-            ]
-            * 2,
-        ),
-        stored=True,
-        files={"records.minidb": stored(3)},
-    )
+    # Each operator has a reader of its own: two at one reader, each ahead of its net, share the records as it comes.
+    Sequence("begins anew", (CREATE, READ, CREATE, READ), stored=True, files={"records.minidb": stored(4)})
 ]
 
 
