@@ -24,7 +24,8 @@ class Rewrite:
     """One net, and what a transform makes of it.
 
     `after` None: the net stays as it is. `dims` are the extents of external inputs: with them numbers are compared,
-    and, unless `blind`, the transform knows the specs. `constants` and `keep` are names with blanks between.
+    and the transform knows the specs, unless it is `blind`; where the net is `planned`, those of constants alone, as
+    in a plan. `constants` and `keep` are names with blanks between.
     """
 
     id: str
@@ -35,12 +36,15 @@ class Rewrite:
     constants: str = ""
     keep: str = ""
     blind: bool = False
+    planned: bool = False
 
     @property
     def context(self) -> PassContext:
         """What the transform is told."""
-        specs = {} if self.blind else {name: TensorSpec(dims, DataType.FLOAT) for name, dims in self.dims.items()}
-        return PassContext(frozenset(self.constants.split()), frozenset(self.keep.split()), specs)
+        constants = frozenset(self.constants.split())
+        told = set[str]() if self.blind else constants & self.dims.keys() if self.planned else self.dims.keys()
+        specs = {name: TensorSpec(self.dims[name], DataType.FLOAT) for name in told}
+        return PassContext(constants, frozenset(self.keep.split()), specs)
 
 
 def value_of(name: str, dims: tuple[int, ...]) -> Array:

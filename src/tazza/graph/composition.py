@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tazza.graph.graph import Node, Value
 from tazza.operator import FLOAT, Expression, formulas_of
+from tazza.tensor import TensorSpec
 
 LONGEST = 4000
 """Letters of the longest text that a composition may have: what is used twice stands there twice."""
@@ -80,10 +81,18 @@ def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Ex
 def broadcast_dims(node: Node) -> dict[str, tuple[int, ...]]:
     """Return for each name in the formulas of a node the dims by which it broadcasts; all shapes must be known."""
     specs = {name: value.tensor for name, value in zip(formula_names(node), node.inputs, strict=True)}
-    named = {name: spec for name, spec in specs.items() if spec is not None}
+    return lying_dims(node, {name: spec for name, spec in specs.items() if spec is not None})
+
+
+def lying_dims(node: Node, named: Mapping[str, TensorSpec]) -> dict[str, tuple[int, ...]]:
+    """Return for each name in the formulas of a node whose shape is known the dims by which it broadcasts.
+
+    Raises:
+        ShapeError: they do not broadcast.
+    """
     rule = node.view.schema.formulas
     aligned = {} if rule is None or rule.align is None else dict(rule.align(node.view, named))
-    return {name: tuple(aligned.get(name, tuple(spec.shape))) for name, spec in named.items()}
+    return {name: tuple(aligned.get(name, tuple(spec.shape))) for name, spec in named.items() if spec.shape_known}
 
 
 def broadcasts_plainly(node: Node) -> bool:

@@ -195,6 +195,7 @@ class Graph:
         self.names: set[str] = {*definition.external_input, *definition.external_output}
         self.reasons: dict[Value, tuple[str, Value | None]] = {}
         self.equals: dict[Value, Value] = {}
+        self.relied: set[str] = set()
         self._nodes: list[Node] = []
 
     @staticmethod
@@ -400,6 +401,14 @@ class Graph:
     def explain(self, value: Value, text: str, into: Value | None = None) -> None:
         """Note why `value` is no longer there, and in what it went."""
         self.reasons[value] = text, into
+
+    def rely(self, *values: Value) -> None:
+        """Note that a rewriting is legal for the shapes that these values have: with others the net is made anew."""
+        for value in values:
+            if value.producer is None:
+                self.relied.add(value.name)
+            else:
+                self.rely(*value.producer.inputs)
 
     # -- pieces --------------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class Rewritten:
         gone: blob of the first net whose last value is not in a blob of its name after a run -> why.
         specs: specs of blobs, where they are known and all values of that name have the same.
         counts: how many times each transform rewrote something.
+        relied: external inputs whose shapes decided on a rewriting: it may be wrong for others.
     """
 
     net: NetDef
@@ -73,6 +74,7 @@ class Rewritten:
     gone: Mapping[str, str]
     specs: Mapping[str, Spec]
     counts: Mapping[str, int]
+    relied: frozenset[str]
 
 
 class Transform:
@@ -225,4 +227,5 @@ def result(graph: Graph, counts: Mapping[str, int]) -> Rewritten:
         },
         specs={name: spec for name, spec in specs.items() if name not in unclear},
         counts=counts,
+        relied=frozenset(graph.relied),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.rewriting import Rewrite, check_rewrite
@@ -121,3 +123,77 @@ def test_two_in_a_row_are_folded_one_after_the_other() -> None:
     made = check_rewrite("fold_batch_norm", Rewrite("", before, expected, CONV, constants=CONSTANT))
     assert made.gone == {"y": "folded into Conv 'z'", "t": "folded into Conv 'z'"}
     assert made.origins[2] == ("Conv 'y'", "SpatialBN 't'", "AffineChannel 'z'")
+
+
+SCALED = {name: dims for name, dims in CONV.items() if name not in "mv"}
+IN = "in: x, w, b, s, i\nout: z"
+LAYER = f"y = Conv(x, w, b; {ARGS})"
+ALONG = "broadcast=1, axis=1"
+ZERO = "s_zero = ConstantFill(s; value=0.0)"
+
+
+def planned(
+    id: str, before: str, after: str | None, dims: Mapping[str, tuple[int, ...]] = SCALED, constants: str = "w b s i"
+) -> Rewrite:
+    """Return a case in which only constants are known, as in a plan that has not run."""
+    return Rewrite(id, before, after, dims, constants=constants, planned=True)
+
+
+VECTOR_CASES = [
+    planned(
+        "Mul and Add",
+        f"{IN}\n{LAYER}\nt = Mul(y, s; {ALONG})\nz = Add(t, i; {ALONG})",
+        f"{IN}\n{ZERO}\nw_folded, b_folded = FoldAffineChannel(w, b, s, s_zero; axis=0, group=1)\n"
+        f"b_folded_2 = Add(b_folded, i)\nz = Conv(x, w_folded, b_folded_2; {ARGS})",
+    ),
+    planned(
+        "in place, and the vectors first",
+        f'in: x, w, s, i\nout: y\ny = Conv(x, w; {ARGS}, order="NHWC")\ny = Mul(s, y)\ny = Add(i, y)',
+        f"in: x, w, s, i\nout: y\n{ZERO}\n"
+        "w_folded, y_bias_folded = FoldAffineChannel(w, s, s_zero; axis=0, group=1)\n"
+        "y_bias_folded_2 = Add(y_bias_folded, i)\n"
+        f'y = Conv(x, w_folded, y_bias_folded_2; {ARGS}, order="NHWC")',
+        {"x": (2, 5, 7, 3), "w": (4, 2, 3, 3), "s": (4,), "i": (4,)},
+    ),
+    planned(
+        "Mul alone, no vector",
+        f"{IN}\n{LAYER}\nz = Mul(y, s)",
+        f"{IN}\n{ZERO}\nw_folded, b_folded = FoldAffineChannel(w, b, s, s_zero; axis=0, group=1)\n"
+        f"z = Conv(x, w_folded, b_folded; {ARGS})",
+        {**SCALED, "s": (4, 1, 1)},
+    ),
+    planned(
+        "Add alone, no vector",
+        f"{IN}\ny = FC(x, w, b)\nz = Add(y, i)",
+        f"{IN}\ni_vector = FlattenToVec(i)\nb_folded = Add(b, i_vector)\nz = FC(x, w, b_folded)",
+        {"x": (2, 3), "w": (4, 3), "b": (4,), "s": (4,), "i": (1, 4)},
+    ),
+    planned(
+        "behind a normalization",
+        f"{IN}\n{LAYER}\nt = AffineChannel(y, s, i)\nz = Add(t, i; {ALONG})",
+        f"{IN}\nw_folded, b_folded = FoldAffineChannel(w, b, s, i; axis=0, group=1)\n"
+        f"b_folded_2 = Add(b_folded, i)\nz = Conv(x, w_folded, b_folded_2; {ARGS})",
+    ),
+    planned(
+        "ConvTranspose with groups",
+        f"{IN}\ny = ConvTranspose(x, w, b; {ARGS}, group=2)\nz = Mul(y, s; {ALONG})",
+        f"{IN}\n{ZERO}\nw_folded, b_folded = FoldAffineChannel(w, b, s, s_zero; axis=1, group=2)\n"
+        f"z = ConvTranspose(x, w_folded, b_folded; {ARGS}, group=2)",
+        {"x": (2, 6, 5, 7), "w": (6, 4, 2, 3), "b": (8,), "s": (8,), "i": (8,)},
+    ),
+    planned("it changes", f"{IN}\n{LAYER}\nz = Mul(y, s; {ALONG})", None, constants="w b i"),
+    planned("weights that change", f"{IN}\n{LAYER}\nz = Mul(y, s; {ALONG})", None, constants="b s i"),
+    planned("one number", f"{IN}\n{LAYER}\nz = Mul(y, s; {ALONG})", None, {**SCALED, "s": (1,)}),
+    planned("along another axis", f"{IN}\n{LAYER}\nz = Mul(y, s; broadcast=1, axis=2)", None),
+    planned("a square", f"{IN}\n{LAYER}\nz = Mul(y, y)", None),
+    planned("an output", f"{IN}, y\n{LAYER}\nz = Mul(y, s; {ALONG})", None),
+    planned("read elsewhere", f"{IN}, q\n{LAYER}\nz = Mul(y, s; {ALONG})\nq = Relu(y)", None),
+    planned(
+        "a gradient reads it", f"{IN}, ds\n{LAYER}\nz = Mul(y, s; {ALONG})\n_, ds = MulGradient(z, y, s; {ALONG})", None
+    ),
+]
+
+
+@pytest.mark.parametrize("case", VECTOR_CASES, ids=lambda case: case.id)
+def test_vectors_are_folded(case: Rewrite) -> None:
+    check_rewrite("fold_batch_norm", case)

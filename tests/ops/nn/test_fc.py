@@ -152,7 +152,7 @@ def test_unknown_dimensions() -> None:
     schema = find_schema("FC")
     op = schema.view(operator_def("FC", ["x", "w", "b"], ["y"]))
     W, b = TensorSpec((7, 5), DataType.FLOAT), TensorSpec((7,), DataType.FLOAT)
-    for dims, expected in (((None, 5), (None, 7)), ((2, None), (2, 7)), (None, None)):
+    for dims, expected in (((None, 5), (None, 7)), ((2, None), (2, 7)), (None, (None, 7))):
         assert schema.infer_specs(op, [TensorSpec(dims, DataType.FLOAT), W, b]).specs == (
             TensorSpec(expected, DataType.FLOAT),
         )

@@ -1,15 +1,19 @@
 """Normalization with fixed statistics goes into the weights of the layer before it.
 
 For Y = W * X + b and Z = slope * Y + shift, with one slope and shift a channel: Z = (slope W) * X + (slope b + shift).
+So it is with the same written as a Mul and an Add of vectors, or as one of them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
+from tazza.graph.channels import ADD, MUL, as_vector, vector_behind
 from tazza.graph.graph import Graph, Node, Order, Value, overwrites
 from tazza.graph.transform import Transform, transform
 from tazza.operator import OpView
+from tazza.ops.fill.fill import CONSTANT_FILL
 from tazza.ops.nn.affine_channel import AFFINE_CHANNEL
 from tazza.ops.nn.batch_norm import SPATIAL_BN
 from tazza.ops.nn.conv import CONVS
@@ -27,7 +31,7 @@ FOLDS = {
 
 @transform(
     "fold_batch_norm",
-    help="fold SpatialBN in test mode, and AffineChannel, into the convolution or FC before",
+    help="fold SpatialBN in test mode, AffineChannel, Mul and Add of vectors into the convolution or FC before",
     after=("fuse_bias",),
 )
 class FoldBatchNorm(Transform):
@@ -44,7 +48,7 @@ class FoldBatchNorm(Transform):
         return (
             last.outputs[0].only_reader is node
             and node.device == layer.device
-            and _folds(layer, node)
+            and (_folds(layer, node) or _vector(layer, node, last) is not None)
             and graph.movable(layer, node.order, [*partial, node])
         )
 
@@ -58,9 +62,19 @@ class FoldBatchNorm(Transform):
         layer, *others = match
         last, weights = others[-1], list(layer.inputs[1:])
         result = last.outputs[0]
+        vectors = {node: _vector(layer, node, before) for before, node in itertools.pairwise(match)}
+        graph.rely(*(value for value in vectors.values() if value is not None))
+        if any(vectors.values()):
+            graph.rely(layer.inputs[1])
         graph.remove(*match)
         for number, node in enumerate(others):
-            weights = _folded(graph, layer, node, weights, (*last.order, number))
+            order, vector = (*last.order, number), vectors[node]
+            if vector is None:
+                weights = _normalized(graph, layer, node, weights, order)
+            elif node.view.schema is ADD:
+                weights = _shifted(graph, layer, node, vector, weights, order)
+            else:
+                weights = _scaled(graph, layer, node, vector, weights, order)
         graph.add(
             layer.type,
             [layer.inputs[0], *weights],
@@ -73,19 +87,51 @@ class FoldBatchNorm(Transform):
             graph.explain(node.outputs[0], "folded into", result)
 
 
-def _folded(graph: Graph, layer: Node, node: Node, weights: list[Value], order: Order) -> list[Value]:
-    """Add the operator that folds `node` into the weights W and maybe b, and return the new W and b."""
+def _normalized(graph: Graph, layer: Node, node: Node, weights: list[Value], order: Order) -> list[Value]:
+    """Fold SpatialBN or AffineChannel into the weights W and maybe b, and return the new W and b."""
     type, letters, arguments = FOLDS[node.type]
     parameters = [value for value in map(node.input, letters) if value is not None]
-    biases = layer.inputs[2:]
-    first = biases[0].name if biases else f"{layer.outputs[0].name}_bias"
+    given = {name: node.view.arguments[name] for name in arguments}
+    return _folded(graph, layer, node, type, [*weights, *parameters], order, **given)
+
+
+def _scaled(graph: Graph, layer: Node, node: Node, vector: Value, weights: list[Value], order: Order) -> list[Value]:
+    """Fold a Mul: an AffineChannel whose bias is 0."""
+    zero = graph.fresh(vector, f"{vector.name}_zero")
+    graph.add(CONSTANT_FILL.type, [vector], [zero], like=node, order=(*order, 0), copy_arguments=False, value=0.0)
+    return _folded(graph, layer, node, FOLD_AFFINE_CHANNEL.type, [*weights, vector, zero], (*order, 1))
+
+
+def _shifted(graph: Graph, layer: Node, node: Node, vector: Value, weights: list[Value], order: Order) -> list[Value]:
+    """Fold an Add: W stays, b grows."""
+    W, *biases = weights
+    vector = as_vector(graph, vector, node, (*order, 0))
+    if not biases:
+        return [W, vector]
+    made = graph.fresh(biases[0], f"{_bias_name(layer)}_folded")
+    graph.add(
+        ADD.type,
+        [biases[0], vector],
+        [made],
+        like=node,
+        order=(*order, 1),
+        origins=node.origins,
+        copy_arguments=False,
+    )
+    return [W, made]
+
+
+def _folded(
+    graph: Graph, layer: Node, node: Node, type: str, inputs: list[Value], order: Order, **arguments: float
+) -> list[Value]:
+    """Add the operator that computes new W and b, and return these."""
     made = [
-        graph.fresh(weights[0], f"{layer.inputs[1].name}_folded"),
-        graph.fresh(parameters[0], f"{first}_folded"),
+        graph.fresh(inputs[0], f"{layer.inputs[1].name}_folded"),
+        graph.fresh(inputs[-1], f"{_bias_name(layer)}_folded"),
     ]
     graph.add(
         type,
-        [*weights, *parameters],
+        inputs,
         made,
         like=node,
         order=order,
@@ -93,9 +139,21 @@ def _folded(graph: Graph, layer: Node, node: Node, weights: list[Value], order: 
         copy_arguments=False,
         axis=_axis(layer.view),
         group=_group(layer.view),
-        **{name: node.view.arguments[name] for name in arguments},
+        **arguments,
     )
     return made
+
+
+def _bias_name(layer: Node) -> str:
+    return layer.inputs[2].name if len(layer.inputs) > 2 else f"{layer.outputs[0].name}_bias"
+
+
+def _vector(layer: Node, node: Node, before: Node) -> Value | None:
+    """Return the constant vector by which a Mul or Add scales or shifts the channels that `layer` gives, if it does."""
+    if node.view.schema not in (ADD, MUL) or not node.pure:
+        return None
+    vector = vector_behind(layer, node, before.outputs[0])
+    return vector if vector is not None and vector.constant else None
 
 
 def _folds(layer: Node, node: Node) -> bool:

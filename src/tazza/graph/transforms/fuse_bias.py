@@ -3,27 +3,28 @@
 y = Conv(x, W)                                   y = MatMul(x, W; trans_b=1)
 z = Add(y, b; broadcast=1, axis=1)               z = Add(y, b)
 -> z = Conv(x, W, b)                             -> z = FC(x, W, b)
+
+Constant weights of a MatMul that are not transposed, and constants that lie along the channels in more dimensions than
+one, are brought into the form that the layer takes; that is done once for all runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.graph.composition import broadcast_dims
-from tazza.graph.graph import Graph, Node, overwrites
+from tazza.graph.channels import ADD, CONVOLUTIONS, as_vector, vector_behind
+from tazza.graph.graph import Graph, Node, Order, Value, overwrites
 from tazza.graph.transform import Transform, transform
-from tazza.ops.math.arithmetic import binaries
+from tazza.operator.choice import keeps_engines
 from tazza.ops.math.matmul import MATMUL
-from tazza.ops.nn.conv import CONVS
-from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE
 from tazza.ops.nn.fc import FC
-
-CONVOLUTIONS = frozenset(one.type for one in (*CONVS, CONV_TRANSPOSE))
+from tazza.ops.shape.transpose import TRANSPOSE
+from tazza.tensor import TensorSpec
 
 
 @transform("fuse_bias", help="added vectors become biases of convolutions and FC", after=("reorder_elimination",))
 class FuseBias(Transform):
-    """The vector must lie along the channels of the result, so its shape and that of the result must be known."""
+    """The vector must lie along the channels of the result, so its shape and that of the weights must be known."""
 
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """A layer that could have a bias and has none, then an Add that alone reads it."""
@@ -32,32 +33,40 @@ class FuseBias(Transform):
         (layer,) = partial if len(partial) == 1 else (None,)
         return (
             layer is not None
-            and node.view.schema is binaries["Add"]
+            and node.view.schema is ADD
             and layer.outputs[0].only_reader is node
-            and node.inputs[0] is layer.outputs[0]
-            and node.inputs[1] is not layer.outputs[0]
             and node.device == layer.device
-            and _along_channels(layer, node)
+            and vector_behind(layer, node, layer.outputs[0]) is not None
             and graph.movable(layer, node.order, [layer, node])
         )
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
         """Both are there, and the result has not the fixed name of an input."""
         del graph
-        return len(match) == 2 and not overwrites(match[1].outputs, (*match[0].inputs, match[1].inputs[1]))
+        if len(match) < 2:
+            return False
+        layer, add = match
+        vectors = [value for value in add.inputs if value is not layer.outputs[0]]
+        return not overwrites(add.outputs, (*layer.inputs, *vectors))
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Put the layer with a bias in place of the Add."""
         layer, add = match
-        result = add.outputs[0]
-        arguments = {} if layer.type in CONVOLUTIONS else {"axis_w": layer.view.axis_b}
+        result, (data, weights) = add.outputs[0], layer.inputs
+        vector = vector_behind(layer, add, layer.outputs[0])
+        assert vector is not None, "the pattern says so"
+        graph.rely(vector, weights)
+        arguments = {} if layer.type in CONVOLUTIONS else {"axis_w": layer.view.axis_b if layer.view.trans_b else 1}
         graph.remove(layer, add)
+        bias = as_vector(graph, vector, add, (*add.order, 0))
+        if not (layer.type in CONVOLUTIONS or layer.view.trans_b):
+            weights = _transposed(graph, layer, weights, (*add.order, 1))
         graph.add(
             layer.type if layer.type in CONVOLUTIONS else FC.type,
-            [*layer.inputs, add.inputs[1]],
+            [data, weights, bias],
             [result],
             like=layer,
-            order=(*add.order, 0),
+            order=(*add.order, 2),
             origins=(*layer.origins, *add.origins),
             copy_arguments=layer.type in CONVOLUTIONS,
             **arguments,
@@ -66,21 +75,22 @@ class FuseBias(Transform):
 
 
 def _is_fc(node: Node) -> bool:
-    """Whether a node is a MatMul that FC can do: its result has two dimensions."""
+    """Whether a node is a MatMul that FC can do: its result has two dimensions, and W is (M, K) or can be made so."""
     op = node.view
-    return (
-        node.view.schema is MATMUL and len(node.inputs) == 2 and op.axis_a == 1 and not op.trans_a and bool(op.trans_b)
-    )
-
-
-def _along_channels(layer: Node, node: Node) -> bool:
-    """Whether the second operand is a vector (M) that lies along the channels of the first."""
-    result, vector = node.inputs[0].tensor, node.inputs[1].tensor
-    if result is None or vector is None or len(vector.shape) != 1 or vector.dtype is not result.dtype:
+    if op.schema is not MATMUL or len(node.inputs) != 2 or op.axis_a != 1 or op.trans_a:
         return False
-    rank = len(result.shape)
-    last = layer.type not in CONVOLUTIONS or str(layer.view.order).upper() == "NHWC"
-    axis = rank - 1 if last else 1
-    extents = tuple(result.shape[i] if i == axis else 1 for i in range(rank))
-    lies = broadcast_dims(node)["B"]
-    return (1,) * (rank - len(lies)) + lies == extents
+    if not keeps_engines(op, FC.type, node.place.kind):
+        return False
+    weights = node.inputs[1]
+    if op.trans_b:
+        return True
+    return op.axis_b == 1 and weights.constant and weights.tensor is not None and len(weights.tensor.shape) == 2
+
+
+def _transposed(graph: Graph, layer: Node, weights: Value, order: Order) -> Value:
+    """Add what makes (M, K) of the weights (K, M)."""
+    spec = weights.tensor
+    assert spec is not None, "_is_fc says so"
+    made = graph.fresh(weights, f"{weights.name}_transposed", TensorSpec(tuple(reversed(spec.shape)), spec.dtype))
+    graph.add(TRANSPOSE.type, [weights], [made], like=layer, order=order, origins=layer.origins, copy_arguments=False)
+    return made

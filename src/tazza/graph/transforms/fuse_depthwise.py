@@ -59,6 +59,7 @@ class FuseDepthwise(Transform):
         """Put both in place of the second."""
         first, second = match
         result = second.outputs[0]
+        graph.rely(first.inputs[1], second.inputs[1])
         graph.remove(first, second)
         graph.add(
             FUSED_CONV_DEPTHWISE.type,

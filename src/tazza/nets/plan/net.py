@@ -155,10 +155,13 @@ class PlanNet(NetBase, StepHost):
             self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
-            if not rewrite.computed_from or not rewrite.changed(self.workspace):
+            unchanged = not rewrite.computed_from or not rewrite.changed(self.workspace)
+            if unchanged and rewrite.stands(self.workspace):
                 return rewrite
         with self._shared.lock:
             found = self._shared.rewrite
+            if found is not None and not found.stands(self.workspace):
+                found = None
             if found is not None and found.computed_from and (changed := found.changed(self.workspace)):
                 found = None if self._shared.note_changes(changed) else found
                 if found is not None:

@@ -79,6 +79,7 @@ class Rewrite:
         loose: keys of operators that cannot be compiled, as was found out while running.
         computed: what depends on constants only, by name, and the state of what it was computed from.
         spared: those of them whose memory was given back, since programs have copies of their own.
+        relied: constants that have to keep their shapes and types, or the net is rewritten.
         copies: copies of constants in other layouts; who moves what they are made from holds its lock.
         programs: what was compiled, by signature, that nobody asked for the longest first; several where shapes depend
             on values.
@@ -95,6 +96,7 @@ class Rewrite:
     computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
     computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
     spared: set[str] = field(default_factory=set[str])
+    relied: tuple[tuple[str, TensorSpec], ...] = ()
     copies: Copies = field(default_factory=Copies)
     programs: OrderedDict[Hashable, list[Program]] = field(default_factory=OrderedDict[Hashable, list[Program]])
     alive: WeakSet[Program] = field(default_factory=WeakSet[Program])
@@ -122,6 +124,10 @@ class Rewrite:
     def changed(self, owner: BlobOwner) -> list[str]:
         """Return the constants that were written, or handed out, since something was computed from them."""
         return [name for name, storage, version in self.computed_from if _differs(owner, name, storage, version)]
+
+    def stands(self, owner: BlobOwner) -> bool:
+        """Whether constants have the shapes that the passes relied on."""
+        return all(_has_spec(owner, name, spec) for name, spec in self.relied)
 
     def compute(self, owner: BlobOwner, report: Report) -> None:
         """Compute what depends on constants only, in memory of its own: somebody may run on the old."""
@@ -221,6 +227,12 @@ def _differs(owner: BlobOwner, name: str, storage: Storage, version: int) -> boo
     return storage.version != version or storage.escaped
 
 
+def _has_spec(owner: BlobOwner, name: str, spec: TensorSpec) -> bool:
+    blob = owner.get_blob(name)
+    value = None if blob is None else blob.value
+    return isinstance(value, Tensor) and value.spec.dims == spec.dims and value.dtype is spec.dtype
+
+
 def written_together(touched: Touched, owner: BlobOwner) -> frozenset[frozenset[str]]:
     """Return the names that stand for one memory, or for one blob, where a net that touches them writes one."""
     written = set(touched.writes)
@@ -269,7 +281,8 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     public = (survivors | frozenset(read_first(definition.op))) - computed
     keys = _keys(list(result.net.op))
     cut = _cut(result, keys, survivors, constants | computed, ())
-    return Rewrite(result, keys, constants | computed, survivors, public, cut)
+    relied = tuple((name, lying[name]) for name in sorted(result.relied & lying.keys()))
+    return Rewrite(result, keys, constants | computed, survivors, public, cut, relied=relied)
 
 
 def _keys(ops: Collection[OperatorDef]) -> tuple[str, ...]:

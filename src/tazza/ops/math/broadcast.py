@@ -83,9 +83,9 @@ def lying(op: OpView, A: Array, B: Array) -> Array:
 def align_b(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
     """Say for formulas how B lies; see `tazza.operator.formula`."""
     A, B = specs.get("A"), specs.get("B")
-    if not op.broadcast or not isinstance(A, TensorSpec) or not isinstance(B, TensorSpec):
+    if not op.broadcast or not isinstance(A, TensorSpec) or not isinstance(B, TensorSpec) or A.dims is None:
         return {}
-    return {"B": _whole(under(op, A.shape, B.shape))}
+    return {"B": _whole(under(op, A.dims, B.shape))}
 
 
 def summed(x: Array, dims: Sequence[int], like: Array) -> Array:

@@ -61,12 +61,11 @@ MATMUL = schema(
 
 @MATMUL.infer
 def matmul_infer(op: OpView, A: TensorSpec, B: TensorSpec, like: TensorSpec | None) -> TensorSpec:
-    if A.dims is None or B.dims is None:
-        return TensorSpec(None if like is None else like.dims, A.dtype)
-    M, K = _matmul_sides(op, "a", A)
-    taken, N = _matmul_sides(op, "b", B)
-    relation = f"A {show_dims(A.dims)} has K = {K}, B {show_dims(B.dims)} has K = {taken}"
-    op.require(agree(K, taken), relation, "check axis_a, axis_b, trans_a and trans_b")
+    M, K = (None, None) if A.dims is None else _matmul_sides(op, "a", A)
+    taken, N = (None, None) if B.dims is None else _matmul_sides(op, "b", B)
+    if A.dims is not None and B.dims is not None:
+        relation = f"A {show_dims(A.dims)} has K = {K}, B {show_dims(B.dims)} has K = {taken}"
+        op.require(agree(K, taken), relation, "check axis_a, axis_b, trans_a and trans_b")
     if like is None:
         return TensorSpec((M, N), A.dtype)
     if like.dims is not None:

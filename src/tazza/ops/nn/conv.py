@@ -100,10 +100,11 @@ def conv_infer(
     b: TensorSpec | None,
     letters: tuple[str, str, str] = ("X", "W", "b"),
 ) -> TensorSpec:
-    if X.dims is None or W.dims is None:
+    if W.dims is None:
         return TensorSpec(None, X.dtype)
-    _, out = conv_window(op, X.dims, W.dims, letters[:2])
-    N, M = X.dims[0], W.dims[0]
+    image = (None,) * len(W.dims) if X.dims is None else X.dims
+    _, out = conv_window(op, image, W.dims, letters[:2])
+    N, M = image[0], W.dims[0]
     require_bias(op, b, M, letters[1:])
     return TensorSpec((N, *out, M) if op.order.upper() == "NHWC" else (N, M, *out), X.dtype)
 

@@ -120,15 +120,16 @@ def _out(op: OpView, window: Window, adj: tuple[int, ...], axis: int, extent: in
 
 
 def conv_transpose_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None) -> TensorSpec:
-    if X.dims is None or W.dims is None:
+    if W.dims is None:
         return TensorSpec(None, X.dtype)
-    _, out = conv_transpose_window(op, X.dims, W.dims)
+    image = (None,) * len(W.dims) if X.dims is None else X.dims
+    _, out = conv_transpose_window(op, image, W.dims)
     of_one_group = channels_first_dims(op.order, W.dims)[1]
     M = None if of_one_group is None else of_one_group * op.group
     if b is not None and b.dims is not None:
         relation = f"b has the shape {show_dims(b.dims)}, W and group give {M} output channels"
         op.require(tuple(b.dims) == (M,) or None in (M, *b.dims), relation, "b must be (M,)")
-    N = X.dims[0]
+    N = image[0]
     return TensorSpec((N, *out, M) if op.order.upper() == "NHWC" else (N, M, *out), X.dtype)
 
 

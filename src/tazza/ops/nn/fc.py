@@ -59,13 +59,14 @@ FC = schema(
 
 
 def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
-    """Return lead... and M, None where a rank is unknown; checks that both sides have the same K."""
-    if X.dims is None or W.dims is None:
+    """Return lead... and M, None where the rank of W, or of lead..., is unknown; checks that both sides have one K."""
+    if W.dims is None or (X.dims is None and op.axis < 0):
         return None
-    lead, inner = cut(op, "axis", "X", X.dims)
+    rows = (None,) * (op.axis + 1) if X.dims is None else X.dims
+    lead, inner = cut(op, "axis", "X", rows)
     features, trailing = cut(op, "axis_w", "W", W.dims)
     K, taken = product(inner), product(trailing)
-    relation = f"X {show_dims(X.dims)} has K = {K} from axis {op.axis} on, W {show_dims(W.dims)} takes {taken}"
+    relation = f"X {show_dims(rows)} has K = {K} from axis {op.axis} on, W {show_dims(W.dims)} takes {taken}"
     op.require(agree(K, taken), relation, "W must be (M, K), cut at axis_w")
     return lead, product(features)
 
