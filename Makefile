@@ -33,7 +33,7 @@ train: venv  ## Train LeNet on the handwritten digits that come with scikit-lear
 	$(BIN)/tazza train lenet --out out/lenet --overwrite
 
 test: venv  ## Run all tests, and say what was skipped and why
-	$(BIN)/pytest -r s
+	$(BIN)/pytest -r s $(SPREAD)
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
 	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py

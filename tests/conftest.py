@@ -85,10 +85,18 @@ def pytest_configure(config: pytest.Config) -> None:
     LEDGER.writes = bool(config.getoption("--declare"))
 
 
-def pytest_sessionfinish() -> None:
-    """Write the table of engines, if it shall be."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the table of engines, if it shall be; a process beside others hands on what its engines ran."""
     if LEDGER.writes:
         LEDGER.write()
+    if hasattr(session.config, "workeroutput"):
+        getattr(session.config, "workeroutput")["calls"] = LEDGER.counts()  # noqa: B009 -- pytest-xdist puts it there
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add what the engines of another process ran."""
+    LEDGER.add(getattr(node, "workeroutput", {}).get("calls", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -26,6 +26,9 @@ LONGEST = 160
 Table = dict[str, dict[str, dict[str, str]]]
 """Engine -> operator type -> call -> the reason of a refusal, or nothing where it is taken."""
 
+Counts = dict[str, tuple[int, int]]
+"""For engines, how many calls they ran and refused."""
+
 
 @dataclass
 class Ledger:
@@ -80,11 +83,21 @@ class Ledger:
         }
         PATH.write_text(json.dumps({engine: types for engine, types in kept.items() if types}, indent=1) + "\n")
 
+    def counts(self) -> Counts:
+        """Return for each engine how many calls of operators it computed, and how many it refused."""
+        return {engine: (self.ran[engine], self.refused[engine]) for engine in self.ran | self.refused}
+
+    def add(self, counts: Counts) -> None:
+        """Count what another process saw as well."""
+        for engine, (ran, refused) in counts.items():
+            self.ran[engine] += ran
+            self.refused[engine] += refused
+
     def summary(self) -> list[str]:
-        """Return for each engine how many calls of operators it really computed, and how many it refused."""
+        """Return the counts in words, by engine."""
         return [
-            f"{engine}: ran {self.ran[engine]}, refused {self.refused[engine]} with a reason"
-            for engine in sorted(self.ran | self.refused)
+            f"{engine}: ran {ran}, refused {refused} with a reason"
+            for engine, (ran, refused) in sorted(self.counts().items())
         ]
 
 

@@ -25,16 +25,16 @@ def unknown(specs: Sequence[Spec | None]) -> Iterator[list[Spec | None]]:
                 yield [*specs[:place], replace(spec, dims=changed), *specs[place + 1 :]]
 
 
-def contradicts(told: Spec | None, known: Spec | None) -> bool:
+def contradicts(told: Spec | None, whole: Spec | None) -> bool:
     """Whether two specs of one output cannot both be true."""
-    if not isinstance(told, TensorSpec) or not isinstance(known, TensorSpec):
+    if not isinstance(told, TensorSpec) or not isinstance(whole, TensorSpec):
         return False
-    if told.dtype is not known.dtype:
+    if told.dtype is not whole.dtype:
         return True
-    if told.dims is None or known.dims is None:
+    if told.dims is None or whole.dims is None:
         return False
-    pairs = itertools.zip_longest(told.dims, known.dims, fillvalue=-1)
-    return any(None not in pair and pair[0] != pair[1] for pair in pairs) or len(told.dims) != len(known.dims)
+    pairs = itertools.zip_longest(told.dims, whole.dims, fillvalue=-1)
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs) or len(told.dims) != len(whole.dims)
 
 
 @pytest.mark.parametrize("type", sampled(sorted(SCHEMAS.keys())))
