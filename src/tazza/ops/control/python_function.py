@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -82,6 +82,31 @@ def register_python(
         )
     _functions[chosen] = PythonFunction(function, gradient, pass_workspace)
     return chosen
+
+
+def register_python_gradient(token: str, gradient: Callable[..., object]) -> None:
+    """Give a registered function its gradient afterwards, in place of the one that it may have.
+
+    Raises:
+        NotFoundError: no function is registered under this token.
+    """
+    _functions[token] = replace(_found(token), gradient=gradient)
+
+
+def is_passed_workspace(token: str) -> bool:
+    """Whether the function of a token is called with the workspace.
+
+    Raises:
+        NotFoundError: no function is registered under this token.
+    """
+    return _found(token).pass_workspace
+
+
+def _found(token: str) -> PythonFunction:
+    found = _functions.get(token)
+    if found is None:
+        raise NotFoundError(f"no function of this process is registered as {token!r}")
+    return found
 
 
 def forget_python(token: str) -> None:
