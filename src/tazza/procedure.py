@@ -3,8 +3,8 @@
 A step runs nets, or steps, in turn or side by side (`concurrent_substeps`); once, `num_iter` times, or until
 `should_stop_blob` is true, which is looked at after each net and each step. With `create_workspace` it runs in a
 workspace of its own, below the other; nets that it makes there go with it. A step with `run_every_ms` runs again and
-again beside the others of its parent, as `report_net` does beside its step, every `report_interval` seconds; `num_concurrent_instances`
-of a step run side by side where its parent runs steps so.
+again beside the others of its parent, as `report_net` does beside its step, every `report_interval` seconds. Where a
+parent runs its steps side by side, it runs `num_concurrent_instances` of each.
 
 Nets are made in the workspace of the first step that runs them, in place of those of their names, and stay there.
 
@@ -36,7 +36,8 @@ def run_procedure(definition: PlanDef, workspace: Workspace) -> None:
     >>> from tazza.operator import operator_def
     >>> count = NetDef(name="count", op=[operator_def("Iter", [], ["n"])])
     >>> workspace = Workspace()
-    >>> run_procedure(PlanDef(network=[count], execution_step=[ExecutionStep(network=["count"], num_iter=3)]), workspace)
+    >>> thrice = ExecutionStep(network=["count"], num_iter=3)
+    >>> run_procedure(PlanDef(network=[count], execution_step=[thrice]), workspace)
     >>> workspace.fetch("n")
     array([3])
 

@@ -12,7 +12,7 @@ from caffe2.python._extension_workspace import message
 from tazza import workspace as home
 from tazza.errors import ArgumentError, NotFoundError
 from tazza.graph.transform import TRANSFORMS
-from tazza.proto import NetDef, OperatorDef, PlanDef, TensorShape, TensorShapes
+from tazza.proto import NetDef, OperatorDef, PlanDef, TensorShapes
 from tazza.tensor import DataType, TensorSpec
 
 # -- plans -------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from caffe2.python._net_tools import (
     set_external_lists,
 )
 from caffe2.python._operators import BlobReference
-from tazza.models.net import Net as Builder
 from tazza.models.net import TAKEN_NAMES
+from tazza.models.net import Net as Builder
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 
 
@@ -191,7 +191,7 @@ class NetRecords:
             if position in noted:
                 op.name = ":".join(map(str, noted[position][-1][:2]))
 
-    # -- attributes, seeds, observers ------------------------------------------------------------------------------------
+    # -- attributes, seeds, observers ----------------------------------------------------------------------------------
 
     def add_attribute(self, name: str, obj: Any) -> None:
         """Attach an object that belongs to what runs the net."""

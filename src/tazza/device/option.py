@@ -66,7 +66,7 @@ def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:
 def device_scope(option: DeviceOption | None) -> Generator[DeviceOption | None]:
     """Give operators that are built inside, and have no option of their own, this option.
 
-    An inner scope replaces the outer one; only `node_name` is inherited. None leaves all scopes. Left on errors as well.
+    An inner scope replaces the outer one; only `node_name` is inherited. None leaves all of them.
     """
     effective = None if option is None else _below(_current.get(), option)
     token = _current.set(effective)
