@@ -18,10 +18,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
-from tazza.errors import ArgumentError, NetError, NotFoundError
+from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError
 from tazza.nets import NetBase
 from tazza.proto import ExecutionStep, NetDef, PlanDef
 from tazza.runtime.log import logger
@@ -152,11 +153,21 @@ class _Step:
         return iter(range(1)) if definition.only_once else itertools.count()
 
     def _stopped(self) -> bool:
-        """Whether the blob that says so is true; an empty one says nothing."""
+        """Whether the blob that says so is true.
+
+        Raises:
+            DTypeError: it does not hold one truth value.
+            BlobTypeError: it holds no tensor.
+        """
         if self._stop is None:
             return False
         found = self._stop.get(Tensor).plain()
-        return found.size > 0 and bool(np.ravel(found)[0])
+        if found.dtype != np.bool_ or found.size != 1:
+            raise DTypeError(
+                f"step {self._definition.name!r} asks {self._stop.name!r}, {found.dtype}{list(found.shape)}, when to stop",
+                hint="one truth value (bool) says it",
+            )
+        return bool(found.ravel()[0])
 
     def _side_by_side(self) -> None:
         """Run the steps at once, and raise the first error when all have ended."""
@@ -169,12 +180,10 @@ class _Step:
                 errors.append(error)
                 self._run.failed.set()
 
-        threads = [threading.Thread(target=work, args=(act,), name="tazza-step", daemon=True) for act in self._steps]
-        for thread in threads:
-            start_thread(thread)
+        ended = [_started(partial(work, act), "tazza-step") for act in self._steps]
         with waiting_for_others():
-            for thread in threads:
-                thread.join()
+            for one in ended:
+                one.wait()
         if errors:
             raise errors[0]
 
@@ -190,17 +199,13 @@ class _Step:
                 except Exception:
                     logger.exception("what runs beside step %r failed", self._definition.name)
 
-        threads = [
-            threading.Thread(target=work, args=each, name="tazza-beside-step", daemon=True) for each in self._beside
-        ]
-        for thread in threads:
-            start_thread(thread)
+        gone = [_started(partial(work, *each), "tazza-beside-step") for each in self._beside]
         try:
             yield
         finally:
             ended.set()
-            for thread in threads:
-                thread.join()
+            for one in gone:
+                one.wait()
 
 
 def _bound(run: _Run, definition: ExecutionStep, workspace: Workspace) -> Callable[[], None]:
@@ -208,3 +213,17 @@ def _bound(run: _Run, definition: ExecutionStep, workspace: Workspace) -> Callab
     if definition.create_workspace:
         return lambda: _Step(run, definition, workspace).run()
     return _Step(run, definition, workspace).run
+
+
+def _started(work: Callable[[], None], name: str) -> threading.Event:
+    """Let a thread of its own do `work`, which raises nothing; the event tells when it has."""
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            ended.set()
+
+    start_thread(threading.Thread(target=run, name=name, daemon=True))
+    return ended

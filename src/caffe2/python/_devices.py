@@ -70,7 +70,7 @@ def _name_on(blob: str, device: DeviceOption) -> str:
     if device.device_type == 0:
         return f"{blob}_cpu"
     if IsGPUDeviceType(device.device_type):
-        return f"{blob}_cuda_{device.device_id}" if device.device_type == 1 else f"{blob}_hip_{device.device_id}"
+        return f"{blob}_gpu_{device.device_id}"
     raise RuntimeError(f"Unknown device type: {device.device_type}")
 
 

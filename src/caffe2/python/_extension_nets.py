@@ -148,18 +148,29 @@ def transform_fuseConvBN(net_def: Any) -> bytes:
 
 
 def ssa_rewrite(net_def: Any) -> bytes:
-    """Return the net with a name of its own for each value: `<blob>_<version>`, without it for those from outside."""
+    """Return the net with a name of its own for each value: those from outside and declared outputs keep theirs."""
     from caffe2.python._net_tools import get_ssa
 
     made = NetDef()
     made.CopyFrom(message(NetDef, net_def))
     ssa, versions = get_ssa(made)
+    kept = {(name, 0) for name in versions} | {(name, versions[name]) for name in made.external_output}
+    numbers = _writes_before(ssa)
+
+    def named(one: tuple[str, int]) -> str:
+        return one[0] if one in kept else f"{one[0]}_{numbers[one]}"
+
     for op, (inputs, outputs) in zip(made.op, ssa, strict=True):
-        op.input[:] = [f"{name}_{version}" for name, version in inputs]
-        op.output[:] = [f"{name}_{version}" for name, version in outputs]
-    made.external_input[:] = [f"{name}_0" for name in made.external_input]
-    made.external_output[:] = [f"{name}_{versions.get(name, 0)}" for name in made.external_output]
+        op.input[:] = [named(one) for one in inputs]
+        op.output[:] = [named(one) for one in outputs]
     return made.SerializeToString()
+
+
+def _writes_before(ssa: Sequence[tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]]) -> dict[Any, int]:
+    """Return for each version that is written how many were before, from outside or written."""
+    read = {name for inputs, _ in ssa for name, version in inputs if version == 0}
+    written = (one for _, outputs in ssa for one in outputs)
+    return {(name, version): version - (name not in read) for name, version in written}
 
 
 # -- inference ---------------------------------------------------------------------------------------------------------
@@ -198,7 +209,7 @@ def infer_shapes_and_types_from_map(
 
 
 def get_operator_cost(op_def: Any, names: Sequence[str]) -> tuple[int, int]:
-    """Return operations and bytes of an operator with the present blobs."""
+    """Return operations and written bytes of an operator with the present blobs."""
     from tazza.operator import find_schema
 
     op = message(OperatorDef, op_def)
@@ -207,7 +218,7 @@ def get_operator_cost(op_def: Any, names: Sequence[str]) -> tuple[int, int]:
     view = schema.view(op)
     outputs = [spec for spec in schema.infer_specs(view, inputs).specs if spec is not None]
     cost = schema.infer_cost(view, inputs, outputs)
-    return cost.flops, cost.bytes_read + cost.bytes_written
+    return cost.flops, cost.bytes_written
 
 
 def fill_random_network_inputs(
@@ -276,7 +287,7 @@ def add_observer_to_net(net_name: str, observer_type: str) -> Observer:
     def text(seen: Observer) -> str:
         if counts:
             runs = sum(one.count for one in seen.each)
-            return f"This operator runs {runs} times." if len(seen.each) == 1 else f"Operators run {runs} times."
+            return f"This operator runs {runs} times."
         return f"Average time: {seen.average_time()} ms, of an operator {seen.average_time_children()} ms"
 
     return Observer(total, each, text)

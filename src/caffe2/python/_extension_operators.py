@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from caffe2.python._extension_workspace import Workspace, message
-from tazza.operator import SCHEMAS, RowSlices, gradient_for_op, kernel_for, prefer_engines
+from tazza.operator import SCHEMAS, RowSlices, gradient_for_op, kernel_for, must_overwrite, prefer_engines
 from tazza.operator import OpSchema as Schema
 from tazza.operator.argument import REQUIRED
 from tazza.proto import OperatorDef
@@ -163,21 +163,22 @@ class OpSchema:
         return None if found is None else OpSchema(found)
 
     @staticmethod
-    def get_cpu_impl(op_type: str) -> str:
-        """Return what computes it on the CPU, as text; empty where nothing does."""
-        return "" if SCHEMAS.get(op_type) is None or kernel_for(op_type, "cpu", "reference") is None else op_type
-
-    @staticmethod
-    def get_cuda_impl(op_type: str) -> str:
-        """Return what computes it on a GPU, as text; empty where nothing does."""
-        del op_type
-        return ""
-
-    @staticmethod
-    def get_gradient_impl(op_type: str) -> str:
-        """Return what makes its gradient, as text; empty where nothing does."""
+    def get_cpu_impl(op_type: str) -> str | None:
+        """Return what computes it on the CPU, as text; None where nothing does."""
         found = SCHEMAS.get(op_type)
-        return "" if found is None or found.gradient_rule is None else op_type
+        return None if found is None or kernel_for(op_type, "cpu", "reference") is None else found.module
+
+    @staticmethod
+    def get_cuda_impl(op_type: str) -> str | None:
+        """Return what computes it on a GPU, as text; None where nothing does."""
+        del op_type
+        return None
+
+    @staticmethod
+    def get_gradient_impl(op_type: str) -> str | None:
+        """Return what makes its gradient, as text; None where nothing does."""
+        found = SCHEMAS.get(op_type)
+        return None if found is None or found.gradient_rule is None else found.module
 
     @property
     def args(self) -> list[Argument]:
@@ -245,3 +246,15 @@ class OpSchema:
     def num_inputs_outputs_allowed(self, inputs: int, outputs: int) -> bool:
         """Whether it takes and gives so many."""
         return self.num_inputs_allowed(inputs) and self.num_outputs_allowed(outputs)
+
+    def CalculateOutput(self, inputs: int) -> int:
+        """Return how many outputs follow from so many inputs, -1: any of those that are allowed."""
+        del inputs
+        return self.min_output if self.min_output == self.max_output else -1
+
+    def inplace_enforced(self, input: int, output: int) -> bool:
+        """Whether an output must overwrite an input."""
+        names_in = [f"i{position}" for position in range(min(self.max_input, max(self.min_input, input + 1)))]
+        names_out = [f"o{position}" for position in range(min(self.max_output, max(self.min_output, output + 1)))]
+        view = self._schema.typed_view(OperatorDef(type=self._schema.type, input=names_in, output=names_out))
+        return input in must_overwrite(view, output)

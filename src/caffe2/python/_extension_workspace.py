@@ -150,9 +150,9 @@ class Workspace:
         """Put a value into a blob."""
         return self.create_blob(str(name))._feed(arr, device_option)
 
-    def remove_blob(self, blob: Any) -> bool:
+    def remove_blob(self, blob: Any) -> None:
         """Remove an own blob."""
-        return self._remove_blob(str(blob))
+        self._remove_blob(str(blob))
 
     def _remove_blob(self, name: str) -> bool:
         return self._workspace.remove_blob(name)
@@ -276,9 +276,9 @@ def deserialize_blob(name: str, content: bytes | None = None) -> Any:
 
 
 def get_blob_size_bytes(name: str) -> int:
-    """Return the bytes of a blob's elements, or text."""
+    """Return the bytes of a blob's elements, 0 of what is no tensor."""
     value = home.current_workspace().blob(name).value
-    return value.nbytes if isinstance(value, Tensor) else len(value) if isinstance(value, bytes) else 0
+    return value.nbytes if isinstance(value, Tensor) else 0
 
 
 def get_blob_numa_node(name: str) -> int:
@@ -307,7 +307,13 @@ def workspaces() -> list[str]:
 
 
 def switch_workspace(name: Any, create_if_missing: Any = None) -> None:
-    """Make a workspace the current one."""
+    """Make a workspace the current one.
+
+    Raises:
+        TypeError: the workspace itself is given, which has no name.
+    """
+    if isinstance(name, Workspace):
+        raise TypeError("switch_workspace(): a workspace is made current by its name")
     home.switch_workspace(str(name), create=bool(create_if_missing))
 
 
@@ -330,7 +336,8 @@ def reset_workspace(root_folder: Any = None) -> bool:
     """Remove all nets and blobs, and begin in another folder."""
     workspace = home.current_workspace()
     workspace.reset()
-    workspace.root = Path(".") if root_folder is None else Path(root_folder)
+    if root_folder is not None:
+        workspace.root = Path(root_folder)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -129,9 +130,11 @@ class Net(NetRecords):
         return self.NextBlob(ScopedName(prefix))
 
     def NextBlob(self, prefix: str = "unnamed") -> BlobReference:
-        """Return a name that this net does not define: `<prefix>`, then `<prefix>_1` ..."""
-        names = (prefix if count == 0 else f"{prefix}_{count}" for count in range(len(self._net.op) + 2**31))
-        return BlobReference(next(name for name in names if not self.BlobIsDefined(name)), self)
+        """Return a name that this net does not define: `<prefix>`, then `<prefix>_auto_0` ..."""
+        names = itertools.chain([prefix], (f"{prefix}_auto_{count}" for count in itertools.count()))
+        found = next(name for name in names if name not in self._given_names and not self.BlobIsDefined(name))
+        self._given_names.add(found)
+        return BlobReference(found, self)
 
     def NextName(self, prefix: str | None = None, output_id: int | None = None) -> str:
         """Return a name for an output, without the scope: `<net>/<prefix>`, or `<net>_blob_<n>`."""
@@ -157,9 +160,10 @@ class Net(NetRecords):
             assert self.BlobIsDefined(one), f"{one} is not defined"
         self._net.external_output.extend(map(str, outputs))
 
-    def AddScopedExternalInputs(self, *inputs: Any) -> Any:
+    def AddScopedExternalInputs(self, *inputs: Any) -> list[BlobReference]:
         """Declare inputs, with the current scope in front."""
-        return self.AddExternalInput(*map(ScopedBlobReference, inputs))
+        made = self.AddExternalInput(*map(ScopedBlobReference, inputs))
+        return made if isinstance(made, list) else [made]
 
     def AddScopedExternalOutputs(self, *outputs: Any) -> None:
         """Declare outputs, with the current scope in front."""

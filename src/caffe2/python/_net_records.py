@@ -13,6 +13,7 @@ from caffe2.python._net_tools import (
     cloned_proto,
     get_op_ids_in_path,
     get_ssa,
+    get_undefined_blobs,
     set_external_lists,
 )
 from caffe2.python._operators import BlobReference
@@ -45,6 +46,7 @@ class NetRecords:
         self._input_record: Any = None
         self._output_record: Any = None
         self._attr_dict: dict[str, list[Any]] = defaultdict(list)
+        self._given_names: set[str] = set()
         given = name_or_proto if isinstance(name_or_proto, NetDef) else None
         name = name_or_proto.name if isinstance(name_or_proto, NetDef) else name_or_proto
         assert isinstance(name, str), f"a net is made of a name or a NetDef, not of {name_or_proto!r}"
@@ -129,28 +131,30 @@ class NetRecords:
         self,
         name: str,
         inputs: Sequence[Any] | Mapping[Any, Any],
-        outputs: Sequence[Any] | Mapping[Any, Any],
+        outputs: Sequence[Any],
         remap_funcs: Mapping[str, Remap] | None = None,
-    ) -> Any:
-        """Return a net of the operators that make `outputs` from `inputs`; mappings give these other names."""
-        input_names = inputs if isinstance(inputs, Mapping) else {one: one for one in inputs}
-        output_names = outputs if isinstance(outputs, Mapping) else {one: one for one in outputs}
-        for one in input_names:
+    ) -> tuple[Any, list[BlobReference]]:
+        """Return a net of the operators that make `outputs` from `inputs`, and references to what it makes.
+
+        A mapping gives inputs other names. What the net makes has `name/` in front; what else it reads keeps its name.
+        """
+        given = inputs if isinstance(inputs, Mapping) else {one: one for one in inputs}
+        names = {str(key): str(value) for key, value in given.items()}
+        for one in names:
             assert self.BlobIsDefined(one), f"{one} is not defined"
         ssa, versions = get_ssa(self)
-        used = get_op_ids_in_path(ssa, versions, list(input_names), list(output_names))
-        renames = {str(key): str(value) for key, value in (*input_names.items(), *output_names.items())}
-        made = self.Clone(name, renames, used, remap_funcs or {}, keep_schema=False)
-        needed = {blob for blob, _ in (one for position in used for one in ssa[position][0])}
-        made_here = {blob for blob, _ in (one for position in used for one in ssa[position][1])}
-        outside = [blob for blob in self._net.external_input if blob in needed and blob not in made_here]
-        names = [str(value) for value in input_names.values()]
-        kept = [renames.get(blob, blob) for blob in outside if renames.get(blob, blob) not in names]
-        missing = sorted(needed - made_here - set(outside) - set(map(str, input_names)))
-        assert not missing, f"outputs need {missing}, which are no inputs"
-        made.Proto().external_input[:] = [*names, *kept]
-        made.Proto().external_output[:] = [str(value) for value in output_names.values()]
-        return made
+        used = get_op_ids_in_path(ssa, versions, list(names), outputs)
+        making = get_op_ids_in_path(ssa, versions, [], list(names))
+        assert not set(used) & set(making), (
+            "Cannot partially clone net: some of the ops required would generate the given input."
+        )
+        outside = sorted(get_undefined_blobs([ssa[position] for position in used]) - set(names))
+        prefix = f"{name}/" if name else ""
+        renames = {one: names.get(one, one if one in outside else prefix + one) for one in versions}
+        made = self.Clone(name, renames, used, remap_funcs or {})
+        made.Proto().external_input[:] = [*names.values(), *outside]
+        made.Proto().external_output[:] = [renames[str(one)] for one in outputs]
+        return made, [made.GetBlobRef(one) for one in made.Proto().external_output]
 
     def AppendNet(self, net: NetRecords, device_option: DeviceOption | None = None) -> Any:
         """Append the operators of another net, and its inputs and outputs as far as they are still such."""

@@ -5,6 +5,7 @@ A `BlobReference` is a name that no scope is put in front of again. Operators ar
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -168,8 +169,8 @@ class BlobReference:
             raise AttributeError(f"Attribute {op_type} not found.")
         if self._from_net is None:
             raise AttributeError(
-                f"You cannot use a blob reference that does not have a net source to create operators. "
-                f"Create the operator from an explicit net object: {op_type!r} on {self._name!r}"
+                "You cannot use a blob reference that does not have a net source to create operators. "
+                "Create the operator from an explicit net object."
             )
         if not IsOperator(op_type):
             raise unknown_operator(op_type)
@@ -181,7 +182,8 @@ class BlobReference:
 
 def unknown_operator(op_type: str) -> AttributeError:
     """Return the error for an attribute that is no operator."""
-    return AttributeError(f"Method {op_type} is not a registered operator. {SCHEMAS.near(op_type)}")
+    near = ",".join(difflib.get_close_matches(op_type, SCHEMAS, n=8, cutoff=0.5))
+    return AttributeError(f"Method {op_type} is not a registered operator. Did you mean: [{near}]")
 
 
 def ScopedName(name: str | bytes) -> str:

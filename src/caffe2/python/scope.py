@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tazza.device import device_option, device_scope, scoped_device
+from tazza.device import device_scope, scoped_device
 from tazza.models.scope import SEPARATOR, current_scope, name_scope
 from tazza.proto import DeviceOption
 
@@ -34,7 +34,8 @@ def NameScope(prefix: str, reset: bool = False) -> Generator[None, None, None]:
 def DeviceScope(scope: DeviceOption | None, node_name: str | None = None) -> Generator[None, None, None]:
     """Give operators made inside this option; without one, that of a node."""
     option = DeviceOption()
-    option.CopyFrom(device_option() if scope is None else scope)
+    if scope is not None:
+        option.CopyFrom(scope)
     if node_name:
         option.node_name = node_name
     with device_scope(option):

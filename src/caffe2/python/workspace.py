@@ -316,7 +316,7 @@ def _Workspace_fetch_int8_blob(ws: Any, name: Any) -> Any:
 
 def ApplyTransform(transform_key: str, net: Any) -> NetDef:
     """Return what a transform makes of a net."""
-    return NetDef.FromString(C.apply_transform(str(transform_key), net.Proto()))
+    return NetDef.FromString(C.apply_transform(str(transform_key), _message(net)))
 
 
 def ApplyTransformIfFaster(transform_key: str, net: Any, init_net: Any, **kwargs: Any) -> NetDef:
@@ -324,7 +324,7 @@ def ApplyTransformIfFaster(transform_key: str, net: Any, init_net: Any, **kwargs
     warm_up, runs = int(kwargs.get("warmup_runs", 5)), int(kwargs.get("main_runs", 10))
     threshold = float(kwargs.get("improvement_threshold", 1.01))
     return NetDef.FromString(
-        C.apply_transform_if_faster(str(transform_key), net.Proto(), init_net.Proto(), warm_up, runs, threshold)
+        C.apply_transform_if_faster(str(transform_key), _message(net), _message(init_net), warm_up, runs, threshold)
     )
 
 

@@ -85,7 +85,8 @@ def _settled(spec: Spec | None) -> bool:
 def infer_blobs(nets: Iterable[NetDef], given: Mapping[str, Spec]) -> dict[str, Spec | None]:
     """Return what is known of every blob that nets name, run one after the other, None: nothing.
 
-    Where an operator does not fit its inputs, or nobody declares it, nothing is known of what it makes; the log says so.
+    Where an operator does not fit its inputs, or nobody declares it, nothing is known of what it makes, and the log
+    says so.
 
     >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     >>> from tazza.tensor import DataType
