@@ -3,8 +3,8 @@
 A step runs nets, or steps, in turn or side by side (`concurrent_substeps`); once, `num_iter` times, or until
 `should_stop_blob` is true, which is looked at after each net and each step. With `create_workspace` it runs in a
 workspace of its own, below the other; nets that it makes there go with it. A step with `run_every_ms` runs again and
-again beside the others of its parent, as `report_net` does beside its step, every `report_interval` seconds. Where a
-parent runs its steps side by side, it runs `num_concurrent_instances` of each.
+again beside the others of its parent, as `report_net` does beside its step, every `report_interval` seconds.
+`num_concurrent_instances` is for who writes procedures, and has no effect when they run.
 
 Nets are made in the workspace of the first step that runs them, in place of those of their names, and stay there.
 
@@ -116,12 +116,7 @@ class _Step:
         self._workspace = Workspace(root=outer.root, parent=outer) if definition.create_workspace else outer
         bound = [(one, _bound(run, one, self._workspace)) for one in definition.substep]
         self._beside = [(one.run_every_ms / 1000, go) for one, go in bound if one.HasField("run_every_ms")]
-        self._steps = [
-            go
-            for one, go in bound
-            if not one.HasField("run_every_ms")
-            for _ in range(max(1, one.num_concurrent_instances) if definition.concurrent_substeps else 1)
-        ]
+        self._steps = [go for one, go in bound if not one.HasField("run_every_ms")]
         self._nets = [run.net(definition, name, self._workspace) for name in definition.network]
         self._stop = self._workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None
         if definition.HasField("report_net"):
@@ -164,7 +159,7 @@ class _Step:
         found = self._stop.get(Tensor).plain()
         if found.dtype != np.bool_ or found.size != 1:
             raise DTypeError(
-                f"step {self._definition.name!r} asks {self._stop.name!r}, {found.dtype}{list(found.shape)}, when to stop",
+                f"step {self._definition.name!r} stops by {self._stop.name!r}, {found.dtype}{list(found.shape)}",
                 hint="one truth value (bool) says it",
             )
         return bool(found.ravel()[0])
