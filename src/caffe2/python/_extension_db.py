@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from tazza import db as databases
-
 
 class Mode(IntEnum):
     """What a database is opened for."""
@@ -17,7 +15,6 @@ class Mode(IntEnum):
 
 
 read, write, new = Mode.read, Mode.write, Mode.new
-_MODES = {Mode.read: databases.Mode.READ, Mode.write: databases.Mode.WRITE, Mode.new: databases.Mode.NEW}
 
 
 class Cursor:
@@ -96,9 +93,13 @@ class DB:
 
 def create_db(db_type: str, source: str, mode: Mode) -> DB:
     """Open a database."""
-    return DB(databases.open_db(db_type, source, _MODES[Mode(mode)]))
+    from tazza import db
+
+    return DB(db.open_db(db_type, source, db.Mode(Mode(mode).name)))
 
 
 def registered_dbs() -> list[str]:
     """Return the names of the kinds of databases."""
-    return list(databases.DBS)
+    from tazza.db import DBS
+
+    return list(DBS)

@@ -11,7 +11,6 @@ import numpy as np
 from caffe2.python._extension_workspace import message
 from tazza import workspace as home
 from tazza.errors import ArgumentError, NotFoundError
-from tazza.graph.transform import TRANSFORMS
 from tazza.proto import NetDef, OperatorDef, PlanDef, TensorShapes
 from tazza.tensor import DataType, TensorSpec
 
@@ -93,6 +92,8 @@ ENGINES_ALONE = ("AddNNPACK", "ConvToNNPack", "FuseNNPACKConvRelu")
 
 def transform_exists(name: str) -> bool:
     """Whether there is a transform of a net alone."""
+    from tazza.graph.transform import TRANSFORMS
+
     return name in NAMES or name in ENGINES_ALONE or name in TRANSFORMS
 
 
@@ -103,6 +104,8 @@ def workspace_transform_exists(name: str) -> bool:
 
 def apply_transform(name: str, net_def: Any) -> bytes:
     """Return what a transform makes of a net."""
+    from tazza.graph.transform import TRANSFORMS
+
     net = message(NetDef, net_def)
     if name in ENGINES_ALONE:
         return net.SerializeToString()
