@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import logging
 import os
@@ -19,6 +18,7 @@ from google.protobuf.message import Message
 from caffe2.python import _import_c_extension as C
 from caffe2.python import scope, utils
 from tazza.proto import NetDef, TensorProto, TensorShapes
+from tazza.tensor import Int8Tensor as Int8Tensor
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,6 @@ GetBlobSizeBytes = C.get_blob_size_bytes
 NumCudaDevices = C.num_cuda_devices
 GpuDeviceType = 1
 Workspace = C.Workspace
-Int8Tensor = collections.namedtuple("Int8Tensor", ["data", "scale", "zero_point"])
 
 
 def NumGpuDevices() -> int:
@@ -267,10 +266,6 @@ def FeedBlob(name: Any, arr: Any, device_option: Any = None) -> bool:
     """Put an array, text, or a TensorProto into a blob."""
     if type(arr) is TensorProto:
         arr = utils.Caffe2TensorToNumpyArray(arr)
-    if type(arr).__name__ == "Int8Tensor":
-        from tazza.tensor import Int8Tensor as Integers
-
-        arr = Integers(*arr)
     option = scope.CurrentDeviceScope() if device_option is None else device_option
     return C.feed_blob(StringifyBlobName(name), arr, option)
 
@@ -301,7 +296,7 @@ def FetchInt8Blob(name: Any) -> Any:
     """Return whole numbers with scale and zero point."""
     result = C.fetch_blob(StringifyBlobName(name))
     assert isinstance(result, tuple), f"You are not fetching an Int8Blob {name}. Please use FetchBlob"
-    return Int8Tensor(*result)
+    return result
 
 
 def FetchInt8BlobRealVal(name: Any) -> Any:
