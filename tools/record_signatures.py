@@ -6,20 +6,23 @@ Of each public function and method what `inspect` tells of its parameters: names
 type. What a module imported from elsewhere is left out. What draws is recorded without the library that it draws with.
 """
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import json
 import sys
 import types
+from typing import Any
 
 
-def parameters(function):
+def parameters(function: Any) -> list[str] | None:
     """Return the parameters of a function as texts, or None where nobody knows them."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
-    made = []
+    made: list[str] = []
     for one in signature.parameters.values():
         mark = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
         default = getattr(one.default, "__qualname__", repr(one.default))
@@ -27,9 +30,9 @@ def parameters(function):
     return made
 
 
-def members(cls):
+def members(cls: Any) -> dict[str, Any]:
     """Return the public methods of a class, and what it is made with."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, member in vars(cls).items():
         if name.startswith("_") and name != "__init__":
             continue
@@ -41,10 +44,10 @@ def members(cls):
     return found
 
 
-def described(name):
+def described(name: str) -> dict[str, Any]:
     """Return what a module offers."""
     module = importlib.import_module("caffe2.python." + name)
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in sorted(vars(module).items()):
         elsewhere = getattr(value, "__module__", module.__name__) != module.__name__
         if key.startswith("_") or inspect.ismodule(value):
@@ -62,7 +65,7 @@ def described(name):
     return found
 
 
-def stand_in(name):
+def stand_in(name: str) -> None:
     """Let a library that is missing be imported as an empty module."""
     try:
         importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""The old names give what the genuine Caffe2 gave: every recorded run through `workspace`, every gradient through `core`."""
+"""The old names give what the genuine Caffe2 gave: recorded runs through `workspace`, gradients through `core`."""
 
 from __future__ import annotations
 

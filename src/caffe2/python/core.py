@@ -107,6 +107,10 @@ __all__ = [
     "RemapEntry",
     "ScopedBlobReference",
     "ScopedName",
+    "SetEnginePref",
+    "SetGlobalEnginePref",
+    "SetOpEnginePref",
+    "SetPerOpEnginePref",
     "SparseGradGenMeta",
     "_RectifyInputOutput",
     "_RegisterPythonImpl",
@@ -131,10 +135,6 @@ __all__ = [
     "remap_proto",
     "scope",
     "scoped_execution_step",
-    "set_engine_pref",
-    "set_global_engine_pref",
-    "set_op_engine_pref",
-    "set_per_op_engine_pref",
     "to_execution_step",
     "update_placeholder_op_output",
     "utils",
@@ -144,10 +144,10 @@ __all__ = [
 _REGISTERED_OPERATORS = workspace.RegisteredOperators
 _GLOBAL_INIT_ARGS: list[str] = []
 
-set_global_engine_pref = C.set_global_engine_pref
-set_per_op_engine_pref = C.set_per_op_engine_pref
-set_op_engine_pref = C.set_op_engine_pref
-set_engine_pref = C.set_engine_pref
+SetGlobalEnginePref = C.set_global_engine_pref
+SetPerOpEnginePref = C.set_per_op_engine_pref
+SetOpEnginePref = C.set_op_engine_pref
+SetEnginePref = C.set_engine_pref
 
 
 def GlobalInit(args: Sequence[str]) -> None:

@@ -71,6 +71,35 @@ def GetCuDNNVersion() -> int:
     return C.get_cudnn_version()
 
 
+def _without_gpu() -> Exception:
+    from tazza.errors import UnavailableError
+
+    return UnavailableError("there is no GPU to run on", hint="workspace.has_gpu_support says so")
+
+
+def GetDeviceProperties(x: int) -> dict[str, Any]:
+    """Return what a GPU is.
+
+    Raises:
+        UnavailableError: there is none.
+    """
+    raise _without_gpu()
+
+
+def GetGPUMemoryInfo() -> Any:
+    """Return the free and all bytes of each GPU.
+
+    Raises:
+        UnavailableError: there is none.
+    """
+    raise _without_gpu()
+
+
+def GetGpuPeerAccessPattern() -> Any:
+    """Return which GPU reads which: of none."""
+    return np.zeros((0, 0), bool)
+
+
 def FillRandomNetworkInputs(
     net: Any, input_dims: Sequence[Sequence[Sequence[int]]], input_types: Sequence[Sequence[str]]
 ) -> None:

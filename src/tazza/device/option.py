@@ -66,7 +66,8 @@ def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:
 def device_scope(option: DeviceOption | None) -> Generator[DeviceOption | None]:
     """Give operators that are built inside, and have no option of their own, this option.
 
-    An inner scope replaces the outer one; only `node_name` is inherited. None leaves all of them.
+    An inner scope replaces the outer one; only `node_name` is inherited, and what `extra_info` says is said as well, in
+    order. None leaves all of them.
     """
     effective = None if option is None else _below(_current.get(), option)
     token = _current.set(effective)
@@ -82,6 +83,8 @@ def _below(outer: DeviceOption | None, option: DeviceOption) -> DeviceOption:
     effective.CopyFrom(option)
     if outer is not None and outer.HasField("node_name") and not option.HasField("node_name"):
         effective.node_name = outer.node_name
+    given = [] if outer is None else outer.extra_info
+    effective.extra_info[:] = sorted([*given, *option.extra_info])
     return effective
 
 
