@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -183,7 +183,7 @@ class _Step:
             raise errors[0]
 
     @contextmanager
-    def _company(self) -> Iterator[None]:
+    def _company(self) -> Generator[None]:
         """Let what runs beside this step do so inside."""
         ended = threading.Event()
 

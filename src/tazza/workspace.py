@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -310,7 +310,7 @@ def feedable(name: str, value: Any) -> Any:
         return value.plain() if value.quantization is None else value.fetched()
     if not isinstance(value, (np.ndarray, np.generic)):  # of another library
         if hasattr(value, "__array__"):
-            return np.asarray(value)
+            return np.asarray(cast("Any", value))
         if hasattr(value, "__dlpack__"):
             return Tensor.from_dlpack(value).plain()
     kind = type(value).__name__

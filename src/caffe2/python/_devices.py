@@ -133,7 +133,7 @@ def InjectCrossDeviceCopies(
                 places[name] = wanted
             own.input[position] = name if is_holder else copier.input(op, name, wanted)
         moved = dict(zip(op.input, own.input, strict=True))
-        own.output[:] = [moved.get(name, name) if name in op.input else name for name in op.output]
+        own.output[:] = [str(moved.get(name, name)) for name in op.output]
         made.extend_ops([own])
         if is_holder:
             update_placeholder_op_output(own, places)

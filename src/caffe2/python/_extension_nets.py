@@ -184,11 +184,11 @@ def _inferred(nets: Sequence[Any], given: Mapping[str, TensorSpec]) -> bytes:
 
     made = TensorShapes()
     for name, spec in infer_blobs([message(NetDef, net) for net in nets], given).items():
-        known = isinstance(spec, TensorSpec) and spec.shape_known
-        shape = made.shapes.add(name=name, unknown_shape=not known)
+        shape = made.shapes.add(name=name, unknown_shape=True)
         if isinstance(spec, TensorSpec) and spec.dtype.proto is not None:
             shape.data_type = spec.dtype.proto  # pyright: ignore[reportAttributeAccessIssue] -- a number of the enum
-        if known:
+        if isinstance(spec, TensorSpec) and spec.shape_known:
+            shape.unknown_shape = False
             shape.dims.extend(spec.shape)
     return made.SerializeToString()
 

@@ -97,7 +97,11 @@ def _showing(func: Callable[..., Any], pass_workspace: bool) -> Callable[..., An
     """Return the function, called with a workspace as scripts know it."""
     if not pass_workspace:
         return func
-    return lambda inputs, outputs, workspace: func(inputs, outputs, Workspace.showing(workspace))
+
+    def shown(inputs: Any, outputs: Any, workspace: Any) -> Any:
+        return func(inputs, outputs, Workspace.showing(workspace))
+
+    return shown
 
 
 # -- engines -----------------------------------------------------------------------------------------------------------

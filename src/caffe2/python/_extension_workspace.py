@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from google.protobuf.message import Message
+from numpy.typing import NDArray
 
 from tazza import workspace as home
 from tazza.errors import ArgumentError
@@ -148,7 +149,7 @@ class Workspace:
 
     def feed_blob(self, name: Any, arr: Any, device_option: Any = None) -> bool:
         """Put a value into a blob."""
-        return self.create_blob(str(name))._feed(arr, device_option)
+        return self.create_blob(str(name)).feed(arr, device_option)
 
     def remove_blob(self, blob: Any) -> None:
         """Remove an own blob."""
@@ -213,7 +214,10 @@ def check_device(given: Any) -> None:
 
 def fed(value: Any) -> Any:
     """Return a value as tazza takes it: texts of any width are texts."""
-    return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind in "SU" else value
+    if isinstance(value, np.ndarray):
+        array = cast("NDArray[Any]", value)
+        return array.astype(object) if array.dtype.kind in "SU" else array
+    return value
 
 
 # -- the current workspace -------------------------------------------------------------------------------------------
@@ -267,11 +271,11 @@ def serialize_blob(name: str) -> bytes:
     return serialize(home.current_workspace().blob(name), name)
 
 
-def deserialize_blob(name: str, content: bytes | None = None) -> Any:
+def deserialize_blob(name: str | bytes, content: bytes | None = None) -> Any:
     """Let a blob take what a message holds; with the message alone return a new blob."""
     if content is None:
         return Blob(deserialize(name.encode("latin-1") if isinstance(name, str) else name))
-    home.current_workspace().create_blob(name).set(deserialize(content).value)
+    home.current_workspace().create_blob(str(name)).set(deserialize(content).value)
     return None
 
 

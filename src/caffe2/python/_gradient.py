@@ -45,7 +45,7 @@ def given(gradient: Any) -> Gradient:
     """Return a gradient as tazza names it."""
     if gradient is None:
         return None
-    if isinstance(gradient, (GradientSlice, RowSlices)):
+    if isinstance(gradient, GradientSlice):
         return RowSlices(str(gradient.indices), str(gradient.values))
     return str(gradient)
 
@@ -160,9 +160,8 @@ class GradientRegistry:
     @classmethod
     def _FromPython(cls, op: OperatorDef, g_output: list[Any]) -> tuple[list[OperatorDef], list[Any]]:
         ops, gradients = cls.gradient_registry_[op.type](op, g_output)
-        if ops is None:
-            return [], list(gradients)
-        return (ops if isinstance(ops, list) else [ops]), list(gradients)
+        listed: list[OperatorDef] = [] if ops is None else ops if isinstance(ops, list) else [ops]
+        return listed, list(gradients)
 
     @classmethod
     def GetGradientForOp(cls, op: OperatorDef, g_output: Sequence[Any]) -> tuple[list[OperatorDef], list[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from caffe2.python._gradient import GradientRegistry
 from caffe2.python._net_records import NetRecords
@@ -12,7 +12,6 @@ from caffe2.python._operators import (
     PYTHON,
     BlobReference,
     CreateOperator,
-    DataType,
     GradientSlice,
     IsOperator,
     IsOperatorWithEngine,
@@ -25,6 +24,7 @@ from caffe2.python._operators import (
 )
 from tazza.operator import SCHEMAS
 from tazza.proto import DeviceOption, OperatorDef
+from tazza.tensor import DataType as TensorType
 
 
 def get_blob_ref(blob_name_or_ref: Any) -> BlobReference:
@@ -104,9 +104,9 @@ class Net(NetRecords):
         """Add a fill that gives an array, a number, a text or a bool."""
         import numpy as np
 
-        given: Any = np.array(array, dtype=dtype) if isinstance(array, (list, tuple)) or dtype else np.asarray(array)
+        given: Any = np.array(cast("Any", array), dtype=dtype)
         if isinstance(array, bool):
-            return self.ConstantFill([], blob_out or 1, dtype=DataType.BOOL, value=array)
+            return self.ConstantFill([], blob_out or 1, dtype=TensorType.BOOL.proto, value=array)
         fills = {"float64": "GivenTensorFill", "float32": "GivenTensorFill", "int32": "GivenTensorIntFill"}
         fills |= {"int64": "GivenTensorInt64Fill", "bool": "GivenTensorBoolFill"}
         kind = "GivenTensorStringFill" if given.dtype.kind in "SUO" else fills.get(given.dtype.name)
@@ -162,8 +162,7 @@ class Net(NetRecords):
 
     def AddScopedExternalInputs(self, *inputs: Any) -> list[BlobReference]:
         """Declare inputs, with the current scope in front."""
-        made = self.AddExternalInput(*map(ScopedBlobReference, inputs))
-        return made if isinstance(made, list) else [made]
+        return [self.AddExternalInput(ScopedBlobReference(one)) for one in inputs]
 
     def AddScopedExternalOutputs(self, *outputs: Any) -> None:
         """Declare outputs, with the current scope in front."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, cast
 
 from caffe2.python import scope
 from caffe2.python._net_tools import (
@@ -20,6 +21,11 @@ from caffe2.python._operators import BlobReference
 from tazza.models.net import TAKEN_NAMES
 from tazza.models.net import Net as Builder
 from tazza.proto import DeviceOption, NetDef, OperatorDef
+
+
+def _schema() -> Any:
+    """Return the module of records, which need not be there."""
+    return import_module("caffe2.python.schema")
 
 
 class NetRecords:
@@ -116,10 +122,10 @@ class NetRecords:
     def _keep_records(self, other: NetRecords, names: Mapping[str, str]) -> None:
         if other._input_record is None and other._output_record is None:
             return
-        from caffe2.python import schema  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+        schema = _schema()
 
         def renamed(record: Any) -> Any:
-            blobs = [BlobReference(names.get(str(blob), str(blob)), self) for blob in record.field_blobs()]
+            blobs = [BlobReference(names.get(str(blob), str(blob)), cast("Any", self)) for blob in record.field_blobs()]
             return schema.from_blob_list(record, blobs)
 
         if other._input_record is not None:
@@ -238,7 +244,7 @@ class NetRecords:
 
     def set_input_record(self, input_record: Any) -> Any:
         """Say what the inputs are; blobs are made for a record that has none."""
-        from caffe2.python import schema  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+        schema = _schema()
 
         assert self._input_record is None or input_record == self._input_record, "the input record is set already"
         if input_record.has_blobs():
@@ -252,7 +258,7 @@ class NetRecords:
         return self._input_record
 
     def _recover(self, names: Iterable[str], prefix: str) -> Any:
-        from caffe2.python import schema  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+        schema = _schema()
 
         columns = [name[len(prefix) :] for name in names if name.startswith(prefix)]
         if not columns:
@@ -286,7 +292,7 @@ class NetRecords:
         for blob in record.field_blobs():
             assert self.BlobIsDefined(blob), f"{blob} is not defined"
             self._net.external_output.append(str(blob))
-        from caffe2.python import schema  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+        schema = _schema()
 
         self._output_record = self._output_record + schema.Struct((field_name, record))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tazza.operator.nested import net_argument, rename_blobs
 from tazza.proto import Argument, NetDef, OperatorDef
@@ -29,7 +29,7 @@ def get_ssa(net: Any, blob_versions: dict[str, int] | None = None) -> Any:
     """
     versions: dict[str, int] = {} if blob_versions is None else blob_versions
     if isinstance(net, list):
-        return [get_ssa(one, versions)[0] for one in net], versions
+        return [get_ssa(one, versions)[0] for one in cast("list[Any]", net)], versions
     proto = proto_of(net)
     for name in proto.external_input:
         versions.setdefault(name, 0)
@@ -123,7 +123,7 @@ DEFAULT_REMAP_FUNCS: dict[str, Remap] = {
 
 
 def cloned_proto(
-    net: Net,
+    net: Any,
     name: str,
     names: Mapping[str, str],
     op_id_mask: Sequence[int] | None,

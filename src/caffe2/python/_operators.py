@@ -6,9 +6,9 @@ A `BlobReference` is a name that no scope is put in front of again. Operators ar
 from __future__ import annotations
 
 import difflib
-import sys
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from caffe2.python import scope, utils
 from tazza.operator import SCHEMAS
@@ -26,10 +26,8 @@ class DataType:
     """Numbers of element types, by the names in `TensorProto`."""
 
 
-for _member in TensorType:
-    if _member.proto is not None:
-        setattr(DataType, _member.name, _member.proto)
-del _member
+for _name, _number in [(one.name, one.proto) for one in TensorType if one.proto is not None]:
+    setattr(DataType, _name, _number)
 
 
 class GradientSlice(NamedTuple):
@@ -261,7 +259,10 @@ def _run_if_immediate(op: OperatorDef) -> OperatorDef:
 
 def called(function: Any) -> Any:
     """Return a function that is given as one, or as (maker, arguments, named arguments)."""
-    return function[0](*function[1], **function[2]) if isinstance(function, tuple) else function
+    if not isinstance(function, tuple):
+        return function
+    maker, args, kwargs = cast("tuple[Any, Any, Any]", function)
+    return maker(*args, **kwargs)
 
 
 def RegisterPythonImpl(f: Any, grad_f: Any = None, python_func_type: Any = None, pass_workspace: bool = False) -> str:
@@ -300,12 +301,12 @@ def copy_func_between_devices(src: DeviceOptionProto, dst: DeviceOptionProto) ->
         return None
     if src.device_type == dst.device_type and src.device_id == dst.device_id:
         return None
-    names = {(0, True): "CopyCPUToGPU", (True, 0): "CopyGPUToCPU", (True, True): "Copy"}
-    key = (IsGPUDeviceType(src.device_type) or 0, IsGPUDeviceType(dst.device_type) or 0)
+    names = {(False, True): "CopyCPUToGPU", (True, False): "CopyGPUToCPU", (True, True): "Copy"}
+    key = IsGPUDeviceType(src.device_type), IsGPUDeviceType(dst.device_type)
     kind = names.get(key)
     if kind is None:
         raise ValueError(f"Non-supported devices: {src} and {dst}")
-    option = src if key == (True, 0) else dst
+    option = src if key == (True, False) else dst
 
     def copy(net: Net, *args: Any, **kwargs: Any) -> Any:
         with scope.DeviceScope(option):
@@ -333,7 +334,7 @@ def output_to_list(op_output: Any) -> list[Any]:
 def extract_stacktrace() -> list[tuple[str, int, str]]:
     """Return where the caller stands: file, line and function, the innermost last."""
     found: list[tuple[str, int, str]] = []
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back

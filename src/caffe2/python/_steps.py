@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, cast
 
 from caffe2.python._net import Net, get_blob_ref
 from caffe2.python.scope import CurrentNameScope
@@ -81,11 +81,11 @@ class ExecutionStep:
 
     def HasNets(self) -> bool:
         """Whether it runs nets."""
-        return self._step.network is not None and len(self._step.network) > 0
+        return len(self._step.network) > 0
 
     def HasSubsteps(self) -> bool:
         """Whether it runs steps."""
-        return self._step.substep is not None and len(self._step.substep) > 0
+        return len(self._step.substep) > 0
 
     def Nets(self) -> list[Any]:
         """Return its nets and those of its steps."""
@@ -212,10 +212,10 @@ class Plan:
         if isinstance(name_or_step, ExecutionStep):
             self._plan.name = name_or_step.Name()
             self.AddStep(name_or_step)
-        elif isinstance(name_or_step, str):
-            self._plan.name = name_or_step
-        else:
+        elif not isinstance(cast("object", name_or_step), str):
             raise ValueError("name_or_step must be a string or ExecutionStep")
+        else:
+            self._plan.name = name_or_step
 
     def __str__(self) -> str:
         return self._plan.name
@@ -318,7 +318,7 @@ def execution_step(
     made = _wrapped(default_name, steps_or_nets)
     if report_net is not None:
         made.SetReportNet(report_net, report_interval if report_interval is not None else 0)
-    settings = (
+    settings: tuple[tuple[Callable[[Any], None], Any], ...] = (
         (made.SetIter, num_iter),
         (made.SetConcurrentSubsteps, concurrent_substeps),
         (made.SetOnlyOnce, only_once),

@@ -76,7 +76,11 @@ def GetOpNodeProducer(append_output: bool, **kwargs: Any) -> Producer:
 
 def GetBlobNodeProducer(**kwargs: Any) -> Producer:
     """Return what makes the node of a blob."""
-    return lambda node_name, label: _drawing().Node(node_name, label=label, **kwargs)
+
+    def produce(node_name: str, label: str) -> Any:
+        return _drawing().Node(node_name, label=label, **kwargs)
+
+    return produce
 
 
 def GetPydotGraph(

@@ -239,7 +239,7 @@ def call(op: Any, inputs: Any = None, outputs: Any = None, factor_prefixes: bool
     """Return `outputs = op(inputs)`; inputs that are pairs have names."""
     given = [] if inputs is None else list(inputs)
     plain = [one for one in given if not isinstance(one, tuple)]
-    named = [one for one in given if isinstance(one, tuple)]
+    named: list[tuple[Any, Any]] = [one for one in given if isinstance(one, tuple)]
     parts = [factor_prefix(plain, factor_prefixes)] if plain else []
     parts += [f"{key}={value}" for key, value in named]
     text = f"{op}({', '.join(parts)})"

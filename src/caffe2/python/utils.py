@@ -8,10 +8,11 @@ import pdb
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
+from numpy.typing import NDArray
 
 from tazza.operator.definition import make_argument
 from tazza.proto import Argument, OperatorDef, TensorProto
@@ -54,11 +55,9 @@ def NumpyArrayToCaffe2Tensor(arr: Any, name: str | None = None) -> TensorProto:
 def MakeArgument(key: str, value: Any) -> Argument:
     """Return an argument; the type of the value says in which field it goes."""
     if isinstance(value, np.ndarray):
-        value = value.flatten().tolist()
-    elif isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, list, tuple, Message)):
-        value = list(value)
+        return make_argument(key, cast("NDArray[Any]", value).flatten())
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Message)):
+        return make_argument(key, list(cast("Iterable[Any]", value)))
     return make_argument(key, value)
 
 

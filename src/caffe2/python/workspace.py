@@ -107,7 +107,7 @@ def FillRandomNetworkInputs(
     C.fill_random_network_inputs(net.Proto(), input_dims, input_types)
 
 
-def _GetFreeFlaskPort() -> int:
+def _GetFreeFlaskPort() -> int:  # pyright: ignore[reportUnusedFunction] -- an old name
     with socket.socket() as found:
         found.bind(("", 0))
         return found.getsockname()[1]
@@ -122,6 +122,10 @@ def StartMint(root_folder: str | None = None, port: int | None = None) -> None:
     from tazza.errors import UnavailableError
 
     raise UnavailableError("the page of logs is not there", hint="tazza profile draws; curves are in out/<model>")
+
+
+def _last_failed() -> int:
+    return C.Workspace.current._last_failed_op_net_position()  # pyright: ignore[reportPrivateUsage] -- a private door
 
 
 def StringifyProto(obj: Any) -> Any:
@@ -156,11 +160,9 @@ def ResetWorkspace(root_folder: str | None = None) -> bool:
 
 def CreateNet(net: Any, overwrite: bool = False, input_blobs: Iterable[Any] | None = None) -> Any:
     """Make a net, so that it can be run by its name; its inputs first, where they are listed."""
-    for blob in [] if input_blobs is None else input_blobs:
+    for blob in () if input_blobs is None else input_blobs:
         C.create_blob(blob)
-    return CallWithExceptionIntercept(
-        C.create_net, C.Workspace.current._last_failed_op_net_position, GetNetName(net), _message(net), overwrite
-    )
+    return CallWithExceptionIntercept(C.create_net, _last_failed, GetNetName(net), _message(net), overwrite)
 
 
 def Predictor(init_net: Any, predict_net: Any) -> C.Predictor:
@@ -210,16 +212,14 @@ def CallWithExceptionIntercept(
 
 def RunNetOnce(net: Any) -> bool:
     """Make a net, run it and forget it."""
-    return CallWithExceptionIntercept(
-        C.run_net_once, C.Workspace.current._last_failed_op_net_position, GetNetName(net), _message(net)
-    )
+    return CallWithExceptionIntercept(C.run_net_once, _last_failed, GetNetName(net), _message(net))
 
 
 def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
     """Run a created net so often."""
     return CallWithExceptionIntercept(
         C.run_net,
-        C.Workspace.current._last_failed_op_net_position,
+        _last_failed,
         GetNetName(name),
         StringifyNetName(name),
         num_iter,
@@ -324,7 +324,7 @@ def FetchTorch(name: Any) -> Any:
 def FetchInt8Blob(name: Any) -> Any:
     """Return whole numbers with scale and zero point."""
     result = C.fetch_blob(StringifyBlobName(name))
-    assert isinstance(result, tuple), f"You are not fetching an Int8Blob {name}. Please use FetchBlob"
+    assert isinstance(result, Int8Tensor), f"You are not fetching an Int8Blob {name}. Please use FetchBlob"
     return result
 
 
@@ -334,7 +334,7 @@ def FetchInt8BlobRealVal(name: Any) -> Any:
     return (data.astype(np.float32) - zero_point) * np.float32(scale)
 
 
-def _Workspace_fetch_int8_blob(ws: Any, name: Any) -> Any:
+def _Workspace_fetch_int8_blob(ws: Any, name: Any) -> Any:  # pyright: ignore[reportUnusedFunction] -- an old name
     return ws.fetch_int8_blob(str(name))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -83,7 +83,7 @@ def _below(outer: DeviceOption | None, option: DeviceOption) -> DeviceOption:
     effective.CopyFrom(option)
     if outer is not None and outer.HasField("node_name") and not option.HasField("node_name"):
         effective.node_name = outer.node_name
-    given = [] if outer is None else outer.extra_info
+    given: Sequence[str] = () if outer is None else outer.extra_info
     effective.extra_info[:] = sorted([*given, *option.extra_info])
     return effective
 
