@@ -155,7 +155,7 @@ class PlanNet(NetBase, StepHost):
             self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
-            if not rewrite.outdated(self.workspace):
+            if not (rewrite.computed_from or rewrite.unwatched) or not rewrite.outdated(self.workspace):
                 return rewrite
         with self._shared.lock:
             found = self._shared.rewrite
@@ -315,7 +315,7 @@ class PlanNet(NetBase, StepHost):
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
         finally:
-            if not instance.context.place.is_host:
+            if not instance.on_host:
                 instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds

@@ -148,9 +148,9 @@ class Rewrite:
 
     def outdated(self, owner: BlobOwner) -> bool:
         """Whether something changed that it was made from; asked before every run."""
-        if self.computed_from and next(self.changed(owner), None) is not None:
-            return True
-        return bool(self.unwatched) and not all(_has_spec(owner, *each) for each in self.unwatched.items())
+        return next(self.changed(owner), None) is not None or not all(
+            _has_spec(owner, *each) for each in self.unwatched.items()
+        )
 
     def compute(self, owner: BlobOwner, report: Report) -> None:
         """Compute what depends on constants only, in memory of its own: somebody may run on the old."""
