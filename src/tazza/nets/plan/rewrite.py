@@ -65,7 +65,7 @@ def _names(net: NetDef, argument: str) -> frozenset[str] | None:
     return None if found is None else frozenset(text.decode() for text in found.strings)
 
 
-_State = tuple[str, Storage, int, tuple[int | None, ...] | None]
+_State = tuple[str, Storage, int, Sequence[int | None] | None]
 """A blob with the storage, the version and the dims that it had."""
 
 
