@@ -20,8 +20,8 @@ FAIL = NetDef(name="fail", op=[operator_def("Sum", ["x", "long"], ["y"])])
 def workspace() -> Workspace:
     """Return one with x = 0."""
     made = Workspace()
-    made.feed("x", np.float32([0]))
-    made.feed("one", np.float32([1]))
+    made.feed("x", np.zeros(1, np.float32))
+    made.feed("one", np.ones(1, np.float32))
     made.feed("stop", np.array([False]))
     made.feed("long", np.zeros((2, 3), np.float32))
     return made

@@ -33,10 +33,11 @@ def parameters(function: Any) -> list[str] | None:
 def members(cls: Any) -> dict[str, Any]:
     """Return the public methods of a class, and what it is made with."""
     found: dict[str, Any] = {}
-    for name, member in vars(cls).items():
+    own: dict[str, Any] = dict(vars(cls))
+    for name, member in own.items():
         if name.startswith("_") and name != "__init__":
             continue
-        inner = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+        inner: Any = getattr(member, "__func__", member)
         if inspect.isfunction(inner):
             found[name] = parameters(inner)
         elif isinstance(inner, property):

@@ -308,9 +308,9 @@ def feedable(name: str, value: Any) -> Any:
         return tensor_proto_to_array(value)
     if isinstance(value, Tensor):
         return value.plain() if value.quantization is None else value.fetched()
-    if not isinstance(value, (np.ndarray, np.generic)):  # of another library
+    if not isinstance(cast("object", value), (np.ndarray, np.generic)):  # of another library
         if hasattr(value, "__array__"):
-            return np.asarray(cast("Any", value))
+            return np.asarray(value)
         if hasattr(value, "__dlpack__"):
             return Tensor.from_dlpack(value).plain()
     kind = type(value).__name__

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from caffe2.proto import caffe2_pb2
 from caffe2.python import core
@@ -126,16 +127,17 @@ def evaluated(code: str, given: dict[str, Any]) -> Any:
 
 def equal(got: Any, wanted: Any) -> bool:
     """Whether two values are equal, types of containers and of elements included; NaN equals itself."""
-    if isinstance(wanted, (list, tuple)):
-        return type(got) is type(wanted) and len(got) == len(wanted) and all(map(equal, got, wanted))
+    if type(got) is not type(wanted) and isinstance(wanted, (list, tuple, dict, np.ndarray)):
+        return False
     if isinstance(wanted, dict):
-        return (
-            isinstance(got, dict)
-            and got.keys() == wanted.keys()
-            and all(equal(got[key], wanted[key]) for key in wanted)
-        )
+        pairs = cast("dict[Any, Any]", wanted)
+        return got.keys() == pairs.keys() and all(equal(got[key], pairs[key]) for key in pairs)
+    if isinstance(wanted, (list, tuple)):
+        listed = cast("list[Any]", wanted)
+        return len(got) == len(listed) and all(map(equal, got, listed))
     if isinstance(wanted, np.ndarray):
-        return isinstance(got, np.ndarray) and got.dtype == wanted.dtype and np.array_equal(got, wanted)
+        array = cast("NDArray[Any]", wanted)
+        return bool(got.dtype == array.dtype and np.array_equal(got, array))
     if isinstance(wanted, float) and math.isnan(wanted):
         return math.isnan(got)
     return bool(got == wanted)

@@ -88,8 +88,8 @@ def parameters(function: Any) -> list[str] | None:
 
 def found_in(cls: Any, name: str) -> Any:
     """Return what a class has under a name, functions as such."""
-    member = inspect.getattr_static(cls, name)
-    return member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+    member: Any = inspect.getattr_static(cls, name)
+    return getattr(member, "__func__", member)
 
 
 def differences(module: str) -> list[str]:
@@ -131,10 +131,9 @@ def test_what_is_absent_is_absent() -> None:
     def there(path: str) -> bool:
         module, _, rest = path.partition(".")
         found: Any = import_module(f"caffe2.python.{module}")
-        for name in rest.split("."):
-            if name not in vars(found):
-                return False
-            found = vars(found)[name]
-        return True
+        *outer, last = rest.split(".")
+        for name in outer:
+            found = getattr(found, name)
+        return last in vars(found)
 
     assert [path for path in ABSENT if there(path)] == []

@@ -160,7 +160,7 @@ class GradientRegistry:
     @classmethod
     def _FromPython(cls, op: OperatorDef, g_output: list[Any]) -> tuple[list[OperatorDef], list[Any]]:
         ops, gradients = cls.gradient_registry_[op.type](op, g_output)
-        listed: list[OperatorDef] = [] if ops is None else ops if isinstance(ops, list) else [ops]
+        listed: list[OperatorDef] = [] if ops is None else [*ops] if isinstance(ops, list) else [ops]  # pyright: ignore[reportUnknownVariableType] -- of anything
         return listed, list(gradients)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from caffe2.python._gradient import GradientRegistry
 from caffe2.python._net_records import NetRecords
@@ -104,7 +104,7 @@ class Net(NetRecords):
         """Add a fill that gives an array, a number, a text or a bool."""
         import numpy as np
 
-        given: Any = np.array(cast("Any", array), dtype=dtype)
+        given: Any = np.array(array, dtype=dtype)
         if isinstance(array, bool):
             return self.ConstantFill([], blob_out or 1, dtype=TensorType.BOOL.proto, value=array)
         fills = {"float64": "GivenTensorFill", "float32": "GivenTensorFill", "int32": "GivenTensorIntFill"}

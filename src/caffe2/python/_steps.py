@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 from caffe2.python._net import Net, get_blob_ref
@@ -318,7 +318,7 @@ def execution_step(
     made = _wrapped(default_name, steps_or_nets)
     if report_net is not None:
         made.SetReportNet(report_net, report_interval if report_interval is not None else 0)
-    settings: tuple[tuple[Callable[[Any], None], Any], ...] = (
+    settings: tuple[tuple[Any, Any], ...] = (
         (made.SetIter, num_iter),
         (made.SetConcurrentSubsteps, concurrent_substeps),
         (made.SetOnlyOnce, only_once),
