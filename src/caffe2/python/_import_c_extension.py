@@ -202,10 +202,19 @@ cudnn_convolution_bwd_filter_algo_count = 7
 
 
 def global_init(args: Sequence[str]) -> None:
-    """Parse flags, and start what waits for that."""
+    """Parse flags, and start what waits for that; flags of Caffe2 that mean nothing here are passed over."""
+    from tazza.runtime.flags import FLAGS
     from tazza.runtime.init import global_init as start
 
-    start(args)
+    start([one for one in args if not _is_of_caffe2(one) or _flag_name(one) in FLAGS])
+
+
+def _flag_name(argument: str) -> str:
+    return argument.lstrip("-").partition("=")[0]
+
+
+def _is_of_caffe2(argument: str) -> bool:
+    return argument.startswith("-") and _flag_name(argument).startswith("caffe2_")
 
 
 def is_numa_enabled() -> bool:

@@ -318,7 +318,7 @@ def execution_step(
     made = _wrapped(default_name, steps_or_nets)
     if report_net is not None:
         made.SetReportNet(report_net, report_interval if report_interval is not None else 0)
-    settings: tuple[tuple[Any, Any], ...] = (
+    settings: list[tuple[Any, Any]] = [
         (made.SetIter, num_iter),
         (made.SetConcurrentSubsteps, concurrent_substeps),
         (made.SetOnlyOnce, only_once),
@@ -326,7 +326,7 @@ def execution_step(
         (made.SetNumConcurrentInstances, num_concurrent_instances),
         (made.SetCreateWorkspace, create_workspace or None),
         (made.RunEveryMillis, run_every_ms),
-    )
+    ]
     for setter, value in settings:
         if value is not None:
             setter(value)
