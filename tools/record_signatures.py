@@ -13,7 +13,7 @@ import inspect
 import json
 import sys
 import types
-from typing import Any
+from typing import Any, cast
 
 
 def parameters(function: Any) -> list[str] | None:
@@ -33,11 +33,11 @@ def parameters(function: Any) -> list[str] | None:
 def members(cls: Any) -> dict[str, Any]:
     """Return the public methods of a class, and what it is made with."""
     found: dict[str, Any] = {}
-    own: Any = vars(cls)
+    own = cast("dict[str, Any]", dict(vars(cls)))
     for name, member in own.items():
         if name.startswith("_") and name != "__init__":
             continue
-        inner: Any = getattr(member, "__func__", member)
+        inner = getattr(member, "__func__", member)
         if inspect.isfunction(inner):
             found[name] = parameters(inner)
         elif isinstance(inner, property):

@@ -263,7 +263,8 @@ def _gradient_maker(type: str) -> Callable[[GradientRequest], list[OperatorDef]]
         inputs, outputs = range(len(g.definition.input)), range(len(g.definition.output))
         asked: Sequence[int] = g.op.grad_output_indices if g.op.grad_output_indices else outputs
         given: Sequence[int] = g.op.grad_input_indices if g.op.grad_input_indices else inputs
-        names = [*map(g.I, inputs), *map(g.O, outputs), *map(g.GO, asked)]
+        # Only the function knows what it reads; of an input in place it gets what was written over it, as in Caffe2.
+        names = [*map(g.like, inputs), *map(g.O, outputs), *map(g.GO, asked)]
         return g.emit(type, names, [g.GI(i) for i in given])
 
     return make
