@@ -39,6 +39,7 @@ FLOORS = [
     ["device"],
     ["operator"],
     ["ops"],
+    ["codegen"],
     ["engines"],
     ["graph"],
     ["nets"],

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tazza.engines.jit import unavailable
-from tazza.engines.jit.block import all_float32
-from tazza.engines.jit.tall_product import Grid, Windows, tall_product
+from tazza.codegen.block import all_float32
+from tazza.codegen.kernel import unavailable
+from tazza.codegen.tall_product import Grid, Windows, tall_product
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.nn.conv import Geometry, conv_flops
