@@ -59,6 +59,7 @@ class Instance:
         """Keep what `bind` needs; nothing is allocated yet."""
         self.program = program
         self.context = context
+        self.on_host = context.place.is_host
         self._owner = owner
         self._host = host
         self._copies = copies

@@ -155,14 +155,13 @@ class PlanNet(NetBase, StepHost):
             self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
-            unchanged = not rewrite.computed_from or not rewrite.changed(self.workspace)
-            if unchanged and rewrite.stands(self.workspace):
+            if not (rewrite.computed_from or rewrite.unwatched) or not rewrite.outdated(self.workspace):
                 return rewrite
         with self._shared.lock:
             found = self._shared.rewrite
             if found is not None and not found.stands(self.workspace):
                 found = None
-            if found is not None and found.computed_from and (changed := found.changed(self.workspace)):
+            if found is not None and found.computed_from and (changed := list(found.changed(self.workspace))):
                 found = None if self._shared.note_changes(changed) else found
                 if found is not None:
                     found.compute(self.workspace, self._report_once)
@@ -316,7 +315,7 @@ class PlanNet(NetBase, StepHost):
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
         finally:
-            if not instance.context.place.is_host:
+            if not instance.on_host:
                 instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
