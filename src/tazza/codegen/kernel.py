@@ -50,7 +50,7 @@ def function_text(name: str, lines: Lines, finish: Lines) -> str:
     declared = dict.fromkeys((*lines.declared, *finish.declared))
     ending = finish.text(f"internal i64 @{name}.finish(ptr noalias %block)", "nounwind")
     work = lines.text(f"internal void @{name}.work(ptr noalias %block, i64 %who, i64 %many)", "nounwind")
-    return "\n".join((*declared, _ENTRY.format(name=name), work, ending, _METADATA))
+    return "\n".join((*declared, _ENTRY.format(name=name), work, ending, METADATA))
 
 
 _ENTRY = """
@@ -84,7 +84,7 @@ end:
 }}
 """
 
-_METADATA = """
+METADATA = """
 !0 = !{!"branch_weights", i32 1, i32 1000}
 !1 = distinct !{!1, !{!"llvm.loop.unroll.disable"}}
 !2 = !{i32 1}
