@@ -16,14 +16,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 
+from tazza.device import Event
 from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError
 from tazza.nets import NetBase
+from tazza.nets.run import Run
 from tazza.proto import ExecutionStep, NetDef, PlanDef
 from tazza.runtime.log import logger
 from tazza.runtime.workers import start_thread, waiting_for_others
@@ -52,19 +53,19 @@ def run_procedure(definition: PlanDef, workspace: Workspace) -> None:
         _Step(run, step, workspace).run()
 
 
-def run_in_background(definition: PlanDef, workspace: Workspace) -> Future[None]:
+def run_in_background(definition: PlanDef, workspace: Workspace) -> Run:
     """Run a procedure in a thread of its own; the future holds what it raises."""
     copy = PlanDef()
     copy.CopyFrom(definition)
-    future: Future[None] = Future()
+    future = Run(f"procedure {definition.name}")
 
     def work() -> None:
         try:
             run_procedure(copy, workspace)
         except BaseException as error:
-            future.set_exception(error)
+            future.end(error)
         else:
-            future.set_result(None)
+            future.end(None)
 
     start_thread(threading.Thread(target=work, name=f"tazza-procedure-{definition.name}", daemon=True))
     return future
@@ -84,7 +85,7 @@ class _Run:
             self.nets[net.name] = net
         self._replaced = {name for name in self.nets if name in workspace.nets()}
         self._lock = threading.Lock()
-        self.failed = threading.Event()
+        self.failed = False
 
     def net(self, step: ExecutionStep, name: str, workspace: Workspace) -> NetBase:
         """Return the net of a name in a workspace, made where it is not there yet, or was there before this run."""
@@ -135,7 +136,7 @@ class _Step:
                         return
                     continue
                 for act in (*self._steps, *(net.run for net in self._nets)):
-                    if self._run.failed.is_set():
+                    if self._run.failed:
                         return
                     act()
                     if self._stopped():
@@ -173,7 +174,7 @@ class _Step:
                 act()
             except BaseException as error:
                 errors.append(error)
-                self._run.failed.set()
+                self._run.failed = True
 
         ended = [_started(partial(work, act), "tazza-step") for act in self._steps]
         with waiting_for_others():
@@ -185,7 +186,7 @@ class _Step:
     @contextmanager
     def _company(self) -> Generator[None]:
         """Let what runs beside this step do so inside."""
-        ended = threading.Event()
+        ended = Event()
 
         def work(interval_s: float, act: Callable[[], None]) -> None:
             while not ended.wait(interval_s):
@@ -198,7 +199,7 @@ class _Step:
         try:
             yield
         finally:
-            ended.set()
+            ended.finish()
             for one in gone:
                 one.wait()
 
@@ -210,15 +211,15 @@ def _bound(run: _Run, definition: ExecutionStep, workspace: Workspace) -> Callab
     return _Step(run, definition, workspace).run
 
 
-def _started(work: Callable[[], None], name: str) -> threading.Event:
+def _started(work: Callable[[], None], name: str) -> Event:
     """Let a thread of its own do `work`, which raises nothing; the event tells when it has."""
-    ended = threading.Event()
+    ended = Event()
 
     def run() -> None:
         try:
             work()
         finally:
-            ended.set()
+            ended.finish()
 
     start_thread(threading.Thread(target=run, name=name, daemon=True))
     return ended
