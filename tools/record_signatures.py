@@ -13,7 +13,7 @@ import inspect
 import json
 import sys
 import types
-from typing import Any
+from typing import Any, cast
 
 
 def parameters(function: Any) -> list[str] | None:
@@ -33,7 +33,7 @@ def parameters(function: Any) -> list[str] | None:
 def members(cls: Any) -> dict[str, Any]:
     """Return the public methods of a class, and what it is made with."""
     found: dict[str, Any] = {}
-    own: dict[str, Any] = dict(vars(cls))
+    own = cast("dict[str, Any]", cls.__dict__)
     for name, member in own.items():
         if name.startswith("_") and name != "__init__":
             continue

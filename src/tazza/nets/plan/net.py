@@ -227,7 +227,7 @@ class PlanNet(NetBase, StepHost):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, run: Run | None) -> None:
-        watchers = self.watchers
+        watchers = self._watchers if self._cloned_from is None else self.watchers
         if not watchers:
             self._run_parts(self._current(), frozenset(), None, run)
             return
@@ -306,7 +306,7 @@ class PlanNet(NetBase, StepHost):
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
         start_s = time.perf_counter() if times is not None else 0.0
         try:
-            if self._given or instance.borrowed:
+            if self._given or instance.loans:
                 instance.borrow(self._given)
             seconds = instance.run() if times is None else instance.run_timed()
         except SparedError:
