@@ -18,6 +18,6 @@ def is_fast(name: str, one_of: int) -> bool:
     return zlib.crc32(name.encode()) % one_of == 0
 
 
-def sampled(names: Iterable[str], one_of: int = 4) -> list[Any]:
+def sampled(names: Iterable[str], one_of: int = 8) -> list[Any]:
     """Return parameters of which one of so many is fast; which ones follows from the names alone."""
     return [name if is_fast(name, one_of) else pytest.param(name, marks=pytest.mark.slow) for name in names]

@@ -52,6 +52,7 @@ def test_it_holds_no_kernel_and_no_loop_over_data(path: Path) -> None:
     assert list(_element_loops(tree(path))) == []
 
 
+@pytest.mark.slow
 def test_nothing_in_tazza_imports_it() -> None:
     files = (SOURCE / "tazza").rglob("*.py")
     users = [path for path in files for module, _ in _imports(path) if module.partition(".")[0] == "caffe2"]
