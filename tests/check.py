@@ -105,7 +105,7 @@ def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
     for position, case in enumerate(cases):
         for engine in engines_of(case.type):
             name = f"{case.type}-{case.id if case.id else position}-{engine}"
-            listed.append(pytest.param(case, engine, id=name, marks=() if is_fast(name, 2) else pytest.mark.slow))
+            listed.append(pytest.param(case, engine, id=name, marks=() if is_fast(name, 4) else pytest.mark.slow))
     return pytest.mark.parametrize(("case", "engine"), listed)
 
 
