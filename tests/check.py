@@ -100,7 +100,7 @@ def engines_of(type: str, place: Place | None = None) -> list[str]:
 
 
 def on_all_engines(cases: Iterable[Case]) -> Callable[[Any], Any]:
-    """Parametrize a test over cases and the engines that have a kernel for each; half of them are fast."""
+    """Parametrize a test over cases and the engines that have a kernel for each; a quarter of them is fast."""
     listed: list[Any] = []
     for position, case in enumerate(cases):
         for engine in engines_of(case.type):
