@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tools.record_signatures import parameters
+
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "caffe2_signatures.json").read_text(encoding="utf-8")
 )
@@ -70,20 +72,6 @@ ABSENT = {
     ),
 }
 """Names that are not there, and why; docs/caffe2_names.md says so."""
-
-
-def parameters(function: Any) -> list[str] | None:
-    """Return the parameters of a function as they were recorded."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-    made: list[str] = []
-    for one in signature.parameters.values():
-        mark = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-        default = getattr(one.default, "__qualname__", repr(one.default))
-        made.append(mark + one.name + ("" if one.default is one.empty else "=" + default))
-    return made
 
 
 def found_in(cls: Any, name: str) -> Any:

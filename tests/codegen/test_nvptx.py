@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.nvptx import OUTSIDE, GridKernel, elementwise, ptx_of, row_sums, thread_text
+from tazza.codegen.nvptx import BARRIER, BLOCK, OUTSIDE, THREAD, GridKernel, elementwise, ptx_of, row_sums, thread_text
 from tazza.runtime.native_code import llvm_binding
 from tazza.tensor.expression import Expression
 
@@ -29,13 +28,14 @@ class Grid:
         self._here = threading.local()
         self._gate = threading.Barrier(threads, action=self._met, timeout=30)
         llvm: Any = llvm_binding()
-        answers: Sequence[Any] = (
-            ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: self._here.thread),
-            ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: self._here.block),
-            ctypes.CFUNCTYPE(None)(lambda: self._gate.wait()),
-        )
-        for name, answer in zip(OUTSIDE.values(), answers, strict=True):
-            llvm.add_symbol(name, ctypes.cast(answer, ctypes.c_void_p).value)
+        answers: dict[str, Any] = {
+            THREAD: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: self._here.thread),
+            BLOCK: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: self._here.block),
+            BARRIER: ctypes.CFUNCTYPE(None)(lambda: self._gate.wait()),
+        }
+        assert answers.keys() == OUTSIDE.keys()
+        for name, answer in answers.items():
+            llvm.add_symbol(OUTSIDE[name], ctypes.cast(answer, ctypes.c_void_p).value)
         module = llvm.parse_assembly(thread_text(kernel.text("kernel")))
         module.verify()
         machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)

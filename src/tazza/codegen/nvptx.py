@@ -29,11 +29,9 @@ TRIPLE = "nvptx64-nvidia-cuda"
 OLDEST = "sm_70"
 """The oldest GPUs that code is made for: Volta."""
 FLOAT = DataType.FLOAT
-OUTSIDE = {
-    "llvm.nvvm.read.ptx.sreg.tid.x": "tazza.thread",
-    "llvm.nvvm.read.ptx.sreg.ctaid.x": "tazza.block",
-    "llvm.nvvm.barrier0": "tazza.barrier",
-}
+THREAD, BLOCK = "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"
+BARRIER = "llvm.nvvm.barrier0"
+OUTSIDE = {THREAD: "tazza.thread", BLOCK: "tazza.block", BARRIER: "tazza.barrier"}
 """What a GPU knows, and the function that is asked in its place on a CPU."""
 
 
@@ -106,14 +104,13 @@ def _asked(lines: Lines, name: str) -> str:
 
 def place(lines: Lines) -> tuple[str, str]:
     """Return the number of this thread in its block, and that of the block."""
-    thread, block = list(OUTSIDE)[:2]
-    return _asked(lines, thread), _asked(lines, block)
+    return _asked(lines, THREAD), _asked(lines, BLOCK)
 
 
 def barrier(lines: Lines) -> None:
     """Let all threads of the block come here; what they wrote can be read behind it."""
-    lines.declare("void @llvm.nvvm.barrier0()")
-    lines.do("call void @llvm.nvvm.barrier0()")
+    lines.declare(f"void @{BARRIER}()")
+    lines.do(f"call void @{BARRIER}()")
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
