@@ -9,7 +9,7 @@ or in a net within it (`operator.touches`):
 
 or where j names an output of i among its control inputs. Hazards go by memory: blobs over one storage (views, and one
 that shares another's data) count as one, those that share now, since that is not known of blobs before they are made;
-who keeps what follows from it looks again when `sharings` has changed.
+who keeps what follows from it looks again when `SHARINGS` has changed.
 
 A *chain* is a run of operators between which nobody needs to synchronise: each waits for the one before it alone, and
 is the only one that waits for that.

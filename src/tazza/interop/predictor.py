@@ -149,12 +149,10 @@ class Predictor(Closing):
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
-        given: Mapping[str, Any]
+        given: Any = values  # what runs most is a dict: it need not be looked at or copied
         if values is None:
             given = named
-        elif not named and type(cast("object", values)) is dict:
-            given = cast("dict[str, Any]", values)  # what runs most: it need not be looked at or copied
-        else:
+        elif named or type(given) is not dict:
             given = self._merged(values, named)
         if given.keys() != self._names:
             self._check_names(given)

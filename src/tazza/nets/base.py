@@ -201,9 +201,10 @@ class NetBase(Observable):
         Raises:
             NetError: the net is running already, or closed.
         """
-        owner = new_owner() if owner is None else owner
+        owner = (_process, threading.get_ident()) if owner is None else owner  # no calls: small nets run often
         try:
-            self.claim(owner)
+            if self._closed or not self._taken_by(owner):
+                raise self._refusal()
             work()
         finally:
             if self._owner is owner:
@@ -217,12 +218,13 @@ class NetBase(Observable):
         Raises:
             NetError: the net is running already, or closed.
         """
+        if self._closed or not self._taken_by(owner):
+            raise self._refusal()
+
+    def _refusal(self) -> NetError:
         if self._closed:
-            raise NetError(f"net {self.name!r} is closed", hint="create it again")
-        if not self._taken_by(owner):
-            raise NetError(
-                f"net {self.name!r} is running already", hint="create a second net, or wait for the first run"
-            )
+            return NetError(f"net {self.name!r} is closed", hint="create it again")
+        return NetError(f"net {self.name!r} is running already", hint="create a second net, or wait for the first run")
 
     def _taken_by(self, owner: Owner) -> bool:
         """Give the net to an owner unless it has one in this process; whether it is that owner's now."""

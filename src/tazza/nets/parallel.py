@@ -49,7 +49,7 @@ from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
 from tazza.runtime.workers import WorkerPool, own_pool
 from tazza.tensor import CPUPlace, Place
-from tazza.tensor.storage import sharings
+from tazza.tensor.storage import SHARINGS
 
 MEASURED_RUNS = 5
 """Before this run, tasks are merged by the times of the runs before it."""
@@ -99,7 +99,7 @@ class ParallelNet(NetBase):
         self._workers = self._worker_count()
         self._most = self._threads_per_operator()
         self._blobs = touched_blobs(self.operators)
-        self._sharings, self._shared = sharings(), shared_memory(self._blobs)
+        self._sharings, self._shared = SHARINGS.times, shared_memory(self._blobs)
         self._finest = tasks_of(self.operators, self._fused, self._shared)
         self._tasks: list[ChainTask] = self._finest
         self._teams = True  # operators may run on several threads, as far as is known
@@ -230,7 +230,7 @@ class ParallelNet(NetBase):
 
     def _choose_tasks(self) -> None:
         """Decide which tasks the next run has, and who goes first, by the times of the runs before."""
-        if self._sharings != sharings():
+        if self._sharings != SHARINGS.times:
             self._look_at_memory()
         if self._broken:  # other shapes than those that were measured
             self._broken, self._teams = False, True
@@ -252,7 +252,7 @@ class ParallelNet(NetBase):
 
     def _look_at_memory(self) -> None:
         """Find tasks anew where other blobs than before share memory."""
-        self._sharings, shared = sharings(), shared_memory(self._blobs)
+        self._sharings, shared = SHARINGS.times, shared_memory(self._blobs)
         if shared != self._shared:
             self._shared = shared
             for task in self._finest:

@@ -26,12 +26,19 @@ if TYPE_CHECKING:
     from tazza.tensor.tensor import Tensor
 
 _generations = itertools.count(1)
-_SHARINGS = [0]
 
 
-def sharings() -> int:
-    """Return how often tensors were made to share a storage: as long as it stands, those that do are known."""
-    return _SHARINGS[0]
+class _Sharings:
+    """How often tensors were made to share a storage: as long as `times` stands, those that do are the same."""
+
+    __slots__ = ("times",)
+
+    def __init__(self) -> None:
+        self.times = 0
+
+
+SHARINGS = _Sharings()
+"""Read before every run, so an attribute and no function."""
 
 
 class Storage:
@@ -140,7 +147,7 @@ class Storage:
 
     def add_sharers(self, *tensors: Tensor) -> None:
         """Count these tensors as sharing, until they die or leave."""
-        _SHARINGS[0] += 1
+        SHARINGS.times += 1
         if self._sharers is None:
             self._sharers = {}
         if len(self._sharers) & (len(self._sharers) - 1) == 0:  # now and then: views of long-lived storages come and go

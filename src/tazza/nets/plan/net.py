@@ -43,7 +43,7 @@ from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
 from tazza.tensor import ROW_MAJOR, Tensor, TensorSpec
-from tazza.tensor.storage import sharings
+from tazza.tensor.storage import SHARINGS
 
 KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
 KEPT = 16
@@ -151,7 +151,7 @@ class PlanNet(NetBase, StepHost):
 
     def _current(self) -> Rewrite:
         """Return the rewritten net with its constants computed; a clone takes what the first one made."""
-        if self._sharings != sharings():
+        if self._sharings != SHARINGS.times:
             self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
@@ -180,7 +180,7 @@ class PlanNet(NetBase, StepHost):
 
     def _look_at_memory(self) -> None:
         """Begin anew, apart from clones, where other blobs than before share memory that the net writes."""
-        self._sharings, together = sharings(), written_together(self._touched, self.workspace)
+        self._sharings, together = SHARINGS.times, written_together(self._touched, self.workspace)
         if together != self._together:
             self._together, self._shared, self._adopted = together, _Shared(), None
 
