@@ -8,12 +8,13 @@ names is needed, and texts are evaluated wherever they are met.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import sys
 import types
 from collections.abc import Callable
 from typing import Any, ForwardRef
+
+from tazza.runtime.cache import remembered
 
 
 def annotations_of(owner: Callable[..., Any] | type) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class _Names(dict[str, Any]):
         return self[name]
 
 
-@functools.cache
+@remembered("names for type checkers", entries=256)
 def _for_type_checkers(module: str) -> dict[str, Any]:
     """Return what the blocks `if TYPE_CHECKING:` of a module define; nothing where its source is not there."""
     try:

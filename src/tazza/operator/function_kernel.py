@@ -6,7 +6,6 @@ matrix, say, raises for zeros, whatever their shape.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -19,6 +18,7 @@ from tazza.operator.function_signature import FunctionSignature, Input
 from tazza.operator.kernel import Array, Call, Launch, Operands
 from tazza.operator.schema import Spec
 from tazza.operator.view import OpView
+from tazza.runtime.cache import remembered
 from tazza.tensor import DataType, Tensor, TensorSpec
 
 PROBES = (2, 3)
@@ -117,7 +117,7 @@ def _put(op: OpView, target: Tensor, value: Any, dynamic: bool) -> None:
 def function_infer(signature: FunctionSignature) -> Callable[..., tuple[TensorSpec | None, ...]]:
     """Return the inference that runs the function on zeros, once for each signature of those that were used last."""
 
-    @functools.lru_cache(maxsize=256)
+    @remembered("specs of functions", entries=256)
     def probe(key: _Question) -> tuple[TensorSpec | None, ...]:
         first = _probe(signature, key, PROBES[0])
         if key.shapes_known or not first:

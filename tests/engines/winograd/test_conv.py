@@ -24,7 +24,7 @@ from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.run import run_op
 from tazza.registry import Registry
-from tazza.runtime import fpmath
+from tazza.runtime import cache, fpmath
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.native_code import Processor, processor
 from tazza.tensor import DataType, Opaque, Storage, Tensor, TensorSpec
@@ -246,13 +246,13 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
-    best_tiling.cache_clear()
+    cache.clear("tilings")
     monkeypatch.setattr(kernel, "processor", lambda: narrow)
     try:
         test_forward(3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
         test_gradient("NCHW", 3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
     finally:
-        best_tiling.cache_clear()
+        cache.clear("tilings")
 
 
 def test_filters_that_lie_in_another_engines_layout() -> None:

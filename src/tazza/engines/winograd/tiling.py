@@ -5,7 +5,6 @@ The constants were measured once, on a processor with AVX-512; what counts is th
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.writer import GAP
+from tazza.runtime.cache import remembered
 
 ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
 """L -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
@@ -156,7 +156,7 @@ class Tiling:
         return filters / CACHE_BYTES if own + filters > L2_BYTES else 0
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("tilings", entries=1024)
 def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
     """Return the way by Winograd's algorithm with the least price; with `m` only tiles of that size count.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
 from tazza.engines.winograd.weights_code import WORDS, WeightsCode, unit_floats
 from tazza.engines.winograd.writer import GAP
+from tazza.runtime.cache import remembered
 
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 20 << 20
 """What V and Z of a block may take: as much as U, all of which every block reads and writes, within these bounds."""
@@ -123,7 +123,7 @@ class WeightsTiling:
         return self.problem.flops / (4 * lane_count() * DIRECT_SHARE * self.threads)
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("tilings for weights", entries=1024)
 def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
     """Return the fastest way by Winograd's algorithm."""
     return min(
