@@ -1,9 +1,9 @@
 """What is kept so that it need not be made again is a `Cache`, or `remembered`: with a name, a bound and counts.
 
 Other forms are told by what they are. `functools.lru_cache` and `OrderedDict` are nowhere but in `runtime/cache.py`,
-and in allocators, whose idle memory is listed as theirs. `functools.cache` is for functions without parameters: they
-have one result. A dict of a module is a cache if its keys are more than names, numbers, types of elements and places,
-of which there are as many as somebody declared. A weak dictionary keeps nothing.
+and in allocators, whose idle memory is listed as theirs. `functools.cache` is for functions of element types alone, or
+without parameters: they have few results. A dict of a module is a cache if its keys are more than names, numbers, types
+of elements and places, of which there are as many as somebody declared. A weak dictionary keeps nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ HOME = PACKAGE / "runtime" / "cache.py"
 ALLOCATORS = PACKAGE / "tensor" / "allocators"
 WORDS = "lru_cache", "OrderedDict", "@cache", "functools.cache", ": dict["
 """One of them is in every file with another form."""
+CACHE = "cache", "functools.cache"
 FEW = {"str", "int", "bool", "tuple", "type", "DataType", "Place"}
 """Types of keys of which there are as many as were declared."""
 
@@ -32,8 +33,12 @@ def _forms(module: list[ast.AST], top: list[ast.stmt], *, ordered: bool = False)
         if name == "lru_cache" or (name == "OrderedDict" and not ordered):
             assert isinstance(node, (ast.Attribute, ast.Name))
             yield node.lineno, name
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.decorator_list and ast.unparse(node.args):
-            if any(ast.unparse(one) in ("cache", "functools.cache") for one in node.decorator_list):
+        if (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and node.decorator_list
+            and not _of_types(node.args)
+        ):
+            if any(ast.unparse(one) in CACHE for one in node.decorator_list):
                 yield node.lineno, f"cache of {node.name}({ast.unparse(node.args)})"
     for statement in top:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.annotation, ast.Subscript):
@@ -41,6 +46,12 @@ def _forms(module: list[ast.AST], top: list[ast.stmt], *, ordered: bool = False)
             keys = kind.slice.elts[0] if isinstance(kind.slice, ast.Tuple) else kind.slice
             if ast.unparse(kind.value) == "dict" and not _few(keys) and _is_empty(statement.value):
                 yield statement.lineno, ast.unparse(statement.target)
+
+
+def _of_types(parameters: ast.arguments) -> bool:
+    """Whether there are no parameters, or all are element types."""
+    given = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs, parameters.vararg, parameters.kwarg]
+    return all(one is None or (one.annotation and ast.unparse(one.annotation) == "DataType") for one in given)
 
 
 def _few(keys: ast.expr) -> bool:
@@ -68,6 +79,8 @@ def test_every_cache_is_one_of_the_house() -> None:
         ("@cache\ndef f(spec): ...", True),
         ("@functools.cache\ndef f(*dims): ...", True),
         ("@cache\ndef f(): ...", False),
+        ("@cache\ndef f(a: DataType, b: DataType): ...", False),
+        ("@cache\ndef f(a: DataType, n: int): ...", True),
         ("@remembered('f', entries=9)\ndef f(spec): ...", False),
         ("class A:\n    def __init__(self): self.x: OrderedDict[int, int] = OrderedDict()", True),
         ("_x: dict[Form, int] = {}", True),

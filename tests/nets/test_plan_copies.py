@@ -75,7 +75,7 @@ def test_shared_copies_are_made_anew_for_new_weights() -> None:
 
 
 def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache("programs of a plan", 2))
+    monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 2))
     ws, net = _made()
     for batch in (2, 3, 4, 2):
         _run(ws, net, batch)
@@ -84,7 +84,7 @@ def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """For narrow images the folded filters are read as they are, for wide ones a packed copy of them."""
-    monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache("programs of a plan", 1))
+    monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 1))
     ws = Workspace()
     feed_convolutions(ws)
     net = ws.create_net(plan(convolutions(), outputs=["y"], inputs=["x"]))

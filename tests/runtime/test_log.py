@@ -59,7 +59,7 @@ def test_log_every_n(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_seen", Cache("messages counted", 2))
+    monkeypatch.setattr(log, "_seen", Cache[object, int]("messages counted", 2))
     assert [log.warn_once(("bounded", key), "x") for key in (1, 2, 1, 3, 1, 2)] == [
         True,
         True,

@@ -10,13 +10,13 @@ Source: Python array API standard 2024.12, "Type promotion rules"; NumPy Enhance
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ArgumentError, DTypeError
-from tazza.runtime.cache import remembered
 from tazza.tensor.dtype import DataType
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Typed(Protocol):
 Operand: TypeAlias = "DataType | Typed | npt.NDArray[Any] | np.generic | bool | int | float"
 
 
-@remembered("kinds of types", entries=64)
+@functools.cache
 def kind_of(dtype: DataType) -> int:
     """Return 0 for bool, 1 for integers, 2 for floating point.
 
@@ -57,7 +57,7 @@ def kind_of(dtype: DataType) -> int:
     return FLOATING if dtype.is_float else INTEGER
 
 
-@remembered("promotions", entries=1024)
+@functools.cache
 def promote(a: DataType, b: DataType) -> DataType:
     """Return the type of a result of two operands.
 
@@ -78,7 +78,7 @@ def promote(a: DataType, b: DataType) -> DataType:
     return DataType.of(np.promote_types(a.numpy, b.numpy))
 
 
-@remembered("floating types", entries=64)
+@functools.cache
 def float_type(dtype: DataType) -> DataType:
     """Return what a function such as exp gives: floating point stays, integers take the smallest that holds them.
 
@@ -131,7 +131,7 @@ def _dtype_of(operand: Operand) -> DataType:
     raise DTypeError(f"{type(operand).__name__} is neither an array, an element type nor a real number")
 
 
-@remembered("permitted casts", entries=1024)
+@functools.cache
 def can_cast(source: DataType, target: DataType) -> bool:
     """Whether a result may be written into an array of type `target` without being asked: the kind is not lowered.
 

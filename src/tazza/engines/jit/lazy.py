@@ -93,7 +93,7 @@ def prepare(task: Sweep) -> Prepared | Unsupported:
         _may_stream(task.targets, addresses[first:], addresses[:first]),
         thread_count(),
     )
-    cached = plan.form in _kernels
+    cached = _kernels.get(plan.form) is not None
     block = plan.block.copy()
     block[plan.places] = addresses
     return Prepared(Runner(native(_kernel(plan.form)), block, arrays), plan.told, cached)
