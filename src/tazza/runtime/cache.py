@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from tazza.runtime.flags import Flag, kernel_changes, kernel_flags
-from tazza.runtime.fork import in_forked_child
+from tazza.runtime.fork import in_forked_child, is_free
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -222,8 +222,7 @@ class Cache(Generic[K, V]):
 
     def leave_fork(self) -> None:
         """Be free in a child; empty where another thread was inside, which may have left it half-changed."""
-        if self._lock.acquire(blocking=False):
-            self._lock.release()
+        if is_free(self._lock):
             return
         self._lock = threading.RLock()
         self._kept = OrderedDict()
