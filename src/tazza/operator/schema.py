@@ -358,8 +358,8 @@ class OpSchema:
         """Return the unknown arguments of which people should hear; the format's own ones say nothing."""
         return [name for name in self.unknown_arguments(definition) if name not in BUILDER_ARGUMENTS]
 
-    def view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
-        """Check `definition` and return its typed view.
+    def view(self, definition: OperatorDef, *, strict: bool = False, batch_invariant: bool = False) -> OpView:
+        """Check `definition` and return its typed view; `batch_invariant` is what its net says of that.
 
         Raises:
             SchemaError: number of blobs, or an in-place pair.
@@ -369,6 +369,7 @@ class OpSchema:
         check_in_place(op)
         if self._validate is not None:
             self._validate(op)
+        op.of_invariant_net = batch_invariant
         return op
 
     def typed_view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
