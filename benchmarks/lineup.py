@@ -10,6 +10,8 @@ from benchmarks.job import BFLOAT16, FLOAT32
 
 OWN = "tazza"
 """Name of the contender that all others are measured against."""
+INVARIANT = OWN + " any batch"
+"""tazza where an image has the same bits in any batch: what that costs."""
 AGAIN = " again"
 """Behind the name of a contender that runs a second time, as a control."""
 
@@ -103,6 +105,7 @@ BOTH = (FLOAT32, BFLOAT16)
 
 CONTENDERS = (
     Contender(OWN, "tazza_session", predicts=BOTH, trains=True),
+    Contender(INVARIANT, "tazza_session", settings={"flags": ["--batch_invariant"]}, quick=False),
     Contender("onnxruntime", "onnxruntime_session", ("onnxruntime", "onnx")),
     Contender("openvino", "openvino_session", ("openvino", "onnx"), predicts=BOTH),
     Contender("torch", "torch_session", ("torch",), trains=True),
@@ -145,7 +148,7 @@ def chosen_contenders(names: Iterable[str], *, quick: bool) -> list[Contender]:
     """Return contenders by name, where `torch` stands for every one that needs torch; tazza is always among them.
 
     >>> [contender.name for contender in chosen_contenders(["onnxruntime"], quick=False)]
-    ['tazza', 'onnxruntime']
+    ['tazza', 'tazza any batch', 'onnxruntime']
 
     Raises:
         ValueError: a name that no contender has.

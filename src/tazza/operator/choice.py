@@ -202,7 +202,7 @@ def _ask_invariant(
             else None
         )
         if whole is None or isinstance(whole, Unsupported) or _with_layouts(whole, plain)[1] != layouts:
-            launch = ImageWise(launch, images.count, images.letters | set(op.output_letters))
+            launch = ImageWise(launch, images.count, images.letters | images.outputs)
         else:
             launch = _with_layouts(whole, plain)[0]
     return LaidOut(launch, layouts)

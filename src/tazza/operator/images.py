@@ -23,7 +23,7 @@ def batched_letters(
     schema: OpSchema, op: OpView, specs: tuple[Sequence[Spec | None], Sequence[Spec | None]]
 ) -> frozenset[str]:
     """Return the inputs that have a batch: declared ones, or all of a pointwise operator that broadcasts nothing."""
-    if schema.formulas is None:
+    if schema.formulas is None or schema.declares_batch:
         return schema.batched_inputs(op)
     dims = {spec.dims if isinstance(spec, TensorSpec) else None for spec in (*specs[0], *specs[1])}
     return frozenset(op.input_letters) if len(dims) == 1 and None not in dims else frozenset()
@@ -53,19 +53,22 @@ def _resized_layout(layout: Layout, shape: Sequence[int], images: int) -> Layout
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The batch of an operator: how many images it has, and which inputs have one."""
+    """The batch of an operator: how many images it has, and which inputs and outputs have one."""
 
     count: int
     letters: frozenset[str]
+    outputs: frozenset[str]
 
     @classmethod
     def of(cls, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Images | None:
-        """Return the batch that is in all batched inputs and in all outputs; None where there is none, or no image."""
+        """Return the batch that is in all batched inputs and outputs; None where there is none, or no image."""
         letters = batched_letters(op.schema, op, (inputs, outputs))
         taken = [spec for letter, spec in zip(op.input_letters, inputs, strict=True) if letter in letters]
-        counts = {_extent(spec) for spec in (*taken, *outputs)}
-        count = counts.pop() if taken and len(counts) == 1 else None
-        return cls(count, letters) if count else None
+        results = frozenset(op.output_letters) - op.schema.unbatched_outputs
+        taken += [spec for letter, spec in zip(op.output_letters, outputs, strict=True) if letter in results]
+        counts = {_extent(spec) for spec in taken}
+        count = counts.pop() if letters and len(counts) == 1 else None
+        return cls(count, letters, results) if count else None
 
     def uncut(self, op: OpView, inputs: Sequence[Spec]) -> frozenset[str]:
         """Return the letters of which some blob lies so that its images cannot be told apart: to be row-major."""
@@ -80,7 +83,10 @@ class Images:
             _some(spec, count, letter in plain) if letter in self.letters else spec
             for letter, spec in zip(op.input_letters, specs[0], strict=True)
         ]
-        return inputs, [_some(spec, count, not _is_cut(spec)) for spec in specs[1]]
+        return inputs, [
+            _some(spec, count, not _is_cut(spec)) if letter in self.outputs else spec
+            for letter, spec in zip(op.output_letters, specs[1], strict=True)
+        ]
 
     def layouts(
         self, op: OpView, given: Mapping[str, Layout], specs: tuple[Sequence[Spec], Sequence[Spec]]
@@ -93,7 +99,7 @@ class Images:
         found = dict(given)
         for letters, shapes in zip((op.input_letters, op.output_letters), specs, strict=True):
             for letter, spec in zip(letters, shapes, strict=True):
-                if letter in given and (letters is op.output_letters or letter in self.letters):
+                if letter in given and letter in self.letters | self.outputs:
                     found[letter] = _resized_layout(given[letter], cast("TensorSpec", spec).shape, self.count)
         return found
 
@@ -156,6 +162,7 @@ class ImageWise:
 
 
 def _part(tensor: Tensor, number: int) -> Tensor:
-    """Return one image of a tensor, in the same memory."""
+    """Return one image of a tensor, in the same memory, which is there from now on."""
+    tensor.reserve()
     spec = resized(tensor.spec, 1)
     return Tensor.over(tensor.storage, tensor.offset_bytes + number * spec.span_bytes, spec)
