@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tazza.runtime.threads import NUM_THREADS
 from tazza.workspace import Workspace
 from tests.nets.plans import Array, draw
 
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "lenet": {"size": 28},
     "mlp": {"size": 28},
     "squeezenet": {"size": 64, "classes": 5},

@@ -160,10 +160,9 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
 
 def _refused(op: OpView, X: TensorSpec, N: int) -> str | None:
     """Return why another engine should do it, or None; where batches shall not matter the rows of one image count."""
-    if op.batch_invariant and X.shape:
-        N = N // X.shape[0] if N % X.shape[0] == 0 else N
-    if N > MOST_ROWS:
-        return f"X has {N} rows: other engines are as fast for more than {MOST_ROWS}"
+    rows = N // X.shape[0] if op.batch_invariant and op.axis >= 1 else N
+    if rows > MOST_ROWS:
+        return f"X has {rows} rows: other engines are as fast for more than {MOST_ROWS}"
     return why_narrow()
 
 
