@@ -67,9 +67,10 @@ engines: venv  ## Declare anew which calls each engine refuses, and which the se
 proto: venv  ## Regenerate the message modules from the .proto files
 	$(BIN)/python tools/generate_proto.py
 
-bench: venv  ## Time tazza beside its peers; QUICK=1, NETS="resnet50 lenet-1", CONTENDERS=torch,openvino, RUNS=3, PEERS_PYTHON=
+bench: venv  ## Time tazza beside its peers; QUICK=1, NETS="resnet50 lenet-1", CONTENDERS=torch,openvino, RUNS=3, PEERS_PYTHON=, BEFORE=../old
 	$(BIN)/python -m benchmarks.bench $(NETS) $(if $(QUICK),--quick) $(if $(RUNS),--runs $(RUNS)) \
-		$(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
+		$(if $(CONTENDERS),--contenders "$(CONTENDERS)") $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)") \
+		$(if $(BEFORE),--before "$(BEFORE)")
 
 bench-tensor: venv  ## Time the tensor library beside its peers; QUICK=1, ONLY="lazy sparse", PEERS_PYTHON=
 	$(BIN)/python -m benchmarks.tensor $(ONLY) $(if $(QUICK),--quick) $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")

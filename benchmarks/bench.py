@@ -4,6 +4,7 @@
     python -m benchmarks.bench --quick                         in some minutes
     python -m benchmarks.bench resnet50-1 lenet                some works
     python -m benchmarks.bench mlp --contenders onnxruntime    and some contenders
+    python -m benchmarks.bench --before ../old --contenders before    this tree beside another one
 
 Every contender is a process of its own, which stands still while another one is timed. tazza runs twice: how much the
 two differ is the noise. Figures and chart go to `out/bench`.
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--threads", type=int, help="threads of every contender (default: what tazza takes)")
     made.add_argument("--peers-python", default=sys.executable, help="Python that has the peers (default: this one)")
+    made.add_argument("--before", default="", help="source tree of tazza that becomes a peer called 'before'")
     made.add_argument("--net-type", default="plan", help="net type of tazza (default: plan)")
     made.add_argument("--flags", default="", help="flags of tazza, such as '--fpmath=bf16'")
     made.add_argument("--no-control", action="store_true", help="run tazza once only")
@@ -129,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         works = chosen_works(given.works, quick=given.quick)
         names = [name.strip() for name in str(given.contenders).split(",") if name.strip()]
-        contenders = chosen_contenders(names, quick=given.quick)
+        contenders = chosen_contenders(names, quick=given.quick, before=str(given.before))
     except ValueError as error:
         parser().error(str(error))
     settings.out.mkdir(parents=True, exist_ok=True)

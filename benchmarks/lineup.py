@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.job import BFLOAT16, FLOAT32
@@ -12,6 +12,8 @@ OWN = "tazza"
 """Name of the contender that all others are measured against."""
 INVARIANT = OWN + " any batch"
 """tazza where an image has the same bits in any batch: what that costs."""
+BEFORE = "before"
+"""Name of a peer that is tazza too, from another source tree."""
 AGAIN = " again"
 """Behind the name of a contender that runs a second time, as a control."""
 
@@ -90,10 +92,12 @@ class Contender:
     trains: bool = False
     quick: bool = True
     """Whether it starts quickly enough for the quick run."""
+    tree: str = ""
+    """Source tree that it runs from, where that is not this one."""
 
     @property
     def own(self) -> bool:
-        """Whether it is tazza, which runs on this Python; peers may have one of their own."""
+        """Whether it is tazza, of any source tree, which runs on this Python; peers may have one of their own."""
         return self.module == "tazza_session"
 
     def does(self, work: Work) -> bool:
@@ -144,19 +148,24 @@ def _matches(work: Work, name: str) -> bool:
     return name in (work.name, work.name.rpartition("-")[0], "all")
 
 
-def chosen_contenders(names: Iterable[str], *, quick: bool) -> list[Contender]:
+def chosen_contenders(names: Iterable[str], *, quick: bool, before: str = "") -> list[Contender]:
     """Return contenders by name, where `torch` stands for every one that needs torch; tazza is always among them.
 
+    `before` is a source tree of tazza, which becomes a peer of that name.
+
     >>> [contender.name for contender in chosen_contenders(["onnxruntime"], quick=False)]
-    ['tazza', 'tazza any batch', 'onnxruntime']
+    ['tazza', 'onnxruntime']
+    >>> [contender.name for contender in chosen_contenders(["before"], quick=False, before="../old")]
+    ['tazza', 'before']
 
     Raises:
         ValueError: a name that no contender has.
     """
     wanted = list(names)
+    there = [*CONTENDERS, *([replace(CONTENDERS[0], name=BEFORE, tree=before)] if before else [])]
     for name in wanted:
-        if not any(name in (contender.name, *contender.needs) for contender in CONTENDERS):
-            raise ValueError(f"no contender is called {name!r}; contenders: {', '.join(c.name for c in CONTENDERS)}")
+        if not any(name in (contender.name, *contender.needs) for contender in there):
+            raise ValueError(f"no contender is called {name!r}; contenders: {', '.join(c.name for c in there)}")
     if wanted:
-        return [each for each in CONTENDERS if each.own or set(wanted) & {each.name, *each.needs}]
-    return [each for each in CONTENDERS if each.quick or not quick]
+        return [each for each in there if each.name == OWN or set(wanted) & {each.name, *each.needs}]
+    return [each for each in there if each.quick or not quick]

@@ -146,8 +146,13 @@ def _contestant(work: Work, contender: Contender, settings: Settings) -> Contest
         [python, "-m", "benchmarks.worker", f"benchmarks.contenders.{contender.module}", job.text()],
         folder=ROOT,
         log=settings.out / "logs" / f"{work.name}-{contender.name.replace(' ', '-')}.log",
-        environment={"OMP_NUM_THREADS": str(settings.threads)},
+        environment={"OMP_NUM_THREADS": str(settings.threads), **_sources(contender)},
     )
+
+
+def _sources(contender: Contender) -> dict[str, str]:
+    """Return what makes Python import tazza from the tree of a contender."""
+    return {"PYTHONPATH": str(Path(contender.tree).resolve() / "src")} if contender.tree else {}
 
 
 def _attempt(entry: Entry, action: Callable[[], object]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tazza.codegen.block import BlockLaunch
 from tazza.device import Generator, current_context
-from tazza.engines.jit.block import BlockLaunch
 from tazza.operator import Operands
 from tazza.tensor import Allocation, CPUPlace, Tensor
 

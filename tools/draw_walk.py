@@ -37,6 +37,7 @@ COLORS = {
     "operator": "#d9f2e3",
     "ops": "#d9f2e3",
     "engines": "#fde8cf",
+    "codegen": "#fde8cf",
     "graph": "#fbdfe3",
     "nets": "#fbdfe3",
     "runtime": "#e8e8e8",

@@ -1,4 +1,4 @@
-"""Fit the polynomials of `tazza.engines.jit.vector`: least squares at Chebyshev nodes, by relative error.
+"""Fit the polynomials of `tazza.codegen.vector`: least squares at Chebyshev nodes, by relative error.
 
 The functions that are fitted are smooth remainders, such as (exp(r) - 1 - r) / r^2, taken by series where the
 difference would cancel. Needs the package mpmath.

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -297,6 +297,8 @@ class Workspace(LocalBlobs):
 def feedable(name: str, value: Any) -> Any:
     """Return what `put` takes: text, bytes, an array, or one with scale and zero point.
 
+    Arrays of other libraries are taken by `__array__` or DLPack; numbers and lists have neither.
+
     Raises:
         ArgumentError: a Python number, a list or another object.
     """
@@ -306,6 +308,11 @@ def feedable(name: str, value: Any) -> Any:
         return tensor_proto_to_array(value)
     if isinstance(value, Tensor):
         return value.plain() if value.quantization is None else value.fetched()
+    if not isinstance(cast("object", value), (np.ndarray, np.generic)):  # of another library
+        if hasattr(value, "__array__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return Tensor.from_dlpack(value).plain()
     kind = type(value).__name__
     raise ArgumentError(f"cannot feed a {kind} into blob {name!r}", hint="feed an array, text, bytes or a TensorProto")
 

@@ -120,6 +120,7 @@ def test_scopes_replace_each_other_but_for_the_node() -> None:
     assert scoped_device() is None
     with device_scope(device_option(CUDAPlace(1), node_name="N")):
         with device_scope(device_option()) as inner:
+            assert inner is not None
             assert (inner.device_type, inner.device_id, inner.node_name) == (0, 0, "N")
             assert scoped_device() == inner
         outer = scoped_device()

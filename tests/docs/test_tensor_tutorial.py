@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tazza.engines.jit import unavailable
+from tazza.codegen.kernel import unavailable
 from tazza.operator.function import forget_function
 from tazza.operator.registry import SCHEMAS
 from tools.draw_tensor import FOLDER, PICTURES, why_not

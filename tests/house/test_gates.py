@@ -39,10 +39,12 @@ FLOORS = [
     ["device"],
     ["operator"],
     ["ops"],
+    ["codegen"],
     ["engines"],
     ["graph"],
     ["nets"],
     ["workspace"],
+    ["procedure"],
     ["observers"],
     ["models"],
     ["interop"],
@@ -118,7 +120,9 @@ def test_files_and_functions_are_short() -> None:
 
 
 def test_no_file_has_a_vague_name() -> None:
-    assert [path for path in FILES if VAGUE_NAMES & {path.stem, path.parent.name}] == []
+    """The old names are given: `caffe2.python.utils`, `caffe2.python.helpers`."""
+    free = [path for path in FILES if (ROOT / "src" / "caffe2") not in path.parents]
+    assert [path for path in free if VAGUE_NAMES & {path.stem, path.parent.name}] == []
 
 
 def _imported_modules(module: ast.AST) -> Iterator[str]:
@@ -209,8 +213,13 @@ def _loaded_of(program: str, package: str) -> set[str]:
 
 def _imports(path: Path) -> set[str]:
     """Name the modules of the package that a file imports, at its top or inside of functions."""
+    return _names_imported(tree(path))
+
+
+def _names_imported(module: ast.AST) -> set[str]:
+    """Name what a module imports while it runs: modules, and what may be a module or something in one."""
     found: set[str] = set()
-    for node in _statements(tree(path), running=True):
+    for node in _statements(module, running=True):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -236,6 +245,44 @@ def test_files_of_a_floor_import_each_other_one_way(folder: str) -> None:
     files = [path for path in sorted((PACKAGE / folder).rglob("*.py")) if path.name != "__init__.py"]
     names = {".".join(("tazza", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in files}
     assert _circle({name: _imports(path) for name, path in names.items()}) == []
+
+
+# -- engines do not know each other ------------------------------------------------------------------------------------
+
+
+def _other_engines(path: Path, module: ast.AST) -> set[str]:
+    r"""Name what a file of an engine imports of another engine, at its top or inside of functions.
+
+    >>> mine = PACKAGE / "engines" / "onednn" / "nn" / "conv.py"
+    >>> sorted(_other_engines(mine, ast.parse("from tazza.engines import gemm\nimport tazza.engines.onednn.launch")))
+    ['tazza.engines.gemm']
+    """
+    own = path.relative_to(PACKAGE).parts[1]
+    parts = {name: name.split(".") for name in _names_imported(module)}
+    engines = {name for name, path in parts.items() if path[:2] == ["tazza", "engines"] and len(path) > 2}
+    return {name for name in engines if parts[name][2] != own}
+
+
+def test_no_engine_calls_another() -> None:
+    """What is shared lies in `codegen`; who computes is chosen by `operator/choice.py`, which knows all offers."""
+    files = [path for path in sorted((PACKAGE / "engines").rglob("*.py")) if path.parent != PACKAGE / "engines"]
+    assert len(files) > 100
+    assert {path.name: found for path in files if (found := _other_engines(path, tree(path)))} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tazza.engines.jit.tall_product import Grid",
+        "from tazza.engines import jit",
+        "import tazza.engines.jit.pointwise as pointwise",
+        "def prepare():\n    from tazza.engines.jit import loop\n    return loop\n",
+    ],
+)
+def test_calls_between_engines_are_noticed(source: str) -> None:
+    folder = PACKAGE / "engines"
+    assert _other_engines(folder / "onednn" / "nn" / "conv_gradient.py", ast.parse(source)) != set()
+    assert _other_engines(folder / "jit" / "lazy.py", ast.parse(source)) == set()
 
 
 # -- facts are declared, not guessed -----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -63,21 +63,29 @@ def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:
 
 
 @contextmanager
-def device_scope(option: DeviceOption) -> Generator[DeviceOption]:
+def device_scope(option: DeviceOption | None) -> Generator[DeviceOption | None]:
     """Give operators that are built inside, and have no option of their own, this option.
 
-    An inner scope replaces the outer one; only `node_name` is inherited. Left on errors as well.
+    An inner scope replaces the outer one; only `node_name` is inherited, and what `extra_info` says is said as well, in
+    order. None leaves all of them.
     """
-    effective = DeviceOption()
-    effective.CopyFrom(option)
-    outer = _current.get()
-    if outer is not None and outer.HasField("node_name") and not option.HasField("node_name"):
-        effective.node_name = outer.node_name
+    effective = None if option is None else _below(_current.get(), option)
     token = _current.set(effective)
     try:
         yield effective
     finally:
         _current.reset(token)
+
+
+def _below(outer: DeviceOption | None, option: DeviceOption) -> DeviceOption:
+    """Return an option as it is inside of another one."""
+    effective = DeviceOption()
+    effective.CopyFrom(option)
+    if outer is not None and outer.HasField("node_name") and not option.HasField("node_name"):
+        effective.node_name = outer.node_name
+    given: Sequence[str] = () if outer is None else outer.extra_info
+    effective.extra_info[:] = sorted([*given, *option.extra_info])
+    return effective
 
 
 def scoped_device() -> DeviceOption | None:

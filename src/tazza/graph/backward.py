@@ -39,6 +39,7 @@ from tazza.operator.gradient import (
     GradientRule,
     NoGradient,
     answered_request,
+    told_request,
 )
 from tazza.operator.touches import all_named, as_named
 from tazza.proto import DeviceOption, NetDef, OperatorDef
@@ -198,7 +199,7 @@ def _visit(state: _Pass, position: int) -> None:
     _pass_loss(state, versions)
     if all(gradient is None for gradient in given) and not _is_unasked(op):
         return
-    emitted, request = answered_request(find_schema(op.type).view(op), given, marked)
+    emitted, request = _answered(op, given)
     state.lost |= {(op.input[i], versions.read[op.input[i]]): why for i, why in request.lost.items()}
     reads = read_first((as_named(op, touches(op)) for op in emitted), perhaps_made=True)
     _check_asked(request, reads)
@@ -219,6 +220,13 @@ def _visit(state: _Pass, position: int) -> None:
     state.emitted.extend(emitted)
     for one in made.values():
         one.home = state.emitted
+
+
+def _answered(op: OperatorDef, given: Sequence[Gradient]) -> tuple[list[OperatorDef], GradientRequest]:
+    """Return the gradient operators of one operator, and the request that was answered with them."""
+    schema = SCHEMAS.get(op.type)
+    told = told_request(op, given, None if schema is None else schema.gradient_rule)
+    return answered_request(find_schema(op.type).view(op), given, marked) if told is None else told
 
 
 def _owners(op: OperatorDef, gradients: Sequence[Gradient]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tazza.graph.versions import VersionedOps
-from tazza.operator import find_schema, gradient_name, may_overwrite, operator_def, touches
+from tazza.operator import SCHEMAS, find_schema, gradient_name, may_overwrite, operator_def, touches
 from tazza.operator.nested import nested_nets, rename_blobs
 from tazza.proto import OperatorDef
 
@@ -76,7 +76,10 @@ class Made:
 
 
 def _may_lie_there(op: OperatorDef, output: int) -> bool:
-    allowed = may_overwrite(find_schema(op.type).typed_view(op), output)
+    schema = SCHEMAS.get(op.type)
+    if schema is None:  # an operator of a registered gradient function, which knows what it may overwrite
+        return True
+    allowed = may_overwrite(schema.typed_view(op), output)
     return all(position in allowed for position, name in enumerate(op.input) if name == op.output[output])
 
 

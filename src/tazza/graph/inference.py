@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tazza.errors import TazzaError, UnknownOperatorError
 from tazza.operator import Cost, Spec, find_schema, touches
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.log import logger
 from tazza.tensor import TensorSpec
 
 
@@ -79,3 +80,29 @@ def infer_operator(
 
 def _settled(spec: Spec | None) -> bool:
     return spec is not None and (not isinstance(spec, TensorSpec) or spec.shape_known)
+
+
+def infer_blobs(nets: Iterable[NetDef], given: Mapping[str, Spec]) -> dict[str, Spec | None]:
+    """Return what is known of every blob that nets name, run one after the other, None: nothing.
+
+    Where an operator does not fit its inputs, or nobody declares it, nothing is known of what it makes, and the log
+    says so.
+
+    >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
+    >>> from tazza.tensor import DataType
+    >>> print(infer_blobs([net], {"x": TensorSpec((2,), DataType.FLOAT)})["y"])
+    float32[2]
+    """
+    specs: dict[str, Spec | None] = dict(given)
+    for net in nets:
+        for definition in net.op:
+            for name in definition.input:
+                specs.setdefault(name, None)
+            made: Sequence[Spec | None] = (None,) * len(definition.output)
+            try:
+                made = infer_operator(definition, specs).outputs
+            except TazzaError as error:
+                logger.warning("net %r: nothing is known of what %s makes: %s", net.name, definition.type, error)
+            specs.update(dict.fromkeys(touches(definition).writes))
+            specs.update(zip(definition.output, made, strict=True))
+    return specs

@@ -22,7 +22,8 @@ from tazza.operator.nested import rename_blobs
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.fork import freed_in_child
 
-_names: set[str] = set()
+TAKEN_NAMES: set[str] = set()
+"""The names of all nets that were built in the process, those that are gone too."""
 _names_lock = freed_in_child(threading.Lock())
 
 
@@ -95,13 +96,20 @@ class Net:
         self._next_blob = 0
 
     @classmethod
-    def from_proto(cls, proto: NetDef, *, strict: bool = False) -> Net:
-        """Start from a copy of `proto`, under its name, made unique."""
-        made = cls(proto.name, strict=strict)
+    def from_proto(cls, proto: NetDef, *, strict: bool = False, name: str | None = None) -> Net:
+        """Start from a copy of `proto`, under its name or another one, made unique."""
+        made = cls(proto.name if name is None else name, strict=strict)
         name = made.name
         made.proto.CopyFrom(proto)
         made.proto.name = name
+        made._next_blob = made._last_blob() + 1
         return made
+
+    def _last_blob(self) -> int:
+        """Return the highest number of a blob that `next_name` named in this net, -1 without one."""
+        prefix = f"{self.name}_blob_"
+        made = (name.removeprefix(prefix) for op in self._proto.op for name in op.output if name.startswith(prefix))
+        return max((int(number) for number in made if number.isdecimal()), default=-1)
 
     def __repr__(self) -> str:
         return f"Net({self.name!r}, {len(self.proto.op)} operators)"
@@ -115,6 +123,11 @@ class Net:
     def proto(self) -> NetDef:
         """The net itself, not a copy."""
         return self._proto
+
+    @proto.setter
+    def proto(self, proto: NetDef) -> None:
+        self._proto = proto
+        self._names = _Names()
 
     @property
     def external_inputs(self) -> list[BlobReference]:
@@ -311,6 +324,13 @@ class Net:
             rename_blobs(op, {} if rename is None else rename)
         return made
 
+    def extend(self, proto: NetDef) -> None:
+        """Append the operators of another net and all its outputs; its inputs as far as nothing here makes them."""
+        known = self._names.follow(self._proto)
+        self._proto.external_input.extend(name for name in dict.fromkeys(proto.external_input) if name not in known)
+        self._proto.external_output.extend(name for name in proto.external_output if name not in self.external_outputs)
+        self._proto.op.extend(proto.op)
+
     def append(self, other: Net | NetDef) -> None:
         """Append the operators of another net, and its inputs and outputs as far as they are still such."""
         proto = other.proto if isinstance(other, Net) else other
@@ -344,8 +364,8 @@ def user_line() -> str:
 def _unique(name: str) -> str:
     with _names_lock:
         tries = (name if count == 0 else f"{name}_{count}" for count in itertools.count())
-        found = next(each for each in tries if each not in _names)
-        _names.add(found)
+        found = next(each for each in tries if each not in TAKEN_NAMES)
+        TAKEN_NAMES.add(found)
         return found
 
 

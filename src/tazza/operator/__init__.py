@@ -18,9 +18,11 @@ from tazza.operator.gradient import (
     NoGradient,
     ends,
     forbidden,
+    forget_gradient,
     gradient_for_op,
     gradient_name,
     not_written,
+    register_gradient,
     stops,
 )
 from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
@@ -141,6 +143,7 @@ __all__ = [
     "find_schema",
     "forbidden",
     "forget_function",
+    "forget_gradient",
     "formula",
     "formulas_of",
     "fused",
@@ -165,6 +168,7 @@ __all__ = [
     "rank_engines",
     "read_first",
     "register_function",
+    "register_gradient",
     "run_op",
     "schema",
     "show_dims",

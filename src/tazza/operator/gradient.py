@@ -233,6 +233,83 @@ class GradientRequest:
 GradientMaker: TypeAlias = Callable[[GradientRequest], "list[OperatorDef]"]
 
 
+GradientFunction: TypeAlias = (
+    "Callable[[OperatorDef, Sequence[Gradient]], tuple[Sequence[OperatorDef], Sequence[Gradient]]]"
+)
+"""From an operator and the gradients of its outputs to the gradient operators and the gradients of its inputs."""
+
+_functions: dict[str, GradientFunction] = {}
+
+
+def register_gradient(type: str, function: GradientFunction) -> None:
+    """Let a function give the gradient of an operator type for which no family file does; the last one counts.
+
+    The type need not have a schema, so that nets can be differentiated that run elsewhere. The function chooses the
+    names of what its operators write.
+
+    >>> from tazza.operator.definition import operator_def
+    >>> def half(op, gradients):
+    ...     return [operator_def("Scale", list(gradients), ["dx"], scale=0.5)], ["dx"]
+    >>> register_gradient("DocHalf", half)
+    >>> from tazza.graph import backward_pass
+    >>> backward_pass([operator_def("DocHalf", ["x"], ["y"])], {"y": "dy"})[1]["x"]
+    'dx'
+    >>> forget_gradient("DocHalf")
+    """
+    _functions[type] = function
+
+
+def forget_gradient(type: str) -> None:
+    """Take back what `register_gradient` gave."""
+    _functions.pop(type, None)
+
+
+class ToldRequest(GradientRequest):
+    """What a registered function has answered: it may read all that the operator names."""
+
+    def __init__(
+        self, definition: OperatorDef, output_gradients: Sequence[Gradient], given: Sequence[Gradient]
+    ) -> None:
+        """Note the gradients of the inputs.
+
+        Raises:
+            GradientError: there is not one for each input.
+        """
+        if len(given) != len(definition.input):
+            raise GradientError(
+                f"the gradient function of {definition.type} gives {len(given)} gradients for "
+                f"{len(definition.input)} inputs",
+                hint="return one for each input, None where there is none",
+            )
+        self.definition = definition
+        self.output_gradients = list(output_gradients)
+        self.input_gradients = list(given)
+        self.lost = {}
+        self.asked = {*definition.input, *definition.output}
+        self.derived = []
+
+
+def told_request(
+    definition: OperatorDef, output_gradients: Sequence[Gradient], rule: GradientRule | NoGradient | None
+) -> tuple[list[OperatorDef], GradientRequest] | None:
+    """Return what a registered function says of an operator for which `rule` says nothing; None without one.
+
+    Raises:
+        GradientError: it does not give a gradient for each input.
+    """
+    missing = rule is None or (isinstance(rule, NoGradient) and rule.kind is GradientKind.MISSING)
+    function = _functions.get(definition.type) if missing else None
+    if function is None:
+        return None
+    emitted, given = function(definition, output_gradients)
+    copies: list[OperatorDef] = []
+    for one in emitted:
+        copy = OperatorDef()
+        copy.CopyFrom(one)
+        copies.append(copy)
+    return copies, ToldRequest(definition, output_gradients, given)
+
+
 @dataclass(frozen=True, slots=True)
 class GradientRule:
     """A gradient maker, and what the operators it emits copy from the forward operator."""

@@ -121,7 +121,7 @@ def processor() -> Processor:
         name = " / ".join(told.get(key, "") for key in CPU_NAME)
         return Processor(name, ",".join(f"+{flag}" for flag in sorted(told["flags"].split())))
     if unavailable() is None:  # LLVM links the kernels there as well, and is imported in any case
-        llvm = _llvm()
+        llvm = llvm_binding()
         return Processor(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     return Processor(platform.machine(), "")
 
@@ -200,7 +200,13 @@ def _require() -> None:
         raise UnavailableError(f"no kernel can be compiled: {reason}")
 
 
-def _llvm() -> Any:
+def llvm_binding() -> Any:
+    """Return llvmlite, ready to make code for this machine; it is imported at the first call.
+
+    Raises:
+        UnavailableError: it is missing.
+        OutOfMemoryError: there is no room for its library.
+    """
     _require()
     if "llvmlite.binding" not in sys.modules:
         require_room(LIBRARY_BYTES, "LLVM's library")
@@ -212,14 +218,14 @@ def _llvm() -> Any:
 
 
 def _machine() -> Any:
-    llvm = _llvm()
+    llvm = llvm_binding()
     name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     return llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=3, jit=True)
 
 
 @functools.cache
 def _engine() -> Any:
-    llvm = _llvm()
+    llvm = llvm_binding()
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
 
 
@@ -260,7 +266,7 @@ def _linked(path: Path, name: str, symbols: Mapping[str, int]) -> int | None:
 
 
 def _link_by_llvm(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
-    llvm = _llvm()
+    llvm = llvm_binding()
     for symbol, address in symbols.items():
         llvm.add_symbol(symbol, address)
     engine = _engine()
@@ -273,7 +279,7 @@ def _link_by_llvm(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
 
 
 def _compile(text: str, *, rewrite: bool = True) -> bytes:
-    llvm = _llvm()
+    llvm = llvm_binding()
     require_room(ROOM_BYTES, "LLVM")
     module = llvm.parse_assembly(text)
     module.verify()

@@ -429,8 +429,10 @@ class Tensor(ArrayOperators):
         Raises:
             OutOfMemoryError: there is no memory for it.
         """
-        meaning = self.spec.quantization
-        return Int8Tensor.of(self.copied(), meaning) if isinstance(meaning, (PerTensor, PerChannel)) else self.copied()
+        elements, meaning = self.copied(), self.spec.quantization
+        if meaning is None:
+            return elements
+        return Int8Tensor.of(elements, meaning) if isinstance(meaning, (PerTensor, PerChannel)) else elements
 
     @staticmethod
     def from_numpy(array: npt.NDArray[Any], *, copy: bool | None = True) -> Tensor:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.codegen import kernel
+from tazza.codegen.kernel import lane_count
 from tazza.device import current_context
 from tazza.engines.channels.batch_norm import Rows
-from tazza.engines.jit import loop
-from tazza.engines.jit.loop import lane_count
 from tazza.operator import LocalBlobs, Operator, operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import relayout
@@ -143,7 +143,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
-    monkeypatch.setattr(loop, "processor", lambda: narrow)
+    monkeypatch.setattr(kernel, "processor", lambda: narrow)
     test_both_directions((2, 20, 7, 3))
     test_both_directions((2, 6, 4, 3))
 

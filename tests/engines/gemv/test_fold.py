@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tazza.codegen.emit import Lanes, Lines
 from tazza.engines.gemv.fc import fold_lanes
-from tazza.engines.jit.emit import Lanes, Lines
 
 
 def test_every_vector_ends_up_in_its_lane() -> None:

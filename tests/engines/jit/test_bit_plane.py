@@ -7,7 +7,7 @@ import pytest
 
 from tazza.array.quantized import QTensor
 from tazza.array.quantized.factor import Factor
-from tazza.engines.jit import unavailable
+from tazza.codegen.kernel import unavailable
 from tazza.engines.jit.bit_plane import RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tazza.array.quantized.planes import BYTE_PLANES, plane_bytes
-from tazza.engines.jit import unavailable
+from tazza.codegen.kernel import unavailable
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

@@ -8,7 +8,7 @@ import pytest
 from tazza.array.quantized import INTEGER_PRODUCTS, QTensor, integer_matmul
 from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import ProductTask
-from tazza.engines.jit import unavailable
+from tazza.codegen.kernel import unavailable
 from tazza.engines.jit.bit_plane import lanes
 from tazza.tensor.tasks import Unsupported
 

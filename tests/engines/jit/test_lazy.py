@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tazza.array.deferred import Lazy, apply, bind, evaluate, lazy
+from tazza.codegen.kernel import unavailable
+from tazza.codegen.typed import unsupported
 from tazza.engines.jit import lazy as jit_lazy
 from tazza.engines.jit import reduction as jit_reduction
-from tazza.engines.jit import unavailable
-from tazza.engines.jit.typed import unsupported
 from tazza.errors import UnsupportedError
 from tazza.tensor import DataType, Tensor
 from tazza.tensor.function import CASTS, FUNCTIONS, signature

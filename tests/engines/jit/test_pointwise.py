@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.engines.jit import loop, unavailable
+from tazza.codegen import kernel
+from tazza.codegen.kernel import unavailable
 from tazza.operator import KERNELS, SCHEMAS, LocalBlobs, Operator, operator_def
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import DataType, Tensor, channels_last
@@ -82,7 +83,7 @@ def test_broadcasting(dims: list[int], kept: list[list[bool]]) -> None:
 def test_threads_change_no_bit(shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = [numbers(*shape) for shape in shapes]
     text = "tanh(x0) + exp(x0 * 0.5)" if len(arrays) == 1 else "tanh(x0 * x1)"
-    monkeypatch.setattr(loop, "THREAD_NS", 1)
+    monkeypatch.setattr(kernel, "THREAD_NS", 1)
     results: list[bytes] = []
     for count in (1, 2, 3):
         with NUM_THREADS.override(count):
@@ -91,8 +92,8 @@ def test_threads_change_no_bit(shapes: list[tuple[int, ...]], monkeypatch: pytes
 
 
 def test_small_work_stays_on_one_thread() -> None:
-    assert loop.threads_for(8, 1000, 1, 8) == 1
-    assert loop.threads_for(8, 10_000_000, 1, 8) == 8
+    assert kernel.threads_for(8, 1000, 1, 8) == 1
+    assert kernel.threads_for(8, 10_000_000, 1, 8) == 8
 
 
 def test_bfloat16() -> None:

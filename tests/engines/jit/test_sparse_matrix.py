@@ -15,7 +15,9 @@ import pytest
 
 from tazza.array.sparse import CSR, explain_sparse_matmul, sparse_matmul
 from tazza.array.sparse.task import SPARSE_ENGINES
-from tazza.engines.jit import loop, sparse_matrix, unavailable
+from tazza.codegen import kernel
+from tazza.codegen.kernel import unavailable
+from tazza.engines.jit import sparse_matrix
 from tazza.engines.jit.sparse_vector import GROUP, HELD
 from tazza.errors import ShapeError
 from tazza.runtime.native_code import Processor, processor
@@ -99,7 +101,7 @@ def test_narrower_vectors(dtype: type[np.floating[Any]], vector_bytes: int, monk
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
-    monkeypatch.setattr(loop, "processor", lambda: narrow)
+    monkeypatch.setattr(kernel, "processor", lambda: narrow)
     monkeypatch.setattr(sparse_matrix, "compiled_once", sparse_matrix.compiled_once.__wrapped__)
     S, x = matrix(LENGTHS["one long between short"] + LENGTHS["each residue, up and down"], dtype), vector(dtype)
     tolerance = 2e-5 if dtype is np.float32 else 1e-13

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.codegen import kernel
 from tazza.device import current_context
-from tazza.engines.jit import loop
 from tazza.engines.stem.conv import Problem
 from tazza.engines.stem.filters import Filters
 from tazza.errors import UnsupportedError
@@ -165,7 +165,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     """As on processors that have no wider ones."""
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
-    monkeypatch.setattr(loop, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
+    monkeypatch.setattr(kernel, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
     test_forward((2, 3, 17, 21), (26, 3, 5, 5), {"stride": 2, "pad": 2})
 
 
@@ -177,7 +177,7 @@ def test_packed_filters_are_copies_only() -> None:
     target = Tensor.over(Storage(source.place), 0, TensorSpec(W.shape, source.dtype, layout=layout))
     target.reserve()
     bind_reorder(source, target, current_context(source.place))()
-    packed = target.storage.window(target.dtype, (2, 4, 3, 2 * loop.lane_count()), 0, None)
+    packed = target.storage.window(target.dtype, (2, 4, 3, 2 * kernel.lane_count()), 0, None)
     np.testing.assert_array_equal(packed[..., :5], W.transpose(2, 3, 1, 0))
     np.testing.assert_array_equal(packed[..., 5:], 0)
     with pytest.raises(UnsupportedError, match="packed for the engine stem"):

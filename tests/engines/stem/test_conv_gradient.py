@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.codegen import kernel
 from tazza.device import current_context
-from tazza.engines.jit import loop
 from tazza.operator import operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import relayout
@@ -104,7 +104,7 @@ def test_the_gradient_of_the_image_is_left_to_others() -> None:
 )
 def test_what_is_not_worth_it(image: tuple[int, ...], filters: tuple[int, ...], reason: str | None) -> None:
     """Unless it is asked for by name."""
-    if loop.lane_count() < 16:
+    if kernel.lane_count() < 16:
         pytest.skip("register tiles have other sizes")
     X, W, _ = arrays(image, filters)
     args = arguments(filters, {})
@@ -121,5 +121,5 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     """As on processors that have no wider ones."""
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
-    monkeypatch.setattr(loop, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
+    monkeypatch.setattr(kernel, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
     test_gradients((2, 3, 17, 21), (26, 3, 5, 5), {"stride": 2, "pad": 2}, bias=True)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tazza.codegen import kernel
+from tazza.codegen.block import Slot
 from tazza.device import current_context
-from tazza.engines.jit import loop
-from tazza.engines.jit.block import Slot
 from tazza.engines.winograd.algorithm import FORMS, algorithm
 from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import ENABLED, launch
@@ -247,7 +247,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
     best_tiling.cache_clear()
-    monkeypatch.setattr(loop, "processor", lambda: narrow)
+    monkeypatch.setattr(kernel, "processor", lambda: narrow)
     try:
         test_forward(3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
         test_gradient("NCHW", 3, 33, 15, 14, 70, 3, (1, 0, 2, 1))

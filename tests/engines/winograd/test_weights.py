@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.engines.jit.loop import lane_count
+from tazza.codegen.kernel import lane_count
 from tazza.engines.winograd import weights
 from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.tiling import Problem

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tazza.engines.jit import code_version, unavailable
+from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import engine
 
+SOURCES = Sources(Path(__file__).parent)
 CHANNELS = engine(
     "channels",
     "batch normalization where channels lie innermost, compiled",
     priority=24,
     unavailable=unavailable,
-    version=lambda: code_version(Path(__file__).parent),
+    version=SOURCES.version,
     selective=True,
 )

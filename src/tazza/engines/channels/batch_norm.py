@@ -8,27 +8,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.image import accepts_images, image_layout, lies_as
+from tazza.codegen.kernel import lane_count, threads_for
 from tazza.device import Context
+from tazza.engines.channels import SOURCES
 from tazza.engines.channels.code import BACKWARD, FORWARD, SUMMED, Backward, Forward, scratch_floats
-from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
-from tazza.engines.jit.image import accepts_images, image_layout, lies_as
-from tazza.engines.jit.loop import compiled, lane_count, threads_for
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.engine import asked_engines
 from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
 from tazza.ops.nn.fused import FUSED_SPATIAL_BN, epilogue_of
 from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
-from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 from tazza.tensor.expression import Expression
 
 ENGINE = "channels"
-SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 IMAGES = ("X", "Y", "S", "dY", "dX")
 MOST_CHUNKS, LEAST_ROWS = 192, 32
 """Sums of chunks take memory, and few rows make many of them."""
@@ -120,7 +118,7 @@ def _prepare_forward(
     code = Forward(epilogue, operands)
     words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
     blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
-    address = compiled(code.description, code.write, sources=SOURCES)
+    address = SOURCES.compiled(code.description, code.write)
     launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
     return LaidOut(launch, dict.fromkeys(("X", "Y", "S") if operands else ("X", "Y"), layout))
 
@@ -156,7 +154,7 @@ def _prepare_backward(
     rows, layout = found
     code = Backward(prologue)
     words = rows.words(12, 20)
-    address = compiled(code.description, code.write, sources=SOURCES)
+    address = SOURCES.compiled(code.description, code.write)
     blobs = _blobs(BACKWARD[len(words) :], absent=("bias",) if prologue is None else ())
     launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
     return LaidOut(launch, dict.fromkeys(("X", "dY", "dX"), layout))

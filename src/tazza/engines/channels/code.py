@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, lanes_of, load, share, store, sweep
-from tazza.engines.jit.rows import element
-from tazza.engines.jit.vector import Emission
-from tazza.engines.jit.writer import FLOAT, Writer
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.rows import element
+from tazza.codegen.vector import Emission
+from tazza.codegen.writer import FLOAT, Writer
 from tazza.operator import Expression
 
 COUNTS = ("threads", "rows", "width", "channels", "folds", "chunk_rows", "chunks", "n")

@@ -6,9 +6,12 @@ matrix reads each weight once, so it is written for that: as W lies, several row
 
 from __future__ import annotations
 
-from tazza.engines.jit import unavailable
+from pathlib import Path
+
+from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import engine
 
+SOURCES = Sources(Path(__file__).parent)
 GEMV = engine(
     "gemv", "products of a matrix with few rows, compiled", priority=25, unavailable=unavailable, selective=True
 )

@@ -8,32 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.rows import element
+from tazza.codegen.vector import Emission
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import (
-    compiled,
-    count_loop,
-    lane_count,
-    lanes_below,
-    lanes_of,
-    load,
-    share,
-    store,
-    sweep,
-    threads_for,
-)
-from tazza.engines.jit.rows import element
-from tazza.engines.jit.vector import Emission
+from tazza.engines.gemv import SOURCES
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.engine import asked_engines
 from tazza.ops.nn.fc import FC
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
 from tazza.runtime.fpmath import why_narrow
-from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 
@@ -41,7 +30,6 @@ FLOAT = DataType.FLOAT
 MOST_ROWS = 1
 """With more rows a library that keeps a part of W in registers for several of them is as fast."""
 ENGINE = "gemv"
-SOURCES = source_digest(Path(__file__))
 
 
 @dataclass(frozen=True)
@@ -152,7 +140,7 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
     threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
     words: tuple[Word, ...] = (threads, *(Slot(letter) for letter in ("X", "W", "b", "Y")), N, M, K)
-    address = compiled(code.description, code.write, sources=SOURCES)
+    address = SOURCES.compiled(code.description, code.write)
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
     letters = ("X", "W", "b", "Y", *(("S",) if code.operands else ()))
     return LaidOut(launch, dict.fromkeys(letters, ROW_MAJOR))

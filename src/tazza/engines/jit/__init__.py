@@ -7,29 +7,14 @@ expressions are compiled by the same means (`lazy.py`, `reduction.py`).
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
+from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import SCHEMAS, engine
 from tazza.operator.index import MAKERS
-from tazza.runtime.native_code import llvm_version, source_digest
-from tazza.runtime.native_code import unavailable as no_compiler
-from tazza.runtime.openmp import openmp_unavailable
 from tazza.tensor.place import CPU_KIND
 
-
-@functools.cache
-def unavailable() -> str | None:
-    """Return why nothing can be compiled, or None."""
-    reason = no_compiler()
-    return openmp_unavailable() if reason is None else reason
-
-
-def code_version(folder: Path) -> str:
-    """Return a text that changes with the kernels that the modules of a folder write, by the means of this one."""
-    return f"{source_digest(*folder.glob('*.py'), *Path(__file__).parent.glob('*.py'))} by LLVM of {llvm_version()}"
-
-
+SOURCES = Sources(Path(__file__).parent)
 JIT = engine("jit", "compiled vector loops for pointwise operators and updates", priority=15, unavailable=unavailable)
 
 

@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import carry_loop, compiled, count_loop, lanes_of, share
-from tazza.engines.jit.rows import element
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_of, share
+from tazza.codegen.rows import element
+from tazza.engines.jit import SOURCES
 from tazza.runtime.native_code import processor
 
 WORD_BITS = 64
@@ -82,7 +83,7 @@ class ProductForm:
 
 def product_kernel(form: ProductForm) -> int:
     """Return the address of the kernel."""
-    return compiled(f"bit planes {form} of {lanes()} lanes", lambda lines: _Product(lines, form).write())
+    return SOURCES.compiled(f"bit planes {form} of {lanes()} lanes", lambda lines: _Product(lines, form).write())
 
 
 class _Product:

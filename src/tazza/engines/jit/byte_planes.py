@@ -12,10 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from tazza.array.quantized.planes import BITS_PER_BYTE, BYTE_PLANES, BytePlanes, Octets
-from tazza.engines.jit import unavailable
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, share, threads_for
-from tazza.engines.jit.rows import element
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for, unavailable
+from tazza.codegen.loop import count_loop, share
+from tazza.codegen.rows import element
+from tazza.engines.jit import SOURCES
 from tazza.runtime.native import call_native
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
@@ -61,7 +62,7 @@ def _kernel(name: str, count: int) -> int:
         vectors = _Bytes(lines, count)
         count_loop(lines, first, last, lambda chunk: write(vectors, chunk))
 
-    return compiled(f"{name} {count} planes of {processor().vector_bytes} bytes", work)
+    return SOURCES.compiled(f"{name} {count} planes of {processor().vector_bytes} bytes", work)
 
 
 class _Bytes:

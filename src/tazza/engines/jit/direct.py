@@ -12,7 +12,7 @@ import numpy as np
 
 from tazza.array.evaluator import Array
 from tazza.array.program import ElementProgram, types_of
-from tazza.engines.jit.typed import Vector
+from tazza.codegen.typed import Vector
 from tazza.runtime.fork import PROCESS, note_threads
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType

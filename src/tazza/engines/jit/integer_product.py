@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
-from tazza.engines.jit import unavailable
+from tazza.codegen.kernel import unavailable
 from tazza.engines.jit.bit_plane import AVX512_WORDS, RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count

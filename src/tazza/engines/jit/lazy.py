@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.array.program import ElementProgram, expressions, flops_of, steps_text, types_of
-from tazza.engines.jit import unavailable
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for, unavailable
+from tazza.codegen.loop import sweep
+from tazza.codegen.nest import HEAD, Axis, each_row, merged
+from tazza.codegen.typed import TypedEmission, Vector, unsupported
+from tazza.engines.jit import SOURCES
 from tazza.engines.jit.direct import (
     Kind,
     Lay,
@@ -31,11 +36,7 @@ from tazza.engines.jit.direct import (
     read,
     steps_of,
 )
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, sweep, threads_for
-from tazza.engines.jit.nest import HEAD, Axis, each_row, merged
 from tazza.engines.jit.reduction import prepare_reduction
-from tazza.engines.jit.typed import TypedEmission, Vector, unsupported
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor.tasks import Unsupported
@@ -159,7 +160,7 @@ _kernels: dict[Form, int] = {}
 def _kernel(form: Form) -> int:
     found = _kernels.get(form)
     if found is None:
-        found = _kernels[form] = compiled(form.text, lambda lines: _write(lines, form))
+        found = _kernels[form] = SOURCES.compiled(form.text, lambda lines: _write(lines, form))
     return found
 
 

@@ -13,21 +13,14 @@ from typing import cast
 
 import numpy as np
 
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_dense, slots_of
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import KINDS, lanes_of, load, load_one, store, sweep
+from tazza.codegen.nest import each_row, merged
+from tazza.codegen.vector import Emission
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, accepts_dense, slots_of
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import (
-    KINDS,
-    compiled,
-    lanes_of,
-    load,
-    load_one,
-    store,
-    sweep,
-    threads_for,
-)
-from tazza.engines.jit.nest import each_row, merged
-from tazza.engines.jit.vector import Emission
+from tazza.engines.jit import SOURCES
 from tazza.operator import (
     KERNELS,
     Expression,
@@ -265,7 +258,7 @@ def kernel_address(
     texts = "; ".join(one.text() for one in results)
     kinds = ", ".join(f"{dtype.label}{'[]' if changes else ''}" for dtype, changes in sources)
     description = f"pointwise {depth} ({kinds}) -> ({', '.join(dtype.label for dtype in targets)}): {texts}"
-    return compiled(description, lambda lines: _write(lines, results, sources, targets, depth))
+    return SOURCES.compiled(description, lambda lines: _write(lines, results, sources, targets, depth))
 
 
 def _write(

@@ -30,12 +30,14 @@ from tazza.array.program import (
     steps_text,
     types_of,
 )
-from tazza.engines.jit.block import float_word
+from tazza.codegen.block import float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, fold_loop, share, sweep
+from tazza.codegen.nest import Axis, merged, row_pointers
+from tazza.codegen.typed import HALVES, TypedEmission, Vector, joined
+from tazza.engines.jit import SOURCES
 from tazza.engines.jit.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, fold_loop, share, sweep, threads_for
-from tazza.engines.jit.nest import Axis, merged, row_pointers
-from tazza.engines.jit.typed import HALVES, TypedEmission, Vector, joined
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.function import FUNCTIONS
@@ -154,7 +156,7 @@ _kernels: dict[Form, int] = {}
 def _kernel(form: Form) -> int:
     found = _kernels.get(form)
     if found is None:
-        found = _kernels[form] = compiled(form.text, lambda lines: _Writer(lines, form).write())
+        found = _kernels[form] = SOURCES.compiled(form.text, lambda lines: _Writer(lines, form).write())
     return found
 
 

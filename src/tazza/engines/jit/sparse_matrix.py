@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from tazza.array.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, SparseTask
-from tazza.engines.jit import sparse_product, unavailable
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, threads_for
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.engines.jit import SOURCES, sparse_product, unavailable
 from tazza.engines.jit.sparse_product import (
     STATUS,
     TILE,
@@ -152,7 +152,7 @@ def _kernel(task: SparseTask) -> tuple[str, Write]:
 @functools.cache
 def compiled_once(name: str, write: Write, dtype: DataType, index_bits: int) -> int:
     """Return the address of a kernel."""
-    return compiled(
+    return SOURCES.compiled(
         f"sparse: {name}, {dtype}, {index_bits}-bit indices", lambda lines: write(lines, dtype, index_bits), finish
     )
 

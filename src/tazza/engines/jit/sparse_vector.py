@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import lanes_below, lanes_of, load, store, sweep
-from tazza.engines.jit.rows import element, when
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import lanes_below, lanes_of, load, store, sweep
+from tazza.codegen.rows import element, when
 from tazza.engines.jit.sparse_product import (
     COLUMNS,
     STARTS,

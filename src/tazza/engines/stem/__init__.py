@@ -12,17 +12,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tazza.engines.jit import code_version, unavailable
+from tazza.codegen.kernel import Sources, unavailable
 from tazza.errors import UnsupportedError
 from tazza.operator import engine
 from tazza.tensor import REORDERS, Tensor
 
+SOURCES = Sources(Path(__file__).parent)
 STEM = engine(
     "stem",
     "convolutions of images with few channels, compiled",
     priority=26,
     unavailable=unavailable,
-    version=lambda: code_version(Path(__file__).parent),
+    version=SOURCES.version,
     selective=True,
 )
 

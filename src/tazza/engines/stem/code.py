@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, store
-from tazza.engines.jit.rows import element, when
-from tazza.engines.jit.vector import Emission
-from tazza.engines.jit.writer import FLOAT
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, store
+from tazza.codegen.rows import element, when
+from tazza.codegen.vector import Emission
+from tazza.codegen.writer import FLOAT
 from tazza.engines.stem.packing import PACKING_WORDS, Packing, PackingWriter
 from tazza.operator import Expression
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
+from tazza.codegen.kernel import lane_count
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word
-from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
-from tazza.engines.jit.loop import compiled, lane_count
+from tazza.engines.stem import SOURCES
 from tazza.engines.stem.code import WORDS, Code
-from tazza.engines.stem.filters import ENGINE, SOURCES, Filters
+from tazza.engines.stem.filters import ENGINE, Filters
 from tazza.engines.stem.packing import Packing
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
@@ -162,7 +163,7 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
     words, scratch_floats = packing_words(problem, threads, band, planes=planes)
     words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))
-    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    address = SOURCES.compiled(code.description, code.write, rewrite=False)
     block = (*(words[name] for name in WORDS), *(Slot("S", i) for i in range(operands)))
     launch = BlockLaunch(address, block, 4 * scratch_floats * threads)
     kH, kW = window.kernel

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
+from tazza.codegen.kernel import lane_count
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word
-from tazza.engines.jit.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
-from tazza.engines.jit.loop import compiled, lane_count
+from tazza.engines.stem import SOURCES
 from tazza.engines.stem.conv import Problem, find_problem, image_source, packing_words, refused
-from tazza.engines.stem.filters import ENGINE, SOURCES
+from tazza.engines.stem.filters import ENGINE
 from tazza.engines.stem.packing import Packing
 from tazza.engines.stem.weights_code import WORDS, WeightsCode
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
@@ -81,7 +82,7 @@ def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidO
     words |= letters | {"db": Slot("db") if code.bias else 0, "packed_floats": packed, "scratch_floats": own}
     words |= dict(zip(("y_image", "y_row", "y_pixel"), image_steps(dY, last), strict=True))
     words |= dict(zip(("w_k", "w_c", "w_y", "w_x"), filter_steps(dW, layout, last=last), strict=True))
-    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    address = SOURCES.compiled(code.description, code.write, rewrite=False)
     launch = BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads)
     layouts = {"X": source, "dY": image_layout(dY, last), "dW": layout}
     return LaidOut(launch, layouts | ({"db": ROW_MAJOR} if code.bias else {}))

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.emit import Lines
+from tazza.codegen.image import filter_steps, filters_to_pack
+from tazza.codegen.kernel import lane_count
+from tazza.codegen.loop import count_loop, lanes_below, share
+from tazza.codegen.rows import element
+from tazza.codegen.writer import Writer, gather
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.image import filter_steps, filters_to_pack
-from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below, share
-from tazza.engines.jit.rows import element
-from tazza.engines.jit.writer import Writer, gather
+from tazza.engines.stem import SOURCES
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.copy import COPY
-from tazza.runtime.native_code import source_digest
 from tazza.tensor import Opaque
 
 ENGINE = "stem"
-SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def prepare_filters(
         return found
     W, lies, form = found
     steps = filter_steps(W, lies, last=form.last)
-    address = compiled("stem filters", write_filters, sources=SOURCES)
+    address = SOURCES.compiled("stem filters", write_filters)
     words = (1, Slot("X"), Slot("Y"), form.C, form.K, form.kH, form.kW, *steps)
     return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import count_loop, lanes_below, load, share, store, sweep
-from tazza.engines.jit.rows import element, when
-from tazza.engines.jit.writer import FLOAT, Writer
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
+from tazza.codegen.rows import element, when
+from tazza.codegen.writer import FLOAT, Writer
 
 PACKING_WORDS = (
     *("N", "H", "W", "oH", "kH"),

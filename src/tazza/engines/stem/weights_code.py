@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
-from tazza.engines.jit.rows import element
-from tazza.engines.jit.writer import FLOAT, LINE, scatter
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.rows import element
+from tazza.codegen.writer import FLOAT, LINE, scatter
 from tazza.engines.stem.packing import PACKING_WORDS, Packing, PackingWriter
 
 ADDRESSES = ("X", "dY", "dW", "db", "scratch")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word
-from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
-from tazza.engines.jit.loop import compiled
+from tazza.engines.winograd import SOURCES
 from tazza.engines.winograd.algorithm import FORMS
 from tazza.engines.winograd.code import WORDS, Code
-from tazza.engines.winograd.filters import ENGINE, SOURCES
+from tazza.engines.winograd.filters import ENGINE
 from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
@@ -88,7 +88,7 @@ def launch(
         **{"block_rows": tiling.block_rows, "slice_panels": tiling.slice_panels, "slices": tiling.slices},
         **{"u_matrix": tiling.filters(last=last).matrix_floats, "scratch_floats": tiling.scratch_floats},
     }
-    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    address = SOURCES.compiled(code.description, code.write, rewrite=False)
     block = (*(words[name] for name in WORDS), *operands)
     return BlockLaunch(address, block, 4 * tiling.scratch_floats * tiling.threads)
 

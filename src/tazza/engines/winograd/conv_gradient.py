@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tazza.codegen.block import Slot
+from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
 from tazza.device import Context
-from tazza.engines.jit.block import Slot
-from tazza.engines.jit.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
 from tazza.engines.winograd.code import Code
 from tazza.engines.winograd.conv import (
     FASTER,

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
+from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.emit import Lines
+from tazza.codegen.image import filter_steps, filters_to_pack
+from tazza.codegen.kernel import lane_count
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, store
+from tazza.codegen.rows import element
+from tazza.codegen.writer import gather
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.image import filter_steps, filters_to_pack
-from tazza.engines.jit.loop import compiled, count_loop, lane_count, lanes_below, lanes_of, share, store
-from tazza.engines.jit.rows import element
-from tazza.engines.jit.writer import gather
+from tazza.engines.winograd import SOURCES
 from tazza.engines.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.winograd.transform import apply_twice
 from tazza.engines.winograd.writer import GAP
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.copy import COPY
-from tazza.runtime.native_code import source_digest
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, Opaque
 
 ENGINE = "winograd"
-SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def prepare_filters(
     if form.turned:
         k, c = c, k
         origin, y, x = (form.r - 1) * (y + x), -y, -x
-    address = compiled(f"winograd filters {form.m} {form.r}", _Code(form).write, sources=SOURCES)
+    address = SOURCES.compiled(f"winograd filters {form.m} {form.r}", _Code(form).write)
     words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, form.matrix_floats, origin, k, c, y, x)
     return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 

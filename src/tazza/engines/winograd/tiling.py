@@ -9,7 +9,7 @@ import functools
 import math
 from dataclasses import dataclass
 
-from tazza.engines.jit.loop import lane_count
+from tazza.codegen.kernel import lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.writer import GAP

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tazza.engines.jit.emit import Lanes
+from tazza.codegen.emit import Lanes
 from tazza.engines.winograd.algorithm import Matrix
 
 Row = Sequence[Fraction]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
-from tazza.engines.jit.block import BlockLaunch, Slot, Word
-from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.loop import compiled, lane_count
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.kernel import lane_count
+from tazza.engines.winograd import SOURCES
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
 from tazza.engines.winograd.weights_code import WORDS, WeightsCode, unit_floats
 from tazza.engines.winograd.writer import GAP
-from tazza.runtime.native_code import source_digest
 
-SOURCES = source_digest(*Path(__file__).parent.glob("*.py"))
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 20 << 20
 """What V and Z of a block may take: as much as U, all of which every block reads and writes, within these bounds."""
 TILES_ALONE = 16
@@ -154,5 +152,5 @@ def weights_launch(
         "thread_floats": tiling.set_floats if tiling.alone else 0,
         **{"group": tiling.group, **tiling.matrices},
     }
-    address = compiled(code.description, code.write, sources=SOURCES, rewrite=False)
+    address = SOURCES.compiled(code.description, code.write, rewrite=False)
     return BlockLaunch(address, tuple(words[name] for name in WORDS), tiling.scratch_bytes)

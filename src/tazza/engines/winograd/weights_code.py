@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
-from tazza.engines.jit.rows import element, when
-from tazza.engines.jit.writer import FLOAT, scatter
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.rows import element, when
+from tazza.codegen.writer import FLOAT, scatter
 from tazza.engines.winograd.algorithm import Algorithm
 from tazza.engines.winograd.transform import apply_twice
 from tazza.engines.winograd.writer import Expected, ImageWriter, Source

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tazza.engines.jit.loop import count_loop, lanes_below, load
-from tazza.engines.jit.rows import element
-from tazza.engines.jit.writer import FLOAT, LINE, Writer
+from tazza.codegen.loop import count_loop, lanes_below, load
+from tazza.codegen.rows import element
+from tazza.codegen.writer import FLOAT, LINE, Writer
 from tazza.engines.winograd.algorithm import Matrix
 from tazza.engines.winograd.transform import apply_twice
 

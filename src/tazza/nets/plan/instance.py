@@ -59,6 +59,7 @@ class Instance:
         """Keep what `bind` needs; nothing is allocated yet."""
         self.program = program
         self.context = context
+        self.on_host = context.place.is_host
         self._owner = owner
         self._host = host
         self._copies = copies
@@ -73,7 +74,8 @@ class Instance:
         self._constants: list[tuple[Copy, Tensor]] = []
         self._bound: dict[PlanValue, Tensor] = {}
         self._values: list[tuple[Tensor, int]] = []
-        self._loans: dict[str, Loan | None] = {}
+        self.loans: dict[str, Loan | None] = {}
+        """By input, what calls are bound to that an earlier run left outside of its blob."""
 
     @property
     def nbytes(self) -> int:
@@ -84,11 +86,6 @@ class Instance:
     def copies(self) -> Iterator[Copy]:
         """The copies of constants that it reads, shared with other instances."""
         return iter(self._held.values())
-
-    @property
-    def borrowed(self) -> bool:
-        """Whether a call was bound to a result that an earlier run left outside of its blob."""
-        return bool(self._loans)
 
     def unbound(self) -> bool:
         """Whether `bind` has to run before the next run."""
@@ -151,7 +148,7 @@ class Instance:
         self._calls, self._parts = [], []  # what fails half-way is bound to nothing
         self._bound.clear()
         self._watched.clear()
-        self._loans.clear()  # what is bound anew reads blobs
+        self.loans.clear()  # what is bound anew reads blobs
         for name, value in self.program.inputs.items():
             self._bind_input(name, value)
         for name, value in self.program.outputs.items():
@@ -245,15 +242,15 @@ class Instance:
     def borrow(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Read inputs by name where row-major arrays of their form lie, until `give_back`; copy those that cannot."""
         for name, array in arrays.items():
-            if name not in self._loans:
-                self._loans[name] = self._loan(name)
-            loan = self._loans[name]
+            if name not in self.loans:
+                self.loans[name] = self._loan(name)
+            loan = self.loans[name]
             if loan is None:
                 self._owner.create_blob(name).tensor().assign(array)
             else:
                 loan.move(address_of(array))
-        if len(arrays) < len(self._loans):
-            self.give_back(set(self._loans).difference(arrays))
+        if len(arrays) < len(self.loans):
+            self.give_back(set(self.loans).difference(arrays))
 
     def _loan(self, name: str) -> Loan | None:
         value = self.program.inputs.get(name)
@@ -262,8 +259,8 @@ class Instance:
 
     def give_back(self, names: Iterable[str] | None = None) -> None:
         """Read the blobs of some inputs again, by default of all."""
-        for name in self._loans if names is None else names:
-            loan = self._loans[name]
+        for name in self.loans if names is None else names:
+            loan = self.loans[name]
             if loan is not None:
                 loan.move(loan.start)
 

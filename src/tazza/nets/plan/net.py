@@ -155,14 +155,13 @@ class PlanNet(NetBase, StepHost):
             self._look_at_memory()
         rewrite = self._adopted
         if rewrite is not None and rewrite is self._shared.rewrite and rewrite.cut is self._cut:
-            unchanged = not rewrite.computed_from or not rewrite.changed(self.workspace)
-            if unchanged and rewrite.stands(self.workspace):
+            if not (rewrite.computed_from or rewrite.unwatched) or not rewrite.outdated(self.workspace):
                 return rewrite
         with self._shared.lock:
             found = self._shared.rewrite
             if found is not None and not found.stands(self.workspace):
                 found = None
-            if found is not None and found.computed_from and (changed := found.changed(self.workspace)):
+            if found is not None and found.computed_from and (changed := list(found.changed(self.workspace))):
                 found = None if self._shared.note_changes(changed) else found
                 if found is not None:
                     found.compute(self.workspace, self._report_once)
@@ -229,7 +228,7 @@ class PlanNet(NetBase, StepHost):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, run: Run | None) -> None:
-        watchers = self.watchers
+        watchers = self._watchers if self._cloned_from is None else self.watchers
         if not watchers:
             self._run_parts(self._current(), frozenset(), None, run)
             return
@@ -308,7 +307,7 @@ class PlanNet(NetBase, StepHost):
         instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
         start_s = time.perf_counter() if times is not None else 0.0
         try:
-            if self._given or instance.borrowed:
+            if self._given or instance.loans:
                 instance.borrow(self._given)
             seconds = instance.run() if times is None else instance.run_timed()
         except SparedError:
@@ -317,7 +316,7 @@ class PlanNet(NetBase, StepHost):
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
         finally:
-            if not instance.context.place.is_host:
+            if not instance.on_host:
                 instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds

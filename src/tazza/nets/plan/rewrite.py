@@ -7,7 +7,7 @@ an operator turns out to depend on data, the computed constants, and the program
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
@@ -65,6 +65,10 @@ def _names(net: NetDef, argument: str) -> frozenset[str] | None:
     return None if found is None else frozenset(text.decode() for text in found.strings)
 
 
+_State = tuple[str, Storage, int, Sequence[int | None] | None]
+"""A blob with the storage, the version and the dims that it had."""
+
+
 @dataclass(slots=True)
 class Rewrite:
     """A net after the passes.
@@ -80,6 +84,7 @@ class Rewrite:
         computed: what depends on constants only, by name, and the state of what it was computed from.
         spared: those of them whose memory was given back, since programs have copies of their own.
         relied: constants that have to keep their shapes and types, or the net is rewritten.
+        unwatched: those of them from which nothing is computed, so that nobody else looks at them.
         copies: copies of constants in other layouts; who moves what they are made from holds its lock.
         programs: what was compiled, by signature, that nobody asked for the longest first; several where shapes depend
             on values.
@@ -94,9 +99,10 @@ class Rewrite:
     cut: Parts
     loose: set[str] = field(default_factory=set[str])
     computed: dict[str, Blob] = field(default_factory=dict[str, Blob])
-    computed_from: list[tuple[str, Storage, int]] = field(default_factory=list["tuple[str, Storage, int]"])
+    computed_from: list[_State] = field(default_factory=list["_State"])
     spared: set[str] = field(default_factory=set[str])
-    relied: tuple[tuple[str, TensorSpec], ...] = ()
+    relied: Mapping[str, TensorSpec] = field(default_factory=dict[str, TensorSpec])
+    unwatched: Mapping[str, TensorSpec] = field(default_factory=dict[str, TensorSpec])
     copies: Copies = field(default_factory=Copies)
     programs: OrderedDict[Hashable, list[Program]] = field(default_factory=OrderedDict[Hashable, list[Program]])
     alive: WeakSet[Program] = field(default_factory=WeakSet[Program])
@@ -121,13 +127,30 @@ class Rewrite:
         self.programs.clear()  # those of other regions
         self.cut = _cut(self.result, self.keys, self.survivors, self.constants, self.loose)
 
-    def changed(self, owner: BlobOwner) -> list[str]:
-        """Return the constants that were written, or handed out, since something was computed from them."""
-        return [name for name, storage, version in self.computed_from if _differs(owner, name, storage, version)]
+    def changed(self, owner: BlobOwner) -> Iterator[str]:
+        """Yield the constants that were written, or handed out, since something was computed from them."""
+        get = owner.get_blob
+        for name, storage, version, dims in self.computed_from:  # asked before every run, of hundreds
+            blob = get(name)
+            value = None if blob is None else blob.value
+            if (
+                not isinstance(value, Tensor)
+                or value.storage is not storage
+                or storage.version != version
+                or storage.escaped
+                or value.spec.dims != dims
+            ):
+                yield name
 
     def stands(self, owner: BlobOwner) -> bool:
         """Whether constants have the shapes that the passes relied on."""
-        return all(_has_spec(owner, name, spec) for name, spec in self.relied)
+        return all(_has_spec(owner, name, spec) for name, spec in self.relied.items())
+
+    def outdated(self, owner: BlobOwner) -> bool:
+        """Whether something changed that it was made from; asked before every run."""
+        return next(self.changed(owner), None) is not None or not all(
+            _has_spec(owner, *each) for each in self.unwatched.items()
+        )
 
     def compute(self, owner: BlobOwner, report: Report) -> None:
         """Compute what depends on constants only, in memory of its own: somebody may run on the old."""
@@ -141,7 +164,7 @@ class Rewrite:
                     old.tensor().share(new.tensor())
             self.spared.clear()
         self.computed_from = [
-            (name, blob.value.storage, blob.value.storage.version)
+            (name, blob.value.storage, blob.value.storage.version, blob.value.spec.dims)
             for name in read_first(prelude.op)
             if (blob := owner.get_blob(name)) is not None and isinstance(blob.value, Tensor)
         ]
@@ -219,14 +242,6 @@ class _Overlay(LocalBlobs):
         return self.blobs.setdefault(name, Blob(name))
 
 
-def _differs(owner: BlobOwner, name: str, storage: Storage, version: int) -> bool:
-    blob = owner.get_blob(name)
-    value = None if blob is None else blob.value
-    if not isinstance(value, Tensor) or value.storage is not storage:
-        return True
-    return storage.version != version or storage.escaped
-
-
 def _has_spec(owner: BlobOwner, name: str, spec: TensorSpec) -> bool:
     blob = owner.get_blob(name)
     value = None if blob is None else blob.value
@@ -281,8 +296,9 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     public = (survivors | frozenset(read_first(definition.op))) - computed
     keys = _keys(list(result.net.op))
     cut = _cut(result, keys, survivors, constants | computed, ())
-    relied = tuple((name, lying[name]) for name in sorted(result.relied & lying.keys()))
-    return Rewrite(result, keys, constants | computed, survivors, public, cut, relied=relied)
+    relied = {name: lying[name] for name in sorted(result.relied & lying.keys())}
+    unwatched = {name: relied[name] for name in relied.keys() - set(read_first(result.prelude.op))}
+    return Rewrite(result, keys, constants | computed, survivors, public, cut, relied=relied, unwatched=unwatched)
 
 
 def _keys(ops: Collection[OperatorDef]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -82,6 +82,31 @@ def register_python(
         )
     _functions[chosen] = PythonFunction(function, gradient, pass_workspace)
     return chosen
+
+
+def register_python_gradient(token: str, gradient: Callable[..., object]) -> None:
+    """Give a registered function its gradient afterwards, in place of the one that it may have.
+
+    Raises:
+        NotFoundError: no function is registered under this token.
+    """
+    _functions[token] = replace(_found(token), gradient=gradient)
+
+
+def is_passed_workspace(token: str) -> bool:
+    """Whether the function of a token is called with the workspace.
+
+    Raises:
+        NotFoundError: no function is registered under this token.
+    """
+    return _found(token).pass_workspace
+
+
+def _found(token: str) -> PythonFunction:
+    found = _functions.get(token)
+    if found is None:
+        raise NotFoundError(f"no function of this process is registered as {token!r}")
+    return found
 
 
 def forget_python(token: str) -> None:
@@ -238,7 +263,8 @@ def _gradient_maker(type: str) -> Callable[[GradientRequest], list[OperatorDef]]
         inputs, outputs = range(len(g.definition.input)), range(len(g.definition.output))
         asked: Sequence[int] = g.op.grad_output_indices if g.op.grad_output_indices else outputs
         given: Sequence[int] = g.op.grad_input_indices if g.op.grad_input_indices else inputs
-        names = [*map(g.I, inputs), *map(g.O, outputs), *map(g.GO, asked)]
+        # Only the function knows what it reads; of an input in place it gets what was written over it, as in Caffe2.
+        names = [*map(g.like, inputs), *map(g.O, outputs), *map(g.GO, asked)]
         return g.emit(type, names, [g.GI(i) for i in given])
 
     return make

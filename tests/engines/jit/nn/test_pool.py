@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.engines.jit import loop, unavailable
+from tazza.codegen import kernel
+from tazza.codegen.kernel import unavailable
 from tazza.engines.jit.nn.pool import Covering
 from tazza.operator import operator_def
 from tazza.runtime.native_code import Processor, processor
@@ -128,7 +129,7 @@ def test_threads_and_layouts_change_no_bit(
     X = np.round(np.random.default_rng(1).standard_normal(shape), 1).astype(np.float32)
     Y, _ = pooled(X, args)
     dY = np.random.default_rng(2).standard_normal(Y.shape).astype(np.float32)
-    monkeypatch.setattr(loop, "THREAD_NS", 1)
+    monkeypatch.setattr(kernel, "THREAD_NS", 1)
     results: list[bytes] = []
     for count in (1, 2, 3, 7):
         with NUM_THREADS.override(count):
@@ -144,7 +145,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
-    monkeypatch.setattr(loop, "processor", lambda: narrow)
+    monkeypatch.setattr(kernel, "processor", lambda: narrow)
     check(ties(2, 11, 7, 19), {"kernel": 3, "stride": 2, "pad": 1})
 
 

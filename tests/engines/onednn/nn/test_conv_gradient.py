@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.codegen import tall_product
+from tazza.codegen.kernel import unavailable as no_code
 from tazza.device import current_context
-from tazza.engines.jit import tall_product
-from tazza.engines.jit import unavailable as no_code
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import Array, OpView, find_schema, operator_def
 from tazza.operator.choice import choose_kernel

@@ -7,10 +7,12 @@ from typing import cast
 
 import numpy as np
 
+from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, share
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, share, threads_for
+from tazza.engines.jit import SOURCES
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.fill.fill import CONSTANT_FILL
 from tazza.runtime.native_code import processor
@@ -35,7 +37,7 @@ def prepare_constant_fill(
     value = np.zeros((), Y.dtype.numpy) if op.value is None else np.array(op.value).astype(Y.dtype.numpy)
     pattern = int(np.frombuffer(value.tobytes() * (WORD // Y.dtype.itemsize), np.int64)[0])
     threads = threads_for(thread_count(), Y.nbytes, 0, 1)
-    return BlockLaunch(compiled("fill", _fill), (threads, Y.nbytes, pattern, Slot("Y")))
+    return BlockLaunch(SOURCES.compiled("fill", _fill), (threads, Y.nbytes, pattern, Slot("Y")))
 
 
 def _fill(lines: Lines) -> None:

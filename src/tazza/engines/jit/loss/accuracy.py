@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import lanes_of, load, sweep
+from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, accepts_rows
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, lanes_of, load, sweep, threads_for
-from tazza.engines.jit.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
+from tazza.engines.jit import SOURCES
 from tazza.operator import Launch, OpView, Spec, launcher
 from tazza.ops.loss.accuracy import ACCURACY
 from tazza.runtime.threads import thread_count
@@ -24,7 +26,7 @@ def prepare_accuracy(op: OpView, context: Context, inputs: Sequence[Spec], outpu
     rows, columns = X.shape
     head = (threads_for(min(thread_count(), max(rows, 1)), X.size, 4, 4), rows, columns, 0)
     words = (*head, Slot("X"), Slot("label"), Scratch(), Slot("accuracy"), op.top_k)
-    return BlockLaunch(compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
+    return BlockLaunch(SOURCES.compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
 
 
 def _hits(lines: Lines) -> None:

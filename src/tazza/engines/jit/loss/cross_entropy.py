@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, report, row_at, with_label
+from tazza.codegen.vector import log
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, accepts_rows
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, lanes_of, load, store, sweep
-from tazza.engines.jit.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, report, row_at, with_label
-from tazza.engines.jit.vector import log
+from tazza.engines.jit import SOURCES
 from tazza.operator import Launch, Operands, OpView, Spec, launcher
 from tazza.ops.loss.cross_entropy import (
     LABEL_CROSS_ENTROPY,
@@ -36,7 +37,7 @@ def prepare_label_cross_entropy(
 ) -> Launch:
     """Compile LabelCrossEntropy."""
     del context
-    address = compiled("label cross entropy", _gather, _negative_logarithms)
+    address = SOURCES.compiled("label cross entropy", _gather, _negative_logarithms)
     rows = cast("TensorSpec", outputs[0]).size
     return _launch(op, cast("TensorSpec", inputs[0]), rows, address, (Slot("X"), Slot("label"), Slot("Y")))
 
@@ -82,7 +83,7 @@ def prepare_label_cross_entropy_gradient(
 ) -> Launch:
     """Compile LabelCrossEntropyGradient."""
     del context, outputs
-    address = compiled("label cross entropy gradient", _scatter, finish_status)
+    address = SOURCES.compiled("label cross entropy gradient", _scatter, finish_status)
     rows = cast("TensorSpec", inputs[2]).size
     slots = (Slot("X"), Slot("label"), Slot("dY"), Slot("dX"))
     return _launch(op, cast("TensorSpec", inputs[0]), rows, address, slots)

@@ -7,12 +7,12 @@ from typing import cast
 
 import numpy as np
 
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.rows import FIRST, FLOAT, N, finish_status, sum_float64
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Constant, Slot, accepts_rows
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled
+from tazza.engines.jit import SOURCES
 from tazza.engines.jit.pointwise import kernel_address
-from tazza.engines.jit.rows import FIRST, FLOAT, N, finish_status, sum_float64
 from tazza.operator import Expression, Launch, OpView, Spec, launcher
 from tazza.ops.loss.loss import AVERAGED_LOSS, AVERAGED_LOSS_GRADIENT
 from tazza.tensor import TensorSpec
@@ -23,7 +23,7 @@ def prepare_averaged_loss(op: OpView, context: Context, inputs: Sequence[Spec], 
     """Compile AveragedLoss."""
     del op, context, outputs
     size = cast("TensorSpec", inputs[0]).size
-    return BlockLaunch(compiled("averaged loss", _nothing, _mean), (1, size, 1, 0, Slot("X"), Slot("loss")))
+    return BlockLaunch(SOURCES.compiled("averaged loss", _nothing, _mean), (1, size, 1, 0, Slot("X"), Slot("loss")))
 
 
 def _nothing(lines: Lines) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, lanes_of, load, store, sweep
-from tazza.engines.jit.nn.softmax import matrix_words
-from tazza.engines.jit.rows import (
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.rows import (
     FIRST,
     FLOAT,
     D,
@@ -26,7 +24,10 @@ from tazza.engines.jit.rows import (
     sum_float64,
     with_label,
 )
-from tazza.engines.jit.vector import log
+from tazza.codegen.vector import log
+from tazza.device import Context
+from tazza.engines.jit import SOURCES
+from tazza.engines.jit.nn.softmax import matrix_words
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
 from tazza.ops.loss.cross_entropy import check_labels
 from tazza.ops.loss.softmax_with_loss import SOFTMAX_WITH_LOSS, SOFTMAX_WITH_LOSS_GRADIENT
@@ -60,7 +61,7 @@ def prepare_softmax_with_loss(
         return refusal
     X, weighted = cast("TensorSpec", inputs[0]), op.has_input("weights")
     averaged = bool(op.average_by_batch_size) or not weighted
-    address = compiled(
+    address = SOURCES.compiled(
         f"softmax with loss, {weighted=}, {averaged=}",
         _forward,
         lambda lines: _loss(lines, weighted=weighted, averaged=averaged),
@@ -114,7 +115,7 @@ def prepare_softmax_with_loss_gradient(
         return refusal
     weighted = op.has_input("weights")
     averaged = bool(op.average_by_batch_size) or not weighted
-    address = compiled(
+    address = SOURCES.compiled(
         f"softmax with loss gradient, {weighted=}, {averaged=}",
         lambda lines: _backward(lines, weighted=weighted, averaged=averaged),
         finish_status,

@@ -19,23 +19,14 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.image import lies_as
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.rows import FLOAT, element
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Constant, Slot, accepts_dense
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.image import lies_as
-from tazza.engines.jit.loop import (
-    compiled,
-    count_loop,
-    fold_loop,
-    lanes_below,
-    lanes_of,
-    load,
-    share,
-    store,
-    sweep,
-    threads_for,
-)
-from tazza.engines.jit.rows import FLOAT, element
+from tazza.engines.jit import SOURCES
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window
 from tazza.runtime.threads import thread_count
@@ -130,7 +121,7 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     body = _channels if by_channel else _columns
     deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
     kind = f"max pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if deep else ''}"
-    address = compiled(kind, functools.partial(_write, row=body, deep=deep))
+    address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
     return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.rows import EXP_FLOPS, FIRST, FLOAT, D, each_row, row_at, softmax_row
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, lanes_of, load, store, sweep, threads_for
-from tazza.engines.jit.rows import EXP_FLOPS, FIRST, FLOAT, D, each_row, row_at, softmax_row
+from tazza.engines.jit import SOURCES
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.softmax import SOFTMAX, SOFTMAX_GRADIENT
 from tazza.runtime.threads import thread_count
@@ -33,7 +35,7 @@ def prepare_softmax(
     assert isinstance(X, TensorSpec), "inference has checked that"
     if not all_float32(X):
         return Unsupported(f"it computes in float32, not {X}")
-    return BlockLaunch(compiled("softmax", _softmax), (*matrix_words(op, X), Slot("X"), Slot("Y")))
+    return BlockLaunch(SOURCES.compiled("softmax", _softmax), (*matrix_words(op, X), Slot("X"), Slot("Y")))
 
 
 def _softmax(lines: Lines) -> None:
@@ -57,7 +59,7 @@ def prepare_softmax_gradient(
     if not all_float32(*inputs):
         return Unsupported(f"it computes in float32, not {Y}")
     words = (*matrix_words(op, Y, 4), Slot("Y"), Slot("dY"), Slot("dX"))
-    return BlockLaunch(compiled("softmax gradient", _softmax_gradient), words)
+    return BlockLaunch(SOURCES.compiled("softmax gradient", _softmax_gradient), words)
 
 
 def _softmax_gradient(lines: Lines) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.rows import when
+from tazza.codegen.vector import Emission
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, accepts_rows
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import compiled
-from tazza.engines.jit.rows import when
-from tazza.engines.jit.vector import Emission
+from tazza.engines.jit import SOURCES
 from tazza.errors import NumericError
 from tazza.operator import Expression, Launch, Operands, OpView, Spec, Unsupported, launcher
 from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
@@ -31,7 +31,7 @@ def prepare_learning_rate(
         iteration = int(operands["t"].array.reshape(()))
         raise op.error(NumericError, f"the iteration is {iteration}, it cannot be negative")
 
-    address = compiled(f"learning rate {rate.text()}", lambda lines: None, lambda lines: _rate(lines, rate))
+    address = SOURCES.compiled(f"learning rate {rate.text()}", lambda lines: None, lambda lines: _rate(lines, rate))
     return BlockLaunch(address, (1, Slot("t"), Slot("lr")), check=check)
 
 

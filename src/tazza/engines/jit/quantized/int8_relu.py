@@ -7,11 +7,13 @@ from typing import cast
 
 import numpy as np
 
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, share
+from tazza.codegen.rows import element
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Constant, Slot, accepts_rows
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, share, threads_for
-from tazza.engines.jit.rows import element
+from tazza.engines.jit import SOURCES
 from tazza.operator import Launch, OpView, Spec, launcher
 from tazza.ops.quantized.int8_relu import INT8_LEAKY_RELU, int8_leaky_relu
 from tazza.runtime.threads import thread_count
@@ -32,7 +34,7 @@ def prepare_int8_leaky_relu(op: OpView, context: Context, inputs: Sequence[Spec]
     meanings = {letter: cast("PerTensor", spec.quantization) for letter, spec in (("X", X), ("Y", Y))}
     int8_leaky_relu(op, octets, table, meanings)
     words = (threads_for(thread_count(), X.size, LOOKUP_FLOPS, 2), X.size, Slot("X"), Slot("Y"))
-    return BlockLaunch(compiled("table of bytes", _look_up), (*words, Constant(table.tobytes())))
+    return BlockLaunch(SOURCES.compiled("table of bytes", _look_up), (*words, Constant(table.tobytes())))
 
 
 def _look_up(lines: Lines) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at, when
+from tazza.codegen.vector import sigmoid, tanh
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import compiled, lanes_of, load, store, sweep, threads_for
-from tazza.engines.jit.rows import FIRST, FLOAT, D, each_row, element, row_at, when
-from tazza.engines.jit.vector import sigmoid, tanh
+from tazza.engines.jit import SOURCES
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.recurrent.lstm_unit import FLOPS, LSTM_UNIT, LSTM_UNIT_GRADIENT
 from tazza.runtime.threads import thread_count
@@ -34,7 +36,7 @@ def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[...
     threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
     words: list[Word] = [threads, rows, units, 0, float_word(op.forget_bias), Slot("timestep")]
     words += [Slot("seq_lengths") if ragged else 0, *map(Slot, letters.split())]
-    address = compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
+    address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
     return BlockLaunch(address, tuple(words))
 
 

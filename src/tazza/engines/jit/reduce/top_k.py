@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop
+from tazza.codegen.rows import FIRST, D, each_row, element, when
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Slot, accepts_rows
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, threads_for
-from tazza.engines.jit.rows import FIRST, D, each_row, element, when
+from tazza.engines.jit import SOURCES
 from tazza.engines.jit.sparse_product import carry_loop
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.reduce.top_k import TOP_K, top_axis
@@ -155,7 +157,7 @@ def prepare_top_k(
     inner, flat = math.prod(shape[axis + 1 :]), op.has_output("F")
     rows = math.prod(shape[:axis]) * inner
     write: Callable[[Lines], None] = lambda lines: write_top_k(lines, flat=flat)  # noqa: E731 -- of one kind
-    address = compiled(f"top k{', flat' if flat else ''}", write)
+    address = SOURCES.compiled(f"top k{', flat' if flat else ''}", write)
     threads = min(threads_for(thread_count(), rows * n, 10, 4), max(rows, 1))
     slots = (Slot("X"), Slot("V"), Slot("P"), *((Slot("F"),) if flat else ()))
     return BlockLaunch(address, (threads, rows, n, 0, k, inner, *slots))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import share
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Constant, Slot, accepts_dense
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, share, threads_for
+from tazza.engines.jit import SOURCES
 from tazza.engines.jit.pointwise import dense
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.copy import COPY, COPY_ON_DEVICE_LIKE, STOP_GRADIENT
@@ -41,7 +43,7 @@ def copy_launch(X: TensorSpec, *, also: tuple[Slot, bytes] = (Slot("Y"), b"")) -
     slot, constant = also
     threads = threads_for(thread_count(), nbytes, 0, 2)
     words = (threads, nbytes, len(constant), Slot("X"), Slot("Y"), Constant(constant), slot)
-    return BlockLaunch(compiled("copy", _copy, _finish), words)
+    return BlockLaunch(SOURCES.compiled("copy", _copy, _finish), words)
 
 
 def _copy(lines: Lines) -> None:

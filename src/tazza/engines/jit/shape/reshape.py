@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
+from tazza.codegen.block import Slot, accepts_rows
 from tazza.device import Context
-from tazza.engines.jit.block import Slot, accepts_rows
 from tazza.engines.jit.shape.copy import copy_launch
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.reshape import EXPAND_DIMS, FLATTEN, FLATTEN_TO_VEC, RESHAPE, RESIZE_LIKE, SQUEEZE

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import count_loop
-from tazza.engines.jit.rows import STATUS, element, when
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import count_loop
+from tazza.codegen.rows import STATUS, element, when
 from tazza.engines.jit.sparse_product import carry_loop
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 

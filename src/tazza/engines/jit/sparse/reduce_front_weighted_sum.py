@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
+from tazza.codegen.block import accepts_rows
 from tazza.device import Context
-from tazza.engines.jit.block import accepts_rows
 from tazza.engines.jit.sparse.segment_reduction import Shapes, Work, segment_launch, write_reduction, write_spread
 from tazza.operator import Launch, OpView, Spec, launcher
 from tazza.ops.sparse.reduce_front_weighted_sum import REDUCE_FRONT_WEIGHTED_SUM, REDUCE_FRONT_WEIGHTED_SUM_GRADIENT

@@ -12,25 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from tazza.codegen.block import BlockLaunch, Memory, Scratch, Slot, Word, accepts_rows
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
+from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status
+from tazza.codegen.vector import Emission
 from tazza.device import Context
-from tazza.engines.jit.block import BlockLaunch, Memory, Scratch, Slot, Word, accepts_rows
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import (
-    KINDS,
-    carry_loop,
-    compiled,
-    count_loop,
-    lanes_of,
-    load,
-    load_one,
-    store,
-    sweep,
-    threads_for,
-)
-from tazza.engines.jit.rows import FIRST, STATUS, D, N, element, finish_status
+from tazza.engines.jit import SOURCES
 from tazza.engines.jit.sparse.division import ORDERED, Places, divide
 from tazza.engines.jit.sparse_product import TILE, halved, tiles
-from tazza.engines.jit.vector import Emission
 from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import Division, check_rows, row_count
@@ -270,7 +261,7 @@ def segment_launch(
     """Return the launch of a kernel; inputs whose shape counts alone have no address in its block."""
     division, dtype = work.division, work.dtype
     name = "reduction" if write is write_reduction else "spread"
-    address = compiled(f"segments {name}: {work}", lambda lines: write(lines, work), finish_status)
+    address = SOURCES.compiled(f"segments {name}: {work}", lambda lines: write(lines, work), finish_status)
     threads = threads_for(thread_count(), shapes.rows + shapes.segments, shapes.width, 4 * shapes.width)
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.codegen.block import accepts_rows, float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
+from tazza.codegen.rows import element, when
 from tazza.device import Context
-from tazza.engines.jit.block import accepts_rows, float_word
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import compiled, count_loop, lanes_of, load, store, sweep
-from tazza.engines.jit.rows import element, when
+from tazza.engines.jit import SOURCES
 from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, launcher
 from tazza.ops.vision.generate_proposals import GENERATE_PROPOSALS, propose
 from tazza.runtime.native import call_native
@@ -84,7 +85,7 @@ def suppress(boxes: Array, threshold: float, most: int, plus: float) -> Array:
     gone, stay = np.zeros(count, np.float32), np.empty(count, np.int64)
     words = [1, count, most, float_word(threshold), float_word(plus), 0]
     block = np.array([*words, *map(address_of, (x1, y1, x2, y2, area, gone, stay))], np.int64)
-    call_native(compiled("boxes that stay", write_suppression), address_of(block), 0, 0, 0)
+    call_native(SOURCES.compiled("boxes that stay", write_suppression), address_of(block), 0, 0, 0)
     return stay[: block[STAYED]]
 
 

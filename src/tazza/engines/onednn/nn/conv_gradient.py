@@ -4,9 +4,9 @@ Letters as in `ops.conv`, with P the pixels of all images. oneDNN has a primitiv
 has for dW is slow in two cases, which go another way:
 
 - 1 x 1 filters: dW = dY^T X, (M, P) @ (P, C), or its transpose where that has fewer rows, is a product of matrices.
-  Tall ones have a kernel of our own (`jit.tall_product`: 0.80 to 1.0 of the time of oneDNN's product for ResNet-50 at
-  batch 16). Others oneDNN computes as a product of plain matrices, unless there is a stride, in 0.7 to 1.0 of the time
-  of its convolutions for all shapes of ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
+  Tall ones have a kernel of our own (`codegen.tall_product`: 0.80 to 1.0 of the time of oneDNN's product for ResNet-50
+  at batch 16). Others oneDNN computes as a product of plain matrices, unless there is a stride, in 0.7 to 1.0 of the
+  time of its convolutions for all shapes of ResNet-50, and 0.5 to 1.1 for those of MobileNet v2;
 - larger filters with a stride: the same kernel of our own takes windows for rows. Where it refuses them, or there is a
   bias, copies are worth while: of blocked images oneDNN took half of the time that it takes of channels-last ones.
 """
@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tazza.engines.jit import unavailable
-from tazza.engines.jit.block import all_float32
-from tazza.engines.jit.tall_product import Grid, Windows, tall_product
+from tazza.codegen.block import all_float32
+from tazza.codegen.kernel import unavailable
+from tazza.codegen.tall_product import Grid, Windows, tall_product
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.nn.conv import Geometry, conv_flops

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from tazza.engines.jit.emit import Lanes
+from tazza.codegen.emit import Lanes
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import TRUTHS
 

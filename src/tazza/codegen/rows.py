@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
-from tazza.engines.jit.vector import exp
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.vector import exp
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT

@@ -22,22 +22,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tazza.engines.jit.block import BlockLaunch, Slot, Word
-from tazza.engines.jit.block import Scratch as ScratchWord
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import (
-    carry_loop,
-    compiled,
-    count_loop,
-    lane_count,
-    lanes_below,
-    load,
-    load_one,
-    share,
-    store,
-)
-from tazza.engines.jit.rows import element, when
-from tazza.engines.jit.writer import FLOAT, LINE, Writer
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import compiled, lane_count
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.rows import element, when
+from tazza.codegen.writer import FLOAT, LINE, Writer
 
 COLUMNS = {16: 8, 8: 4, 4: 4}
 """L -> R: twice as many vectors of sums stay in registers."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tazza.engines.jit.emit import Lines
-from tazza.engines.jit.loop import count_loop, share
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import count_loop, share
 
 HEAD = 4
 """Words of the block before all others."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import lanes_of, store
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import lanes_of, store
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tazza.engines.jit.emit import Lanes, Lines
-from tazza.engines.jit.loop import KINDS, narrow, short_name, widen
-from tazza.engines.jit.vector import UNARY, Emission
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import KINDS, narrow, short_name, widen
+from tazza.codegen.vector import UNARY, Emission
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import CASTS, TRUTHS, signature

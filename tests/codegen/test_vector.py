@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.engines.jit import unavailable
+from tazza.codegen.kernel import unavailable
 from tazza.engines.jit.pointwise import kernel_address
 from tazza.operator import Expression
 from tazza.tensor import DataType

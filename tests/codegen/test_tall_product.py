@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.engines.jit import loop, tall_product, unavailable
-from tazza.engines.jit.tall_product import Grid, Windows
+from tazza.codegen import kernel, tall_product
+from tazza.codegen.kernel import unavailable
+from tazza.codegen.tall_product import Grid, Windows
 from tazza.runtime.native_code import Processor, processor
 from tazza.tensor import Tensor
 from tests.launching import call_alone
@@ -107,7 +108,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     """As on processors that have no wider ones."""
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
-    monkeypatch.setattr(loop, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
+    monkeypatch.setattr(kernel, "processor", lambda: Processor(processor().name, "+avx2" if vector_bytes == 32 else ""))
     test_dense_rows(200, 28, 21, 2)
     test_rows_that_are_windows((3, 2), (1, 1), 37, 2)
 
@@ -124,7 +125,7 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_what_is_left_to_others(P: int, M: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if loop.lane_count() < 16:
+    if kernel.lane_count() < 16:
         pytest.skip("register tiles have other numbers of columns")
     monkeypatch.undo()
 
@@ -148,7 +149,7 @@ def test_what_is_left_to_others(P: int, M: int, threads: int, monkeypatch: pytes
     ],
 )
 def test_windows_that_are_worth_it(P: int, M: int, K: int, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if loop.lane_count() < 16:
+    if kernel.lane_count() < 16:
         pytest.skip("register tiles have other numbers of columns")
     monkeypatch.undo()
     windows = Windows((3, 3), (2, 2 * P), (1, 1), (2, 2), (2 * P * K, K))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from tazza.engines.jit.block import all_float32
+from tazza.codegen.block import all_float32
 from tazza.operator import OpView, Spec, Unsupported
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
 

@@ -1,0 +1,225 @@
+"""Procedures: several nets, and the steps that say in which order, how often and until when they run (`PlanDef`).
+
+A step runs nets, or steps, in turn or side by side (`concurrent_substeps`); once, `num_iter` times, or until
+`should_stop_blob` is true, which is looked at after each net and each step. With `create_workspace` it runs in a
+workspace of its own, below the other; nets that it makes there go with it. A step with `run_every_ms` runs again and
+again beside the others of its parent, as `report_net` does beside its step, every `report_interval` seconds.
+`num_concurrent_instances` is for who writes procedures, and has no effect when they run.
+
+Nets are made in the workspace of the first step that runs them, in place of those of their names, and stay there.
+
+Constant state: the message. `_Run` belongs to one call; `failed` is set by any of its threads, and read by all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+
+from tazza.device import Event
+from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError
+from tazza.nets import NetBase
+from tazza.nets.run import Run
+from tazza.proto import ExecutionStep, NetDef, PlanDef
+from tazza.runtime.log import logger
+from tazza.runtime.workers import start_thread, waiting_for_others
+from tazza.tensor import Tensor
+from tazza.workspace import Workspace
+
+
+def run_procedure(definition: PlanDef, workspace: Workspace) -> None:
+    """Run the steps of a procedure, one after the other.
+
+    >>> from tazza.operator import operator_def
+    >>> count = NetDef(name="count", op=[operator_def("Iter", [], ["n"])])
+    >>> workspace = Workspace()
+    >>> thrice = ExecutionStep(network=["count"], num_iter=3)
+    >>> run_procedure(PlanDef(network=[count], execution_step=[thrice]), workspace)
+    >>> workspace.fetch("n")
+    array([3])
+
+    Raises:
+        NetError: two nets of one name, or a step with both nets and steps.
+        NotFoundError: a step names a net that is not there, or a blob that says when to stop and is not there.
+        TazzaError: what a net raises; the steps that run beside it end behind the net that they run.
+    """
+    run = _Run(definition, workspace)
+    for step in definition.execution_step:
+        _Step(run, step, workspace).run()
+
+
+def run_in_background(definition: PlanDef, workspace: Workspace) -> Run:
+    """Run a procedure in a thread of its own; the future holds what it raises."""
+    copy = PlanDef()
+    copy.CopyFrom(definition)
+    future = Run(f"procedure {definition.name}")
+
+    def work() -> None:
+        try:
+            run_procedure(copy, workspace)
+        except BaseException as error:
+            future.end(error)
+        else:
+            future.end(None)
+
+    start_thread(threading.Thread(target=work, name=f"tazza-procedure-{definition.name}", daemon=True))
+    return future
+
+
+class _Run:
+    """One run of a procedure: its nets by name, and whether something failed."""
+
+    def __init__(self, definition: PlanDef, workspace: Workspace) -> None:
+        self.nets: dict[str, NetDef] = {}
+        for net in definition.network:
+            if net.name in self.nets:
+                raise NetError(
+                    f"procedure {definition.name!r} has two nets called {net.name!r}",
+                    hint="names of nets tell them apart",
+                )
+            self.nets[net.name] = net
+        self._replaced = {name for name in self.nets if name in workspace.nets()}
+        self._lock = threading.Lock()
+        self.failed = False
+
+    def net(self, step: ExecutionStep, name: str, workspace: Workspace) -> NetBase:
+        """Return the net of a name in a workspace, made where it is not there yet, or was there before this run."""
+        definition = self.nets.get(name)
+        if definition is None:
+            raise NotFoundError(
+                f"step {step.name!r} runs the net {name!r}, which the procedure does not have",
+                hint=f"nets: {', '.join(self.nets)}",
+            )
+        with self._lock:
+            if name in self._replaced:
+                self._replaced.discard(name)
+                return workspace.create_net(definition, overwrite=True)
+            return workspace.net(name) if name in workspace.nets() else workspace.create_net(definition)
+
+
+class _Step:
+    """A step, bound to a workspace: its nets are made, its steps bound in turn."""
+
+    def __init__(self, run: _Run, definition: ExecutionStep, outer: Workspace) -> None:
+        if definition.substep and definition.network:
+            raise NetError(f"step {definition.name!r} has nets and steps", hint="put the nets into a step of their own")
+        if definition.HasField("should_stop_blob") and definition.HasField("num_iter"):
+            raise ArgumentError(
+                f"step {definition.name!r} has num_iter and should_stop_blob", hint="a step runs so often, or until"
+            )
+        self._run = run
+        self._definition = definition
+        self._workspace = Workspace(root=outer.root, parent=outer) if definition.create_workspace else outer
+        bound = [(one, _bound(run, one, self._workspace)) for one in definition.substep]
+        self._beside = [(one.run_every_ms / 1000, go) for one, go in bound if one.HasField("run_every_ms")]
+        self._steps = [go for one, go in bound if not one.HasField("run_every_ms")]
+        self._nets = [run.net(definition, name, self._workspace) for name in definition.network]
+        self._stop = self._workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None
+        if definition.HasField("report_net"):
+            if not definition.HasField("report_interval"):
+                raise ArgumentError(f"step {definition.name!r} has a report_net without report_interval")
+            report = run.net(definition, definition.report_net, self._workspace)
+            self._beside.append((float(definition.report_interval), report.run))
+
+    def run(self) -> None:
+        """Run it as often as it says."""
+        with self._company():
+            for _ in self._rounds():
+                if self._definition.concurrent_substeps and len(self._steps) > 1:
+                    self._side_by_side()
+                    if self._stopped():
+                        return
+                    continue
+                for act in (*self._steps, *(net.run for net in self._nets)):
+                    if self._run.failed:
+                        return
+                    act()
+                    if self._stopped():
+                        return
+
+    def _rounds(self) -> Iterator[int]:
+        definition = self._definition
+        if not definition.HasField("should_stop_blob"):
+            return iter(range(definition.num_iter if definition.HasField("num_iter") else 1))
+        return iter(range(1)) if definition.only_once else itertools.count()
+
+    def _stopped(self) -> bool:
+        """Whether the blob that says so is true.
+
+        Raises:
+            DTypeError: it does not hold one truth value.
+            BlobTypeError: it holds no tensor.
+        """
+        if self._stop is None:
+            return False
+        found = self._stop.get(Tensor).plain()
+        if found.dtype != np.bool_ or found.size != 1:
+            raise DTypeError(
+                f"step {self._definition.name!r} stops by {self._stop.name!r}, {found.dtype}{list(found.shape)}",
+                hint="one truth value (bool) says it",
+            )
+        return bool(found.ravel()[0])
+
+    def _side_by_side(self) -> None:
+        """Run the steps at once, and raise the first error when all have ended."""
+        errors: list[BaseException] = []
+
+        def work(act: Callable[[], None]) -> None:
+            try:
+                act()
+            except BaseException as error:
+                errors.append(error)
+                self._run.failed = True
+
+        ended = [_started(partial(work, act), "tazza-step") for act in self._steps]
+        with waiting_for_others():
+            for one in ended:
+                one.wait()
+        if errors:
+            raise errors[0]
+
+    @contextmanager
+    def _company(self) -> Generator[None]:
+        """Let what runs beside this step do so inside."""
+        ended = Event()
+
+        def work(interval_s: float, act: Callable[[], None]) -> None:
+            while not ended.wait(interval_s):
+                try:
+                    act()
+                except Exception:
+                    logger.exception("what runs beside step %r failed", self._definition.name)
+
+        gone = [_started(partial(work, *each), "tazza-beside-step") for each in self._beside]
+        try:
+            yield
+        finally:
+            ended.finish()
+            for one in gone:
+                one.wait()
+
+
+def _bound(run: _Run, definition: ExecutionStep, workspace: Workspace) -> Callable[[], None]:
+    """Return what runs a step: bound now, or anew for each time where it has a workspace of its own."""
+    if definition.create_workspace:
+        return lambda: _Step(run, definition, workspace).run()
+    return _Step(run, definition, workspace).run
+
+
+def _started(work: Callable[[], None], name: str) -> Event:
+    """Let a thread of its own do `work`, which raises nothing; the event tells when it has."""
+    ended = Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            ended.finish()
+
+    start_thread(threading.Thread(target=run, name=name, daemon=True))
+    return ended

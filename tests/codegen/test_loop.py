@@ -1,0 +1,92 @@
+"""Loops by themselves: each form is compiled alone, and run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import compiled, lane_count, unavailable
+from tazza.codegen.loop import carry_loop, count_loop, fold_loop, lanes_of, load, share, store, sweep
+from tazza.codegen.rows import element
+from tazza.runtime.native import call_native
+from tazza.tensor import DataType
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+FLOAT = DataType.FLOAT
+
+
+def run(name: str, work: Callable[[Lines], None], threads: int, *words: int) -> None:
+    """Compile and run a kernel whose block holds the words behind the number of threads."""
+    block = (ctypes.c_int64 * (1 + len(words)))(threads, *words)
+    assert call_native(compiled(f"test of loops: {name}", work), ctypes.addressof(block), threads=threads) == 0
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 5), (2, 3), (3, 3), (4, 1)])
+def test_count_loop(begin: int, end: int) -> None:
+    marks = np.zeros(7, np.int64)
+
+    def work(lines: Lines) -> None:
+        def mark(i: str) -> None:
+            lines.do(f"store i64 {lines.let(f'add i64 {i}, 10')}, ptr {element(lines, place, i, 'i64')}")
+
+        first, last = (lines.load_word("%block", word) for word in (1, 2))
+        place = lines.load_pointer("%block", 3)
+        count_loop(lines, first, last, mark)
+
+    run("count", work, 1, begin, end, marks.ctypes.data)
+    assert marks.tolist() == [i + 10 if begin <= i < end else 0 for i in range(7)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_carry_and_fold(count: int) -> None:
+    """Two sums that change places at every turn, and one."""
+    L = lane_count()
+    X, Y = np.arange(1, 1 + max(count, 1) * L, dtype=np.float32), np.full(3 * L, np.nan, np.float32)
+
+    def work(lines: Lines) -> None:
+        v, n = lanes_of(lines), lines.load_word("%block", 1)
+        source, target = (lines.load_pointer("%block", word) for word in (2, 3))
+
+        def vector(i: str) -> str:
+            return load(v, FLOAT, source, lines.let(f"mul i64 {i}, {L}"), None)
+
+        def turn(i: str, sums: Sequence[str]) -> Sequence[str]:
+            return [v.add(sums[1], vector(i)), sums[0]]
+
+        found = carry_loop(v, "0", n, [v.constant(1.0), v.constant(2.0)], turn)
+        found.append(fold_loop(v, "0", n, v.constant(0.5), lambda i, total: v.add(total, vector(i))))
+        for k, value in enumerate(found):
+            store(v, FLOAT, value, target, str(k * L), None)
+
+    run("carry and fold", work, 1, count, X.ctypes.data, Y.ctypes.data)
+    one, other, total = np.full(L, 1.0), np.full(L, 2.0), np.full(L, 0.5)
+    for row in X.reshape(-1, L)[:count]:
+        one, other, total = other + row, one, total + row
+    np.testing.assert_array_equal(Y, np.concatenate([one, other, total]))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n", [0, 1, 16, 37, 100])
+def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
+    """Whole vectors and a masked rest, of a part whose borders lie anywhere; nothing is written beside it."""
+    X, Y = np.arange(n + 1, dtype=np.float32), np.full(n + 1, -1, np.float32)
+
+    def work(lines: Lines) -> None:
+        v = lanes_of(lines)
+        source, target = (lines.load_pointer("%block", word) for word in (2, 3))
+
+        def double(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            value = load(v, FLOAT, source, i, mask)
+            store(v, FLOAT, v.add(value, value), target, i, mask)
+            return carried
+
+        sweep(v, *share(lines, lines.load_word("%block", 1)), double)
+
+    run("sweep", work, threads, n, X.ctypes.data, Y.ctypes.data)
+    np.testing.assert_array_equal(Y[:n], 2 * X[:n])
+    assert Y[n] == -1

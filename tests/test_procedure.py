@@ -1,0 +1,122 @@
+"""Procedures: steps that run nets so often, until a blob says so, side by side, and in workspaces of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError, ShapeError
+from tazza.operator import operator_def
+from tazza.procedure import run_in_background, run_procedure
+from tazza.proto import ExecutionStep, NetDef, PlanDef
+from tazza.workspace import Workspace
+
+ADD = NetDef(name="add", op=[operator_def("Add", ["x", "one"], ["x"])])
+STOP = NetDef(name="stop", op=[operator_def("ConstantFill", [], ["stop"], shape=[1], value=True, dtype=5)])
+FAIL = NetDef(name="fail", op=[operator_def("Sum", ["x", "long"], ["y"])])
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    """Return one with x = 0."""
+    made = Workspace()
+    made.feed("x", np.zeros(1, np.float32))
+    made.feed("one", np.ones(1, np.float32))
+    made.feed("stop", np.array([False]))
+    made.feed("long", np.zeros((2, 3), np.float32))
+    return made
+
+
+def x_after(workspace: Workspace, *steps: ExecutionStep) -> float:
+    """Run steps of all nets, and return x."""
+    run_procedure(PlanDef(name="p", network=[ADD, STOP, FAIL], execution_step=steps), workspace)
+    return workspace.fetch("x").item()
+
+
+def test_a_step_runs_once_or_as_often_as_it_says(workspace: Workspace) -> None:
+    assert x_after(workspace, ExecutionStep(network=["add", "add"])) == 2
+    assert x_after(workspace, ExecutionStep(network=["add"], num_iter=3)) == 5
+    assert x_after(workspace, ExecutionStep(network=["add"], num_iter=0)) == 5
+    assert workspace.nets() == ["add"]
+
+
+def test_the_blob_is_looked_at_behind_each_net(workspace: Workspace) -> None:
+    """Not only at the end of a round; Caffe2 gives 1 as well."""
+    assert x_after(workspace, ExecutionStep(network=["add", "stop", "add"], should_stop_blob="stop")) == 1
+
+
+def test_only_once_ends_a_step_that_nothing_stops(workspace: Workspace) -> None:
+    assert x_after(workspace, ExecutionStep(network=["add", "add"], should_stop_blob="stop", only_once=True)) == 2
+
+
+def test_the_blob_of_a_step_is_looked_at_behind_its_steps(workspace: Workspace) -> None:
+    inner = [ExecutionStep(network=[name]) for name in ("add", "stop", "add")]
+    assert x_after(workspace, ExecutionStep(substep=inner, should_stop_blob="stop")) == 1
+
+
+def test_a_workspace_of_its_own_sees_the_outer_one_and_goes(workspace: Workspace) -> None:
+    own = NetDef(name="own", op=[operator_def("Add", ["x", "one"], ["y"])])
+    steps = [ExecutionStep(network=["own"], create_workspace=True, num_iter=2)]
+    run_procedure(PlanDef(network=[own], execution_step=steps), workspace)
+    assert not workspace.has_blob("y")
+    assert workspace.nets() == []
+
+
+def test_steps_run_side_by_side_and_the_first_error_ends_all(workspace: Workspace) -> None:
+    waiting = ExecutionStep(network=["add"], should_stop_blob="stop", name="waits for ever")
+    both = ExecutionStep(substep=[waiting, ExecutionStep(network=["fail"])], concurrent_substeps=True)
+    with pytest.raises(ShapeError, match="Sum"):
+        x_after(workspace, both)
+    ended = ExecutionStep(substep=[waiting, ExecutionStep(network=["stop"])], concurrent_substeps=True)
+    assert x_after(workspace, ended) >= 0
+
+
+def test_what_runs_beside_ends_with_its_step(workspace: Workspace) -> None:
+    count = NetDef(name="count", op=[operator_def("AtomicIter", ["m", "n"], ["n"])])
+    workspace.run_operator(operator_def("CreateMutex", [], ["m"]))
+    workspace.feed("n", np.array([0]))
+    beside = ExecutionStep(network=["count"], run_every_ms=1)
+    until = NetDef(name="until", op=[operator_def("GE", ["n", "three"], ["stop"])])
+    workspace.feed("three", np.array([3]))
+    step = ExecutionStep(
+        substep=[beside, ExecutionStep(network=["until"], should_stop_blob="stop")], should_stop_blob="stop"
+    )
+    run_procedure(PlanDef(network=[count, until], execution_step=[step]), workspace)
+    reached = workspace.fetch("n").item()
+    assert reached >= 3
+    assert workspace.fetch("n").item() == reached
+
+
+def test_nets_that_were_there_are_replaced_once(workspace: Workspace) -> None:
+    workspace.create_net(NetDef(name="add", op=[operator_def("Sub", ["x", "one"], ["x"])]))
+    assert x_after(workspace, ExecutionStep(network=["add"]), ExecutionStep(network=["add"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "text"),
+    [
+        (ExecutionStep(network=["none"]), NotFoundError, "'none'"),
+        (ExecutionStep(network=["add"], should_stop_blob="none"), NotFoundError, "'none'"),
+        (ExecutionStep(network=["add"], should_stop_blob="x"), DTypeError, "stops by 'x'"),
+        (ExecutionStep(network=["add"], should_stop_blob="stop", num_iter=1), ArgumentError, "num_iter"),
+        (ExecutionStep(network=["add"], report_net="add"), ArgumentError, "report_interval"),
+        (ExecutionStep(network=["add"], substep=[ExecutionStep()]), NetError, "nets and steps"),
+    ],
+)
+def test_refused(workspace: Workspace, step: ExecutionStep, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        x_after(workspace, step)
+
+
+def test_two_nets_of_one_name_are_refused(workspace: Workspace) -> None:
+    with pytest.raises(NetError, match="two nets called 'add'"):
+        run_procedure(PlanDef(network=[ADD, ADD]), workspace)
+
+
+def test_in_the_background(workspace: Workspace) -> None:
+    step = ExecutionStep(network=["add"], num_iter=2)
+    run_in_background(PlanDef(network=[ADD], execution_step=[step]), workspace).result(30)
+    assert workspace.fetch("x").item() == 2
+    failing = PlanDef(network=[FAIL], execution_step=[ExecutionStep(network=["fail"])])
+    with pytest.raises(ShapeError, match="Sum"):
+        run_in_background(failing, workspace).result(30)
