@@ -24,7 +24,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "lenet": {"size": 28},
     "mlp": {"size": 28},
     "squeezenet": {"size": 64, "classes": 5},
-    "resnet50": {"size": 32, "width": 0.25, "classes": 5},
     "mobilenet_v2": {"size": 32, "width": 0.25, "classes": 5},
 }
 RUNS = ((0, 17), (0, 1), (0, 2), (3, 1), (0, 3), (2, 5), (8, 8), (0, 16), (16, 1))
@@ -79,10 +78,19 @@ def check(run: Runner, images: Array) -> None:
         assert got.tobytes() == whole[first : first + count].tobytes(), f"{count} images from {first} on"
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize(
-    "name", ["lenet", *(pytest.param(name, marks=pytest.mark.slow) for name in SMALL if name != "lenet")]
-)
+ALL = [
+    *(("lenet", kind) for kind in MAKERS),
+    *(
+        pytest.param(name, kind, marks=pytest.mark.slow)
+        for name in SMALL
+        if name != "lenet"
+        for kind in ("simple", "plan")
+    ),
+]
+"""Nets and kinds; predictors run plans, and the slices below are those of one."""
+
+
+@pytest.mark.parametrize(("name", "kind"), ALL)
 def test_answers_do_not_depend_on_neighbours(name: str, kind: str) -> None:
     ws, net = model(name)
     channels = 1 if name in ("lenet", "mlp") else 3

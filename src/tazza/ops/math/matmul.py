@@ -74,7 +74,7 @@ def matmul_infer(op: OpView, A: TensorSpec, B: TensorSpec, like: TensorSpec | No
     return TensorSpec(like.dims, A.dtype)
 
 
-MATMUL.batched("A", when=lambda op: op.axis_a >= 1 and not op.trans_a)
+MATMUL.batched("A", when=lambda op: op.axis_a >= 1 and not op.trans_a and not op.has_input("like"))
 
 
 @MATMUL.cost
