@@ -330,7 +330,7 @@ def test_a_cut_in_a_layout_that_cannot_be_cut_is_left_out(monkeypatch: pytest.Mo
     ops = [
         operator_def("LRN", ["x"], ["a"], size=3),
         operator_def("MaxPool", ["a"], ["b"], kernel=3, pad=1),
-        operator_def("Softmax", ["b"], ["c"]),
+        operator_def("Softmax", ["b"], ["c"], axis=0),
         operator_def("LRN", ["c"], ["d"], size=3),
         operator_def("MaxPool", ["d"], ["e"], kernel=3, pad=1),
     ]

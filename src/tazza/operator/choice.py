@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tazza.device import Context
 from tazza.errors import UnsupportedError
 from tazza.operator.engine import Candidate, asked_engines, rank_engines, why_unavailable
+from tazza.operator.images import Images, ImageWise, may_take_all
 from tazza.operator.index import load_kernel
 from tazza.operator.kernel import Kernel, KernelKey, LaidOut, Launch, Unsupported, kernel_for
 from tazza.operator.native import native_kernel
@@ -165,6 +166,54 @@ def find_kernel(type: str, device: str, engine: str) -> Kernel:
     return found
 
 
+def _ask(
+    kernel: Kernel, op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | LaidOut | Unsupported:
+    """Return what a kernel answers to specs as they lie."""
+    assert kernel.prepare is not None, "host kernels do not share an operator type with others"
+    reshaped = op.schema.reshaped(op, inputs)
+    if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
+        return Unsupported(f"{', '.join(reshaped)} with another shape than the output")
+    return kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
+
+
+def _ask_invariant(
+    kernel: Kernel,
+    op: OpView,
+    context: Context,
+    images: Images,
+    specs: tuple[Sequence[Spec], Sequence[Spec]],
+) -> LaidOut | Unsupported:
+    """Return what a kernel answers for one image, to be run for each, or for all where that gives the same bits."""
+    plain = images.uncut(op, specs[0])
+    one = images.some(1, op, specs, plain)
+    answer = _ask(kernel, op, context, *one)
+    if isinstance(answer, Unsupported):
+        return answer
+    launch, wanted = _with_layouts(answer, plain)
+    try:
+        layouts = images.layouts(op, wanted, one)
+    except UnsupportedError as error:
+        return Unsupported(f"batch_invariant: {error.message}")
+    if images.count > 1:
+        whole = (
+            _ask(kernel, op, context, *images.some(images.count, op, specs, plain))
+            if may_take_all(kernel, op)
+            else None
+        )
+        if whole is None or isinstance(whole, Unsupported) or _with_layouts(whole, plain)[1] != layouts:
+            launch = ImageWise(launch, images.count, images.letters | images.outputs)
+        else:
+            launch = _with_layouts(whole, plain)[0]
+    return LaidOut(launch, layouts)
+
+
+def _with_layouts(answer: Launch | LaidOut, plain: Collection[str]) -> tuple[Launch, dict[str, Layout]]:
+    """Return a launch, and the layouts that it asks for, where inputs of `plain` letters are to be row-major."""
+    given = dict.fromkeys(plain, cast("Layout", ROW_MAJOR))
+    return (answer.launch, given | dict(answer.layouts)) if isinstance(answer, LaidOut) else (answer, given)
+
+
 def choose_kernel(
     op: OpView,
     ranking: Sequence[Candidate],
@@ -185,16 +234,18 @@ def choose_kernel(
         UnsupportedError: all refuse; the hint has their reasons.
     """
     choices: list[Choice] = []
-    reshaped = op.schema.reshaped(op, inputs)
+    images = Images.of(op, inputs, outputs) if op.batch_invariant else None
     for candidate in ranking:
         reason = why_unavailable(op.type, context.place.kind, candidate.engine)
         if reason is None:
             kernel = find_kernel(op.type, context.place.kind, candidate.engine)
             assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-            if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
-                answer = Unsupported(f"{', '.join(reshaped)} with another shape than the output")
+            if images is not None:
+                answer = _ask_invariant(kernel, op, context, images, (inputs, outputs))
+            elif op.batch_invariant and op.schema.formulas is not None and not may_take_all(kernel, op):
+                answer = Unsupported("it does not declare that its numbers are the same in any batch (batch_invariant)")
             else:
-                answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
+                answer = _ask(kernel, op, context, inputs, outputs)
             if not isinstance(answer, Unsupported):
                 taken = (*choices, Choice(candidate.engine, candidate.wanted, None))
                 if isinstance(answer, LaidOut):

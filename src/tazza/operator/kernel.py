@@ -282,6 +282,8 @@ class Kernel:
     Exactly one of the two is there, and an operator type has either only host kernels or none.
     `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as
     `operands.state`. `accepts(letter, spec)` says of each input whether its layout can be taken as it is.
+    `batch_invariant` declares that what it answers to an operator that wants it (`op.batch_invariant`) gives each image
+    the bits that the image gets alone, in whatever batch; others run image by image then.
     """
 
     type: str
@@ -293,6 +295,7 @@ class Kernel:
     accepts: Callable[[str, Spec], bool] = accepts_strided
     function: Callable[..., Any] | None = None
     module: str = ""
+    batch_invariant: bool = False
 
     def __post_init__(self) -> None:
         """Check the rule that code which takes a kernel relies on."""
@@ -407,7 +410,12 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
 
 
 def kernel(
-    schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
+    schema: OpSchema,
+    *,
+    engine: str = "reference",
+    device: str = CPU_KIND,
+    priority: int = 0,
+    batch_invariant: bool = False,
 ) -> Callable[[F], F]:
     """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device.
 
@@ -432,7 +440,15 @@ def kernel(
             meaning = _quantizations(op, inputs, outputs) if "quantization" in parameters else {}
             return ArrayLaunch(computing, parameters, op, dtypes, quantization=meaning)
 
-        found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
+        found = Kernel(
+            schema.type,
+            device,
+            engine,
+            prepare=prepare,
+            function=function,
+            module=function.__module__,
+            batch_invariant=batch_invariant,
+        )
         KERNELS.register(
             (schema.type, device, engine),
             found,
@@ -479,6 +495,7 @@ def launcher(
     open: Callable[[Operator], Any] | None = None,
     accepts: Callable[[str, Spec], bool] = accepts_strided,
     priority: int = 0,
+    batch_invariant: bool = False,
 ) -> Callable[[F], F]:
     """Register a `prepare` function as the kernel of `schema` for an engine and a kind of device."""
 
@@ -491,6 +508,7 @@ def launcher(
             open=open,
             accepts=accepts,
             module=prepare.__module__,
+            batch_invariant=batch_invariant,
         )
         KERNELS.register(
             (schema.type, device, engine), found, help=f"{prepare.__module__}.{prepare.__qualname__}", priority=priority

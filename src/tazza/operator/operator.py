@@ -78,6 +78,7 @@ class Operator(Observable):
         label: str = "",
         copy: bool = True,
         check: Callable[[], object] = _go_on,
+        batch_invariant: bool = False,
     ) -> None:
         """Check `definition`, find its blobs (inputs must exist, outputs are made), rank engines, open host state.
 
@@ -89,6 +90,7 @@ class Operator(Observable):
             label: where it stands, for error messages, such as `(operator 3 of net 'lenet')`.
             copy: keep a copy of the definition, which somebody may change; it may hold all weights of a net.
             check: raises where the run that this operator is part of has to end; nets within it ask.
+            batch_invariant: its net wants each image to have the same bits in any batch.
 
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
@@ -112,7 +114,7 @@ class Operator(Observable):
         self._host: HostCall | None = None
         self._states: dict[str, Any] = {}
         try:
-            self._create(strict)
+            self._create(strict, batch_invariant)
         except TazzaError as error:
             raise self.located(error) from error.__cause__
         for hook in definition_hooks:
@@ -126,9 +128,9 @@ class Operator(Observable):
 
     # -- making --------------------------------------------------------------------------------------------------------
 
-    def _create(self, strict: bool) -> None:
+    def _create(self, strict: bool, batch_invariant: bool) -> None:
         self.schema = find_schema(self.definition.type)
-        self.op = self.schema.view(self.definition, strict=strict)
+        self.op = self.schema.view(self.definition, strict=strict, batch_invariant=batch_invariant)
         self.ignored = tuple(self.schema.reported_arguments(self.definition))
         if self.ignored and self.report is _log_report:
             logger.warning("%r: %s", self, ignored_text([self]))
@@ -343,7 +345,7 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = kernel_changes(), context.key, tuple(inputs), outputs, values
+        key = kernel_changes(), context.key, self.op.batch_invariant, tuple(inputs), outputs, values
         chosen = self._launches.get(
             key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
         )

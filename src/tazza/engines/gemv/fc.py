@@ -133,7 +133,7 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
     N, K = Y.size // M, W.size // M
-    refusal = None if ENGINE in asked_engines(op.definition.engine) else _refused(N)
+    refusal = None if ENGINE in asked_engines(op.definition.engine) else _refused(op, X, N)
     if refusal is not None:
         return Unsupported(refusal)
     fused = op.type == FUSED_FC.type
@@ -146,12 +146,13 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     return LaidOut(launch, dict.fromkeys(letters, ROW_MAJOR))
 
 
-def _refused(N: int) -> str | None:
-    """Return why another engine should do it, or None."""
-    if N > MOST_ROWS:
-        return f"X has {N} rows: other engines are as fast for more than {MOST_ROWS}"
+def _refused(op: OpView, X: TensorSpec, N: int) -> str | None:
+    """Return why another engine should do it, or None; where batches shall not matter the rows of one image count."""
+    rows = N // X.shape[0] if op.batch_invariant and op.axis >= 1 else N
+    if rows > MOST_ROWS:
+        return f"X has {rows} rows: other engines are as fast for more than {MOST_ROWS}"
     return why_narrow()
 
 
 for _schema in (FC, FUSED_FC):
-    launcher(_schema, engine=ENGINE, accepts=accepts_rows)(prepare_fc)
+    launcher(_schema, engine=ENGINE, accepts=accepts_rows, batch_invariant=True)(prepare_fc)

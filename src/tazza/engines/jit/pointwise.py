@@ -298,6 +298,6 @@ def register_formula(schema: OpSchema) -> None:
     """
     KERNELS.setdefault(
         kernel_key(schema.type, "jit"),
-        Kernel(*kernel_key(schema.type, "jit"), prepare=prepare_formula, accepts=accepts_dense),
+        Kernel(*kernel_key(schema.type, "jit"), prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True),
         help="compiled from the formula",
     )

@@ -26,7 +26,7 @@ Accepts: TypeAlias = Callable[[str, Spec], bool]
 
 
 def onednn(
-    *schemas: OpSchema, empty: str = "refuse", accepts: Accepts = accepts_dense
+    *schemas: OpSchema, empty: str = "refuse", accepts: Accepts = accepts_dense, batch_invariant: bool = False
 ) -> Callable[[Translate], Translate]:
     """Register `translate(op, specs) -> Launch | LaidOut | Unsupported` as the kernel of schemas.
 
@@ -38,6 +38,8 @@ def onednn(
     - never sees specs with 0 elements: with `empty="zero"` the outputs are filled with 0 where only first extents are 0
       (sums over no images that go on from no others; outputs without elements need nothing), else another engine gets
       them.
+
+    `batch_invariant` is said of what works on each element, or each image, by itself and in one way; see `Kernel`.
     """
 
     def decorate(translate: Translate) -> Translate:
@@ -57,7 +59,9 @@ def onednn(
                 return Unsupported(error.message)
 
         for one in schemas:
-            launcher(one, engine="onednn", accepts=accepts)(_of_module(prepare, translate.__module__))
+            launcher(one, engine="onednn", accepts=accepts, batch_invariant=batch_invariant)(
+                _of_module(prepare, translate.__module__)
+            )
             if "epilogue" in one.args:
                 EPILOGUES.register(kernel_key(one.type, "onednn"), _takes, help="what post-ops can compute")
         return translate

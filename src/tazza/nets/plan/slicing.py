@@ -20,6 +20,7 @@ from itertools import pairwise
 
 from tazza.errors import TazzaError
 from tazza.operator import Array, OpSchema, OpView, Spec, find_schema
+from tazza.operator.images import batched_letters
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
 from tazza.runtime.flags import flag
@@ -171,16 +172,6 @@ def _operator(
     if made.inputs and len(batches) == 1 and not overwrites:
         (made.batch,) = batches
     return made
-
-
-def batched_letters(
-    schema: OpSchema, op: OpView, specs: tuple[Sequence[Spec | None], Sequence[Spec | None]]
-) -> frozenset[str]:
-    """Return the inputs that have a batch: declared ones, or all of a pointwise operator that broadcasts nothing."""
-    if schema.formulas is None:
-        return schema.batched_inputs(op)
-    dims = {spec.dims if isinstance(spec, TensorSpec) else None for spec in (*specs[0], *specs[1])}
-    return frozenset(op.input_letters) if len(dims) == 1 and None not in dims else frozenset()
 
 
 # -- the cheapest cuts -------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def matrix_words(op: OpView, X: TensorSpec, flops: float = EXP_FLOPS) -> list[in
     return [threads_for(min(thread_count(), max(rows, 1)), X.size, flops, 8), rows, columns, 0]
 
 
-@launcher(SOFTMAX, engine="jit", accepts=accepts_rows)
+@launcher(SOFTMAX, engine="jit", accepts=accepts_rows, batch_invariant=True)
 def prepare_softmax(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
