@@ -55,8 +55,8 @@ from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor.offer import Offer, Unsupported
 from tazza.tensor.place import CPU_KIND
-from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
@@ -257,7 +257,18 @@ def accepts_strided(letter: str, spec: Spec) -> bool:
     return not isinstance(spec, TensorSpec) or not isinstance(spec.layout, Opaque)
 
 
-Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch | LaidOut | Unsupported]"
+Answer: TypeAlias = "Launch | LaidOut | Unsupported"
+"""What an offer turns out to be when it is taken."""
+Offered: TypeAlias = "Launch | LaidOut | Offer[Callable[[], Answer]] | Unsupported"
+"""What a kernel answers: an offer whose `run` makes the launch, or at once a launch that no other is compared with."""
+Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Offered]"
+
+
+def taken(answer: Offered) -> Answer:
+    """Return what an offer turns out to be, where nobody else is asked."""
+    return answer.run() if isinstance(answer, Offer) else answer
+
+
 HostFactory: TypeAlias = "Callable[[Operator], HostCall]"
 
 

@@ -16,7 +16,7 @@ from tazza.array.sparse.task import SPARSE_ENGINES, Form, SparseTask
 from tazza.errors import ShapeError, UnsupportedError
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import DataType, Tensor
-from tazza.tensor.tasks import Offer
+from tazza.tensor.offer import Offer
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,7 @@ from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import ProductTask
 from tazza.codegen.kernel import unavailable
 from tazza.engines.jit.bit_plane import lanes
-from tazza.tensor.tasks import Unsupported
+from tazza.tensor.offer import Unsupported
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

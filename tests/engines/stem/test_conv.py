@@ -154,7 +154,7 @@ def test_what_it_leaves_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [X, W[:3].copy(), b[:3].copy()]
     _, operator = run_checked(wide, few)
     told = {choice.engine: choice.reason for choice in operator.choices}["stem"]
-    assert "rows of 14 pixels with 3 channels leave" in str(told)
+    assert str(told).startswith("could, about")
     named = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3, engine="stem")
     _, operator = run_checked(named, few)
     assert operator.choices[-1].engine == "stem"

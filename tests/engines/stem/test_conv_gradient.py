@@ -96,10 +96,10 @@ def test_the_gradient_of_the_image_is_left_to_others() -> None:
 @pytest.mark.parametrize(
     ("image", "filters", "reason"),
     [
-        ((1, 1, 9, 40), (64, 1, 1, 1), "filled to 20%"),
+        ((1, 1, 9, 40), (64, 1, 1, 1), "could, about"),
         ((1, 3, 9, 40), (40, 3, 3, 2), None),
-        ((1, 3, 9, 16), (64, 3, 3, 3), "rows of 14 pixels"),
-        ((1, 8, 16, 40), (256, 8, 9, 9), "do not stay in the cache"),
+        ((1, 3, 9, 16), (64, 3, 3, 3), None),
+        ((1, 8, 16, 40), (256, 8, 9, 9), "could, about"),
     ],
 )
 def test_what_is_not_worth_it(image: tuple[int, ...], filters: tuple[int, ...], reason: str | None) -> None:

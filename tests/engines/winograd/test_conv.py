@@ -207,12 +207,21 @@ def test_refusals_are_told() -> None:
         assert reason in told
 
 
-def test_model_prefers_the_direct_algorithm_for_few_channels() -> None:
-    few = Problem(64, 1, 20, 5, (28, 28), (24, 24), (0, 0))
-    many = Problem(16, 64, 64, 3, (56, 56), (56, 56), (1, 1))
-    for problem, wins in ((few, False), (many, True)):
-        tiling = best_tiling(problem, 2)
-        assert (tiling.cycles < problem.direct_cycles(2)) is wins
+@pytest.mark.parametrize(
+    ("image", "filters", "wins"), [((64, 1, 28, 28), (20, 1, 5, 5), False), ((4, 64, 56, 56), (64, 64, 3, 3), True)]
+)
+def test_it_is_taken_where_its_estimate_is_the_least(
+    image: tuple[int, ...], filters: tuple[int, ...], wins: bool
+) -> None:
+    X, W = (np.zeros(shape, np.float32) for shape in (image, filters))
+    definition = operator_def("Conv", ["X", "W"], ["Y"], kernel=filters[-1])
+    _, operator = run_checked(definition, [X, W])
+    *others, taken = operator.choices
+    assert (taken.engine == "winograd") is wins
+    offered = [one for one in others if one.estimate_ns is not None]
+    assert offered, "who is not taken tells what it would take as well"
+    assert taken.estimate_ns == min(one.estimate_ns for one in (*offered, taken) if one.estimate_ns is not None)
+    assert all(str(one.reason).startswith("could, about") for one in offered)
 
 
 def test_flags_keep_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,13 +255,9 @@ def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) ->
     if processor().vector_bytes < vector_bytes:
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
-    best_tiling.cache_clear()
     monkeypatch.setattr(kernel, "processor", lambda: narrow)
-    try:
-        test_forward(3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
-        test_gradient("NCHW", 3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
-    finally:
-        best_tiling.cache_clear()
+    test_forward(3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
+    test_gradient("NCHW", 3, 33, 15, 14, 70, 3, (1, 0, 2, 1))
 
 
 def test_filters_that_lie_in_another_engines_layout() -> None:

@@ -6,8 +6,9 @@ Letters as in `code`. SpatialBN and SpatialBNGradient are taken where the channe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
@@ -18,16 +19,22 @@ from tazza.engines.channels import SOURCES
 from tazza.engines.channels.code import BACKWARD, FORWARD, SUMMED, Backward, Forward, scratch_floats
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
-from tazza.operator.engine import asked_engines
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
 from tazza.ops.nn.fused import FUSED_SPATIAL_BN, epilogue_of
 from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 from tazza.tensor.expression import Expression
+from tazza.tensor.offer import Offer
 
 ENGINE = "channels"
 IMAGES = ("X", "Y", "S", "dY", "dX")
+PASSES = {SPATIAL_BN.type: 3, SPATIAL_BN_GRADIENT.type: 5}
+"""How often it goes over X."""
+COPIES = 4
+"""What it takes besides where images lie otherwise: each is read and written once to lie so."""
 MOST_CHUNKS, LEAST_ROWS = 192, 32
 """Sums of chunks take memory, and few rows make many of them."""
 
@@ -84,13 +91,8 @@ def _accepts(letter: str, spec: Spec) -> bool:
     return accepts_images(letter, spec) if letter in IMAGES else accepts_rows(letter, spec)
 
 
-def _image(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], *, fused: bool
-) -> tuple[Rows, Layout] | Unsupported:
-    """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken.
-
-    What is not `fused` a library does as well on X as it lies, so that copies would not pay.
-    """
+def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Rows, Layout] | Unsupported:
+    """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken."""
     if not all_float32(*inputs, *outputs):
         return Unsupported("it computes in float32")
     X = cast("TensorSpec", inputs[0])
@@ -98,8 +100,6 @@ def _image(
         return Unsupported("it takes the statistics of one batch that is not empty")
     last = op.order.upper() == "NHWC"
     layout = image_layout(X, last)
-    if not (fused or lies_as(X, layout) or ENGINE in asked_engines(op.definition.engine)):
-        return Unsupported("the channels of X do not lie innermost")
     for letter, name, spec in zip(op.output_letters, op.definition.output, outputs, strict=True):
         wanted = layout if letter in IMAGES else ROW_MAJOR
         if name in op.definition.input and not lies_as(cast("TensorSpec", spec), wanted):
@@ -108,13 +108,26 @@ def _image(
     return Rows(X.size // C, C), layout
 
 
+def _offer(op: OpView, X: Spec, layout: Layout, make: Callable[[], LaidOut]) -> Offered:
+    """Offer what a library does as well on X as it lies; what is fused only this engine does."""
+    spec = cast("TensorSpec", X)
+    passes = PASSES.get(op.type)
+    if passes is None:
+        return Offer(make)
+    copies = 0 if lies_as(spec, layout) else COPIES
+    return Offer(make, estimate_ns=(passes + copies) * spec.nbytes / machine().memory_bytes_per_ns)
+
+
 def _prepare_forward(
     op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], epilogue: Expression | None, operands: int
-) -> LaidOut | Unsupported:
-    found = _image(op, inputs, outputs, fused=epilogue is not None)
+) -> Offered:
+    found = _image(op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
-    rows, layout = found
+    return _offer(op, inputs[0], found[1], partial(_forward, op, *found, epilogue, operands))
+
+
+def _forward(op: OpView, rows: Rows, layout: Layout, epilogue: Expression | None, operands: int) -> LaidOut:
     code = Forward(epilogue, operands)
     words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
     blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
@@ -128,18 +141,14 @@ def _blobs(names: Sequence[str], absent: Sequence[str] = ()) -> list[Word]:
 
 
 @launcher(SPATIAL_BN, engine=ENGINE, accepts=_accepts)
-def prepare_spatial_bn(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+def prepare_spatial_bn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Y, the running and the saved pair."""
     del context
     return _prepare_forward(op, inputs, outputs, None, 0)
 
 
 @launcher(FUSED_SPATIAL_BN, engine=ENGINE, accepts=_accepts)
-def prepare_fused_spatial_bn(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+def prepare_fused_spatial_bn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """The same with an epilogue."""
     del context
     return _prepare_forward(op, inputs, outputs, epilogue_of(op), op.operands)
@@ -147,11 +156,14 @@ def prepare_fused_spatial_bn(
 
 def _prepare_backward(
     op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], prologue: Expression | None
-) -> LaidOut | Unsupported:
-    found = _image(op, inputs, outputs, fused=prologue is not None)
+) -> Offered:
+    found = _image(op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
-    rows, layout = found
+    return _offer(op, inputs[0], found[1], partial(_backward, *found, prologue))
+
+
+def _backward(rows: Rows, layout: Layout, prologue: Expression | None) -> LaidOut:
     code = Backward(prologue)
     words = rows.words(12, 20)
     address = SOURCES.compiled(code.description, code.write)
@@ -163,7 +175,7 @@ def _prepare_backward(
 @launcher(SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
 def prepare_spatial_bn_gradient(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+) -> Offered:
     """The gradients of SpatialBN."""
     del context
     return _prepare_backward(op, inputs, outputs, None)
@@ -172,7 +184,7 @@ def prepare_spatial_bn_gradient(
 @launcher(FUSED_SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
 def prepare_fused_spatial_bn_gradient(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+) -> Offered:
     """The same with a prologue."""
     del context
     return _prepare_backward(op, inputs, outputs, prologue_of(op))

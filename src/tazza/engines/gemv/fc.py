@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
@@ -20,15 +21,16 @@ from tazza.device import Context
 from tazza.engines.gemv import SOURCES
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.engine import asked_engines
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
 from tazza.runtime.fpmath import why_narrow
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
+from tazza.tensor.offer import Offer
 
 FLOAT = DataType.FLOAT
-MOST_ROWS = 1
-"""With more rows a library that keeps a part of W in registers for several of them is as fast."""
 ENGINE = "gemv"
 
 
@@ -123,7 +125,7 @@ def _pair(v: Lanes, left: str, right: str, width: int) -> str:
     return v.add(*parts)
 
 
-def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> LaidOut | Unsupported:
+def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Compile Y = epilogue(X W^T + b, S ...)."""
     del context
     if not all_float32(*inputs, *outputs):
@@ -132,11 +134,16 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     M = b.size
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
-    N, K = Y.size // M, W.size // M
-    refusal = None if ENGINE in asked_engines(op.definition.engine) else _refused(op, X, N)
+    refusal = None if ENGINE in asked_engines(op.definition.engine) else why_narrow()
     if refusal is not None:
         return Unsupported(refusal)
-    fused = op.type == FUSED_FC.type
+    N = Y.size // M
+    # The weights come by once for each row: a library that keeps a part of them for several rows needs to look once.
+    return Offer(partial(_launch, op, N, W, M), estimate_ns=N * W.nbytes / machine().memory_bytes_per_ns)
+
+
+def _launch(op: OpView, N: int, W: TensorSpec, M: int) -> LaidOut:
+    K, fused = W.size // M, op.type == FUSED_FC.type
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
     threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
     words: tuple[Word, ...] = (threads, *(Slot(letter) for letter in ("X", "W", "b", "Y")), N, M, K)
@@ -144,14 +151,6 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
     letters = ("X", "W", "b", "Y", *(("S",) if code.operands else ()))
     return LaidOut(launch, dict.fromkeys(letters, ROW_MAJOR))
-
-
-def _refused(op: OpView, X: TensorSpec, N: int) -> str | None:
-    """Return why another engine should do it, or None; where batches shall not matter the rows of one image count."""
-    rows = N // X.shape[0] if op.batch_invariant and op.axis >= 1 else N
-    if rows > MOST_ROWS:
-        return f"X has {rows} rows: other engines are as fast for more than {MOST_ROWS}"
-    return why_narrow()
 
 
 for _schema in (FC, FUSED_FC):

@@ -15,7 +15,7 @@ from tazza.engines.jit.bit_plane import AVX512_WORDS, RUNS, ProductForm, lanes, 
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dtype import DataType
-from tazza.tensor.tasks import Offer, Unsupported
+from tazza.tensor.offer import Offer, Unsupported
 
 INPUT_NS, TWO_INPUT_LOGIC_NS, TILE_NS = 0.7, 2.2, 14.0
 """What one thread takes for a vector of ANDed words, with logic of three inputs and without, and for a tile (V elements

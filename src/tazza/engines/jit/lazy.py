@@ -39,7 +39,7 @@ from tazza.engines.jit.direct import (
 from tazza.engines.jit.reduction import prepare_reduction
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
-from tazza.tensor.tasks import Unsupported
+from tazza.tensor.offer import Unsupported
 
 MOST_STEPS = 150
 """Functions of one kernel; what is longer takes LLVM seconds."""

@@ -29,7 +29,7 @@ from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.allocation import address_of
-from tazza.tensor.tasks import Offer, Unsupported
+from tazza.tensor.offer import Offer, Unsupported
 
 _COMPUTED = {DataType.FLOAT: DataType.FLOAT, DataType.DOUBLE: DataType.DOUBLE}
 _HALF = (DataType.FLOAT16, DataType.BFLOAT16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
@@ -18,19 +19,22 @@ from tazza.engines.stem.packing import Packing
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV, CONV2D, conv_window
 from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
 from tazza.ops.nn.window import Window
 from tazza.runtime.fpmath import why_narrow
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor.offer import Offer
 
 ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
 """L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
 MOST_CHANNELS = 8
 """With more of them a library's kernels fill most lanes."""
-LEAST_USE = 0.45
-"""Part of the register tiles that has outputs; a library's kernels reach about half of the floating-point rate."""
+SHARE = 0.97
+"""Part of the rate of matrix products that full register tiles reach."""
 BANDS = range(1, 17)
 BAND_BYTES = 1 << 19
 """Of P, which should stay in the cache of a core beside the filters."""
@@ -77,11 +81,14 @@ class Problem:
         """Return how many bands there are."""
         return self.N * -(-self.out[0] // band)
 
+    @property
+    def flops(self) -> int:
+        """Those of all outputs."""
+        return 2 * self.N * math.prod(self.out) * self.K * math.prod(self.window.kernel) * self.C
+
     def threads(self, band: int) -> int:
         """Return how many threads share the bands, each with enough to do."""
-        pixels = self.N * math.prod(self.out)
-        worth = 2 * pixels * self.K * math.prod(self.window.kernel) * self.C // THREAD_FLOPS
-        return max(1, min(thread_count(), self.bands(band), worth))
+        return max(1, min(thread_count(), self.bands(band), self.flops // THREAD_FLOPS))
 
     def band(self, threads: int) -> int:
         """Return the output rows of a band with which threads end soonest."""
@@ -116,30 +123,33 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
     return Problem(N, C, W.shape[0], (H, width), (int(dims[0] or 0), int(dims[1] or 0)), window)
 
 
-def refused(op: OpView, problem: Problem) -> str | None:
-    """Return why another engine should do it, unless the operator names this one."""
-    if ENGINE in asked_engines(op.definition.engine):
-        return None
-    narrow = why_narrow()
-    if narrow is not None:
-        return narrow
+def refused(op: OpView) -> str | None:
+    """Return which flag keeps this engine out where the operator does not name it, or None."""
+    return None if ENGINE in asked_engines(op.definition.engine) else why_narrow()
+
+
+def compute_ns(problem: Problem, used: float) -> float:
+    """Return what the products take where that part of the register tiles has outputs."""
+    return problem.flops / (machine().flops_per_ns * SHARE * used * thread_count())
+
+
+def _estimate_ns(problem: Problem) -> float:
+    """Return what it takes: register tiles at the end of a row, and of the channels, are not full."""
     tiles = -(-problem.out[1] // problem.rows)
     used = problem.K / (problem.panels * 2 * lane_count()) * problem.out[1] / (tiles * problem.rows)
-    if used < LEAST_USE:
-        return f"rows of {problem.out[1]} pixels with {problem.K} channels leave {1 - used:.0%} of register tiles empty"
-    return None
+    return compute_ns(problem, used)
 
 
-def prepare_conv(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
     found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
-    reason = refused(op, found[0])
-    return _answer(op, *found) if reason is None else Unsupported(reason)
+    reason = refused(op)
+    if reason is not None:
+        return Unsupported(reason)
+    return Offer(partial(_answer, op, *found), estimate_ns=_estimate_ns(found[0]))
 
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:

@@ -6,31 +6,34 @@ Nothing asks for the gradient of what a net reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
 from tazza.codegen.kernel import lane_count
 from tazza.device import Context
 from tazza.engines.stem import SOURCES
-from tazza.engines.stem.conv import Problem, find_problem, image_source, packing_words, refused
+from tazza.engines.stem.conv import Problem, compute_ns, find_problem, image_source, packing_words, refused
 from tazza.engines.stem.filters import ENGINE
 from tazza.engines.stem.packing import Packing
 from tazza.engines.stem.weights_code import WORDS, WeightsCode
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
-from tazza.operator.engine import asked_engines
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Strided, TensorSpec
+from tazza.tensor.offer import Offer
 
 NUMBERS = {16: range(14, 4, -1), 8: range(6, 3, -1), 4: range(6, 3, -1)}
 """L -> numbers of a window in a register tile: as many as there are registers for, or fewer that leave less over."""
-LEAST_USE, LEAST_ROW, MOST_SUM_BYTES = 0.61, 16, 192 << 10
-"""Part of the sums that are of something, pixels in a row of dY, and what sums may take in the cache of a core."""
+MOST_SUM_BYTES = 192 << 10
+"""What sums may take in the cache of a core."""
+ROW_PIXELS = 2.0
+"""Pixels of a row of dY that take as long as to read and write the sums, which every row does."""
 
 
-def prepare_conv_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+def prepare_conv_gradient(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """DW and db."""
     del context
     if "dX" in op.output_letters:
@@ -41,10 +44,10 @@ def prepare_conv_gradient(
     problem = find_problem(op, specs["X"], specs["W"])
     if isinstance(problem, Unsupported):
         return problem
-    reason = refused(op, problem)
-    if reason is None and ENGINE not in asked_engines(op.definition.engine):
-        reason = _too_costly(problem)
-    return _answer(op, problem, specs) if reason is None else Unsupported(reason)
+    reason = refused(op)
+    if reason is not None:
+        return Unsupported(reason)
+    return Offer(partial(_answer, op, problem, specs), estimate_ns=_estimate_ns(problem))
 
 
 def _numbers(problem: Problem) -> tuple[int, int]:
@@ -54,17 +57,16 @@ def _numbers(problem: Problem) -> tuple[int, int]:
     return numbers, -(-run // numbers) * numbers
 
 
-def _too_costly(problem: Problem) -> str | None:
-    """Return why sums are not worth it: they are read and written with every row, and some are of nothing."""
+def _estimate_ns(problem: Problem) -> float:
+    """Return what it takes: sums are read and written with every row, and some are of nothing."""
     kH, kW = problem.window.kernel
     _, run = _numbers(problem)
-    nbytes = 8 * lane_count() * problem.panels * kH * run
-    if nbytes > MOST_SUM_BYTES:
-        return f"sums of {nbytes >> 10} KiB do not stay in the cache"
-    if problem.out[1] < LEAST_ROW:
-        return f"rows of {problem.out[1]} pixels are too short"
     used = kW * problem.C / run * problem.K / (problem.panels * 2 * lane_count())
-    return f"register tiles are filled to {used:.0%}" if used < LEAST_USE else None
+    products_ns = compute_ns(problem, used) * (1 + ROW_PIXELS / problem.out[1])
+    nbytes = 8 * lane_count() * problem.panels * kH * run
+    rows = problem.N * problem.out[0]
+    far_ns = 2 * nbytes * rows / (machine().cache_bytes_per_ns * thread_count()) if nbytes > MOST_SUM_BYTES else 0.0
+    return products_ns + far_ns
 
 
 def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidOut:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
@@ -16,16 +17,16 @@ from tazza.engines.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.engine import asked_engines
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV, CONV2D, conv_window
 from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
 from tazza.runtime.flags import flag
 from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
+from tazza.tensor.offer import Offer
 
 ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
-FASTER = 0.9
-"""It is taken where the model gives it less than this part of the direct algorithm's time."""
 
 
 def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
@@ -42,31 +43,13 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
     return Problem(N, C, W.shape[0], window.kernel[0], (H, width), out, (window.head[0], window.head[1]))
 
 
-def named_here(op: OpView) -> bool:
-    """Whether the operator names this engine."""
-    return ENGINE in asked_engines(op.definition.engine)
-
-
-def switched_off() -> str | None:
-    """Return which flag keeps this engine out, or None."""
+def switched_off(op: OpView) -> str | None:
+    """Return which flag keeps this engine out where the operator does not name it, or None."""
+    if ENGINE in asked_engines(op.definition.engine):
+        return None
     if not ENABLED.value:
         return "the flag winograd is off"
     return why_narrow()
-
-
-def choose(op: OpView, problem: Problem) -> Tiling | Unsupported:
-    """Return how to do it; or that the direct algorithm is faster, unless the operator names this engine."""
-    threads = thread_count()
-    tiling = best_tiling(problem, threads)
-    if named_here(op):
-        return tiling
-    reason = switched_off()
-    if reason is not None:
-        return Unsupported(reason)
-    own, direct = tiling.cycles, problem.direct_cycles(threads)
-    if own > FASTER * direct:
-        return Unsupported(f"the direct algorithm is as fast: {own / 1e3:.0f} to {direct / 1e3:.0f} thousand cycles")
-    return tiling
 
 
 def launch(
@@ -93,17 +76,18 @@ def launch(
     return BlockLaunch(address, block, 4 * tiling.scratch_floats * tiling.threads)
 
 
-def prepare_conv(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
     found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
+    reason = switched_off(op)
+    if reason is not None:
+        return Unsupported(reason)
     problem, X, Y = found
-    tiling = choose(op, problem)
-    return tiling if isinstance(tiling, Unsupported) else _answer(op, tiling, X, Y)
+    tiling = best_tiling(problem, thread_count())
+    return Offer(partial(_answer, op, tiling, X, Y), estimate_ns=tiling.estimate_ns)
 
 
 def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut:
@@ -122,7 +106,7 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return the ways with tiles of each size, for who times them; whatever the model says of the direct algorithm."""
     found = image_problem(find_problem, op, inputs, outputs)
-    if isinstance(found, Unsupported) or (switched_off() is not None and not named_here(op)):
+    if isinstance(found, Unsupported) or switched_off(op) is not None:
         return []
     problem, X, Y = found
     tilings = {m: best_tiling(problem, thread_count(), m) for m, r in FORMS if r == problem.r}

@@ -1,6 +1,7 @@
 """How a convolution is cut into tiles, blocks and slices, and how long that takes: a model, in cycles of one core.
 
-The constants were measured once, on a processor with AVX-512; what counts is the relation of the two algorithms.
+What a cycle is, and what memory brings in one, follows from the model of the machine; those of transforms were measured
+once, on a processor with AVX-512.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.winograd.filters import Filters
 from tazza.engines.winograd.writer import GAP
+from tazza.runtime.machine import Machine, machine
 
 ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
 """L -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
@@ -26,10 +28,10 @@ TRANSFORM_CYCLES = {
     (4, 5): (1200, 900),
 }
 """(m, r) -> of one tile and one vector of channels: into V, out of M."""
-PRODUCT_SHARE, DIRECT_SHARE = 0.85, 0.87
-"""Parts of the floating-point rate that the products, and the direct algorithm, reach."""
-MEMORY_BYTES, CACHE_BYTES = 5.0, 8.0
-"""Bytes per cycle: from memory for all cores together, and from the last cache for each core."""
+PRODUCT_SHARE, LIBRARY_SHARE = 0.85, 0.9
+"""Parts of the floating-point rate that the products here reach, and those by which the machine was measured."""
+CAUTION = 1.1
+"""How much longer than the model says it may take: a library's kernels are surer of theirs."""
 KEPT_BYTES = 4.0
 """Bytes of transformed filters that are worth a cycle: making them takes half of that, the rest is for the memory."""
 ITEM_CYCLES = 3000
@@ -63,10 +65,15 @@ class Problem:
         """Return how many tiles of m x m outputs all images have."""
         return self.N * math.prod(self.across(m))
 
-    def direct_cycles(self, threads: int) -> float:
-        """Return what the direct algorithm takes: bringing in the filters, and computing."""
-        filters = 4 * self.C * self.K * self.r**2
-        return filters / MEMORY_BYTES + self.flops / (4 * lane_count() * DIRECT_SHARE * threads)
+
+def cycle_ns() -> float:
+    """Return how long a cycle takes, in which a core multiplies and adds two vectors."""
+    return 4 * lane_count() * LIBRARY_SHARE / machine().flops_per_ns
+
+
+def cache_bytes() -> float:
+    """Return the bytes that a core reads from the last cache in a cycle."""
+    return machine().cache_bytes_per_ns * cycle_ns()
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,13 @@ class Tiling:
         """What it takes: computing, bringing in the filters, and what the caches cannot keep."""
         items = self.blocks * self.slices
         turns = -(-items // self.threads)  # the last turn may leave threads idle
-        return self.filter_bytes / MEMORY_BYTES + turns * self._item_cycles + (turns - 1) * self._again_cycles
+        memory_bytes = machine().memory_bytes_per_ns * cycle_ns()
+        return self.filter_bytes / memory_bytes + turns * self._item_cycles + (turns - 1) * self._again_cycles
+
+    @property
+    def estimate_ns(self) -> float:
+        """What it takes, to be compared with what others say."""
+        return self.cycles * cycle_ns() * CAUTION
 
     @property
     def price(self) -> float:
@@ -147,22 +160,28 @@ class Tiling:
         vectors = -(-self.problem.K // lane_count()) / self.slices
         compute = products / (4 * lane_count() * PRODUCT_SHARE) + tiles * (self.groups * into + vectors * out)
         own = 4 * self.scratch_floats
-        return ITEM_CYCLES + compute + (2 * own / CACHE_BYTES if own > 0.75 * L2_BYTES else 0)
+        return ITEM_CYCLES + compute + (2 * own / cache_bytes() if own > 0.75 * L2_BYTES else 0)
 
     @property
     def _again_cycles(self) -> float:
         """Bringing in the filters of a slice once more."""
         own, filters = 4 * self.scratch_floats, self.filter_bytes / self.slices
-        return filters / CACHE_BYTES if own + filters > L2_BYTES else 0
+        return filters / cache_bytes() if own + filters > L2_BYTES else 0
 
 
-@functools.lru_cache(maxsize=1024)
 def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
     """Return the way by Winograd's algorithm with the least price; with `m` only tiles of that size count.
 
     Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
     filters of that slice alone. Many are cut into blocks that stay in the cache.
     """
+    return _best_tiling(problem, threads, m, (machine(), lane_count()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _best_tiling(problem: Problem, threads: int, m: int | None, model: tuple[Machine, int]) -> Tiling:
+    """Return the best one; `model` is what else that depends on: rates of the machine, and its lanes."""
+    del model
     found = [
         Tiling(problem, algorithm(size, r), rows, block_rows, slices, threads)
         for size, r in FORMS

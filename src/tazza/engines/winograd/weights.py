@@ -11,9 +11,10 @@ from tazza.codegen.block import Scratch as ScratchWord
 from tazza.codegen.kernel import lane_count
 from tazza.engines.winograd import SOURCES
 from tazza.engines.winograd.algorithm import FORMS, Algorithm, algorithm
-from tazza.engines.winograd.tiling import CACHE_BYTES, TRANSFORM_CYCLES, Problem
+from tazza.engines.winograd.tiling import CAUTION, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns
 from tazza.engines.winograd.weights_code import WORDS, WeightsCode, unit_floats
 from tazza.engines.winograd.writer import GAP
+from tazza.runtime.machine import Machine, machine
 
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 20 << 20
 """What V and Z of a block may take: as much as U, all of which every block reads and writes, within these bounds."""
@@ -23,8 +24,8 @@ MOST_SUM_BYTES = 6 << 20
 """What the sums of all threads may take where each has some of its own: every block reads and writes them."""
 GROUP_BYTES = 256 << 10
 """What the sums of a group of units may take: they stay in the cache of a core beside V and Z of one matrix."""
-PRODUCT_SHARE, DIRECT_SHARE = 0.6, 0.55
-"""Parts of the floating-point rate that the products, and the direct algorithm, reach."""
+PRODUCT_SHARE = 0.6
+"""Part of the floating-point rate that the products reach."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +115,24 @@ class WeightsTiling:
         transforms = self.tiles * (C + K) / lane_count() * into
         # Written with a block, read with the next; where each thread has its own they stay in its caches.
         again = 0 if self.alone else -(-self.tiles // self.block) - 1
-        sums = again * 2 * self.sum_bytes / CACHE_BYTES
+        sums = again * 2 * self.sum_bytes / cache_bytes()
         return (products + transforms + sums) / self.threads
 
     @property
-    def direct_cycles(self) -> float:
-        """What the direct algorithm takes."""
-        return self.problem.flops / (4 * lane_count() * DIRECT_SHARE * self.threads)
+    def estimate_ns(self) -> float:
+        """What it takes, to be compared with what others say."""
+        return self.cycles * cycle_ns() * CAUTION
+
+
+def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
+    """Return the fastest way by Winograd's algorithm."""
+    return _best_weights_tiling(problem, threads, (machine(), lane_count()))
 
 
 @functools.lru_cache(maxsize=1024)
-def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
-    """Return the fastest way by Winograd's algorithm."""
+def _best_weights_tiling(problem: Problem, threads: int, model: tuple[Machine, int]) -> WeightsTiling:
+    """Return the fastest one; `model` is what else that depends on: rates of the machine, and its lanes."""
+    del model
     return min(
         (WeightsTiling(problem, m, threads) for m, r in FORMS if r == problem.r), key=lambda tiling: tiling.cycles
     )
