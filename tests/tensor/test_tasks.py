@@ -62,21 +62,21 @@ def test_the_place_is_part_of_the_question() -> None:
 
 def test_a_registration_that_replaces_another_takes_effect() -> None:
     tasks = sums()
-    tasks.register("jit", offering("old"), priority=5)
+    tasks.register("native", offering("old"), priority=5)
     assert (tasks.choose(HERE).run, tasks.generation) == ("old", 1)
-    with pytest.raises(DuplicateError, match="of engine of sums 'jit'"):
-        tasks.register("jit", offering("again"), priority=5)
-    tasks.solving("jit", priority=6)(offering("new"))
+    with pytest.raises(DuplicateError, match="of engine of sums 'native'"):
+        tasks.register("native", offering("again"), priority=5)
+    tasks.solving("native", priority=6)(offering("new"))
     assert tasks.choose(HERE).run == "new"
-    tasks.unregister("jit")
+    tasks.unregister("native")
     tasks.register("slow", offering("slow"))
     assert tasks.choose(HERE).run == "slow"
 
 
 def test_one_case_may_be_more_special_than_another() -> None:
     tasks = sums()
-    tasks.register("jit", offering("any"))
-    tasks.register("jit", offering("matrices"), rank=2, priority=3)
+    tasks.register("native", offering("any"))
+    tasks.register("native", offering("matrices"), rank=2, priority=3)
     assert [tasks.choose(Sum(CPUPlace(), rank=rank)).run for rank in (1, 2)] == ["any", "matrices"]
 
 

@@ -5,6 +5,7 @@ The rule is that of `tensor.offer`. An offer becomes a launch only when it is ta
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TypeAlias, cast
 
 from tazza.device import Context
 from tazza.errors import UnsupportedError
-from tazza.operator.engine import Candidate, asked_engines, rank_engines, why_unavailable
+from tazza.operator.engine import ENGINES, Candidate, algorithms, asked_engines, rank_engines, why_unavailable
 from tazza.operator.images import Images, ImageWise, may_take_all
 from tazza.operator.index import load_kernel
 from tazza.operator.kernel import Answer, Kernel, KernelKey, LaidOut, Launch, kernel_for, taken
@@ -98,10 +99,10 @@ def takes_epilogue(type: str, epilogue: Expression, device: str) -> bool:
 def keeps_engines(op: OpView, type: str, device: str) -> bool:
     """Whether the engines that `op` asks for, and that have a kernel of it, have one of what would replace it."""
 
-    def has(operator: str, name: str) -> bool:
-        return why_unavailable(operator, device, name) is None
+    def has(operator: str, word: str) -> bool:
+        return any(why_unavailable(operator, device, name) is None for name in algorithms(word, ENGINES))
 
-    return not any(has(op.type, name) and not has(type, name) for name in asked_engines(op.definition.engine))
+    return not any(has(op.type, word) and not has(type, word) for word in asked_engines(op.definition.engine))
 
 
 MADE: Registry[KernelKey, Callable[[OpView, Sequence[Spec | None]], bool]] = Registry(
@@ -257,7 +258,7 @@ def ask_engines(
 ) -> Asking[Candidate, _Make]:
     """Return who offers to run an operator, best first; the arguments are those of `choose_kernel`."""
     ask = partial(_offer_of, op, context, inputs, outputs)
-    return Asking(iter(ranking), ask, lambda candidate: candidate.wanted or candidate.preferred)
+    return Asking(deque(ranking), ask, lambda candidate: candidate.wish)
 
 
 def choose_kernel(
@@ -301,3 +302,10 @@ def _told(ranking: Sequence[Candidate], asking: Asking[Candidate, _Make], chosen
     for one, offer in asking.offers:
         told[one.engine] = Choice(one.engine, one.wanted, f"could, {offer}", offer.estimate_ns)
     return (*(told[one.engine] for one in ranking if one.engine in told), chosen)
+
+
+def why_passed_over(word: str, choices: Sequence[Choice]) -> str:
+    """Return the reasons of the engines that a word asks for; empty where one of them was taken, or none was asked."""
+    asked = algorithms(word, ENGINES)
+    reasons = [one.reason for one in choices if one.engine in asked]
+    return "" if None in reasons else "; ".join(map(str, reasons))

@@ -28,8 +28,8 @@ from tazza.errors import (
     UnknownOperatorError,
 )
 from tazza.operator.binding import Binding, Watched, check_overwritten, same_memory
-from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
-from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
+from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, why_passed_over
+from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.launches import OperatorLaunches
 from tazza.operator.native_calls import as_one, threads_of
@@ -449,13 +449,12 @@ class Operator(Observable):
 
     def _remember(self, choices: Sequence[Choice]) -> None:
         self.choices = choices if isinstance(choices, tuple) else tuple(choices)
-        for choice in choices:
-            if choice.wanted and choice.reason is not None and choice.engine not in FORMAT_ENGINES:
-                self.report(
-                    f"engine {choice.engine}",
-                    f"{self.op.type} asks for engine {choice.engine!r}, which is passed over ({choice.reason}); "
-                    f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this.",
-                )
+        for word in asked_engines(self.definition.engine):
+            reasons = why_passed_over(word, choices)
+            if reasons and word not in FORMAT_ENGINES:
+                told = f"{self.op.type} asks for engine {word!r}, which is passed over ({reasons}); "
+                hint = f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this."
+                self.report(f"engine {word}", told + hint)
 
     def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
         _, places = self.schema.infer_places(self.op, self.place)

@@ -1,13 +1,15 @@
 """Who computes something: engines are asked in turn, and each makes an offer or says that it cannot.
 
 The one rule, for operators and for tasks of tensors alike: engines are asked by rank. Who offers without an estimate of
-its time, or was asked for by name, ends the asking: nobody behind it could be compared with it, or is wanted. Of the
-offers on the table the least estimate is taken; to refuse means "cannot", never "slower".
+its time ends the asking: nobody behind it could be compared with it. So does who was asked for by name, but for others
+that the same word asks for. Of the offers on the table the least estimate is taken, or what the first word asked for;
+to refuse means "cannot", never "slower".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -49,11 +51,11 @@ class Offer(Generic[A]):
 
 @dataclass(slots=True)
 class Asking(Generic[C, A]):
-    """Candidates that are asked as far as it takes; `wanted` tells those that were asked for by name."""
+    """Candidates that are asked as far as it takes; `wish` is the place of the word that asked for one by name."""
 
-    candidates: Iterator[C]
+    candidates: deque[C]
     ask: Callable[[C], Offer[A] | Unsupported]
-    wanted: Callable[[C], bool] = lambda candidate: False
+    wish: Callable[[C], int | None] = lambda candidate: None
     offers: list[tuple[C, Offer[A]]] = field(default_factory=list[tuple[C, Offer[A]]])
     """Those that were not taken, in the order in which they came."""
     refusals: list[tuple[C, str]] = field(default_factory=list[tuple[C, str]])
@@ -62,14 +64,12 @@ class Asking(Generic[C, A]):
         """Take the best offer that is left, None where there is none: ask again where it turns out not to work.
 
         >>> answers = {"slow": Offer(1, estimate_ns=9.0), "quick": Offer(2, estimate_ns=2.0), "no": Unsupported("!")}
-        >>> asking = Asking(iter(answers), answers.__getitem__)
+        >>> asking = Asking(deque(answers), answers.__getitem__)
         >>> asking.best()[0], asking.best()[0], asking.best(), asking.refusals
         ('quick', 'slow', None, [('no', '!')])
         """
-        while not any(map(self._ends, self.offers)):
-            candidate = next(self.candidates, None)
-            if candidate is None:
-                break
+        while self.candidates and not any(self._ends(offer) for offer in self.offers):
+            candidate = self.candidates.popleft()
             answer = self.ask(candidate)
             if isinstance(answer, Unsupported):
                 self.refusals.append((candidate, answer.reason))
@@ -80,10 +80,10 @@ class Asking(Generic[C, A]):
         return self.offers.pop(min(range(len(self.offers)), key=lambda k: self._price(self.offers[k])))
 
     def _ends(self, offered: tuple[C, Offer[A]]) -> bool:
-        return offered[1].estimate_ns is None or self.wanted(offered[0])
+        wish = self.wish(offered[0])
+        return offered[1].estimate_ns is None if wish is None else wish != self.wish(self.candidates[0])
 
-    def _price(self, offered: tuple[C, Offer[A]]) -> float:
-        """Return what decides: nothing for who was asked for, infinity for who says nothing."""
-        if self.wanted(offered[0]):
-            return -1.0
-        return float("inf") if offered[1].estimate_ns is None else offered[1].estimate_ns
+    def _price(self, offered: tuple[C, Offer[A]]) -> tuple[float, float]:
+        """Return what decides: the word that asked, then the estimate; who says nothing comes last."""
+        wish, estimate_ns = self.wish(offered[0]), offered[1].estimate_ns
+        return float("inf") if wish is None else wish, float("inf") if estimate_ns is None else estimate_ns

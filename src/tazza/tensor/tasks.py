@@ -17,6 +17,7 @@ registers, so that no thread sees an old route afterwards.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -195,7 +196,7 @@ class Tasks(Generic[T, A]):
                 message = f"{self.noun} {engine!r} does not take {task}: {answer.reason}"
                 raise UnsupportedError(message, hint=f"name no {self.noun}")
             return Taken(engine, answer, refusals=tuple(missing.items()))
-        asking = Asking(iter(self._route(task)), lambda one: self._answer(one[2], task))
+        asking = Asking(deque(self._route(task)), lambda one: self._answer(one[2], task))
         found = asking.best()
         refusals = [*missing.items(), *((name, reason) for (name, *_), reason in asking.refusals)]
         if found is None:
