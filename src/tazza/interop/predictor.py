@@ -156,10 +156,11 @@ class Predictor(Closing):
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
-        given: Any = values  # what runs most is a dict: it need not be looked at or copied
+        plain = type(values) is dict  # what runs most: it need not be looked at or copied
+        given: Any = values
         if values is None:
             given = named
-        elif named or type(given) is not dict:
+        elif named or not plain:
             given = self._merged(values, named)
         if given.keys() != self._names:
             self._check_names(given)
