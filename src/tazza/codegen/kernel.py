@@ -28,8 +28,8 @@ def unavailable() -> str | None:
 
 THREAD_NS = 10_000
 """What a thread must have to do at the least, in nanoseconds; waking one costs a few thousand."""
-MEMORY_SHARE, COMPUTE_SHARE = 0.67, 0.05
-"""Parts of the rates of memory, and of matrix products, that one thread gets through."""
+MEMORY_SHARE, COMPUTE_SHARE = 0.55, 0.042
+"""Parts of the rates of the machine that one thread gets through."""
 
 
 def threads_for(most: int, elements: int, flops: float, nbytes: float) -> int:

@@ -1,6 +1,6 @@
 """How long oneDNN takes, roughly, for what other engines compute as well: by the model of the machine.
 
-Shares are parts of the rate that products of matrices reach. An estimate asks oneDNN for nothing: primitives are made
+Shares are parts of the rate at which cores compute. An estimate asks oneDNN for nothing: primitives are made
 when the offer is taken.
 """
 
@@ -13,9 +13,9 @@ from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
-FORWARD_SHARE, WEIGHTS_SHARE = 0.97, 0.61
-"""What convolutions reach, and the gradients of their filters."""
-FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE = 8, 0.44, 0.52
+FORWARD_SHARE, WEIGHTS_SHARE, PRODUCT_SHARE = 0.87, 0.55, 0.9
+"""What convolutions reach, the gradients of their filters, and products of matrices."""
+FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE = 8, 0.39, 0.47
 """With so few channels of X most lanes of a vector stay empty."""
 PASSES = {"SpatialBN": 4, "SpatialBNGradient": 6}
 """How often batch normalization that trains goes over X: twice for its statistics, and once to read and to write."""
@@ -56,7 +56,7 @@ def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     del op
     W = specs["W"]
     rows = specs["Y"].size / specs["b"].size
-    return WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * rows * W.size, 1.0)
+    return WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE)
 
 
 def batch_norm_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:

@@ -37,8 +37,8 @@ MOST = flag("onednn_primitives", 2048, "primitives that are kept for the next op
 SERIAL_US = flag(
     "onednn_serial_us", 8.0, "launches estimated to take less (in microseconds) run on one thread", kernels=True
 )
-COMPUTE_SHARE, CACHE_SHARE = 0.25, 1.33
-"""Parts of the rates of matrix products, and of the last cache, that one thread gets through, for the estimate only."""
+COMPUTE_SHARE, CACHE_SHARE = 0.21, 0.89
+"""Parts of the rates of the machine that one thread gets through, for the estimate only."""
 NUMBER_MAX = 2**31 - 1
 """Strides, dilations and pads beyond overflow in its own arithmetic."""
 ROOM_BYTES = 32 << 20

@@ -35,8 +35,8 @@ CACHE_KB = flag(
     minimum=0,
     kernels=True,
 )
-MEMORY_SHARE, COMPUTE_SHARE = 0.67, 0.37
-"""Parts of the rates of memory, and of matrix products, that operators reach."""
+MEMORY_SHARE, CACHE_SHARE, COMPUTE_SHARE = 0.55, 0.67, 0.31
+"""Parts of the rates of the machine that operators reach."""
 LAUNCH_NS = 4000.0
 """What it costs to begin a kernel on all threads."""
 SLOWER = 1.15
@@ -246,7 +246,9 @@ def _ranges(ops: Sequence[_Op], first: int, images: int, cache: int) -> Iterator
             + sum(_written(blob, cache) for blob in op.outputs)
         )
         total += max(op.compute_ns, moved[-1])
-        total += again * (LAUNCH_NS + sum(blob.nbytes for blob in op.others) / machine().cache_bytes_per_ns)
+        total += again * (
+            LAUNCH_NS + sum(blob.nbytes for blob in op.others) / (CACHE_SHARE * machine().cache_bytes_per_ns)
+        )
         if fits:
             leaving += op.outputs
         for blob in leaving:

@@ -33,8 +33,8 @@ ROWS = {16: (14, 13, 12, 11, 10, 9, 8), 8: (6, 5, 4), 4: (6, 5, 4)}
 """L -> neighbouring pixels in a register tile: as many as there are registers for, or fewer that leave less over."""
 MOST_CHANNELS = 8
 """With more of them a library's kernels fill most lanes."""
-SHARE = 0.97
-"""Part of the rate of matrix products that full register tiles reach."""
+SHARE = 0.87
+"""Part of the rate at which cores compute that full register tiles reach."""
 BANDS = range(1, 17)
 BAND_BYTES = 1 << 19
 """Of P, which should stay in the cache of a core beside the filters."""

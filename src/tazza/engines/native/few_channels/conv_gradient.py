@@ -36,6 +36,8 @@ NUMBERS = {16: range(14, 4, -1), 8: range(6, 3, -1), 4: range(6, 3, -1)}
 """L -> numbers of a window in a register tile: as many as there are registers for, or fewer that leave less over."""
 MOST_SUM_BYTES = 192 << 10
 """What sums may take in the cache of a core."""
+CACHE_SHARE = 0.6
+"""Part of the rate of the last cache at which larger ones are read and written."""
 ROW_PIXELS = 2.0
 """Pixels of a row of dY that take as long as to read and write the sums, which every row does."""
 
@@ -72,7 +74,8 @@ def _estimate_ns(problem: Problem) -> float:
     products_ns = compute_ns(problem, used) * (1 + ROW_PIXELS / problem.out[1])
     nbytes = 8 * lane_count() * problem.panels * kH * run
     rows = problem.N * problem.out[0]
-    far_ns = 2 * nbytes * rows / (machine().cache_bytes_per_ns * thread_count()) if nbytes > MOST_SUM_BYTES else 0.0
+    far_bytes = 2 * nbytes * rows if nbytes > MOST_SUM_BYTES else 0
+    far_ns = far_bytes / (CACHE_SHARE * machine().cache_bytes_per_ns * thread_count())
     return products_ns + far_ns
 
 
