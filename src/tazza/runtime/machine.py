@@ -44,8 +44,8 @@ class Machine:
     """Rates of a machine: operations and bytes per nanosecond.
 
     `flops_per_ns` is what one core computes at the most in float32, where a multiplication with an addition is two.
-    `memory_bytes_per_ns` is what all cores together read from memory, `cache_bytes_per_ns` what each reads from the last
-    cache: half of what a copy moves.
+    `memory_bytes_per_ns` is what all cores together read from memory, `cache_bytes_per_ns` what each reads from the
+    last cache: half of what a copy moves.
     """
 
     flops_per_ns: float
