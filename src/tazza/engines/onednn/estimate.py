@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 from tazza.operator import OpView
+from tazza.ops.nn.window import Window
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
-FORWARD_SHARE, WEIGHTS_SHARE, PRODUCT_SHARE = 0.87, 0.55, 0.9
+FORWARD_SHARE, WEIGHTS_SHARE, PRODUCT_SHARE = 0.95, 0.55, 0.9
 """What convolutions reach, the gradients of their filters, and products of matrices."""
 FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE = 8, 0.39, 0.47
 """With so few channels of X most lanes of a vector stay empty."""
@@ -45,10 +46,15 @@ def conv_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
 
 def conv_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """The products of dW, and those of dX where that is asked for."""
-    W, flops = specs["W"], conv_flops(specs["W"], specs["dY"])
+    W, dX = specs["W"], specs.get("dX")
     share = FEW_WEIGHTS_SHARE if _few(op, W) else WEIGHTS_SHARE
-    data_ns = W.nbytes / machine().memory_bytes_per_ns + _compute_ns(flops, FORWARD_SHARE) if "dX" in specs else 0.0
-    return _compute_ns(flops, share) + data_ns
+    weights_ns = _compute_ns(conv_flops(W, specs["dY"]), share)
+    if dX is None:
+        return weights_ns
+    # Each pixel of dX is a sum over a whole window of dY, also where that lies in the pads; a stride leaves some out.
+    window = Window.of(op)
+    products = dX.size * W.shape[0] // op.group * math.prod(window.kernel) // math.prod(window.stride)
+    return weights_ns + W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * products, FORWARD_SHARE)
 
 
 def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:

@@ -30,8 +30,8 @@ TRANSFORM_CYCLES = {
 """(m, r) -> of one tile and one vector of channels: into V, out of M."""
 PRODUCT_SHARE, CACHE_SHARE = 0.85, 0.67
 """Parts of the rates at which cores compute, and read from the last cache, that the products here reach."""
-CAUTION = 1.1
-"""How much longer than the model says it may take: a library's kernels are surer of theirs."""
+OVERLAP = 0.85
+"""Part of the sum of all steps that it takes: loads of one overlap with products of another."""
 KEPT_BYTES = 4.0
 """Bytes of transformed filters that are worth a cycle: making them takes half of that, the rest is for the memory."""
 ITEM_CYCLES = 3000
@@ -144,7 +144,7 @@ class Tiling:
     @property
     def estimate_ns(self) -> float:
         """What it takes, to be compared with what others say."""
-        return self.cycles * cycle_ns() * CAUTION
+        return self.cycles * cycle_ns() * OVERLAP
 
     @property
     def price(self) -> float:

@@ -11,7 +11,7 @@ from tazza.codegen.block import Scratch as ScratchWord
 from tazza.codegen.kernel import lane_count
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
-from tazza.engines.native.winograd.tiling import CAUTION, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns
+from tazza.engines.native.winograd.tiling import OVERLAP, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns
 from tazza.engines.native.winograd.weights_code import WORDS, WeightsCode, unit_floats
 from tazza.engines.native.winograd.writer import GAP
 from tazza.runtime.machine import Machine, machine
@@ -121,7 +121,7 @@ class WeightsTiling:
     @property
     def estimate_ns(self) -> float:
         """What it takes, to be compared with what others say."""
-        return self.cycles * cycle_ns() * CAUTION
+        return self.cycles * cycle_ns() * OVERLAP
 
 
 def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
