@@ -16,7 +16,7 @@ from tazza.tensor import TensorSpec
 
 FORWARD_SHARE, WEIGHTS_SHARE, PRODUCT_SHARE = 0.95, 0.55, 0.9
 """What convolutions reach, the gradients of their filters, and products of matrices."""
-FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE = 8, 0.39, 0.47
+FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE, FEW_DATA_SHARE = 8, 0.39, 0.47, 0.05
 """With so few channels of X most lanes of a vector stay empty."""
 PASSES = {"SpatialBN": 4, "SpatialBNGradient": 6}
 """How often batch normalization that trains goes over X: twice for its statistics, and once to read and to write."""
@@ -54,7 +54,8 @@ def conv_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     # Each pixel of dX is a sum over a whole window of dY, also where that lies in the pads; a stride leaves some out.
     window = Window.of(op)
     products = dX.size * W.shape[0] // op.group * math.prod(window.kernel) // math.prod(window.stride)
-    return weights_ns + W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * products, FORWARD_SHARE)
+    share = FEW_DATA_SHARE if _few(op, W) else FORWARD_SHARE
+    return weights_ns + W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * products, share)
 
 
 def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:

@@ -13,6 +13,7 @@ from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import element
@@ -97,32 +98,6 @@ def _dot(v: Lanes, x: str, rows: Sequence[str], K: str) -> str:
         return [v.fma(load(v, FLOAT, row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
 
     return fold_lanes(v, sweep(v, "0", K, step, [v.constant(0.0)] * len(rows)))
-
-
-def fold_lanes(v: Lanes, vectors: Sequence[str]) -> str:
-    """Return a vector whose lane i is the sum of the lanes of vector i; there are as many vectors as lanes.
-
-    Two vectors become one, with sums of pairs, until one is left: for four lanes
-
-        a0 a1 a2 a3, b0 b1 b2 b3 -> a0+a1 b0+b1 a2+a3 b2+b3 ; with the one of c and d -> a b c d
-    """
-    width = 1
-    found = list(vectors)
-    while len(found) > 1:
-        found = [_pair(v, left, right, width) for left, right in zip(found[::2], found[1::2], strict=True)]
-        width *= 2
-    return found[0]
-
-
-def _pair(v: Lanes, left: str, right: str, width: int) -> str:
-    """Add the odd to the even pieces of `width` lanes, those of `left` and `right` in turn."""
-    starts = range(0, v.count, 2 * width)
-    parts: list[str] = []
-    for odd in (0, width):
-        order = [base + start + odd + i for start in starts for base in (0, v.count) for i in range(width)]
-        indices = ", ".join(f"i32 {i}" for i in order)
-        parts.append(v.lines.let(f"shufflevector {v.type} {left}, {v.type} {right}, <{v.count} x i32> <{indices}>"))
-    return v.add(*parts)
 
 
 def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
