@@ -19,7 +19,6 @@ from tazza.engines.native.few_channels.conv import (
     find_problem,
     image_source,
     packing_words,
-    refused,
 )
 from tazza.engines.native.few_channels.filters import ENGINE
 from tazza.engines.native.few_channels.image_gradient import Turned, image_launch, turned
@@ -52,9 +51,6 @@ def prepare_conv_gradient(op: OpView, context: Context, inputs: Sequence[Spec], 
     problem = find_problem(op, specs["X"], specs["W"])
     if isinstance(problem, Unsupported):
         return problem
-    reason = refused(op)
-    if reason is not None:
-        return Unsupported(reason)
     if "dX" not in specs:
         return Offer(partial(_answer, op, problem, specs), estimate_ns=_estimate_ns(problem))
     back = turned(problem)

@@ -21,11 +21,9 @@ from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native.row_product import SOURCES
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
-from tazza.operator.engine import asked_engines
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
-from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
@@ -109,9 +107,6 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     M = b.size
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
-    refusal = None if ENGINE in asked_engines(op.definition.engine) else why_narrow()
-    if refusal is not None:
-        return Unsupported(refusal)
     N = Y.size // M
     # The weights come by once for each row: a library that keeps a part of them for several rows needs to look once.
     return Offer(partial(_launch, op, N, W, M), estimate_ns=N * W.nbytes / machine().memory_bytes_per_ns)
