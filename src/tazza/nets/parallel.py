@@ -36,10 +36,11 @@ from tazza.device import current_context
 from tazza.errors import NetError, RunCancelledError, TazzaError
 from tazza.graph.dependency import shared_memory, touched_blobs
 from tazza.nets.base import NetBase, Owner, net_type, new_owner, progress_note
-from tazza.nets.executor.execution import Crew, Execution
+from tazza.nets.executor.execution import Execution
 from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.task import ChainTask, set_priorities, tasks_of
+from tazza.nets.executor.workers import Workers
 from tazza.nets.run import Run
 from tazza.nets.strand import Strand
 from tazza.operator import find_argument
@@ -226,7 +227,7 @@ class ParallelNet(NetBase):
                 progress_note(error, self, done)
             ended(error)
 
-        return Execution(self._tasks, self._crew(), self.policy, run, finish)
+        return Execution(self._tasks, self._workers_now(), self.policy, run, finish)
 
     def _choose_tasks(self) -> None:
         """Decide which tasks the next run has, and who goes first, by the times of the runs before."""
@@ -263,7 +264,7 @@ class ParallelNet(NetBase):
     def _note_break(self) -> None:
         self._broken = True
 
-    def _crew(self) -> Crew:
+    def _workers_now(self) -> Workers:
         """Return who works in a run that starts now: the number of threads may have changed since the last one."""
         threads = thread_count()
         key = threads, self._teams
@@ -273,7 +274,7 @@ class ParallelNet(NetBase):
             shared = self._workers > 1 and ((threads > 1 and self._teams) or self._workers > total)
             budget = ThreadBudget(total) if shared else None
             self._budget = key, budget
-        return Crew(self._pools, self._workers, budget, self._most, self._worth_s)
+        return Workers(self._pools, self._workers, budget, self._most, self._worth_s)
 
     def check_present(self) -> None:
         """Raise where the present run has to end, another operator's failure included."""

@@ -1,4 +1,4 @@
-"""Who works in a run: the crew of a net, and of it the squad of each place."""
+"""Who works in a run: the workers of a net, and for each place what is ready for them there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tazza.tensor import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class Workers:
     """Who works for a net: a pool of threads for each place, of which `size` at most work at once.
 
     `budget` are the threads that operators share, None where each runs on one; `most` bounds those of one operator;
@@ -26,8 +26,8 @@ class Crew:
     worth_s: float = 0.0
 
 
-class Squad:
-    """The workers of one place in one run: what is `ready` there, and how many threads are at work or woken.
+class ReadyQueue:
+    """What is `ready` at one place in one run, and how many threads are at work there, or woken for it.
 
     `called` of them were asked for and have not come by now: the threads of the pool may wait for runs of other nets.
     """
