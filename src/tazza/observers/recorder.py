@@ -76,7 +76,7 @@ class _OperatorObserver(Observer[Operator]):
         self._records = recorder.records
         self._most = recorder.records_max
         self._cost: Cost | None = None
-        self._kind = SpanKind.COMPUTE
+        self._kind = SpanKind.COPY if operator.schema.copying else SpanKind.COMPUTE
         self._mark: Event | None = None
         self._started: float | None = None
 
@@ -124,18 +124,12 @@ class _OperatorObserver(Observer[Operator]):
         return stream.name
 
     def _look(self) -> None:
-        """See what the run cost, and whether it copied between places; again only where a shape has changed."""
+        """See what the run cost; again only where a shape has changed."""
         self._watch = Watch(map(watched, self._blobs))
-        specs = [spec for _, _, spec, _, _ in self._watch]
         try:
             self._cost = operator_cost(self.subject)
         except TazzaError:  # a run that failed may leave shapes that do not fit each other
             self._cost = None
-        count = len(self.subject.inputs)
-        source = next((spec.place for spec in specs[:count] if spec is not None), None)
-        moved = any(spec is not None and spec.place != source for spec in specs[count:])
-        idle = self._cost is not None and self._cost.flops == 0
-        self._kind = SpanKind.COPY if source is not None and moved and idle else SpanKind.COMPUTE
 
 
 class _NetObserver(Observer[NetBase]):

@@ -43,6 +43,7 @@ from tazza.operator.watch import Watch, Watched, watched
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.flags import kernel_changes
+from tazza.runtime.init import require_init
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
@@ -96,6 +97,7 @@ class Operator(Observable):
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
         """
+        require_init(definition.type)
         super().__init__()
         self.definition = deepcopy(definition) if copy else definition
         self.workspace = workspace

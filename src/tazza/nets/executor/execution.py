@@ -3,7 +3,7 @@
 A task is *ready* when what it waits for has ended, *open* until it has ended itself. A worker runs a task, releases the
 tasks that waited for it, goes on with the most urgent one that is ready, and wakes others only for work that is worth
 it: handing a task to another thread costs some ten microseconds. The thread that calls `work` first is a worker too;
-one that waits for the run (`work_to_the_end`) works for every place, so that a run ends even where all threads of a
+one that waits for the run (`work_to_the_end`) works at every post, so that a run ends even where all threads of a
 pool wait for runs of other nets.
 
 A task of a device with streams is *launched* when its operators have queued their work, and ends when its event does.
@@ -37,7 +37,7 @@ from tazza.device import Context, Event, current_context, streaming
 from tazza.errors import TazzaError
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.settling import await_event, drain, recover
-from tazza.nets.executor.task import ChainTask
+from tazza.nets.executor.task import HOST, ChainTask
 from tazza.nets.executor.workers import ReadyQueue, Workers
 from tazza.nets.run import Run
 from tazza.runtime.log import logger
@@ -76,8 +76,8 @@ class Execution:
         self._lock = threading.Lock()
         self._left = [task.parents for task in tasks]
         self._order = count()
-        self._queues = {place: ReadyQueue(pool) for place, pool in workers.pools.items()}
-        self._hosts = self._queues[CPUPlace()]
+        self._queues = {post: ReadyQueue(pool, post.most(workers.size)) for post, pool in workers.pools.items()}
+        self._hosts = self._queues[HOST]
         self._hosts.workers = 1  # whoever calls `work` first
         self._open = len(tasks)
         self._busy = 0
@@ -100,7 +100,7 @@ class Execution:
     # -- workers -------------------------------------------------------------------------------------------------------
 
     def work(self, queue: ReadyQueue | None = None) -> None:
-        """Run tasks of a place, of the CPU by default, until none is ready; the thread was counted as a worker."""
+        """Run tasks of a post, of the host by default, until none is ready; the thread was counted as a worker."""
         queue = self._hosts if queue is None else queue
         with np.errstate(all="ignore"), at_most_threads(self._most):  # Caffe2 lets NaN and infinity pass
             host = current_context(CPUPlace())
@@ -110,7 +110,7 @@ class Execution:
                 task = self._next(task, queue)
 
     def work_to_the_end(self) -> None:
-        """Work as `work` does, for all places, and return when the run has ended: for the thread that waits for it.
+        """Work as `work` does, for all posts, and return when the run has ended: for the thread that waits for it.
 
         Raises:
             BaseException: what stopped this thread between two operators (KeyboardInterrupt), after all was drained.
@@ -156,7 +156,7 @@ class Execution:
             self._finish()
 
     def _await_work(self) -> ReadyQueue | None:
-        """Sleep until a place wants this thread as a worker; None when the run has ended."""
+        """Sleep until a post wants this thread as a worker; None when the run has ended."""
         gate = threading.Lock()
         gate.acquire()
         with self._lock:
@@ -166,7 +166,7 @@ class Execution:
                 if queue.ready and queue.called:
                     queue.called -= 1  # this thread comes instead
                     return queue
-                if queue.ready and queue.workers < self._workers.size:
+                if queue.ready and queue.workers < queue.most:
                     queue.workers += 1
                     return queue
             handed = self._finished and self._notifier == 0
@@ -236,7 +236,7 @@ class Execution:
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
     def _push(self, task: ChainTask) -> None:
-        heappush(self._queues[task.place].ready, (-task.priority, next(self._order), task))
+        heappush(self._queues[task.post].ready, (-task.priority, next(self._order), task))
 
     def _next(self, former: ChainTask | None, queue: ReadyQueue) -> ChainTask | None:
         """Take what is most urgent, after `former` was run; with None, the thread is a worker no more."""
@@ -316,7 +316,7 @@ class Execution:
                 wanted = 0 if task.serial_s < worth_s else sum(one.serial_s >= worth_s for _, _, one in other.ready)
                 if task.blocking and wanted == 0:  # what it waits for may depend on a task however small
                     wanted = 1
-            wakes = min(wanted, self._workers.size - other.workers)
+            wakes = min(wanted, other.most - other.workers)
             if wakes > 0:
                 other.workers += wakes
                 found.extend([other] * wakes)
