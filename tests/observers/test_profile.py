@@ -45,7 +45,7 @@ from tazza.tensor import CUDAPlace, Tensor, TensorSpec
 from tazza.workspace import Workspace
 from tests.nets.simulated import TEST_ENGINE, mix, simulated_device, watching
 
-CONV, RELU = ProfiledStep(0, "Conv", "y", "onednn"), ProfiledStep(1, "Relu", "z", "jit")
+CONV, RELU = ProfiledStep(0, "Conv", "y", "onednn"), ProfiledStep(1, "Relu", "z", "native")
 
 
 def occurrence(step: ProfiledStep, lane: str, start_s: float, end_s: float, **more: object) -> Occurrence:

@@ -28,8 +28,8 @@ from tazza.errors import (
     UnknownOperatorError,
 )
 from tazza.operator.binding import Binding, Watched, check_overwritten, same_memory
-from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel
-from tazza.operator.engine import FORMAT_ENGINES, rank_engines, why_unavailable
+from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, why_passed_over
+from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.launches import OperatorLaunches
 from tazza.operator.native_calls import as_one, threads_of
@@ -78,6 +78,7 @@ class Operator(Observable):
         label: str = "",
         copy: bool = True,
         check: Callable[[], object] = _go_on,
+        batch_invariant: bool = False,
     ) -> None:
         """Check `definition`, find its blobs (inputs must exist, outputs are made), rank engines, open host state.
 
@@ -89,6 +90,7 @@ class Operator(Observable):
             label: where it stands, for error messages, such as `(operator 3 of net 'lenet')`.
             copy: keep a copy of the definition, which somebody may change; it may hold all weights of a net.
             check: raises where the run that this operator is part of has to end; nets within it ask.
+            batch_invariant: its net wants each image to have the same bits in any batch.
 
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
@@ -112,7 +114,7 @@ class Operator(Observable):
         self._host: HostCall | None = None
         self._states: dict[str, Any] = {}
         try:
-            self._create(strict)
+            self._create(strict, batch_invariant)
         except TazzaError as error:
             raise self.located(error) from error.__cause__
         for hook in definition_hooks:
@@ -126,9 +128,9 @@ class Operator(Observable):
 
     # -- making --------------------------------------------------------------------------------------------------------
 
-    def _create(self, strict: bool) -> None:
+    def _create(self, strict: bool, batch_invariant: bool) -> None:
         self.schema = find_schema(self.definition.type)
-        self.op = self.schema.view(self.definition, strict=strict)
+        self.op = self.schema.view(self.definition, strict=strict, batch_invariant=batch_invariant)
         self.ignored = tuple(self.schema.reported_arguments(self.definition))
         if self.ignored and self.report is _log_report:
             logger.warning("%r: %s", self, ignored_text([self]))
@@ -343,7 +345,7 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = kernel_changes(), context.key, tuple(inputs), outputs, values
+        key = kernel_changes(), context.key, self.op.batch_invariant, tuple(inputs), outputs, values
         chosen = self._launches.get(
             key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
         )
@@ -447,13 +449,12 @@ class Operator(Observable):
 
     def _remember(self, choices: Sequence[Choice]) -> None:
         self.choices = choices if isinstance(choices, tuple) else tuple(choices)
-        for choice in choices:
-            if choice.wanted and choice.reason is not None and choice.engine not in FORMAT_ENGINES:
-                self.report(
-                    f"engine {choice.engine}",
-                    f"{self.op.type} asks for engine {choice.engine!r}, which is passed over ({choice.reason}); "
-                    f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this.",
-                )
+        for word in asked_engines(self.definition.engine):
+            reasons = why_passed_over(word, choices)
+            if reasons and word not in FORMAT_ENGINES:
+                told = f"{self.op.type} asks for engine {word!r}, which is passed over ({reasons}); "
+                hint = f"{choices[-1].engine!r} runs instead. Drop the name from OperatorDef.engine to silence this."
+                self.report(f"engine {word}", told + hint)
 
     def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
         _, places = self.schema.infer_places(self.op, self.place)

@@ -12,6 +12,9 @@ from caffe2.python import core
 class NetModifier(metaclass=abc.ABCMeta):
     """Something that adds operators to a net; calling it does."""
 
+    def __init__(self) -> None:
+        """Begin with nothing."""
+
     @abc.abstractmethod
     def modify_net(self, net: Any, init_net: Any = None, grad_map: Any = None, blob_to_device: Any = None) -> None:
         """Add operators.

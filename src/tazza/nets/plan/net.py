@@ -222,6 +222,7 @@ class PlanNet(NetBase, StepHost):
             report=self._report_once,
             label=label,
             check=self.check_present,
+            batch_invariant=self.batch_invariant,
         )
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -403,7 +404,7 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, new_context(region.place), read)
+        program = compile_fastest(region, specs, free, new_context(region.place), read, self.batch_invariant)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program
@@ -450,7 +451,7 @@ class PlanNet(NetBase, StepHost):
         if step.key not in self._stateful:
             for name in step.op.definition.input:  # the plan's memory has it, while an operator looks for a blob
                 self._blobs.create_blob(name)
-            self._stateful[step.key] = Operator(step.op.definition, self._blobs, report=self._report_once)
+            self._stateful[step.key] = self._made(step.op.definition)
         return self._stateful[step.key].state(kernel)
 
     # -- looking at it -------------------------------------------------------------------------------------------------
