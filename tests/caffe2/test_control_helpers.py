@@ -19,7 +19,9 @@ def _own_workspace() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
 
 @pytest.mark.parametrize(("condition", "wanted"), [(True, [0.0, 3.0]), (False, [2.0, -3.0])])
 def test_a_branch_writes_what_is_visible(condition: bool, wanted: list[float]) -> None:
-    model, then, other = (model_helper.ModelHelper(name) for name in ("branch", "then", "other"))
+    model, then, other = (
+        model_helper.ModelHelper(name) for name in ("control_branch", "control_then", "control_other")
+    )
     then.net.Relu("x", "y")
     other.net.Negative("x", "y")
     other.net.Copy("y", "hidden")
@@ -34,7 +36,9 @@ def test_a_branch_writes_what_is_visible(condition: bool, wanted: list[float]) -
 
 
 def test_a_loop_runs_until_its_condition_fails() -> None:
-    model, body, condition = (model_helper.ModelHelper(name) for name in ("loop", "body", "condition"))
+    model, body, condition = (
+        model_helper.ModelHelper(name) for name in ("control_loop", "control_body", "control_condition")
+    )
     body.net.Add(["x", "one"], "x")
     condition.net.LT(["x", "bound"], "go")
     for name, value in (("x", 0), ("one", 1), ("bound", 5)):

@@ -64,10 +64,15 @@ def is_known(op_type: str) -> bool:
 
 
 @pytest.fixture
-def _all_operators(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] -- pytest finds it
+def _all_operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] -- pytest finds it
     for module in (_net, _operators, core):
         monkeypatch.setattr(module, "IsOperator", is_known)
     monkeypatch.setattr(record_training_nets, "err", raised)
+    names = core.Net._net_names_used  # pyright: ignore[reportPrivateUsage] -- nets of other tests have names of the cases
+    taken = set(names)
+    names.clear()
+    yield
+    names.update(taken)
 
 
 @pytest.mark.parametrize("case", sampled(CASES, 8))
