@@ -21,13 +21,13 @@ from tazza.device import Context, current_context
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.pair import paired
 from tazza.operator import Call, CallChain, Operator
-from tazza.operator.binding import Binding, Watched
+from tazza.operator.binding import Binding
 from tazza.operator.native_calls import NativeCalls, grouped, threads_of
 from tazza.operator.operator import CONTEXTS_KEPT
 from tazza.operator.reorder import Refresh
+from tazza.operator.watch import Watch, Watched
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.flags import kernel_changes
 from tazza.tensor import Storage
 
 Check = Callable[[], object]
@@ -77,23 +77,9 @@ class Section:
     """
 
     steps: tuple[BoundOperator, ...]
-    watched: tuple[Watched, ...]
+    watch: Watch
     parts: tuple[Part, ...]
     refreshes: tuple[tuple[BoundOperator, Refresh], ...]
-    flags: int
-
-    def stands(self) -> bool:
-        """Whether nothing has changed that the calls rest on."""
-        if self.flags != kernel_changes():
-            return False
-        for blob, tensor, spec, storage, generation in self.watched:
-            if blob.value is not tensor:
-                return False
-            if spec is not None and (
-                tensor.spec is not spec or tensor.storage is not storage or storage.generation != generation
-            ):
-                return False
-        return True
 
 
 RUNS_MAX = 256
@@ -235,7 +221,7 @@ class Strand:
             for item in self._uncut(context, steps) if items is None else items:
                 if isinstance(item, BoundOperator):
                     self._run_step(item, context, share, check)
-                elif item.stands():
+                elif not item.watch.broken():
                     self._run_section(item, share, check, piecewise)
                 else:
                     broke = True
@@ -344,7 +330,7 @@ def cut(context: Context, steps: Sequence[BoundOperator]) -> list[Section | Boun
         if _disagree(binding, watched):
             end()
         together.append(step)
-        for one in binding.watched:
+        for one in binding.watch:
             known = watched.get(id(one[0]))
             if known is None or known[2] is None:
                 watched[id(one[0])] = one
@@ -354,7 +340,7 @@ def cut(context: Context, steps: Sequence[BoundOperator]) -> list[Section | Boun
 
 def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
     """Whether a binding rests on another state of a blob than those before it, which get it into another shape."""
-    for one in binding.watched:
+    for one in binding.watch:
         known = watched.get(id(one[0]))
         if known is None or known[2] is None or one[2] is None:
             continue
@@ -374,7 +360,7 @@ def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[
         calls.append((step, call))
         refreshes.extend((step, refresh) for refresh in hoisted)
     parts = tuple(_parts(steps, calls))
-    return Section(tuple(steps), tuple(watched.values()), parts, tuple(refreshes), kernel_changes())
+    return Section(tuple(steps), Watch(watched.values(), flags=None), parts, tuple(refreshes))
 
 
 def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list[Refresh]]:

@@ -82,6 +82,7 @@ class OpSchema:
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
     rate: str | None = None
+    copying: bool = False
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
     family: Family[Any] | None = None
@@ -243,6 +244,13 @@ class OpSchema:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
+
+    def copies(self) -> None:
+        """Declare that a run does nothing but copy, from one place to another maybe.
+
+        On a device it is queued beside what computes, on streams and by a thread of copies; profiles show a copy.
+        """
+        self.copying = True
 
     def undone_by(self, type: str, *, when: Callable[[OpView, OpView], bool] | None = None) -> None:
         """Declare that an operator of that type, behind this one, gives back what this one got, to the last bit.

@@ -304,7 +304,7 @@ class PlanNet(NetBase, StepHost):
 
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
-        instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
+        instance = last if last is not None and not last.watch.broken() else self._ready(rewrite, region)
         start_s = time.perf_counter() if times is not None else 0.0
         try:
             if self._given or instance.loans:
@@ -338,7 +338,7 @@ class PlanNet(NetBase, StepHost):
             instance.refresh()
             spared = rewrite.spare(instance.program.copied)
             if spared:
-                instance.overlook(spared)
+                instance.watch.overlook(spared)
                 give_back()
             instance.note_values(flags)
             self._last[region] = instance
