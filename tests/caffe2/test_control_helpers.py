@@ -26,8 +26,8 @@ def test_a_branch_writes_what_is_visible(condition: bool, wanted: list[float]) -
     other.net.Negative("x", "y")
     other.net.Copy("y", "hidden")
     workspace.FeedBlob("go", np.array(condition))
-    workspace.FeedBlob("x", np.float32([-2, 3]))
-    workspace.FeedBlob("y", np.float32([0, 0]))
+    workspace.FeedBlob("x", np.array([-2, 3], np.float32))
+    workspace.FeedBlob("y", np.array([0, 0], np.float32))
     visible = [core.BlobReference("x"), core.BlobReference("y")]
     brew.cond(model, core.BlobReference("go"), visible, then, other)
     workspace.RunNetOnce(model.net)
@@ -42,7 +42,7 @@ def test_a_loop_runs_until_its_condition_fails() -> None:
     body.net.Add(["x", "one"], "x")
     condition.net.LT(["x", "bound"], "go")
     for name, value in (("x", 0), ("one", 1), ("bound", 5)):
-        workspace.FeedBlob(name, np.float32([value]))
+        workspace.FeedBlob(name, np.array([value], np.float32))
     condition.net.Squeeze("go", "go", dims=[0])
     visible = [core.BlobReference(name) for name in ("x", "one", "bound")]
     brew.loop(model, core.BlobReference("go"), visible, body, condition)
