@@ -314,7 +314,10 @@ def mix(
     host: bool = False,
     copies: bool = False,
 ) -> OperatorDef:
-    """Return a `TestMix` (`TestHost` with `host`, `TestMove` with `copies`) whose salt follows from its name; on the CPU without `device`."""
+    """Return a `TestMix` (`TestHost` with `host`, `TestMove` with `copies`) whose salt follows from its name.
+
+    It is on the CPU without `device`.
+    """
     option = None if device is None else DeviceOption(device_type=1, device_id=device)
     salt = sum(map(ord, name))
     type = "TestHost" if host else "TestMove" if copies else "TestMix"

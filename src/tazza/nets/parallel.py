@@ -39,13 +39,13 @@ from tazza.device import current_context
 from tazza.errors import NetError, RunCancelledError, TazzaError
 from tazza.graph.dependency import shared_memory, touched_blobs
 from tazza.nets.base import NetBase, Owner, net_type, new_owner, progress_note
+from tazza.nets.bound_run import BoundRun
 from tazza.nets.executor.execution import Execution
 from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.task import HOST, ChainTask, Post, set_priorities, tasks_of
 from tazza.nets.executor.workers import Workers
 from tazza.nets.run import Run
-from tazza.nets.strand import Strand
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.fork import freed_in_child, in_forked_child
@@ -146,7 +146,7 @@ class ParallelNet(NetBase):
     def _run(self, run: Run | None) -> None:
         self._choose_tasks()
         if run is None and len(self._tasks) == 1 and self._tasks[0].place.is_host:
-            self._run_alone(self._tasks[0].strand)
+            self._run_alone(self._tasks[0].bound)
             return
         found: list[BaseException | None] = []
         self._under_way = execution = self._execution(run, found.append)
@@ -162,13 +162,13 @@ class ParallelNet(NetBase):
             finally:
                 del error, found  # the traceback would keep them alive in a cycle
 
-    def _run_alone(self, strand: Strand) -> None:
+    def _run_alone(self, bound: BoundRun) -> None:
         """Run the one task that all operators were merged to, or always were."""
         try:
             with np.errstate(all="ignore"), at_most_threads(self._most):
-                strand.run(current_context(CPUPlace()), check=partial(self.check, None))
+                bound.run(current_context(CPUPlace()), check=partial(self.check, None))
         except TazzaError as error:
-            progress_note(error, self, strand.done)
+            progress_note(error, self, bound.done)
             raise
 
     def run_async(self, *, timeout_s: float | None = None) -> Run:
@@ -243,11 +243,11 @@ class ParallelNet(NetBase):
             self._tasks, self._runs = self._finest, 0
         self._runs += 1
         if self._runs == MEASURED_RUNS:
-            self._teams = any(task.strand.width > 1 for task in self._tasks)
+            self._teams = any(task.bound.width > 1 for task in self._tasks)
             self._worth_s = TEAM_WORTH_S if self._teams else WORTH_S
             self._tasks = merged(self._finest, self._worth_s, self._fused)
             for task in self._tasks:
-                task.strand.on_break = self._note_break
+                task.bound.on_break = self._note_break
         elif self._runs < MEASURED_RUNS:
             # Alone, tasks take the time that they need; what takes very long, or may wait for another, is never alone.
             self._worth_s = WORTH_S if self._runs == 1 else MEASURING_WORTH_S
@@ -260,7 +260,7 @@ class ParallelNet(NetBase):
         if shared != self._shared:
             self._shared = shared
             for task in self._finest:
-                task.strand.forget()
+                task.bound.forget()
             self._tasks = self._finest = tasks_of(self.operators, self._fused, self._shared)
             self._runs = 0
 
@@ -295,7 +295,7 @@ class ParallelNet(NetBase):
     def _end(self) -> None:
         super()._end()
         for task in getattr(self, "_finest", ()):
-            task.strand.forget()
+            task.bound.forget()
         if self.policy.own_pool:
             _close_pools(getattr(self, "_pools", {}), wait=own_pool() is None)
 

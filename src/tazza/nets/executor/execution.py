@@ -402,11 +402,11 @@ class Execution:
         budget = self._workers.budget
         start = time.perf_counter()
         try:
-            task.strand.run(host, budget, self._halt, piecewise=self._run is not None)
+            task.bound.run(host, budget, self._halt, piecewise=self._run is not None)
         finally:
-            self._done += task.strand.done  # a count for messages: two threads may lose one of each other's
+            self._done += task.bound.done  # a count for messages: two threads may lose one of each other's
         seconds = time.perf_counter() - start
-        task.note(seconds, seconds if budget is None else task.strand.serial_s)
+        task.note(seconds, seconds if budget is None else task.bound.serial_s)
 
     def _halt(self) -> None:
         """Raise where no operator may start any more."""

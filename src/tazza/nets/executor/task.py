@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tazza.device import STREAMS, Event, Stream, stream_pool
 from tazza.graph.dependency import Dependencies, Sharing, accesses_of, chains, dependencies
-from tazza.nets.strand import Strand
+from tazza.nets.bound_run import BoundRun
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
 from tazza.tensor import CPUPlace, Place
@@ -61,6 +61,7 @@ class ChainTask:
     __slots__ = (
         "asynchronous",
         "blocking",
+        "bound",
         "children",
         "event",
         "followed",
@@ -74,7 +75,6 @@ class ChainTask:
         "runs",
         "seconds",
         "serial_s",
-        "strand",
         "stream",
     )
 
@@ -83,7 +83,7 @@ class ChainTask:
         self.number = number
         self.positions = positions
         self.operators = operators
-        self.strand = Strand(operators, lambda place, definition: fuse(positions[place], definition))
+        self.bound = BoundRun(operators, lambda place, definition: fuse(positions[place], definition))
         self.place: Place = operators[0].place
         self.post = post_of(operators[0])
         self.asynchronous = not self.place.is_host and self.place.kind in STREAMS
@@ -103,7 +103,7 @@ class ChainTask:
 
     def note(self, seconds: float, serial_s: float) -> None:
         """Take into account that a run took `seconds`, in which others could run beside it for `serial_s`."""
-        serial_s = max(0.0, serial_s - INTERPRETED_S * self.strand.interpreted)
+        serial_s = max(0.0, serial_s - INTERPRETED_S * self.bound.interpreted)
         if self.runs < SETTLED:  # the first ones prepare kernels
             self.runs += 1
             self.seconds = seconds
