@@ -18,6 +18,7 @@ from tazza.operator import ENGINES
 from tazza.operator.index import index
 from tazza.runtime.flags import FLAGS
 from tazza.runtime.modules import loaded_modules
+from tazza.runtime.native_code import describe_code
 from tazza.runtime.openmp import describe_regions
 from tazza.runtime.threads import NUM_THREADS, allowed_cpus, thread_count
 from tazza.tensor import ALLOCATORS, CPUPlace
@@ -63,6 +64,7 @@ def _system() -> list[tuple[str, str]]:
         ("CPU features", ", ".join(cpu.features) if cpu.features else "not known"),
         ("threads", f"{thread_count()} ({why}; OMP_NUM_THREADS {'is not set' if omp is None else f'= {omp}'})"),
         ("parallel regions", describe_regions()),
+        ("compiled kernels", describe_code()),
     ]
 
 
