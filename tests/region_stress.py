@@ -92,9 +92,9 @@ region:
   %kind = urem i64 %bits, 4
   %few = trunc i64 %kind to i32
   %parts = add i32 %few, 2
-  %sixteenths = lshr i64 %bits, 8
-  %chance = and i64 %sixteenths, 15
-  %meets = icmp ult i64 %chance, 3
+  %shifted = lshr i64 %bits, 8
+  %chance = and i64 %shifted, 63
+  %meets = icmp eq i64 %chance, 0
   %barrier = zext i1 %meets to i64
   %pauses = lshr i64 %bits, 12
   %rare = and i64 %pauses, 255
