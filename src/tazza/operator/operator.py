@@ -32,6 +32,7 @@ from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, wh
 from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.launches import OperatorLaunches
+from tazza.operator.letter import TENSOR
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner, RunnableNet
@@ -442,9 +443,9 @@ class Operator(Observable):
 
     def _settled_output(self, letter: str, spec: Spec | None) -> Spec:
         dynamic = self.schema.outputs_by_letter[letter].dynamic
-        if spec is None or (isinstance(spec, TensorSpec) and not spec.shape_known and not dynamic):
+        if not dynamic and (spec is None or (isinstance(spec, TensorSpec) and not spec.shape_known)):
             raise SchemaError(f"{self.op.type}: inference gave {spec} for {letter} although every input is known")
-        return spec
+        return TypeSpec(TENSOR) if spec is None else spec
 
     def _value(self, letter: str) -> Array | None:
         value = self.inputs[self.op.input_letters.index(letter)].value
@@ -462,12 +463,12 @@ class Operator(Observable):
     def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
         _, places = self.schema.infer_places(self.op, self.place)
         for letter, blob, spec, place in zip(self.op.output_letters, self.outputs, specs, places, strict=True):
-            if isinstance(spec, TypeSpec):
+            if isinstance(spec, TypeSpec) and spec.type_name != TENSOR:
                 continue
             if not isinstance(blob.value, Tensor):
                 blob.reset()
             tensor = blob.tensor()
-            if self.schema.outputs_by_letter[letter].dynamic:
+            if isinstance(spec, TypeSpec) or self.schema.outputs_by_letter[letter].dynamic:
                 continue
             if id(blob) not in self._read:
                 layout = chosen.output_layout(letter)

@@ -569,6 +569,8 @@ class OpSchema:
         if declared.open or (isinstance(declared.dtypes, str) and None in inputs):
             return None
         dtypes = self._dtypes(op, declared, inputs)
+        if declared.dynamic and (dtypes is None or len(dtypes) != 1):
+            return None
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
             raise SchemaError(
                 f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer"
