@@ -254,6 +254,16 @@ def test_doctor_lists_engines_and_versions(run: Run) -> None:
         assert part in result.output
 
 
+def test_doctor_lists_caches(run: Run) -> None:
+    from tazza.runtime.cache import statistics
+
+    result = run("doctor", "--memory")
+    assert result.exit_code == 0, result.stderr
+    lines = result.output.splitlines()
+    for one in statistics():
+        assert any(line.strip().startswith(one.name) and str(one.bound) in line.split() for line in lines), one.name
+
+
 def test_flags_of_the_process(run: Run) -> None:
     from tazza.runtime.threads import NUM_THREADS
 

@@ -43,7 +43,6 @@ from tazza.operator.schema import Spec, gather, logical
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.flags import kernel_changes
 from tazza.runtime.init import require_init
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
@@ -349,7 +348,7 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = kernel_changes(), context.key, self.op.batch_invariant, tuple(inputs), outputs, values
+        key = context.key, self.op.batch_invariant, tuple(inputs), outputs, values
         chosen = self._launches.get(
             key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
         )

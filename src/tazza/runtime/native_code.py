@@ -17,7 +17,7 @@ Machine code and constants cannot be checked: for these the checksum stands, who
 damage. Without a folder to keep objects in (no home folder, or one that cannot be written) everything is compiled by
 each process.
 
-Changing state: `_addresses` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
+Changing state: `ADDRESSES` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from tazza.errors import FileError, FormatError, KernelError, UnavailableError
+from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.digest import NBYTES, digest_of
 from tazza.runtime.files import atomic_write, kind_of, make_folder, open_regular, reading, shown
 from tazza.runtime.flags import flag
@@ -67,7 +68,8 @@ Build = Callable[[str], str]
 logger = logging.getLogger(__name__)
 
 _LOCK = Guard("compiled code")
-_addresses: dict[str, int] = {}
+ADDRESSES: Cache[str, int] = Cache("compiled code", 1 << 16)
+"""Of functions; code that is forgotten stays until the process ends, since somebody may run it."""
 
 
 @functools.cache
@@ -168,12 +170,13 @@ def native_function(
         OutOfMemoryError: there is no room for LLVM, which ends the process when it gets none.
     """
     key = f"{description}\n{sources}"
-    found = _addresses.get(key)
+    found = ADDRESSES.get(key)
     if found is None:
         with _LOCK:
-            found = _addresses.get(key)
+            found = ADDRESSES.get(key)
             if found is None:
-                found = _addresses[key] = _load(key, build, {} if symbols is None else symbols, rewrite=rewrite)
+                found = _load(key, build, {} if symbols is None else symbols, rewrite=rewrite)
+                ADDRESSES.put(key, found)
     return found
 
 
@@ -193,7 +196,7 @@ def cache_folder() -> Path | None:
         return None
 
 
-@functools.cache
+@remembered("folders told of", entries=16)
 def _tell_no_folder(named: str) -> None:
     logger.debug("compiled kernels are not kept: there is no home folder for %s", named)
 
