@@ -10,6 +10,8 @@ from benchmarks.job import BFLOAT16, FLOAT32
 
 OWN = "tazza"
 """Name of the contender that all others are measured against."""
+INVARIANT = OWN + " any batch"
+"""tazza where an image has the same bits in any batch: what that costs."""
 BEFORE = "before"
 """Name of a peer that is tazza too, from another source tree."""
 AGAIN = " again"
@@ -63,6 +65,7 @@ WORKS = (
     Work("resnet50", 16, at_most=0.90),
     Work("mobilenet_v2", 1, at_most=0.95),
     Work("mobilenet_v2", 16, at_most=0.95),
+    Work("lenet", 64, precision=BFLOAT16, at_most=1.00),
     Work("resnet50", 1, precision=BFLOAT16, at_most=0.88),
     Work("resnet50", 16, precision=BFLOAT16, at_most=1.00),
     Work("lenet", 64, training=True, at_most=0.50),
@@ -107,6 +110,7 @@ BOTH = (FLOAT32, BFLOAT16)
 
 CONTENDERS = (
     Contender(OWN, "tazza_session", predicts=BOTH, trains=True),
+    Contender(INVARIANT, "tazza_session", settings={"flags": ["--batch_invariant"]}, quick=False),
     Contender("onnxruntime", "onnxruntime_session", ("onnxruntime", "onnx")),
     Contender("openvino", "openvino_session", ("openvino", "onnx"), predicts=BOTH),
     Contender("torch", "torch_session", ("torch",), trains=True),

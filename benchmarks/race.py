@@ -136,9 +136,9 @@ def _start(
 
 
 def _contestant(work: Work, contender: Contender, settings: Settings) -> Contestant:
-    given = (
-        {"net_type": settings.net_type, "flags": list(settings.flags)} if contender.own else dict(contender.settings)
-    )
+    given = dict(contender.settings)
+    if contender.own:
+        given = {"net_type": settings.net_type, "flags": [*settings.flags, *given.get("flags", ())]}
     folder = settings.out / "nets" / work.folder
     job = Job(str(folder), work.batch, work.training, work.precision, settings.threads, settings=given)
     python = sys.executable if contender.own else settings.peers_python

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.lineup import AGAIN, OWN, Work
+from benchmarks.lineup import AGAIN, INVARIANT, OWN, Work
 
 
 @dataclass(slots=True)
@@ -46,8 +46,8 @@ class Entry:
 
     @property
     def peer(self) -> bool:
-        """Whether it is neither tazza nor the control."""
-        return self.contender.removesuffix(AGAIN) != OWN and not self.contender.endswith(AGAIN)
+        """Whether it is neither tazza, with whatever settings, nor the control."""
+        return self.contender.removesuffix(AGAIN) not in (OWN, INVARIANT) and not self.contender.endswith(AGAIN)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,8 @@ from tests.declared import LEDGER
 # One BLAS thread: tests run side by side, and threads that wait for each other on busy processors take seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What the chooser takes is the same on every machine, and while others are at work.
+os.environ.setdefault("TAZZA_MACHINE_MODEL", "nominal")
 # Compiled kernels of tests stay out of the user's cache, and are kept from one run of the tests to the next.
 os.environ.setdefault("TAZZA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "tazza"))
 

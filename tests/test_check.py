@@ -73,13 +73,13 @@ def test_an_engine_that_takes_what_is_declared_as_refused_is_noticed(monkeypatch
 def test_a_selective_engine_takes_what_is_declared_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LEDGER, "writes", False)
     operator = run(operator_def("Relu", ["X"], ["Y"]), [X])[1]
-    monkeypatch.setitem(LEDGER.declared, "winograd", {})
+    monkeypatch.setitem(LEDGER.declared, "native/winograd", {})
     with pytest.raises(AssertionError, match=r"winograd takes Relu float32\[2, 3\], which is not declared"):
-        LEDGER.settle(operator, "winograd", None)
+        LEDGER.settle(operator, "native/winograd", None)
     LEDGER.seen.clear()
-    monkeypatch.setitem(LEDGER.declared, "winograd", {"Relu": {"float32[2, 3]": ""}})
+    monkeypatch.setitem(LEDGER.declared, "native/winograd", {"Relu": {"float32[2, 3]": ""}})
     with pytest.raises(AssertionError, match="winograd refuses Relu"):
-        LEDGER.settle(operator, "winograd", "it is Monday")
+        LEDGER.settle(operator, "native/winograd", "it is Monday")
 
 
 @pytest.fixture

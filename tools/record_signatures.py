@@ -47,10 +47,12 @@ def members(cls: Any) -> dict[str, Any]:
 
 def described(name: str) -> dict[str, Any]:
     """Return what a module offers."""
-    module = importlib.import_module("caffe2.python." + name)
+    full = "caffe2.python." + name
+    imported = importlib.import_module(full)
+    module: types.ModuleType = vars(imported).get("wrapped", imported)
     found: dict[str, Any] = {}
     for key, value in sorted(vars(module).items()):
-        elsewhere = getattr(value, "__module__", module.__name__) != module.__name__
+        elsewhere = getattr(value, "__module__", full) != full
         if key.startswith("_") or inspect.ismodule(value):
             continue
         if inspect.isclass(value):

@@ -23,8 +23,8 @@ from tazza.array.deferred import Lazy, apply, bind, lazy
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import compiled
 from tazza.codegen.loop import count_loop, share
-from tazza.engines.jit.direct import AHEAD_BYTES, runner
-from tazza.engines.jit.lazy import STREAM_BYTES
+from tazza.engines.native.direct import AHEAD_BYTES, runner
+from tazza.engines.native.lazy import STREAM_BYTES
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import CPUPlace, Tensor

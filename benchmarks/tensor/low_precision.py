@@ -25,7 +25,7 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import Tensor
 
 BITS = ((1, 1), (1, 8), (2, 2), (3, 3), (4, 4), (8, 8))
-WAYS = {"packed": "jit", "bytes": "onednn"}
+WAYS = {"packed": "native", "bytes": "onednn"}
 Call = Callable[[], Any]
 Integers = npt.NDArray[np.int64]
 

@@ -23,7 +23,8 @@ from tazza.array.product import (
 from tazza.runtime.cache import Cache
 from tazza.tensor import product as product_module
 from tazza.tensor.filling import load_fillers
-from tazza.tensor.tasks import Offer, Taken, Unsupported
+from tazza.tensor.offer import Offer, Unsupported
+from tazza.tensor.tasks import Taken
 
 
 def test_every_refusal_has_a_reason() -> None:

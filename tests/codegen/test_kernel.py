@@ -8,12 +8,13 @@ import pytest
 
 from tazza.codegen import kernel
 from tazza.codegen.kernel import Sources
+from tazza.runtime.machine import Machine
 
 
 def test_threads_follow_what_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "THREAD_NS", 100)
-    monkeypatch.setattr(kernel, "BYTES_PER_NS", 4)
-    monkeypatch.setattr(kernel, "FLOPS_PER_NS", 2)
+    rates = Machine(2 / kernel.COMPUTE_SHARE, 4 / kernel.MEMORY_SHARE, 1)
+    monkeypatch.setattr(kernel, "machine", lambda: rates)
     assert kernel.threads_for(8, 100, 0, 16) == 4, "1600 bytes take 400 ns"
     assert kernel.threads_for(8, 100, 6, 4) == 3, "600 operations take 300 ns"
     assert kernel.threads_for(2, 100, 6, 4) == 2

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen.kernel import unavailable
-from tazza.engines.jit.pointwise import kernel_address
+from tazza.engines.native.pointwise import kernel_address
 from tazza.operator import Expression
 from tazza.tensor import DataType
 

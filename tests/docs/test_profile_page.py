@@ -27,7 +27,7 @@ def test_a_run_of_the_tool() -> None:
     text = session(profile)
     assert "net 'lenet" in text
     assert "(async_scheduling): 2 runs" in text
-    assert re.search(r"^Conv conv1 +\w+ +2 ", text, re.MULTILINE)
+    assert re.search(r"^Conv conv1 +[\w/]+ +2 ", text, re.MULTILINE)
     last = last_run(profile)
     assert {one.run for one in last.occurrences} == {1}
     assert len(last.timeline(idle=False)) == len(profile.occurrences) // 2

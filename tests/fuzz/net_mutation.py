@@ -20,7 +20,7 @@ from tests.fuzz.feeds import Feed
 
 Feeds = dict[str, Feed]
 NET_TYPES = (*sorted(NETS), "async_simple", "rnn", "nope", "\0")
-ENGINES = (*sorted(ENGINE_REGISTRY), *sorted(FORMAT_ENGINES), "winograd", "jit,nope,", ",", "nope", "\0")
+ENGINES = (*sorted(ENGINE_REGISTRY), *sorted(FORMAT_ENGINES), "native/winograd", "native,nope,", ",", "nope", "\0")
 NET_ARGUMENTS = (
     "keep",
     "inputs",

@@ -30,6 +30,7 @@ from tazza.models.training import Trainer
 from tazza.nets.plan import search
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
+from tazza.runtime import machine
 from tazza.runtime.modules import load_module
 from tazza.runtime.native_code import CACHE_DIR, native_function
 from tazza.tensor import Tensor
@@ -121,6 +122,7 @@ READERS = [
     Reader("settings of a text", TextSettings.read, ".json"),
     Reader("training on a text to resume", _resume_text),
     Reader("checkpoint", _trainer),
+    Reader("models of machines", machine.stored, ".json", is_cache=True),
     Reader("table of a search", _searched, ".json", is_cache=True, prefix="search"),
     Reader("folder of compiled kernels", _compiled, is_cache=True, reads_content=False),
     Reader("module", load_module, ".so"),

@@ -118,6 +118,7 @@ READ_BY: dict[str, list[str]] = {
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
     "array/safetensors.py": ["safetensors"],
+    "runtime/machine.py": ["models of machines"],
     "nets/plan/search.py": ["table of a search"],
     "runtime/native_code.py": ["folder of compiled kernels"],
     "runtime/native.py": ["module"],

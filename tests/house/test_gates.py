@@ -273,16 +273,16 @@ def test_no_engine_calls_another() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from tazza.engines.jit.tall_product import Grid",
-        "from tazza.engines import jit",
-        "import tazza.engines.jit.pointwise as pointwise",
-        "def prepare():\n    from tazza.engines.jit import loop\n    return loop\n",
+        "from tazza.engines.native.tall_product import Grid",
+        "from tazza.engines import native",
+        "import tazza.engines.native.pointwise as pointwise",
+        "def prepare():\n    from tazza.engines.native import loop\n    return loop\n",
     ],
 )
 def test_calls_between_engines_are_noticed(source: str) -> None:
     folder = PACKAGE / "engines"
     assert _other_engines(folder / "onednn" / "nn" / "conv_gradient.py", ast.parse(source)) != set()
-    assert _other_engines(folder / "jit" / "lazy.py", ast.parse(source)) == set()
+    assert _other_engines(folder / "native" / "lazy.py", ast.parse(source)) == set()
 
 
 # -- facts are declared, not guessed -----------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_names_of_operators_are_noticed(source: str, line: int) -> None:
 
 def test_families_may_name_their_operators() -> None:
     inside = ["ops/math/sum.py", "engines/onednn/math/arithmetic.py"]
-    outside = ["graph/composition.py", "engines/jit/pointwise.py", "engines/jit/__init__.py", "nets/pair.py"]
+    outside = ["graph/composition.py", "engines/native/pointwise.py", "engines/native/__init__.py", "nets/pair.py"]
     assert [_is_family(PACKAGE / path) for path in (*inside, *outside)] == [True] * 2 + [False] * 4
 
 

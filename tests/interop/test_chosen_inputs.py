@@ -13,7 +13,7 @@ from tazza.errors import ArgumentError
 from tazza.graph.text import parse_net
 from tazza.interop import load
 from tazza.interop.chosen_inputs import choose_inputs
-from tazza.operator import SCHEMAS, operator_def
+from tazza.operator import SCHEMAS, Role, operator_def
 from tazza.proto import NetDef
 from tazza.proto.message import write_message
 from tests.cli.conftest import Run, run
@@ -104,13 +104,14 @@ def test_values_by_place() -> None:
 
 
 def parameter_uses() -> list[tuple[str, str]]:
-    """Return type and letter of all inputs that stand beside images which go their own ways: the same for each."""
+    """Return type and letter of what stands beside images which go their own ways and is no data: the same for each."""
     return [
         (type, spec.name)
         for type in sorted(SCHEMAS.keys())
         if SCHEMAS[type].declares_batch and not type.endswith("Gradient")
         for spec in SCHEMAS[type].inputs
         if spec.name not in SCHEMAS[type]._batched[0] and spec.dtypes is not None  # pyright: ignore[reportPrivateUsage]
+        if spec.role is not Role.DATA
     ]
 
 

@@ -38,7 +38,7 @@ FEW = 4.0
 """Beyond 16 terms the roundings of sums grow by the root of their number."""
 NARROW = 2.0**-8
 """Relative: one rounding of bfloat16."""
-COARSE = {"winograd": 2.0**-19}
+COARSE = {"native/winograd": 2.0**-19}
 """Engine -> error relative to the largest element of a result; see docs/differences.md."""
 AS_ALPHA = frozenset({"Elu"})
 """Types that an engine rounds as `alpha` is, also near 0, where the result is smaller; see docs/differences.md."""

@@ -159,13 +159,13 @@ DECLARED = (
         "bfloat16",
     ),
     Declared(
-        "engine `channels`: a channel that holds an infinity",
-        "channels",
+        "engine `native/channels_last`: a channel that holds an infinity",
+        "native/channels_last",
         lambda problem: "SpatialBN" in problem.type and _not_finite(problem),
         _nan_for_infinity,
     ),
-    Declared("engine `winograd`: a pixel that is infinite or NaN", "winograd", _overflows, _spoilt),
-    Declared("engine `winograd`: rounding of convolutions", "winograd", lambda problem: True, _largest),
+    Declared("engine `native/winograd`: a pixel that is infinite or NaN", "native/winograd", _overflows, _spoilt),
+    Declared("engine `native/winograd`: rounding of convolutions", "native/winograd", lambda problem: True, _largest),
 )
 
 

@@ -45,7 +45,7 @@ def test_layers(dtype: str) -> None:
     assert mismatches(outcomes) == []
     assert undecided(outcomes) <= 0.05
     assert {outcome.engine for outcome in outcomes if outcome.verdict is Verdict.RIGHT} >= {
-        "jit",
+        "native",
         "onednn",
         "reference",
     }
@@ -67,7 +67,12 @@ def test_pads_around_a_single_slice_make_several_windows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("type", "engine", "least"),
-    [("Conv", "winograd", 5), ("Conv", "stem", 4), ("FC", "gemv", 10), ("SpatialBN", "channels", 5)],
+    [
+        ("Conv", "native/winograd", 5),
+        ("Conv", "native/few_channels", 4),
+        ("FC", "native/row_product", 10),
+        ("SpatialBN", "native/channels_last", 5),
+    ],
 )
 def test_engines_that_choose_are_reached(type: str, engine: str, least: int) -> None:
     """Of 40 problems of a type so many at least are taken by an engine that takes few."""

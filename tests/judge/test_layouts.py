@@ -108,7 +108,7 @@ def test_layouts_of_several() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["onednn", "jit"])
+@pytest.mark.parametrize("engine", ["onednn", "native"])
 def test_layouts(engine: str) -> None:
     assert _check(engine, drawable()) > 100
 

@@ -22,7 +22,7 @@ from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, draw, feed_convolutions, plan
 
 pytestmark = pytest.mark.skipif(
-    why_unavailable("Conv", "cpu", "stem") is not None, reason="nothing can be compiled here"
+    why_unavailable("Conv", "cpu", "native/few_channels") is not None, reason="nothing can be compiled here"
 )
 
 
@@ -30,7 +30,7 @@ def _made() -> tuple[Workspace, PlanNet]:
     """Return a net whose first convolution reads packed weights."""
     ws, ops = Workspace(), convolutions()
     feed_convolutions(ws)
-    ops[0].engine = "stem"
+    ops[0].engine = "native/few_channels"
     net = ws.create_net(plan(ops, outputs=["y"], inputs=["x"]))
     assert isinstance(net, PlanNet)
     return ws, net
@@ -96,10 +96,10 @@ def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.Mo
         np.testing.assert_allclose(ws.fetch("y"), by_simple(ws, convolutions(), "y"), rtol=2e-4, atol=2e-4)
         return [row.engine for row in net.explain().rows]
 
-    assert "stem" not in run(net, 6)
+    assert "native/few_channels" not in run(net, 6)
     (old,) = _rewrite(net).alive
     clone = net.clone(ws)
-    assert "stem" in run(clone, 28)
+    assert "native/few_channels" in run(clone, 28)
     remembered = [program for programs in _rewrite(net).programs.values() for program in programs]
     assert old not in remembered
     assert not _rewrite(net).spared
@@ -158,7 +158,7 @@ def test_what_the_latest_signature_reads_is_no_reason_to_forget_others() -> None
     ws = Workspace()
     for name, shape in (("x", (1, 8, 7, 7)), ("W", (4096, 8, 3, 3)), ("b", (4096,))):
         ws.feed(name, draw(*shape))
-    op = operator_def("Conv", ["x", "W", "b"], ["y"], kernel=3, pad=1, engine="stem")
+    op = operator_def("Conv", ["x", "W", "b"], ["y"], kernel=3, pad=1, engine="native/few_channels")
     net = ws.create_net(plan([op], outputs=["y"], inputs=["x"]))
     assert isinstance(net, PlanNet)
     with KEPT_BYTES.override(0):

@@ -80,7 +80,7 @@ def wanted(ws: Workspace, net: NetDef) -> NDArray[Any]:
     return other.fetch("z")
 
 
-@pytest.mark.parametrize("engine", ["", "reference", "gemm", "onednn", "jit"])
+@pytest.mark.parametrize("engine", ["", "reference", "gemm", "onednn", "native"])
 @pytest.mark.parametrize("form", FORMS)
 def test_one_step(form: str, engine: str) -> None:
     dims, text = FORMS[form]

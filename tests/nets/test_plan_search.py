@@ -73,39 +73,41 @@ def _engines(ws: Workspace, engine: str = "") -> list[str]:
     return [row.engine for row in net.explain().rows if row.operator in {"Conv", "FusedConv"}]
 
 
-@pytest.mark.skipif(why_unavailable("Conv", "cpu", "winograd") is not None, reason="nothing can be compiled here")
+@pytest.mark.skipif(
+    why_unavailable("Conv", "cpu", "native/winograd") is not None, reason="nothing can be compiled here"
+)
 def test_engines_are_timed_against_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that would have refused: Winograd's algorithm is for more channels."""
     names: list[str] = []
 
     def likes_small_tiles(self: object, op: object, way: search._Way, *rest: object) -> float:  # pyright: ignore[reportPrivateUsage]
         names.append(way.name)
-        return float(way.name != "winograd: tiles of 2 x 2")
+        return float(way.name != "native/winograd: tiles of 2 x 2")
 
     def likes_winograd(self: object, program: Program) -> float:
-        return sum(step.engine != "winograd" for step in program.steps)
+        return sum(step.engine != "native/winograd" for step in program.steps)
 
     ws = Workspace()
     feed_convolutions(ws, batch=64)
     expected = by_simple(ws, convolutions(), "y")
     monkeypatch.setattr(search._Search, "_total", likes_small_tiles)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(search._Search, "seconds", likes_winograd)  # pyright: ignore[reportPrivateUsage]
-    assert "winograd" not in _engines(ws)
+    assert "native/winograd" not in _engines(ws)
     with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):
         search.stored.cache_clear()
-        assert _engines(ws) == ["winograd", "winograd"]
+        assert _engines(ws) == ["native/winograd", "native/winograd"]
         np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
-        assert {"winograd: tiles of 4 x 4", "stem: its only way"} < set(names)
+        assert {"native/winograd: tiles of 4 x 4", "native/few_channels: its only way"} < set(names)
         assert any(name.startswith("onednn: ") for name in names)
-        row = next(row for row in ws.net("n").explain().rows if row.engine == "winograd")
+        row = next(row for row in ws.net("n").explain().rows if row.engine == "native/winograd")
         told = {choice.engine: choice.reason for choice in row.choices}
-        assert {engine: told[engine] for engine in ("winograd", "stem", "onednn")} == {
-            "winograd": None,
-            "stem": SLOWER,
+        assert {engine: told[engine] for engine in ("native/winograd", "native/few_channels", "onednn")} == {
+            "native/winograd": None,
+            "native/few_channels": SLOWER,
             "onednn": SLOWER,
         }
-        assert row.choices[-1].engine == "winograd"
-        assert _engines(ws, "onednn") == ["onednn", "winograd"], "an operator that names its engine keeps it"
+        assert row.choices[-1].engine == "native/winograd"
+        assert _engines(ws, "onednn") == ["onednn", "native/winograd"], "an operator that names its engine keeps it"
     search.stored.cache_clear()
 
 
@@ -129,7 +131,9 @@ def test_an_engine_that_is_preferred_is_kept(engine: str, tmp_path: Path) -> Non
     np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.skipif(why_unavailable("Conv", "cpu", "winograd") is not None, reason="nothing can be compiled here")
+@pytest.mark.skipif(
+    why_unavailable("Conv", "cpu", "native/winograd") is not None, reason="nothing can be compiled here"
+)
 def test_a_named_engine_chooses_among_its_own_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also among those that take much memory: who names it wants it."""
     names: list[str] = []
@@ -144,7 +148,7 @@ def test_a_named_engine_chooses_among_its_own_ways(monkeypatch: pytest.MonkeyPat
     feed_convolutions(ws)
     with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):
         search.stored.cache_clear()
-        assert _engines(ws, "winograd")[0] == "winograd"
+        assert _engines(ws, "native/winograd")[0] == "native/winograd"
     search.stored.cache_clear()
-    assert {"winograd: tiles of 2 x 2", "winograd: tiles of 4 x 4"} <= set(names)
-    assert ENGINES["winograd"].version()
+    assert {"native/winograd: tiles of 2 x 2", "native/winograd: tiles of 4 x 4"} <= set(names)
+    assert ENGINES["native/winograd"].version()

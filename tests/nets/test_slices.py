@@ -6,6 +6,7 @@ import math
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from tazza.operator import Expression, operator_def
 from tazza.operator.choice import takes_epilogue
 from tazza.operator.engine import why_unavailable
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.machine import NOMINAL
 from tazza.tensor import DataType, Tensor, TensorSpec
 from tazza.workspace import Workspace
 from tests.nets.plans import Array, by_simple, convolutions, draw, feed_convolutions, plan
@@ -35,8 +37,8 @@ def worth_while(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(slicing, "LAUNCH_NS", 0.0)
     monkeypatch.setattr(slicing, "SLOWER", 1.0)
     monkeypatch.setattr(slicing, "WORTH_NS", 0.001)
-    for rate in ("FLOPS_PER_NS", "CACHE_BYTES_PER_NS"):
-        monkeypatch.setattr(slicing, rate, math.inf)
+    free = replace(NOMINAL, flops_per_ns=math.inf, cache_bytes_per_ns=math.inf)
+    monkeypatch.setattr(slicing, "machine", lambda: free)
     with CACHE_KB.override(10):
         yield
 
@@ -330,7 +332,7 @@ def test_a_cut_in_a_layout_that_cannot_be_cut_is_left_out(monkeypatch: pytest.Mo
     ops = [
         operator_def("LRN", ["x"], ["a"], size=3),
         operator_def("MaxPool", ["a"], ["b"], kernel=3, pad=1),
-        operator_def("Softmax", ["b"], ["c"]),
+        operator_def("Softmax", ["b"], ["c"], axis=0),
         operator_def("LRN", ["c"], ["d"], size=3),
         operator_def("MaxPool", ["d"], ["e"], kernel=3, pad=1),
     ]

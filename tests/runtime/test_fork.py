@@ -77,7 +77,7 @@ function = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)(lambda *given: 0)
 address = ctypes.cast(function, ctypes.c_void_p).value
 blobs = LocalBlobs()
 blobs.create_blob("X").set(ta.Tensor.from_numpy(np.ones((3000, 1000), "f")))
-operator = Operator(operator_def("Softmax", ["X"], ["Y"], engine="jit"), blobs)
+operator = Operator(operator_def("Softmax", ["X"], ["Y"], engine="native"), blobs)
 class Row:
     address, arguments, threads, owner = address, (1, 0, 0, 0), 0, None
 several = Segment([Row])
@@ -224,7 +224,7 @@ acts = {
     **{"fresh " + type: (lambda type=type: fresh(type)) for type in nets},
     "log": log_once, "count": counting.run, "predictor": lambda: predictor.run(x=x),
     "read minidb": readers[0].read, "read lmdb": readers[1].read, "feed": lambda: ws.feed("new", x),
-    "flag": lambda: NUM_THREADS.set(1), "compile": lambda: ta.run_op("Softmax", np.ones((7, 11), "f"), engine="jit"),
+    "flag": lambda: NUM_THREADS.set(1), "compile": lambda: ta.run_op("Softmax", np.ones((7, 11), "f"), engine="native"),
     "fetch": lambda: ws.fetch("y"), "tensor": lambda: ta.Tensor.from_numpy(x) + 1,
     "close predictor": predictor.close, "close": nets["dag"].close,
     "result": lambda: pending.result(), "exception": lambda: pending.exception(), "wait": lambda: pending.wait(10),

@@ -33,7 +33,7 @@ from tazza.operator import operator_def
 from tazza.proto import NetDef
 ws = Workspace()
 ws.feed("x", np.linspace(-3, 3, 70, dtype=np.float32))
-ops = [operator_def("Relu", ["x"], ["y"], engine="jit"), operator_def("Sigmoid", ["y"], ["z"], engine="jit")]
+ops = [operator_def("Relu", ["x"], ["y"], engine="native"), operator_def("Sigmoid", ["y"], ["z"], engine="native")]
 net = create_net(NetDef(name="n", type=sys.argv[1], op=ops, external_input=["x"],
                         external_output=["z"]), ws)
 from tazza.runtime.flags import FLAGS
@@ -62,7 +62,7 @@ def test_nets_run_without_a_home(tmp_path: Path, home: str | None, kind: str) ->
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("ran\n")
-    assert "jit" in done.stdout
+    assert "native" in done.stdout
     assert "Traceback" not in done.stderr
 
 

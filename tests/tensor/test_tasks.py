@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tazza.errors import DuplicateError, NotFoundError, UnsupportedError
 from tazza.tensor.dtype import DataType
+from tazza.tensor.offer import Offer, Unsupported
 from tazza.tensor.place import CPUPlace, CUDAPlace, Place
-from tazza.tensor.tasks import Offer, Taken, Tasks, Unsupported
+from tazza.tensor.tasks import Taken, Tasks
 
 
 @dataclass(frozen=True)
@@ -61,21 +62,21 @@ def test_the_place_is_part_of_the_question() -> None:
 
 def test_a_registration_that_replaces_another_takes_effect() -> None:
     tasks = sums()
-    tasks.register("jit", offering("old"), priority=5)
+    tasks.register("native", offering("old"), priority=5)
     assert (tasks.choose(HERE).run, tasks.generation) == ("old", 1)
-    with pytest.raises(DuplicateError, match="of engine of sums 'jit'"):
-        tasks.register("jit", offering("again"), priority=5)
-    tasks.solving("jit", priority=6)(offering("new"))
+    with pytest.raises(DuplicateError, match="of engine of sums 'native'"):
+        tasks.register("native", offering("again"), priority=5)
+    tasks.solving("native", priority=6)(offering("new"))
     assert tasks.choose(HERE).run == "new"
-    tasks.unregister("jit")
+    tasks.unregister("native")
     tasks.register("slow", offering("slow"))
     assert tasks.choose(HERE).run == "slow"
 
 
 def test_one_case_may_be_more_special_than_another() -> None:
     tasks = sums()
-    tasks.register("jit", offering("any"))
-    tasks.register("jit", offering("matrices"), rank=2, priority=3)
+    tasks.register("native", offering("any"))
+    tasks.register("native", offering("matrices"), rank=2, priority=3)
     assert [tasks.choose(Sum(CPUPlace(), rank=rank)).run for rank in (1, 2)] == ["any", "matrices"]
 
 
@@ -90,19 +91,21 @@ ENGINES = st.lists(st.tuples(st.integers(-2, 2), st.none() | st.integers(0, 5), 
 
 
 @given(ENGINES)
-def test_priority_ranks_first_then_the_estimate(engines: list[tuple[int, int | None, bool]]) -> None:
+def test_the_least_estimate_is_taken_of_those_up_to_the_first_without_one(
+    engines: list[tuple[int, int | None, bool]],
+) -> None:
     tasks = sums()
     for k, (priority, estimate_ns, takes) in enumerate(engines):
         tasks.register(str(k), offering(str(k), estimate_ns) if takes else refusing("no"), priority=priority)
-    able = [
-        (-priority, 0 if estimate_ns is None else estimate_ns, k)
-        for k, (priority, estimate_ns, takes) in enumerate(engines)
-        if takes
-    ]
+    ranked = sorted(range(len(engines)), key=lambda k: -engines[k][0])
+    able = [k for k in ranked if engines[k][2]]
     if not able:
         with pytest.raises(UnsupportedError, match="0: no"):
             tasks.choose(HERE)
         return
+    silent = next((n for n, k in enumerate(able) if engines[k][1] is None), len(able))
+    compared, asked = able[:silent], able[: silent + 1]
+    wanted = min(compared, key=lambda k: engines[k][1] or 0) if compared else able[silent]
     choice = tasks.choose(HERE)
-    assert choice.engine == choice.run == str(min(able)[2])
-    assert len(choice.others) == sum(one[0] == min(able)[0] for one in able) - 1
+    assert choice.engine == choice.run == str(wanted)
+    assert [name for name, _ in choice.others] == [str(k) for k in asked if k != wanted]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -311,3 +312,23 @@ def num_observers_on_net(net_name: str) -> int:
 
 def clear_global_net_observer() -> None:
     """Do nothing: there is no observer of all nets."""
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+class DummyName:
+    """Names that nobody else uses, numbered."""
+
+    def __init__(self) -> None:
+        """Begin with the first."""
+        self.reset()
+
+    def reset(self, args: Iterable[str] | None = None) -> None:
+        """Begin anew; these names are used."""
+        self._used = set(() if args is None else args)
+        self._numbers = itertools.count()
+
+    def new_dummy_name(self) -> str:
+        """Return the next name."""
+        return next(name for name in map("OC2_DUMMY_{}".format, self._numbers) if name not in self._used)

@@ -127,7 +127,9 @@ You typically want to specify same input and output for
         pairs = ys.items() if isinstance(ys, Mapping) else ((y, None) for y in ys)
         targets = {str(y): given(gradient) for y, gradient in pairs}
         ops, gradients = backward_pass([one.op for one in self.ssa], targets, scope=ScopedName(""))
-        found = {BlobReference(name): referred(gradient) for name, gradient in gradients.items()}
+        read = (name for one in reversed(self.ssa) for name in one.op.input)
+        names = dict.fromkeys(name for name in (*targets, *read, *gradients) if name in gradients)
+        found = {BlobReference(name): referred(gradients[name]) for name in names}
         return ops, {name: gradient for name, gradient in found.items() if gradient is not None}
 
 

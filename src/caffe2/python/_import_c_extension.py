@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from caffe2.python._extension_db import DB, Cursor, Mode, Transaction, create_db, new, read, registered_dbs, write
 from caffe2.python._extension_nets import (
     BackgroundPlan,
+    DummyName,
     Predictor,
     add_observer_to_net,
     apply_transform,
@@ -89,6 +90,7 @@ __all__ = [
     "BackgroundPlan",
     "Blob",
     "Cursor",
+    "DummyName",
     "GradientWrapper",
     "Mode",
     "Net",

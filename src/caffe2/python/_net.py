@@ -131,6 +131,7 @@ class Net(NetRecords):
 
     def NextBlob(self, prefix: str = "unnamed") -> BlobReference:
         """Return a name that this net does not define: `<prefix>`, then `<prefix>_auto_0` ..."""
+        prefix = str(prefix)
         names = itertools.chain([prefix], (f"{prefix}_auto_{count}" for count in itertools.count()))
         found = next(name for name in names if name not in self._given_names and not self.BlobIsDefined(name))
         self._given_names.add(found)

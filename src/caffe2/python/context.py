@@ -16,8 +16,8 @@ def _stack(cls: type) -> list[Any]:
 
 
 def _managed_classes(obj: object) -> list[type[Managed]]:
-    """Return the classes of an object for which it counts: those that derive directly from a managed one."""
-    return [cls for cls in type(obj).__mro__ if Managed in cls.__bases__ or DefaultManaged in cls.__bases__]
+    """Return the classes of an object for which it counts: its own, and those below the managed ones."""
+    return [cls for cls in type(obj).__mro__ if issubclass(cls, Managed) and cls not in (Managed, DefaultManaged)]
 
 
 class Managed:
@@ -34,7 +34,7 @@ class Managed:
         """
         if value is not None:
             return value
-        stack = _stack(_managed_classes(object.__new__(cls))[0])
+        stack = _stack(cls)
         if stack:
             return stack[-1]
         if cls._allow_default:

@@ -27,8 +27,8 @@ from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.function import CASTS, FUNCTIONS
 from tazza.tensor.layout import Opaque
+from tazza.tensor.offer import Offer
 from tazza.tensor.promotion import can_cast
-from tazza.tensor.tasks import Offer
 from tazza.tensor.tensor import Tensor
 from tazza.tensor.transfer import check_writable
 

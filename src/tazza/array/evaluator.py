@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from tazza.array.program import ElementProgram
 from tazza.tensor.dtype import DataType
+from tazza.tensor.offer import Offer
 from tazza.tensor.place import Place
-from tazza.tensor.tasks import CPU, Offer, Tasks
+from tazza.tensor.tasks import CPU, Tasks
 
 Array: TypeAlias = npt.NDArray[Any]
 FEW = 1 << 14

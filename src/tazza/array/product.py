@@ -25,8 +25,9 @@ from tazza.runtime.cache import Cache
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
+from tazza.tensor.offer import Offer, Unsupported
 from tazza.tensor.place import Place
-from tazza.tensor.tasks import CPU, Offer, Solver, Taken, Tasks, Unsupported
+from tazza.tensor.tasks import CPU, Solver, Taken, Tasks
 
 __all__ = ["PRODUCTS"]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tazza.codegen.emit import Lines
+from tazza.runtime.machine import machine
 from tazza.runtime.native_code import llvm_version, native_function, processor, source_digest
 from tazza.runtime.native_code import unavailable as no_compiler
 from tazza.runtime.openmp import openmp_address, openmp_unavailable
@@ -27,13 +28,15 @@ def unavailable() -> str | None:
 
 THREAD_NS = 10_000
 """What a thread must have to do at the least, in nanoseconds; waking one costs a few thousand."""
-BYTES_PER_NS, FLOPS_PER_NS = 12.0, 10.0
-"""What one thread gets through, roughly."""
+MEMORY_SHARE, COMPUTE_SHARE = 0.55, 0.042
+"""Parts of the rates of the machine that one thread gets through."""
 
 
 def threads_for(most: int, elements: int, flops: float, nbytes: float) -> int:
     """Return how many threads, up to `most`, are worth while; flops and bytes are those of one element."""
-    work_ns = elements * max(nbytes / BYTES_PER_NS, flops / FLOPS_PER_NS)
+    model = machine()
+    bytes_ns = nbytes / (MEMORY_SHARE * model.memory_bytes_per_ns)
+    work_ns = elements * max(bytes_ns, flops / (COMPUTE_SHARE * model.flops_per_ns))
     return max(1, min(most, int(work_ns / THREAD_NS)))
 
 

@@ -32,6 +32,7 @@ from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
 from tazza.runtime.flags import flag
+from tazza.runtime.invariance import BATCH_INVARIANT
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Blob, DataType, Tensor
 from tazza.tensor.place import CPU_KIND
@@ -71,6 +72,7 @@ class Predictor(Closing):
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
         trust: bool = False,
+        batch_invariant: bool = False,
     ) -> None:
         """Make the net runnable.
 
@@ -80,6 +82,7 @@ class Predictor(Closing):
             inputs: what `run` takes; by default what the net reads, does not make, and the workspace does not hold.
             outputs: what `run` gives; by default the declared outputs, without any what is written and never read.
             trust: let the net read and write files and databases, and run operators that declare no effects.
+            batch_invariant: give each image the same bits whatever the others of its batch are; see `docs/batches.md`.
 
         Raises:
             TrustError: it would, and nobody said that it may.
@@ -105,7 +108,7 @@ class Predictor(Closing):
                 f"net {predict_net.name!r} does not make the output {strange[0]!r}", hint="name a blob it writes"
             )
         self._dtypes = {name: _dtypes(predict_net, name) for name in self.inputs}
-        self.definition = self._planned(predict_net)
+        self.definition = self._planned(predict_net, batch_invariant)
         self._closed = False
         self._names = frozenset(self.inputs)
         own = {*self.inputs, *self.outputs}
@@ -116,12 +119,16 @@ class Predictor(Closing):
         """The net that runs, for observers and `explain`; other threads run clones of it."""
         self._seats = Seats(first, self._most_seats)
 
-    def _planned(self, net: NetDef) -> NetDef:
+    def _planned(self, net: NetDef, batch_invariant: bool) -> NetDef:
         """Return the net as it will run: compiled, unless its type says that it shall run otherwise."""
         made = NetDef()
         made.CopyFrom(net)
         if not made.type or NETS.get(made.type) is SimpleNet:
             made.type = PLAN
+        if batch_invariant:
+            kept = [one for one in made.arg if one.name != BATCH_INVARIANT.name]
+            del made.arg[:]
+            made.arg.extend([*kept, make_argument(BATCH_INVARIANT.name, 1)])
         if made.type == PLAN:
             del made.external_output[:]
             made.external_output.extend(self.outputs)
@@ -149,10 +156,11 @@ class Predictor(Closing):
             DTypeError: an input has elements of another type than its readers take.
             ShapeError: the shapes of inputs do not fit the net.
         """
-        given: Any = values  # what runs most is a dict: it need not be looked at or copied
+        plain = type(values) is dict  # what runs most: it need not be looked at or copied
+        given: Any = values
         if values is None:
             given = named
-        elif named or type(given) is not dict:
+        elif named or not plain:
             given = self._merged(values, named)
         if given.keys() != self._names:
             self._check_names(given)
@@ -304,6 +312,7 @@ def load(
     name: str = "",
     device: str | None = None,
     trust: bool = False,
+    batch_invariant: bool = False,
 ) -> Predictor:
     """Load a model: an init net and a predict net, or one predictor file.
 
@@ -319,6 +328,7 @@ def load(
         db_type: kind of database of a predictor file, see `PredictorFile.read`.
         name: which predictor of a predictor file.
         device: "cpu" runs a net on the CPU that was saved for another device; by default each runs where it says.
+        batch_invariant: give each image the same bits whatever the others of its batch are; see `docs/batches.md`.
         trust: let its nets read and write files and databases, and run operators that declare no effects: for models
             of your own, or whose nets you have read.
 
@@ -333,7 +343,7 @@ def load(
         raise ArgumentError(
             f"device = {device!r} is not 'cpu'", hint="leave it out to run a net where it was saved for"
         )
-    wanted = _Wanted(inputs, outputs, device, trust)
+    wanted = _Wanted(inputs, outputs, device, trust, batch_invariant)
     workspace = Workspace()
     try:
         if predict_net is not None:
@@ -356,6 +366,14 @@ class _Wanted:
     outputs: Sequence[str] | None
     device: str | None
     trust: bool
+    batch_invariant: bool
+
+    def predictor(
+        self, net: NetDef, workspace: Workspace, inputs: Sequence[str], outputs: Sequence[str] | None
+    ) -> Predictor:
+        """Return what runs the net."""
+        how = {"trust": self.trust, "batch_invariant": self.batch_invariant}
+        return Predictor(net, workspace, inputs=inputs, outputs=outputs, **how)
 
     def placed(self, net: NetDef) -> NetDef:
         """Return the net for the device that is wanted."""
@@ -376,7 +394,7 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
     taken = choose_inputs(init, predict, wanted.inputs).names
-    return Predictor(predict, workspace, inputs=taken, outputs=wanted.outputs, trust=wanted.trust)
+    return wanted.predictor(predict, workspace, taken, wanted.outputs)
 
 
 def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Predictor:
@@ -403,7 +421,7 @@ def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Pr
     prepare = file.find_net(ROLES.PREDICT_INIT_NET_TYPE)
     if prepare is not None:
         run_init_net(wanted.placed(_without(prepare, {*taken, *given})), workspace, source=source, trust=wanted.trust)
-    return Predictor(predict, workspace, inputs=taken, outputs=given, trust=wanted.trust)
+    return wanted.predictor(predict, workspace, taken, given)
 
 
 def _without(net: NetDef, names: set[str]) -> NetDef:

@@ -27,12 +27,13 @@ from tazza.graph.verify import check_net
 from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
-from tazza.operator import BlobOwner, Observable, Operator, ignored_text
+from tazza.operator import BlobOwner, Observable, Operator, find_argument, ignored_text
 from tazza.operator.owner import NET_MAKER
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child, in_forked_child
+from tazza.runtime.invariance import BATCH_INVARIANT
 from tazza.runtime.log import logger
 from tazza.runtime.workers import own_pool
 
@@ -99,6 +100,7 @@ class NetBase(Observable):
         self.definition = deepcopy(definition) if copy else definition
         self.workspace = workspace
         self.within = within
+        self.batch_invariant = wants_invariance(self.definition, within)
         self._present: Run | None = None
         self._reported: set[str] = set()
         check_net(self.definition)
@@ -139,6 +141,7 @@ class NetBase(Observable):
             label=f" (operator {position} of net {self.name!r})",
             copy=False,  # the net has its own
             check=self.check_present,
+            batch_invariant=self.batch_invariant,
         )
 
     def _fused(self, position: int, definition: OperatorDef) -> Operator:
@@ -371,6 +374,14 @@ class NetBase(Observable):
         """End what the operators keep; no run is under way."""
         for operator in (*self.operators, *self._pairs.values()):
             operator.close()
+
+
+def wants_invariance(net: NetDef, within: Operator | None) -> bool:
+    """Whether a net says that each image shall have the same bits in any batch; one within another does as that."""
+    found = find_argument(net, BATCH_INVARIANT.name)
+    if found is not None:
+        return bool(found.i)
+    return within is not None and within.op.of_invariant_net
 
 
 def with_device_of(net: NetDef, definition: OperatorDef) -> OperatorDef:

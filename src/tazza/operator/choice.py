@@ -1,31 +1,42 @@
-"""Which kernel runs an operator: the engines of its ranking are asked in turn, each says what it would do."""
+"""Which kernel runs an operator: the engines of its ranking are asked in turn, each says what it would do.
+
+The rule is that of `tensor.offer`. An offer becomes a launch only when it is taken: until then nothing is compiled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from functools import partial
+from typing import TypeAlias, cast
 
 from tazza.device import Context
 from tazza.errors import UnsupportedError
-from tazza.operator.engine import Candidate, asked_engines, rank_engines, why_unavailable
+from tazza.operator.engine import ENGINES, Candidate, algorithms, asked_engines, rank_engines, why_unavailable
+from tazza.operator.images import Images, ImageWise, may_take_all
 from tazza.operator.index import load_kernel
-from tazza.operator.kernel import Kernel, KernelKey, LaidOut, Launch, Unsupported, kernel_for
+from tazza.operator.kernel import Answer, Kernel, KernelKey, LaidOut, Launch, kernel_for, taken
 from tazza.operator.native import native_kernel
 from tazza.operator.schema import Spec, logical
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
+from tazza.tensor.offer import Asking, Offer, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What became of one engine when an operator was prepared: taken when `reason` is None."""
+    """What became of one engine when an operator was prepared: taken when `reason` is None.
+
+    `estimate_ns` is how long it would take, where it said so.
+    """
 
     engine: str
     wanted: bool
     reason: str | None
+    estimate_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +99,10 @@ def takes_epilogue(type: str, epilogue: Expression, device: str) -> bool:
 def keeps_engines(op: OpView, type: str, device: str) -> bool:
     """Whether the engines that `op` asks for, and that have a kernel of it, have one of what would replace it."""
 
-    def has(operator: str, name: str) -> bool:
-        return why_unavailable(operator, device, name) is None
+    def has(operator: str, word: str) -> bool:
+        return any(why_unavailable(operator, device, name) is None for name in algorithms(word, ENGINES))
 
-    return not any(has(op.type, name) and not has(type, name) for name in asked_engines(op.definition.engine))
+    return not any(has(op.type, word) and not has(type, word) for word in asked_engines(op.definition.engine))
 
 
 MADE: Registry[KernelKey, Callable[[OpView, Sequence[Spec | None]], bool]] = Registry(
@@ -165,6 +176,91 @@ def find_kernel(type: str, device: str, engine: str) -> Kernel:
     return found
 
 
+_Make: TypeAlias = Callable[[], Answer]
+
+
+def _ask(
+    kernel: Kernel, op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Offer[_Make] | Unsupported:
+    """Return what a kernel answers to specs as they lie."""
+    assert kernel.prepare is not None, "host kernels do not share an operator type with others"
+    reshaped = op.schema.reshaped(op, inputs)
+    if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
+        return Unsupported(f"{', '.join(reshaped)} with another shape than the output")
+    answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
+    return answer if isinstance(answer, (Offer, Unsupported)) else Offer(lambda: answer)
+
+
+def _ask_invariant(
+    kernel: Kernel,
+    op: OpView,
+    context: Context,
+    images: Images,
+    specs: tuple[Sequence[Spec], Sequence[Spec]],
+) -> Offer[_Make] | Unsupported:
+    """Return what a kernel answers for one image, to be run for each, or for all where that gives the same bits."""
+    plain = images.uncut(op, specs[0])
+    one = images.some(1, op, specs, plain)
+    offer = _ask(kernel, op, context, *one)
+    if isinstance(offer, Unsupported):
+        return offer
+    estimate_ns = None if offer.estimate_ns is None else offer.estimate_ns * images.count
+    whole = images.some(images.count, op, specs, plain) if images.count > 1 and may_take_all(kernel, op) else None
+
+    def make() -> Answer:
+        answer = offer.run()
+        if isinstance(answer, Unsupported):
+            return answer
+        launch, wanted = _with_layouts(answer, plain)
+        try:
+            layouts = images.layouts(op, wanted, one)
+        except UnsupportedError as error:
+            return Unsupported(f"batch_invariant: {error.message}")
+        if images.count == 1:
+            return LaidOut(launch, layouts)
+        found = None if whole is None else taken(_ask(kernel, op, context, *whole))
+        if found is None or isinstance(found, Unsupported) or _with_layouts(found, plain)[1] != layouts:
+            return LaidOut(ImageWise(launch, images.count, images.letters | images.outputs), layouts)
+        return LaidOut(_with_layouts(found, plain)[0], layouts)
+
+    return replace(offer, run=make, estimate_ns=estimate_ns)
+
+
+def _with_layouts(answer: Launch | LaidOut, plain: Collection[str]) -> tuple[Launch, dict[str, Layout]]:
+    """Return a launch, and the layouts that it asks for, where inputs of `plain` letters are to be row-major."""
+    given = dict.fromkeys(plain, cast("Layout", ROW_MAJOR))
+    return (answer.launch, given | dict(answer.layouts)) if isinstance(answer, LaidOut) else (answer, given)
+
+
+def _offer_of(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec], candidate: Candidate
+) -> Offer[_Make] | Unsupported:
+    """Return what an engine answers."""
+    reason = why_unavailable(op.type, context.place.kind, candidate.engine)
+    if reason is not None:
+        return Unsupported(reason)
+    kernel = find_kernel(op.type, context.place.kind, candidate.engine)
+    if op.batch_invariant:
+        images = Images.of(op, inputs, outputs)
+        if images is not None:
+            return _ask_invariant(kernel, op, context, images, (inputs, outputs))
+        if op.schema.formulas is not None and not may_take_all(kernel, op):
+            return Unsupported("it does not declare that its numbers are the same in any batch (batch_invariant)")
+    return _ask(kernel, op, context, inputs, outputs)
+
+
+def ask_engines(
+    op: OpView,
+    ranking: Sequence[Candidate],
+    context: Context,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+) -> Asking[Candidate, _Make]:
+    """Return who offers to run an operator, best first; the arguments are those of `choose_kernel`."""
+    ask = partial(_offer_of, op, context, inputs, outputs)
+    return Asking(deque(ranking), ask, lambda candidate: candidate.wish)
+
+
 def choose_kernel(
     op: OpView,
     ranking: Sequence[Candidate],
@@ -172,7 +268,7 @@ def choose_kernel(
     inputs: Sequence[Spec],
     outputs: Sequence[Spec],
 ) -> Chosen:
-    """Ask the engines of `ranking` in turn, and return the first that does not refuse.
+    """Ask the engines of `ranking`, and return the best offer that holds.
 
     Args:
         op: the operator.
@@ -184,23 +280,32 @@ def choose_kernel(
     Raises:
         UnsupportedError: all refuse; the hint has their reasons.
     """
-    choices: list[Choice] = []
-    reshaped = op.schema.reshaped(op, inputs)
-    for candidate in ranking:
-        reason = why_unavailable(op.type, context.place.kind, candidate.engine)
-        if reason is None:
-            kernel = find_kernel(op.type, context.place.kind, candidate.engine)
-            assert kernel.prepare is not None, "host kernels do not share an operator type with others"
-            if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
-                answer = Unsupported(f"{', '.join(reshaped)} with another shape than the output")
-            else:
-                answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
-            if not isinstance(answer, Unsupported):
-                taken = (*choices, Choice(candidate.engine, candidate.wanted, None))
-                if isinstance(answer, LaidOut):
-                    return Chosen(kernel, answer.launch, dict(answer.layouts), taken)
-                return Chosen(kernel, answer, {}, taken)
-            reason = answer.reason
-        choices.append(Choice(candidate.engine, candidate.wanted, reason))
-    reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in choices)
+    asking = ask_engines(op, ranking, context, inputs, outputs)
+    while (found := asking.best()) is not None:
+        candidate, offer = found
+        answer = offer.run()
+        if isinstance(answer, Unsupported):
+            asking.refusals.append((candidate, answer.reason))
+            continue
+        kernel = find_kernel(op.type, context.place.kind, candidate.engine)
+        choices = _told(ranking, asking, Choice(candidate.engine, candidate.wanted, None, offer.estimate_ns))
+        if isinstance(answer, LaidOut):
+            return Chosen(kernel, answer.launch, dict(answer.layouts), choices)
+        return Chosen(kernel, answer, {}, choices)
+    reasons = "; ".join(f"{candidate.engine}: {reason}" for candidate, reason in asking.refusals)
     raise UnsupportedError(f"no engine takes {op.type} with {', '.join(map(str, inputs))}", hint=reasons)
+
+
+def _told(ranking: Sequence[Candidate], asking: Asking[Candidate, _Make], chosen: Choice) -> tuple[Choice, ...]:
+    """Return what became of each engine that was asked, by its rank, the one that is taken last."""
+    told = {one.engine: Choice(one.engine, one.wanted, reason) for one, reason in asking.refusals}
+    for one, offer in asking.offers:
+        told[one.engine] = Choice(one.engine, one.wanted, f"could, {offer}", offer.estimate_ns)
+    return (*(told[one.engine] for one in ranking if one.engine in told), chosen)
+
+
+def why_passed_over(word: str, choices: Sequence[Choice]) -> str:
+    """Return the reasons of the engines that a word asks for; empty where one of them was taken, or none was asked."""
+    asked = algorithms(word, ENGINES)
+    reasons = [one.reason for one in choices if one.engine in asked]
+    return "" if None in reasons else "; ".join(map(str, reasons))

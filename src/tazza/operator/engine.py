@@ -1,5 +1,8 @@
 """Engines: which are there, and in which order an operator asks them.
 
+An engine is a library; where it has several algorithms for the same, each of these has a name of its own behind a
+stroke, such as `native/winograd`, by which it can be asked for. The library's name alone asks for the best of them.
+
 The order: the comma list in `OperatorDef.engine`, then preferences set per operator type, then those set for the
 device, then all engines of the device by their priority. `DEFAULT` in a list stands for the device's own order.
 """
@@ -7,7 +10,7 @@ device, then all engines of the device by their priority. `DEFAULT` in a list st
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tazza.errors import ArgumentError
@@ -122,11 +125,15 @@ def preferences() -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One engine in an operator's ranking: `wanted` when the OperatorDef names it, `preferred` by `prefer_engines`."""
+    """One engine in an operator's ranking: `wanted` when the OperatorDef names it, `preferred` by `prefer_engines`.
+
+    `wish` is the place of the word that asked for it; algorithms that one word asks for together have the same.
+    """
 
     engine: str
     wanted: bool
     preferred: bool = False
+    wish: int | None = None
 
 
 def asked_engines(wanted: str) -> tuple[str, ...]:
@@ -157,13 +164,29 @@ def _ranked(type: str, device: str, wanted: str, changes: int) -> tuple[Candidat
     del changes  # those of registries and of preferences
     default = _by_priority(device, tuple(ENGINES), ENGINES.generation)
     native = [name for (operator, name) in NATIVE_KERNELS if (operator, device) == (type, CPU_KIND)]
-    names: dict[str, bool] = {}
-    for name in asked_engines(wanted):
-        names.update({n: False for n in default if n not in names} if name == "DEFAULT" else {name: True})
+    found: dict[str, Candidate] = {}
+    words = asked_engines(wanted)
     preferred = (*_by_operator.get((type, device), ()), *_by_device.get(device, ()))
-    for name in (*preferred, *default, *native):
-        names.setdefault(name, False)
-    return tuple(Candidate(name, is_wanted, name in preferred) for name, is_wanted in names.items())
+    for place, word in enumerate((*words, *preferred)):
+        if word == "DEFAULT":
+            rest = {name: Candidate(name, wanted=False) for name in default if name not in found}
+        else:
+            asked = place < len(words)
+            rest = {name: Candidate(name, asked, not asked, place) for name in algorithms(word, default)}
+        found.update({name: one for name, one in rest.items() if name not in found})
+    for name in (*default, *native):
+        found.setdefault(name, Candidate(name, wanted=False))
+    return tuple(found.values())
+
+
+def algorithms(word: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the engines that a word asks for: those of a library, or the one of that name, whether it is there or not.
+
+    >>> algorithms("native", ["native/winograd", "onednn", "native"]), algorithms("nowhere", ["onednn"])
+    (('native/winograd', 'native'), ('nowhere',))
+    """
+    found = tuple(name for name in names if name == word or name.startswith(f"{word}/"))
+    return found if found else (word,)
 
 
 def why_unavailable(type: str, device: str, name: str) -> str | None:

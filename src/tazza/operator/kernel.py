@@ -55,8 +55,8 @@ from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
+from tazza.tensor.offer import Offer, Unsupported
 from tazza.tensor.place import CPU_KIND
-from tazza.tensor.tasks import Unsupported
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
@@ -257,7 +257,18 @@ def accepts_strided(letter: str, spec: Spec) -> bool:
     return not isinstance(spec, TensorSpec) or not isinstance(spec.layout, Opaque)
 
 
-Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch | LaidOut | Unsupported]"
+Answer: TypeAlias = "Launch | LaidOut | Unsupported"
+"""What an offer turns out to be when it is taken."""
+Offered: TypeAlias = "Launch | LaidOut | Offer[Callable[[], Answer]] | Unsupported"
+"""What a kernel answers: an offer whose `run` makes the launch, or at once a launch that no other is compared with."""
+Prepare: TypeAlias = "Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Offered]"
+
+
+def taken(answer: Offered) -> Answer:
+    """Return what an offer turns out to be, where nobody else is asked."""
+    return answer.run() if isinstance(answer, Offer) else answer
+
+
 HostFactory: TypeAlias = "Callable[[Operator], HostCall]"
 
 
@@ -282,6 +293,8 @@ class Kernel:
     Exactly one of the two is there, and an operator type has either only host kernels or none.
     `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as
     `operands.state`. `accepts(letter, spec)` says of each input whether its layout can be taken as it is.
+    `batch_invariant` declares that what it answers to an operator that wants it (`op.batch_invariant`) gives each image
+    the bits that the image gets alone, in whatever batch; others run image by image then.
     """
 
     type: str
@@ -293,6 +306,7 @@ class Kernel:
     accepts: Callable[[str, Spec], bool] = accepts_strided
     function: Callable[..., Any] | None = None
     module: str = ""
+    batch_invariant: bool = False
 
     def __post_init__(self) -> None:
         """Check the rule that code which takes a kernel relies on."""
@@ -407,7 +421,12 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
 
 
 def kernel(
-    schema: OpSchema, *, engine: str = "reference", device: str = CPU_KIND, priority: int = 0
+    schema: OpSchema,
+    *,
+    engine: str = "reference",
+    device: str = CPU_KIND,
+    priority: int = 0,
+    batch_invariant: bool = False,
 ) -> Callable[[F], F]:
     """Register a plain function on arrays as the kernel of `schema` for an engine and a kind of device.
 
@@ -432,7 +451,15 @@ def kernel(
             meaning = _quantizations(op, inputs, outputs) if "quantization" in parameters else {}
             return ArrayLaunch(computing, parameters, op, dtypes, quantization=meaning)
 
-        found = Kernel(schema.type, device, engine, prepare=prepare, function=function, module=function.__module__)
+        found = Kernel(
+            schema.type,
+            device,
+            engine,
+            prepare=prepare,
+            function=function,
+            module=function.__module__,
+            batch_invariant=batch_invariant,
+        )
         KERNELS.register(
             (schema.type, device, engine),
             found,
@@ -479,6 +506,7 @@ def launcher(
     open: Callable[[Operator], Any] | None = None,
     accepts: Callable[[str, Spec], bool] = accepts_strided,
     priority: int = 0,
+    batch_invariant: bool = False,
 ) -> Callable[[F], F]:
     """Register a `prepare` function as the kernel of `schema` for an engine and a kind of device."""
 
@@ -491,6 +519,7 @@ def launcher(
             open=open,
             accepts=accepts,
             module=prepare.__module__,
+            batch_invariant=batch_invariant,
         )
         KERNELS.register(
             (schema.type, device, engine), found, help=f"{prepare.__module__}.{prepare.__qualname__}", priority=priority

@@ -13,7 +13,7 @@ from tazza.errors import UnsupportedError
 from tazza.operator.choice import find_kernel
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import rank_engines, why_unavailable
-from tazza.operator.kernel import Call, CallChain, LaidOut, Launch, Operands, Unsupported
+from tazza.operator.kernel import Call, CallChain, LaidOut, Launch, Operands, Unsupported, taken
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
 from tazza.runtime.fork import freed_in_child
@@ -90,7 +90,7 @@ def _direct(source: TensorSpec, target: TensorSpec, context: Context) -> Launch 
         kernel = find_kernel("Copy", context.place.kind, candidate.engine)
         if kernel.prepare is None or not kernel.accepts("X", source):
             continue
-        answer = kernel.prepare(copy_view(), context, [source], [target])
+        answer = taken(kernel.prepare(copy_view(), context, [source], [target]))
         if isinstance(answer, LaidOut) and answer.layouts.get("Y") == target.layout and "X" not in answer.layouts:
             return answer.launch
         if not isinstance(answer, (LaidOut, Unsupported)) and source.layout == target.layout:

@@ -17,7 +17,7 @@ Shapes follow from the patterns of `blob` where they can (see `operator.pattern`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -82,6 +82,7 @@ class OpSchema:
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
     rate: str | None = None
+    copying: bool = False
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
     family: Family[Any] | None = None
@@ -94,6 +95,8 @@ class OpSchema:
     _input_letters: Callable[[OpView, int], tuple[str, ...]] | None = None
     _output_letters: Callable[[OpView, int], tuple[str, ...]] | None = None
     _batched: tuple[frozenset[str], Condition] = frozenset(), None
+    unbatched_outputs: frozenset[str] = frozenset()
+    """Outputs that have no images where inputs have."""
     _hands_on: tuple[str, Condition] | None = None
     undone: Undone | None = None
     _reads_through: tuple[str, Condition] | None = None
@@ -226,19 +229,28 @@ class OpSchema:
         self._output_letters = function
         return function
 
-    def batched(self, *letters: str, when: Condition = None) -> None:
+    def batched(self, *letters: str, when: Condition = None, but: Collection[str] = ()) -> None:
         """Declare that each image goes its own way: element n of every output depends on element n of these inputs.
 
         Their first dimension, and that of the outputs, is that of the images; other inputs are read for each of them.
-        Where that depends on arguments, `when` says whether it is so. Elementwise operators need no declaration.
+        Where that depends on arguments, `when` says whether it is so; outputs `but` are the same for any images.
+        Elementwise operators need no declaration.
         """
         check_letters(self.type, "batched", letters, "input", self.inputs_by_letter)
-        self._batched = frozenset(letters), when
+        check_letters(self.type, "batched", but, "output", self.outputs_by_letter)
+        self._batched, self.unbatched_outputs = (frozenset(letters), when), frozenset(but)
 
     def hands_on(self, letter: str, *, when: Condition = None) -> None:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
+
+    def copies(self) -> None:
+        """Declare that a run does nothing but copy, from one place to another maybe.
+
+        On a device it is queued beside what computes, on streams and by a thread of copies; profiles show a copy.
+        """
+        self.copying = True
 
     def undone_by(self, type: str, *, when: Callable[[OpView, OpView], bool] | None = None) -> None:
         """Declare that an operator of that type, behind this one, gives back what this one got, to the last bit.
@@ -358,8 +370,8 @@ class OpSchema:
         """Return the unknown arguments of which people should hear; the format's own ones say nothing."""
         return [name for name in self.unknown_arguments(definition) if name not in BUILDER_ARGUMENTS]
 
-    def view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
-        """Check `definition` and return its typed view.
+    def view(self, definition: OperatorDef, *, strict: bool = False, batch_invariant: bool = False) -> OpView:
+        """Check `definition` and return its typed view; `batch_invariant` is what its net says of that.
 
         Raises:
             SchemaError: number of blobs, or an in-place pair.
@@ -369,6 +381,7 @@ class OpSchema:
         check_in_place(op)
         if self._validate is not None:
             self._validate(op)
+        op.of_invariant_net = batch_invariant
         return op
 
     def typed_view(self, definition: OperatorDef, *, strict: bool = False) -> OpView:
@@ -556,6 +569,8 @@ class OpSchema:
         if declared.open or (isinstance(declared.dtypes, str) and None in inputs):
             return None
         dtypes = self._dtypes(op, declared, inputs)
+        if declared.dynamic and (dtypes is None or len(dtypes) != 1):
+            return None
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
             raise SchemaError(
                 f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ShapeError, TazzaError
 from tazza.proto import OperatorDef
+from tazza.runtime.invariance import BATCH_INVARIANT
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
@@ -26,7 +27,17 @@ class OpView:
     values `value_of` was asked for. Inference works on a copy (`with_values`), so that one view can serve many threads.
     """
 
-    __slots__ = ("_values", "arguments", "definition", "input_letters", "output_letters", "reads", "schema", "touched")
+    __slots__ = (
+        "_values",
+        "arguments",
+        "definition",
+        "input_letters",
+        "of_invariant_net",
+        "output_letters",
+        "reads",
+        "schema",
+        "touched",
+    )
 
     def __init__(self, schema: OpSchema, definition: OperatorDef, arguments: Mapping[str, Any]) -> None:
         """Made by `OpSchema.view`, which checks everything first."""
@@ -36,6 +47,7 @@ class OpView:
         self.reads: set[str] = set()
         self._values: ValueOf | None = None
         self.touched: Touched | None = None
+        self.of_invariant_net = False  # `OpSchema.view` knows
         self.input_letters: tuple[str, ...] = schema.input_letters(self, len(definition.input))
         self.output_letters: tuple[str, ...] = schema.output_letters(self, len(definition.output))
 
@@ -45,7 +57,7 @@ class OpView:
         copy.schema, copy.definition, copy.arguments = self.schema, self.definition, self.arguments
         copy.input_letters, copy.output_letters = self.input_letters, self.output_letters
         copy.reads, copy._values = set(), values
-        copy.touched = self.touched
+        copy.touched, copy.of_invariant_net = self.touched, self.of_invariant_net
         return copy
 
     def __getattr__(self, name: str) -> Any:
@@ -59,6 +71,11 @@ class OpView:
     def type(self) -> str:
         """The operator type."""
         return self.schema.type
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether its net, or the process, wants each image to have the same bits in any batch."""
+        return self.of_invariant_net or BATCH_INVARIANT.value
 
     def given(self, name: str) -> bool:
         """Whether the OperatorDef itself holds the argument, rather than the schema's default."""

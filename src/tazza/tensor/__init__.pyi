@@ -299,10 +299,6 @@ from tazza.tensor.spec import TensorSpec as TensorSpec
 from tazza.tensor.spec import TypeSpec as TypeSpec
 from tazza.tensor.storage import Storage as Storage
 from tazza.tensor.storage import StringStorage as StringStorage
-from tazza.tensor.tasks import Offer as Offer
-from tazza.tensor.tasks import Tasks as Tasks
-from tazza.tensor.tasks import Unsupported as Unsupported
-from tazza.tensor import tasks as tasks
 from tazza.tensor.tensor import Tensor as Tensor
 from tazza.tensor.transfer import COPIERS as COPIERS
 from tazza.tensor.transfer import to_layout as to_layout

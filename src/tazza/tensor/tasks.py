@@ -7,9 +7,8 @@ element types and ranks it is: that is a `Dispatch` for each engine. What it has
     @PRODUCTS.solving("onednn", dtype=(DataType.FLOAT, DataType.BFLOAT16), priority=20, help="oneDNN's matmul")
     def matmul(task: ProductForm) -> Offer[Multiply] | Unsupported: ...
 
-Ranking: engines are asked by falling priority. The first that makes an offer is taken; where several have its priority,
-all of them are asked, and the least estimate is taken. An engine that is registered again with a higher priority
-replaces what it was; a lower one is ignored, as in every `Registry`.
+Ranking: engines are asked by falling priority, and the least estimate is taken (see `tensor.offer`). An engine that is
+registered again with a higher priority replaces what it was; a lower one is ignored, as in every `Registry`.
 
 State: the registrations, and `_routes`, which engines there are for some coordinates: put aside as a whole when one
 registers, so that no thread sees an old route afterwards.
@@ -18,9 +17,10 @@ registers, so that no thread sees an old route afterwards.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tazza.errors import UnsupportedError
 from tazza.registry import Registry
@@ -28,10 +28,8 @@ from tazza.runtime.cache import Cache
 from tazza.tensor.dispatch import Coordinates, Dispatch
 from tazza.tensor.dtype import DataType
 from tazza.tensor.filling import load_fillers
+from tazza.tensor.offer import Asking, Offer, Unsupported
 from tazza.tensor.place import CPU_KIND, CPUPlace, Place
-
-__all__ = ["Offer", "Tasks", "Unsupported"]
-
 
 ROUTES = 1024
 """Routes that are kept: places times element types times ranks are fewer."""
@@ -60,38 +58,6 @@ class Task(Protocol):
 
 T = TypeVar("T", bound=Task)
 A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """An engine's answer when it does not take a task: the reason, for people to read."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Offer(Generic[A]):
-    """An engine's answer when it takes a task.
-
-    Args:
-        run: what computes it.
-        kernel: what will run, for people to read.
-        cached: whether it was there, or made for this task.
-        estimate_ns: how long it takes, roughly; engines of one priority are compared by it, None counts as 0.
-        nbytes: bytes that it holds, roughly, as long as it is kept.
-    """
-
-    run: A
-    kernel: str = ""
-    cached: bool = True
-    estimate_ns: float | None = None
-    nbytes: int = 0
-
-    def __str__(self) -> str:
-        told = [self.kernel] if self.kernel else []
-        if self.estimate_ns is not None:
-            told.append(f"about {self.estimate_ns / 1000:.3g} us")
-        return ", ".join(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,24 +199,14 @@ class Tasks(Generic[T, A]):
                 message = f"{self.noun} {engine!r} does not take {task}: {answer.reason}"
                 raise UnsupportedError(message, hint=f"name no {self.noun}")
             return Taken(engine, answer, refusals=tuple(missing.items()))
-        refusals = list(missing.items())
-        offers: list[tuple[str, Offer[A]]] = []
-        least = 0
-        for name, priority, solver in self._route(task):
-            if offers and priority < least:
-                break
-            answer = self._answer(solver, task)
-            if isinstance(answer, Unsupported):
-                refusals.append((name, answer.reason))
-            else:
-                offers.append((name, answer))
-                least = priority
-        if not offers:
+        asking = Asking(deque(self._route(task)), lambda one: self._answer(one[2], task))
+        found = asking.best()
+        refusals = [*missing.items(), *((name, reason) for (name, *_), reason in asking.refusals)]
+        if found is None:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals)
             raise UnsupportedError(f"no {self.noun} takes {task} on {task.place}: {reasons}")
-        offers.sort(key=_estimate)
-        (best, offer), *others = offers
-        return Taken(best, offer, tuple(others), tuple(refusals))
+        (best, *_), offer = found
+        return Taken(best, offer, tuple((name, other) for (name, *_), other in asking.offers), tuple(refusals))
 
     def _answer(self, solver: Solver[T, A] | Unsupported, task: T) -> Offer[A] | Unsupported:
         """Return what a solver says."""
@@ -269,11 +225,6 @@ class Tasks(Generic[T, A]):
             found = sorted(solvers, key=lambda one: -one[1])
             routes.put(key, found)
         return found
-
-
-def _estimate(named: tuple[str, Offer[Any]]) -> float:
-    estimate_ns = named[1].estimate_ns
-    return 0.0 if estimate_ns is None else estimate_ns
 
 
 def _solver_of(

@@ -23,7 +23,7 @@ from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import ProductTask
 from tazza.errors import DTypeError, ShapeError, UnsupportedError
 from tazza.tensor import DataType, Tensor
-from tazza.tensor.tasks import Unsupported
+from tazza.tensor.offer import Unsupported
 
 ENGINES = INTEGER_PRODUCTS.engines()
 SHAPES = st.sampled_from([(1, 1, 1), (3, 5, 7), (1, 19, 130), (17, 2, 264), (9, 33, 1030)])

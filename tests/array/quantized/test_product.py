@@ -12,7 +12,7 @@ from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import ProductTask, compute
 from tazza.errors import NotFoundError, UnsupportedError
 from tazza.tensor import DataType
-from tazza.tensor.tasks import Offer, Unsupported
+from tazza.tensor.offer import Offer, Unsupported
 
 
 def task(m: int, n: int, k: int, precision: int = 4) -> ProductTask:

@@ -16,7 +16,7 @@ from tazza.array.sparse.task import SPARSE_ENGINES, Form, SparseTask
 from tazza.errors import ShapeError, UnsupportedError
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import DataType, Tensor
-from tazza.tensor.tasks import Offer
+from tazza.tensor.offer import Offer
 
 Array = npt.NDArray[Any]
 
@@ -98,7 +98,7 @@ def _tasks(dtype: DataType, index: type[np.integer[Any]]) -> list[SparseTask]:
     return found
 
 
-@pytest.mark.parametrize("name", ["jit", "reference"])
+@pytest.mark.parametrize("name", ["native", "reference"])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.DOUBLE, DataType.BFLOAT16], ids=str)
 def test_every_engine_gives_the_same(name: str, dtype: DataType) -> None:
     engine = _engine(name)
@@ -121,7 +121,7 @@ def _engine(name: str) -> Callable[[SparseTask], None]:
 
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
-    engine = _engine("jit")
+    engine = _engine("native")
     results: list[list[Array]] = []
     before = NUM_THREADS.value
     for threads in (1, 2, 5):
@@ -136,7 +136,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     assert all(np.array_equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
 
 
-@pytest.mark.parametrize("name", ["jit", "reference"])
+@pytest.mark.parametrize("name", ["native", "reference"])
 @pytest.mark.parametrize(
     ("part", "at", "value", "message"),
     [
@@ -197,9 +197,9 @@ def test_explain_tells_the_kernel_and_why_not_another() -> None:
     S = CSR.from_dense(np.ones((2, 3), np.int32))
     text = explain_sparse_matmul(S, np.ones((3, 4), np.int32))
     assert "reference: taken, NumPy" in text
-    assert "jit: dtype int32 is missing, there is dtype bfloat16, float16, float32, float64" in text
+    assert "native: dtype int32 is missing, there is dtype bfloat16, float16, float32, float64" in text
     assert "writes 32" in text
-    _engine("jit")
-    assert "jit: taken, sums of rows in registers" in explain_sparse_matmul(
+    _engine("native")
+    assert "native: taken, sums of rows in registers" in explain_sparse_matmul(
         S.cast(DataType.FLOAT), np.ones((3, 4), "f")
     )

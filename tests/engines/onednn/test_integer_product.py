@@ -11,7 +11,7 @@ from tazza.array.quantized.product import ProductTask
 from tazza.engines.onednn import integer_product
 from tazza.engines.onednn.library import unavailable
 from tazza.runtime.native_code import Processor
-from tazza.tensor.tasks import Unsupported
+from tazza.tensor.offer import Unsupported
 
 REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tazza.nets.plan import PlanNet, slicing
 from tazza.operator import operator_def
 from tazza.proto import OperatorDef
 from tazza.runtime.fpmath import FPMATH, why_narrow
+from tazza.runtime.machine import NOMINAL
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType, Opaque, TensorSpec, channels_last
 from tazza.workspace import Workspace
@@ -215,8 +217,8 @@ def test_slices_cut_narrow_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing, "WORTH_NS", 0.001)
     monkeypatch.setattr(slicing, "LAUNCH_NS", 0.0)
     monkeypatch.setattr(slicing, "SLOWER", 1.0)
-    for rate in ("FLOPS_PER_NS", "CACHE_BYTES_PER_NS"):
-        monkeypatch.setattr(slicing, rate, math.inf)
+    free = replace(NOMINAL, flops_per_ns=math.inf, cache_bytes_per_ns=math.inf)
+    monkeypatch.setattr(slicing, "machine", lambda: free)
     ws = Workspace()
     feed_convolutions(ws, batch=12)
     with slicing.CACHE_KB.override(10):

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from tazza.array.quantized.factor import Factor
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dtype import DataType
+from tazza.tensor.offer import Offer
 from tazza.tensor.place import Place
-from tazza.tensor.tasks import CPU, Offer, Tasks
+from tazza.tensor.tasks import CPU, Tasks
 
 IntegerProduct: TypeAlias = Callable[[], npt.NDArray[Any]]
 """Returns C, (M, N) of the task's type."""

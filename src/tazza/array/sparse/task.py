@@ -18,9 +18,10 @@ import numpy.typing as npt
 from tazza.array.sparse.results import Results
 from tazza.errors import ShapeError
 from tazza.tensor.dtype import DataType
+from tazza.tensor.offer import Offer
 from tazza.tensor.place import Place
 from tazza.tensor.spec import TensorSpec
-from tazza.tensor.tasks import CPU, Offer, Tasks
+from tazza.tensor.tasks import CPU, Tasks
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -32,7 +32,7 @@ from tazza.runtime.cache import remembered
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import CPUPlace, DataType
-from tazza.tensor.tasks import Offer, Unsupported
+from tazza.tensor.offer import Offer, Unsupported
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from tazza.engines.onednn.copies import keep_one_copy
 from tazza.errors import FileError, KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.cache import remembered
 from tazza.runtime.files import kind_of, one_line
@@ -162,6 +163,8 @@ def unavailable() -> str | None:
                 first = loaded[0] if loaded[0] else DISTRIBUTION
                 _state[named] = f"{first} is loaded already, so flag onednn_library comes too late"
             else:
+                if not named:
+                    keep_one_copy(path.parent)
                 _state[named] = open_library(path)
         found = _state[named]
     return found if isinstance(found, str) else None

@@ -11,14 +11,16 @@ from tazza.engines.onednn.descriptor import accepts_dense
 from tazza.engines.onednn.launch import ZeroLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.primitive import ROOM_BYTES
-from tazza.operator import LaidOut, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.in_place import may_overwrite
+from tazza.operator.kernel import Answer, Offered, Prepare
 from tazza.runtime.memory import require_room
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
+from tazza.tensor.offer import Offer
 
-Answer: TypeAlias = "Launch | LaidOut | Unsupported"
+Estimate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], float]
 Translate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Answer]
 
 
@@ -26,7 +28,11 @@ Accepts: TypeAlias = Callable[[str, Spec], bool]
 
 
 def onednn(
-    *schemas: OpSchema, empty: str = "refuse", accepts: Accepts = accepts_dense
+    *schemas: OpSchema,
+    empty: str = "refuse",
+    accepts: Accepts = accepts_dense,
+    batch_invariant: bool = False,
+    estimate_ns: Estimate | None = None,
 ) -> Callable[[Translate], Translate]:
     """Register `translate(op, specs) -> Launch | LaidOut | Unsupported` as the kernel of schemas.
 
@@ -38,11 +44,14 @@ def onednn(
     - never sees specs with 0 elements: with `empty="zero"` the outputs are filled with 0 where only first extents are 0
       (sums over no images that go on from no others; outputs without elements need nothing), else another engine gets
       them.
+
+    `batch_invariant` is said of what works on each element, or each image, by itself and in one way; see `Kernel`.
+    `estimate_ns` says how long it takes, where other engines' offers are to be compared with it.
     """
 
     def decorate(translate: Translate) -> Translate:
         @wraps(translate)
-        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Answer:
+        def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
             del context
             specs = name_specs(op, inputs, outputs)
             if isinstance(specs, Unsupported):
@@ -50,14 +59,20 @@ def onednn(
             hollow = {letter: spec for letter, spec in specs.items() if spec.size == 0}
             if hollow:
                 return _hollow(op, specs, empty, hollow)
-            require_room(ROOM_BYTES, "oneDNN")
-            try:
-                return _checked(op, translate(op, specs), specs)
-            except Unimplemented as error:
-                return Unsupported(error.message)
+
+            def make() -> Answer:
+                require_room(ROOM_BYTES, "oneDNN")
+                try:
+                    return _checked(op, translate(op, specs), specs)
+                except Unimplemented as error:
+                    return Unsupported(error.message)
+
+            return make() if estimate_ns is None else Offer(make, estimate_ns=estimate_ns(op, specs))
 
         for one in schemas:
-            launcher(one, engine="onednn", accepts=accepts)(_of_module(prepare, translate.__module__))
+            launcher(one, engine="onednn", accepts=accepts, batch_invariant=batch_invariant)(
+                _of_module(prepare, translate.__module__)
+            )
             if "epilogue" in one.args:
                 EPILOGUES.register(kernel_key(one.type, "onednn"), _takes, help="what post-ops can compute")
         return translate
@@ -75,7 +90,7 @@ def _takes(epilogue: Expression) -> bool:
     return True
 
 
-def _of_module(prepare: Callable[..., Answer], module: str) -> Callable[..., Answer]:
+def _of_module(prepare: Prepare, module: str) -> Prepare:
     prepare.__module__ = module
     return prepare
 

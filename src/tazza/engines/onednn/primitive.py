@@ -27,6 +27,7 @@ from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
 from tazza.runtime.fpmath import FPMATH
+from tazza.runtime.machine import machine
 from tazza.runtime.memory import require_room
 from tazza.runtime.openmp import openmp_threads, set_openmp_threads
 from tazza.runtime.threads import thread_count
@@ -36,10 +37,8 @@ MOST = flag("onednn_primitives", 2048, "primitives that are kept for the next op
 SERIAL_US = flag(
     "onednn_serial_us", 8.0, "launches estimated to take less (in microseconds) run on one thread", kernels=True
 )
-FLOPS_PER_US = 50_000
-"""What one thread computes in a microsecond, for the estimate only."""
-BYTES_PER_US = 40_000
-"""What one thread reads and writes in a microsecond, for the estimate only."""
+COMPUTE_SHARE, CACHE_SHARE = 0.21, 0.89
+"""Parts of the rates of the machine that one thread gets through, for the estimate only."""
 NUMBER_MAX = 2**31 - 1
 """Strides, dilations and pads beyond overflow in its own arithmetic."""
 ROOM_BYTES = 32 << 20
@@ -181,8 +180,10 @@ def float_math() -> Attributes:
 
 def threads_for(flops: int, nbytes: int) -> int:
     """Return the number of OpenMP threads that a launch of that size is worth: the one place where this is decided."""
-    estimate = max(flops / FLOPS_PER_US, nbytes / BYTES_PER_US)
-    return 1 if estimate < SERIAL_US.value else thread_count()
+    model = machine()
+    compute_ns = flops / (COMPUTE_SHARE * model.flops_per_ns)
+    estimate_us = max(compute_ns, nbytes / (CACHE_SHARE * model.cache_bytes_per_ns)) / 1000
+    return 1 if estimate_us < SERIAL_US.value else thread_count()
 
 
 @contextmanager

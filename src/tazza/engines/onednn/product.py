@@ -31,7 +31,7 @@ from tazza.engines.onednn.primitive import (
 from tazza.errors import UnavailableError
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import CPUPlace, DataType, Dim, Strided
-from tazza.tensor.tasks import Offer, Unsupported
+from tazza.tensor.offer import Offer, Unsupported
 
 Array = NDArray[Any]
 TYPES = (DataType.FLOAT, DataType.BFLOAT16)

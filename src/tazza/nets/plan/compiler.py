@@ -83,6 +83,7 @@ class _Restart(Exception):
 class _Inference:
     """What does not change from slice to slice and from pass to pass: views of operators, and what was inferred."""
 
+    batch_invariant: bool
     views: dict[int, OpView] = field(default_factory=dict[int, OpView])
     inferred: dict[tuple[object, ...], Inferred] = field(default_factory=dict[tuple[object, ...], Inferred])
 
@@ -91,7 +92,8 @@ class _Inference:
         found = self.views.get(position)
         if found is None:
             definition = region.ops[position]
-            found = self.views[position] = find_schema(definition.type).view(definition)
+            view = find_schema(definition.type).view(definition, batch_invariant=self.batch_invariant)
+            found = self.views[position] = view
         return found
 
     def infer(
@@ -118,6 +120,7 @@ class _State:
     stored: dict[str, Layout]
     pinned: set[str]
     written: frozenset[str]
+    inference: _Inference
     current: dict[str, PlanValue] = field(default_factory=dict[str, PlanValue])
     copies: dict[tuple[PlanValue, Layout], PlanValue] = field(default_factory=dict[tuple[PlanValue, Layout], PlanValue])
     steps: list[Step] = field(default_factory=list[Step])
@@ -128,7 +131,6 @@ class _State:
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
-    inference: _Inference = field(default_factory=_Inference)
 
 
 def compile_region(
@@ -138,6 +140,7 @@ def compile_region(
     context: Context,
     read: Callable[[str], Array | None],
     choose: Chooser = choose_kernel,
+    batch_invariant: bool = False,
 ) -> Program:
     """Compile a region for inputs of these specs.
 
@@ -148,6 +151,7 @@ def compile_region(
         context: where it will run.
         read: returns the value of an input where inference needs one; the caller makes it part of the signature.
         choose: chooses the kernel of an operator.
+        batch_invariant: the net wants each image to have the same bits in any batch.
 
     Raises:
         Unplannable: a shape depends on data that is not there before the region runs, or the region leaves a blob
@@ -156,9 +160,10 @@ def compile_region(
     """
     here = context.place.is_host  # slices are for the caches of the host's processor
     slicings = find_slicings(region.ops, specs, region.outputs, read) if here else ()
+    inference = _Inference(batch_invariant)
     while True:
         try:
-            return _compiled(region, specs, movable, context, read, choose, slicings)
+            return _compiled(region, specs, movable, context, read, choose, slicings, inference)
         except Unsliceable as found:
             slicings = tuple(cut for cut in slicings if cut is not found.cut)
 
@@ -171,14 +176,14 @@ def _compiled(
     read: Callable[[str], Array | None],
     choose: Chooser,
     slicings: Sequence[Slicing],
+    inference: _Inference,
 ) -> Program:
     written = frozenset(name for op in region.ops for name in op.output)
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
-    inference = _Inference()
     while True:
-        state = _State(region, context, read, choose, stored, pinned, written, inference=inference)
+        state = _State(region, context, read, choose, stored, pinned, written, inference)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))

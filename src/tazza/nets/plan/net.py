@@ -220,6 +220,7 @@ class PlanNet(NetBase, StepHost):
             report=self._report_once,
             label=label,
             check=self.check_present,
+            batch_invariant=self.batch_invariant,
         )
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ class PlanNet(NetBase, StepHost):
 
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
-        instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
+        instance = last if last is not None and not last.watch.broken() else self._ready(rewrite, region)
         start_s = time.perf_counter() if times is not None else 0.0
         try:
             if self._given or instance.loans:
@@ -335,7 +336,7 @@ class PlanNet(NetBase, StepHost):
             instance.refresh()
             spared = rewrite.spare(instance.program.copied)
             if spared:
-                instance.overlook(spared)
+                instance.watch.overlook(spared)
                 give_back()
             instance.note_values(flags)
             self._last[region] = instance
@@ -402,7 +403,7 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, new_context(region.place), read)
+        program = compile_fastest(region, specs, free, new_context(region.place), read, self.batch_invariant)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program
@@ -436,7 +437,7 @@ class PlanNet(NetBase, StepHost):
         if step.key not in self._stateful:
             for name in step.op.definition.input:  # the plan's memory has it, while an operator looks for a blob
                 self._blobs.create_blob(name)
-            self._stateful[step.key] = Operator(step.op.definition, self._blobs, report=self._report_once)
+            self._stateful[step.key] = self._made(step.op.definition)
         return self._stateful[step.key].state(kernel)
 
     # -- looking at it -------------------------------------------------------------------------------------------------

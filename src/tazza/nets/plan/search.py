@@ -70,10 +70,15 @@ def compile_fastest(
     movable: frozenset[str],
     context: Context,
     read: Callable[[str], Array | None],
+    batch_invariant: bool = False,
 ) -> Program:
-    """Compile a region, after a search where one is asked for; see `compile_region`."""
-    plain = compile_region(region, specs, movable, context, read)
-    if not context.place.is_host or not any(_asks(step.op) for step in plain.steps):
+    """Compile a region, after a search where one is asked for; see `compile_region`.
+
+    What is the fastest depends on how many images there are, so where these shall not matter nothing is searched.
+    """
+    plain = compile_region(region, specs, movable, context, read, batch_invariant=batch_invariant)
+    asks = any(_asks(step.op) for step in plain.steps if not step.op.batch_invariant)
+    if not context.place.is_host or not asks:
         return plain
     search = _Search(context)
     found = compile_region(region, specs, movable, context, read, search.choose)

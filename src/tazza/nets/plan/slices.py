@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol, cast
+from typing import Protocol
 
+from tazza.errors import UnsupportedError
 from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.nets.plan.slicing import Slicing
-from tazza.tensor import RESIZED, ROW_MAJOR, Opaque, TensorSpec, channels_last
+from tazza.operator.images import resized
+from tazza.tensor import TensorSpec
 
 
 class Unsliceable(Exception):
@@ -84,16 +85,10 @@ def _collected(part: PlanValue, whole: PlanValue | None, number: int, cut: Slici
 
 def _resized(spec: TensorSpec, cut: Slicing, images: int) -> TensorSpec:
     """Return the spec of another number of images, in the same layout."""
-    dims = (images, *spec.shape[1:])
-    if spec.layout == ROW_MAJOR:
-        return replace(spec, dims=dims)
-    if len(dims) > 2 and spec.layout == channels_last(spec.shape):
-        return replace(spec, dims=dims, layout=channels_last(dims))
-    resized = RESIZED.get(spec.layout.engine) if isinstance(spec.layout, Opaque) else None
-    layout = None if resized is None else resized(cast("Opaque", spec.layout), images)
-    if layout is not None:
-        return replace(spec, dims=dims, layout=layout)
-    raise Unsliceable(cut)
+    try:
+        return resized(spec, images)
+    except UnsupportedError:
+        raise Unsliceable(cut) from None
 
 
 def _pair(steps: list[Step], begins: list[int]) -> None:

@@ -19,10 +19,12 @@ from itertools import pairwise
 
 from tazza.errors import TazzaError
 from tazza.operator import Array, OpSchema, OpView, Spec, find_schema
+from tazza.operator.images import batched_letters
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
 from tazza.runtime.cache import remembered
 from tazza.runtime.flags import flag
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
@@ -33,10 +35,8 @@ CACHE_KB = flag(
     minimum=0,
     kernels=True,
 )
-MEMORY_BYTES_PER_NS, CACHE_BYTES_PER_NS = 12.0, 30.0
-"""What all cores together move."""
-FLOPS_PER_NS = 75.0
-"""What each thread computes."""
+MEMORY_SHARE, CACHE_SHARE, COMPUTE_SHARE = 0.55, 0.67, 0.31
+"""Parts of the rates of the machine that operators reach."""
 LAUNCH_NS = 4000.0
 """What it costs to begin a kernel on all threads."""
 SLOWER = 1.15
@@ -141,7 +141,7 @@ def _look(
         found.append(_operator(schema, op, (taken, inferred.specs), (reads, writes)))
         if found[-1].batch is not None:
             cost = schema.infer_cost(op, taken, [spec for spec in inferred.specs if spec is not None])
-            found[-1].compute_ns = cost.flops / (FLOPS_PER_NS * thread_count())
+            found[-1].compute_ns = cost.flops / (COMPUTE_SHARE * machine().flops_per_ns * thread_count())
     for name in outputs:
         if name in current:
             current[name].last = math.inf
@@ -171,16 +171,6 @@ def _operator(
     if made.inputs and len(batches) == 1 and not overwrites:
         (made.batch,) = batches
     return made
-
-
-def batched_letters(
-    schema: OpSchema, op: OpView, specs: tuple[Sequence[Spec | None], Sequence[Spec | None]]
-) -> frozenset[str]:
-    """Return the inputs that have a batch: declared ones, or all of a pointwise operator that broadcasts nothing."""
-    if schema.formulas is None:
-        return schema.batched_inputs(op)
-    dims = {spec.dims if isinstance(spec, TensorSpec) else None for spec in (*specs[0], *specs[1])}
-    return frozenset(op.input_letters) if len(dims) == 1 and None not in dims else frozenset()
 
 
 # -- the cheapest cuts -------------------------------------------------------------------------------------------------
@@ -256,7 +246,9 @@ def _ranges(ops: Sequence[_Op], first: int, images: int, cache: int) -> Iterator
             + sum(_written(blob, cache) for blob in op.outputs)
         )
         total += max(op.compute_ns, moved[-1])
-        total += again * (LAUNCH_NS + sum(blob.nbytes for blob in op.others) / CACHE_BYTES_PER_NS)
+        total += again * (
+            LAUNCH_NS + sum(blob.nbytes for blob in op.others) / (CACHE_SHARE * machine().cache_bytes_per_ns)
+        )
         if fits:
             leaving += op.outputs
         for blob in leaving:
@@ -283,7 +275,7 @@ def _joins(op: _Op, batch: int, first: int) -> bool:
 
 def _read(blob: _Blob, cache: int) -> float:
     """Return the time of reading a whole blob, from memory where the cache does not hold it beside another one."""
-    return blob.nbytes / MEMORY_BYTES_PER_NS if 2 * blob.nbytes > cache else 0.0
+    return blob.nbytes / (MEMORY_SHARE * machine().memory_bytes_per_ns) if 2 * blob.nbytes > cache else 0.0
 
 
 def _written(blob: _Blob, cache: int) -> float:

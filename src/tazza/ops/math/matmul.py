@@ -74,6 +74,9 @@ def matmul_infer(op: OpView, A: TensorSpec, B: TensorSpec, like: TensorSpec | No
     return TensorSpec(like.dims, A.dtype)
 
 
+MATMUL.batched("A", when=lambda op: op.axis_a >= 1 and not op.trans_a and not op.has_input("like"))
+
+
 @MATMUL.cost
 def matmul_cost(op: OpView, A: TensorSpec, B: TensorSpec, like: TensorSpec | None, Y: TensorSpec) -> Cost:
     del like  # its value is not read

@@ -59,6 +59,9 @@ def affine_channel_infer(op: OpView, X: TensorSpec, scale: TensorSpec, bias: Ten
     return TensorSpec(X.dims, X.dtype)
 
 
+AFFINE_CHANNEL.batched("X")
+
+
 @AFFINE_CHANNEL.cost
 def affine_channel_cost(op: OpView, X: TensorSpec, scale: TensorSpec, bias: TensorSpec, Y: TensorSpec) -> Cost:
     del op

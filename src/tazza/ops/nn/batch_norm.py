@@ -82,6 +82,7 @@ SPATIAL_BN = schema(
 )
 
 
+SPATIAL_BN.batched("X", when=lambda op: bool(op.is_test))
 SPATIAL_BN.trains_unless("is_test", "running_mean", "running_var", "saved_mean", "saved_inv_std")
 
 

@@ -157,6 +157,9 @@ CONV_TRANSPOSE.validate(conv_transpose_validate)
 CONV_TRANSPOSE.infer(conv_transpose_infer)
 
 
+CONV_TRANSPOSE.batched("X")
+
+
 @CONV_TRANSPOSE.cost
 def conv_transpose_cost(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, Y: TensorSpec) -> Cost:
     del op

@@ -58,6 +58,9 @@ FC = schema(
 )
 
 
+FC.batched("X", when=lambda op: op.axis >= 1)
+
+
 def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
     """Return lead... and M, None where the rank of W, or of lead..., is unknown; checks that both sides have one K."""
     if W.dims is None or (X.dims is None and op.axis < 0):

@@ -81,6 +81,9 @@ def group_norm_infer(op: OpView, X: TensorSpec, gamma: TensorSpec, beta: TensorS
     return (TensorSpec(X.dims, X.dtype), statistics, statistics)[: len(op.output_letters)]
 
 
+GROUP_NORM.batched("X")
+
+
 @GROUP_NORM.cost
 def group_norm_cost(
     op: OpView,

@@ -65,6 +65,9 @@ def instance_norm_infer(op: OpView, X: TensorSpec, scale: TensorSpec, bias: Tens
     return (TensorSpec(X.dims, X.dtype), statistics, statistics)[: len(op.output_letters)]
 
 
+INSTANCE_NORM.batched("X")
+
+
 @INSTANCE_NORM.cost
 def instance_norm_cost(
     op: OpView,

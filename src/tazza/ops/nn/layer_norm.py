@@ -76,6 +76,9 @@ def layer_norm_infer(
     return TensorSpec(X.dims, X.dtype), row, row
 
 
+LAYER_NORM.batched("X", when=lambda op: op.axis >= 1)
+
+
 @LAYER_NORM.cost
 def layer_norm_cost(
     op: OpView,

@@ -63,6 +63,9 @@ def prelu_infer(op: OpView, X: TensorSpec, W: TensorSpec) -> TensorSpec:
     return TensorSpec(X.dims, X.dtype)
 
 
+PRELU.batched("X")
+
+
 @PRELU.cost
 def prelu_cost(op: OpView, X: TensorSpec, W: TensorSpec, Y: TensorSpec) -> Cost:
     del op

@@ -30,6 +30,9 @@ SOFTMAX = schema(
 )
 
 
+SOFTMAX.batched("X", when=lambda op: op.axis >= 1)
+
+
 @SOFTMAX.infer
 def softmax_infer(op: OpView, X: TensorSpec) -> TensorSpec:
     if X.dims is not None:

@@ -224,6 +224,7 @@ def reductions(type: str, row: Reduction) -> OpSchema:
     made.infer(reduce_infer)
     made.cost(reduce_cost)
     made.gradient(reduce_gradient)
+    made.batched("X", when=lambda op: bool(op.axes) and min(op.axes) >= 1)
 
     @kernel(made)
     def reduce(op: OpView, X: Array, Y: Array) -> None:

@@ -143,7 +143,7 @@ def concats(type: str) -> OpSchema:
     made.validate(join_validate)
     made.infer(concat_infer)
     made.hands_on("X", when=lambda op: len(op.input_letters) == 1 and not op.add_axis)
-    made.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0))
+    made.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0), but=["split_info"])
     made.cost(concat_cost)
     made.gradient(concat_gradient)
     kernel(made)(concat)

@@ -121,6 +121,9 @@ def pad_image_infer(op: OpView, X: TensorSpec) -> TensorSpec:
     return TensorSpec(_ordered(op, N, C, sizes), X.dtype)
 
 
+PAD_IMAGE.batched("X")
+
+
 @PAD_IMAGE.cost
 def pad_image_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
     del op

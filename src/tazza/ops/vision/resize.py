@@ -202,6 +202,7 @@ RESIZE_NEAREST = schema(
     array([[[[1., 1., 2., 2.]]]], dtype=float32)
     """,
 )
+RESIZE_NEAREST.batched("X")
 RESIZE_NEAREST.gradient(resize_gradient)
 _complete(RESIZE_NEAREST, resize_infer, resize_cost(0))
 kernel(RESIZE_NEAREST)(resize_nearest)
@@ -238,6 +239,7 @@ UPSAMPLE_BILINEAR = schema(
     array([[[[1., 2., 3., 4.]]]], dtype=float32)
     """,
 )
+UPSAMPLE_BILINEAR.batched("X")
 UPSAMPLE_BILINEAR.gradient(resize_gradient)
 _complete(UPSAMPLE_BILINEAR, resize_infer, resize_cost(8))
 kernel(UPSAMPLE_BILINEAR)(upsample_bilinear)

@@ -12,6 +12,7 @@ from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import KERNELS, Array, LaidOut, Spec, Unsupported, find_schema, operator_def
 from tazza.operator.choice import VARIANTS, Variant
+from tazza.operator.kernel import taken
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Layout, Opaque, TensorSpec, channels_last
 from tests.check import Case, assert_close, run
 
@@ -31,7 +32,7 @@ def ask(type: str, inputs: list[Spec], outputs: list[Spec], **args: Any) -> Laid
     op = find_schema(type).view(operator_def(type, *names, **window))
     prepare = KERNELS[type, "cpu", "onednn"].prepare
     assert prepare is not None
-    return cast("LaidOut | Unsupported", prepare(op, current_context(CPUPlace()), inputs, outputs))
+    return cast("LaidOut | Unsupported", taken(prepare(op, current_context(CPUPlace()), inputs, outputs)))
 
 
 def answer(type: str, inputs: list[Spec], outputs: list[Spec], **args: Any) -> LaidOut:

@@ -9,19 +9,19 @@ from tazza.ops.math.absolute import ABS, NEGATIVE, RECIPROCAL
 from tazza.tensor import TensorSpec
 
 
-@onednn(ABS, empty="zero")
+@onednn(ABS, empty="zero", batch_invariant=True)
 def absolute(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = |X|."""
     return eltwise(op, specs, "eltwise_abs")
 
 
-@onednn(NEGATIVE, empty="zero")
+@onednn(NEGATIVE, empty="zero", batch_invariant=True)
 def negative(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = -X."""
     return eltwise(op, specs, "eltwise_linear", -1.0)
 
 
-@onednn(RECIPROCAL, empty="zero")
+@onednn(RECIPROCAL, empty="zero", batch_invariant=True)
 def reciprocal(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = 1 / X."""
     return eltwise(op, specs, "eltwise_pow", 1.0, -1.0)

@@ -21,7 +21,7 @@ FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 ALGORITHMS = {"Add": "binary_add", "Sub": "binary_sub", "Mul": "binary_mul", "Div": "binary_div"}
 
 
-@onednn(*binaries.schemas, empty="zero", accepts=accepts_narrow)
+@onednn(*binaries.schemas, empty="zero", accepts=accepts_narrow, batch_invariant=True)
 def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """C from A and B; over B it is computed with the two exchanged, as oneDNN may overwrite its first operand only."""
     A, C = specs["A"], specs["C"]

@@ -9,19 +9,19 @@ from tazza.ops.math.exponential import powers
 from tazza.tensor import TensorSpec
 
 
-@onednn(powers["Sqrt"], empty="zero")
+@onednn(powers["Sqrt"], empty="zero", batch_invariant=True)
 def sqrt(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """The square root."""
     return eltwise(op, specs, "eltwise_sqrt")
 
 
-@onednn(powers["Sqr"], empty="zero")
+@onednn(powers["Sqr"], empty="zero", batch_invariant=True)
 def sqr(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X * X."""
     return eltwise(op, specs, "eltwise_square")
 
 
-@onednn(powers["Cube"], empty="zero")
+@onednn(powers["Cube"], empty="zero", batch_invariant=True)
 def cube(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X * X * X."""
     return eltwise(op, specs, "eltwise_pow", 1.0, 3.0)

@@ -16,7 +16,7 @@ from tazza.tensor import DataType, Layout, TensorSpec
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
 
 
-@onednn(SUM, empty="zero", accepts=accepts_narrow)
+@onednn(SUM, empty="zero", accepts=accepts_narrow, batch_invariant=True)
 def sum_(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X0 + X1 + ..."""
     Y, names = specs["Y"], list(op.definition.input)

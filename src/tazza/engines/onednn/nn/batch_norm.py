@@ -12,6 +12,7 @@ epsilon); that, and the running pair, are small launches on vectors of C element
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.estimate import batch_norm_ns
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import constant
@@ -56,7 +57,7 @@ def _count(x: Descriptor) -> int:
     return product
 
 
-@onednn(SPATIAL_BN)
+@onednn(SPATIAL_BN, estimate_ns=batch_norm_ns)
 def spatial_bn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and in training the running and the saved pair."""
     X = specs["X"]
@@ -100,7 +101,7 @@ def _blend(
     return PrimitiveLaunch(found, {number: first, number + 1: second, "dst": target})
 
 
-@onednn(SPATIAL_BN_GRADIENT, empty="zero")
+@onednn(SPATIAL_BN_GRADIENT, empty="zero", estimate_ns=batch_norm_ns)
 def spatial_bn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX, dscale and dbias from X, dY and the pair that the forward operator took."""
     X = specs["X"]

@@ -20,7 +20,7 @@ from tazza.tensor import TensorSpec
 CHANNELS = 1
 
 
-@onednn(CHANNEL_SHUFFLE, empty="zero")
+@onednn(CHANNEL_SHUFFLE, empty="zero", batch_invariant=True)
 def channel_shuffle(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X."""
     X = specs["X"]

@@ -9,7 +9,6 @@ where channels-last has no good code, oneDNN chooses. W has whatever oneDNN want
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, is_blocked
+from tazza.engines.onednn.estimate import conv_flops, conv_ns
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
@@ -117,11 +117,6 @@ class Geometry:
         if any(is_blocked(one) for one in (shown, *others)):
             return {"free": free, "channels-last": last}
         return {"channels-last": last, "free": free}
-
-
-def conv_flops(W: TensorSpec, Y: TensorSpec) -> int:
-    """Return 2 * N * M * P * C/G * K."""
-    return 2 * Y.size * math.prod(W.shape[1:])
 
 
 PostOps: TypeAlias = Callable[[Descriptor], tuple[PostOp, ...]]
@@ -248,7 +243,7 @@ def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupp
     return conv_choice(conv_ways(shape, specs), answer)
 
 
-@onednn(*CONVS, empty="zero", accepts=accepts_narrow)
+@onednn(*CONVS, empty="zero", accepts=accepts_narrow, estimate_ns=conv_ns)
 def conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, W and b."""
     return best(conv_requests(op, specs))

@@ -22,8 +22,9 @@ from tazza.codegen.block import all_float32
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.tall_product import Grid, Windows, tall_product
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
+from tazza.engines.onednn.estimate import conv_flops, conv_gradient_ns
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.nn.conv import Geometry, conv_flops
+from tazza.engines.onednn.nn.conv import Geometry
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe, first_fast
 from tazza.engines.onednn.shape.copy import reorder
@@ -49,7 +50,7 @@ class Weights:
     layouts: Mapping[str, Layout]
 
 
-@onednn(*CONV_GRADIENTS, empty="zero")
+@onednn(*CONV_GRADIENTS, empty="zero", estimate_ns=conv_gradient_ns)
 def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DW and db by one primitive, or what is faster; dX by another, which reads W in another layout than Conv."""
     W = specs["W"]

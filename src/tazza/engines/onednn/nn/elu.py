@@ -12,7 +12,7 @@ from tazza.ops.nn.elu import ELU
 from tazza.tensor import TensorSpec
 
 
-@onednn(ELU, empty="zero")
+@onednn(ELU, empty="zero", batch_invariant=True)
 def elu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X where X >= 0, else alpha * (exp(X) - 1)."""
     return eltwise(op, specs, "eltwise_elu", float(op.alpha))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
 from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.estimate import product_ns
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
@@ -117,7 +118,7 @@ def _layouts(view: Product, found: PrimitiveDescriptor, W: TensorSpec) -> dict[s
     }
 
 
-@onednn(FC, empty="zero", accepts=accepts_narrow)
+@onednn(FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
 def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X W^T + b."""
     view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
@@ -125,7 +126,7 @@ def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
 
 
-@onednn(FUSED_FC, empty="zero", accepts=accepts_narrow)
+@onednn(FUSED_FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
 def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(X W^T + b, S ...)."""
     view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])

@@ -12,6 +12,7 @@ from tazza.engines.onednn.epilogue import (
     post_ops,
     translate_epilogue,
 )
+from tazza.engines.onednn.estimate import conv_ns
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.nn.conv import Geometry, conv_arguments, conv_choice, conv_layouts, conv_ways
@@ -65,7 +66,7 @@ def fused_conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | 
     return conv_choice(conv_ways(shape, specs, follow, in_place=True, whole=whole), direct, elsewhere)
 
 
-@onednn(FUSED_CONV, empty="zero", accepts=accepts_narrow)
+@onednn(FUSED_CONV, empty="zero", accepts=accepts_narrow, estimate_ns=conv_ns)
 def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv(X, W, b), S ...)."""
     return best(fused_conv_requests(op, specs))

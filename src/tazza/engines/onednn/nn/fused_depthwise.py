@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.epilogue import keeps_whole, post_ops, translate_epilogue
+from tazza.engines.onednn.estimate import conv_flops
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
-from tazza.engines.onednn.nn.conv import Geometry, conv_arguments, conv_fast, conv_flops, conv_ways
+from tazza.engines.onednn.nn.conv import Geometry, conv_arguments, conv_fast, conv_ways
 from tazza.engines.onednn.prepare import Answer, name_specs, onednn
 from tazza.engines.onednn.primitive import (
     Attributes,

@@ -79,7 +79,7 @@ def _matrix(op: OpView, spec: TensorSpec) -> Descriptor:
     return Descriptor.of((spec.size // n, n), spec.dtype)
 
 
-@onednn(LAYER_NORM)  # of rows without elements std is sqrt(epsilon), not 0
+@onednn(LAYER_NORM, batch_invariant=True)  # of rows without elements std is sqrt(epsilon), not 0
 def layer_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, mean, and the variance in the place of std, which is then computed in place."""
     rows = _matrix(op, specs["X"])

@@ -44,7 +44,7 @@ def _obstacle(op: OpView) -> Unsupported | None:
     return None
 
 
-@onednn(LRN, empty="zero")
+@onednn(LRN, empty="zero", batch_invariant=True)
 def lrn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X; scale too where it is asked for."""
     X = specs["X"]

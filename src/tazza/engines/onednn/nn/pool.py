@@ -108,7 +108,7 @@ def _accepts_gradient(letter: str, spec: Spec) -> bool:
 
 
 def _register(forward: OpSchema, backward: OpSchema) -> None:
-    onednn(forward, empty="zero", accepts=accepts_narrow)(pool)
+    onednn(forward, empty="zero", accepts=accepts_narrow, batch_invariant=True)(pool)
     if forward.type.startswith("Average"):
         onednn(backward, empty="zero", accepts=_accepts_gradient)(average_pool_gradient)
 

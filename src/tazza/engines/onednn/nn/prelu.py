@@ -51,7 +51,7 @@ def _fast(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
     return found
 
 
-@onednn(PRELU, empty="zero")
+@onednn(PRELU, empty="zero", batch_invariant=True)
 def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X where X > 0, else W * X."""
     X, W = specs["X"], specs["W"]

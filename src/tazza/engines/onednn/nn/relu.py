@@ -10,13 +10,13 @@ from tazza.ops.nn.relu import RELU, RELU_GRADIENT
 from tazza.tensor import TensorSpec
 
 
-@onednn(RELU, empty="zero", accepts=accepts_narrow)
+@onednn(RELU, empty="zero", accepts=accepts_narrow, batch_invariant=True)
 def relu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = max(X, 0); a NaN becomes 0."""
     return eltwise(op, specs, "eltwise_relu")
 
 
-@onednn(RELU_GRADIENT, empty="zero")
+@onednn(RELU_GRADIENT, empty="zero", batch_invariant=True)
 def relu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX from Y and dY."""
     return eltwise_gradient(op, specs, "eltwise_relu_use_dst_for_bwd")

@@ -9,13 +9,13 @@ from tazza.ops.nn.tanh import TANH, TANH_GRADIENT
 from tazza.tensor import TensorSpec
 
 
-@onednn(TANH, empty="zero")
+@onednn(TANH, empty="zero", batch_invariant=True)
 def tanh(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """The hyperbolic tangent."""
     return eltwise(op, specs, "eltwise_tanh")
 
 
-@onednn(TANH_GRADIENT, empty="zero")
+@onednn(TANH_GRADIENT, empty="zero", batch_invariant=True)
 def tanh_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX = dY * (1 - Y * Y)."""
     return eltwise_gradient(op, specs, "eltwise_tanh_use_dst_for_bwd")

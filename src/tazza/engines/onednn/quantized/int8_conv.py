@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import partial
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_dense
+from tazza.engines.onednn.estimate import conv_flops
 from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.nn.conv import Geometry, conv_flops
+from tazza.engines.onednn.nn.conv import Geometry
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import (
     Accumulate,

@@ -50,7 +50,7 @@ class ConcatLaunch:
         return CallChain((self.join.bind(operands), self.numbers.bind(replace(operands, tensors=tensors))))
 
 
-@onednn(*concats.schemas, accepts=accepts_narrow)
+@onednn(*concats.schemas, accepts=accepts_narrow, batch_invariant=True)
 def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X0, X1 ... along the axis."""
     Y, parts = specs["Y"], [specs[f"X{i}"] for i in range(len(op.input_letters))]

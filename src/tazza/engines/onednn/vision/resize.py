@@ -43,7 +43,7 @@ def _factors(op: OpView, X: TensorSpec, Y: TensorSpec) -> tuple[int, int] | Unsu
     return cast("tuple[int, int]", tuple(factors))
 
 
-@onednn(RESIZE_NEAREST, empty="zero")
+@onednn(RESIZE_NEAREST, empty="zero", batch_invariant=True)
 def resize_nearest(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, in the layout of X."""
     X, Y = specs["X"], specs["Y"]

@@ -1,0 +1,1 @@
+"""What converted nets to and from ONNX, by its old names."""

@@ -1,0 +1,1 @@
+"""Base of tests of conversions to and from ONNX."""

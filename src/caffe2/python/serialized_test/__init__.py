@@ -1,0 +1,1 @@
+"""Tests of operators whose results are recorded in files."""

@@ -1,0 +1,200 @@
+"""Batch normalization that trains, and its gradient, with what rewriting put behind them: on channels-last images.
+
+Letters as in `code`. SpatialBN and SpatialBNGradient are taken where the channels of X lie innermost already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.image import accepts_images, image_layout, lies_as
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.device import Context
+from tazza.engines.native.channels_last import SOURCES
+from tazza.engines.native.channels_last.code import BACKWARD, FORWARD, SUMMED, Backward, Forward, scratch_floats
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.choice import EPILOGUES
+from tazza.operator.kernel import Offered
+from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
+from tazza.ops.nn.fused import FUSED_SPATIAL_BN, epilogue_of
+from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
+from tazza.runtime.machine import machine
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
+from tazza.tensor.expression import Expression
+from tazza.tensor.offer import Offer
+
+ENGINE = "native/channels_last"
+IMAGES = ("X", "Y", "S", "dY", "dX")
+PASSES = {SPATIAL_BN.type: 3, SPATIAL_BN_GRADIENT.type: 5}
+"""How often it goes over X."""
+COPIES = 4
+"""What it takes besides where images lie otherwise: each is read and written once to lie so."""
+MOST_CHUNKS, LEAST_ROWS = 192, 32
+"""Sums of chunks take memory, and few rows make many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An image as rows of `width` floats, each of which has `folds` pixels of C channels; and in chunks of rows."""
+
+    pixels: int
+    channels: int
+
+    @property
+    def folds(self) -> int:
+        """How many pixels make rows of whole vectors, or 1."""
+        lanes = lane_count()
+        found = lanes // math.gcd(self.channels, lanes)
+        return found if self.pixels % found == 0 else 1
+
+    @property
+    def width(self) -> int:
+        """Floats of a row."""
+        return self.channels * self.folds
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.pixels // self.folds
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk."""
+        wanted = max(LEAST_ROWS, -(-self.count // MOST_CHUNKS))
+        return -(-wanted // SUMMED) * SUMMED
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.count // self.chunk_rows)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory."""
+        return 4 * scratch_floats(self.width, self.chunks)
+
+    def words(self, flops: int, nbytes: int) -> tuple[int, ...]:
+        """Return the counts in the block, for so many operations on, and bytes of, one element of X."""
+        threads = threads_for(min(thread_count(), self.chunks), self.pixels * self.channels, flops, nbytes)
+        counts = (self.count, self.width, self.channels, self.folds, self.chunk_rows, self.chunks)
+        return threads, *counts, float_word(self.pixels)
+
+
+def _accepts(letter: str, spec: Spec) -> bool:
+    """Take images that are strided, and vectors without gaps."""
+    return accepts_images(letter, spec) if letter in IMAGES else accepts_rows(letter, spec)
+
+
+def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Rows, Layout] | Unsupported:
+    """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken."""
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    X = cast("TensorSpec", inputs[0])
+    if X.size == 0 or op.is_test or op.num_batches > 1:
+        return Unsupported("it takes the statistics of one batch that is not empty")
+    last = op.order.upper() == "NHWC"
+    layout = image_layout(X, last)
+    for letter, name, spec in zip(op.output_letters, op.definition.output, outputs, strict=True):
+        wanted = layout if letter in IMAGES else ROW_MAJOR
+        if name in op.definition.input and not lies_as(cast("TensorSpec", spec), wanted):
+            return Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {spec}")
+    C = X.shape[-1 if last else 1]
+    return Rows(X.size // C, C), layout
+
+
+def _offer(op: OpView, X: Spec, layout: Layout, make: Callable[[], LaidOut]) -> Offered:
+    """Offer what a library does as well on X as it lies; what is fused only this engine does."""
+    spec = cast("TensorSpec", X)
+    passes = PASSES.get(op.type)
+    if passes is None:
+        return Offer(make)
+    copies = 0 if lies_as(spec, layout) else COPIES
+    return Offer(make, estimate_ns=(passes + copies) * spec.nbytes / machine().memory_bytes_per_ns)
+
+
+def _prepare_forward(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], epilogue: Expression | None, operands: int
+) -> Offered:
+    found = _image(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    return _offer(op, inputs[0], found[1], partial(_forward, op, *found, epilogue, operands))
+
+
+def _forward(op: OpView, rows: Rows, layout: Layout, epilogue: Expression | None, operands: int) -> LaidOut:
+    code = Forward(epilogue, operands)
+    words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
+    blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
+    address = SOURCES.compiled(code.description, code.write)
+    launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
+    return LaidOut(launch, dict.fromkeys(("X", "Y", "S") if operands else ("X", "Y"), layout))
+
+
+def _blobs(names: Sequence[str], absent: Sequence[str] = ()) -> list[Word]:
+    return [0 if name in absent else Scratch() if name == "scratch" else Slot(name) for name in names]
+
+
+@launcher(SPATIAL_BN, engine=ENGINE, accepts=_accepts)
+def prepare_spatial_bn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """Y, the running and the saved pair."""
+    del context
+    return _prepare_forward(op, inputs, outputs, None, 0)
+
+
+@launcher(FUSED_SPATIAL_BN, engine=ENGINE, accepts=_accepts)
+def prepare_fused_spatial_bn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """The same with an epilogue."""
+    del context
+    return _prepare_forward(op, inputs, outputs, epilogue_of(op), op.operands)
+
+
+def _prepare_backward(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], prologue: Expression | None
+) -> Offered:
+    found = _image(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    return _offer(op, inputs[0], found[1], partial(_backward, *found, prologue))
+
+
+def _backward(rows: Rows, layout: Layout, prologue: Expression | None) -> LaidOut:
+    code = Backward(prologue)
+    words = rows.words(12, 20)
+    address = SOURCES.compiled(code.description, code.write)
+    blobs = _blobs(BACKWARD[len(words) :], absent=("bias",) if prologue is None else ())
+    launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
+    return LaidOut(launch, dict.fromkeys(("X", "dY", "dX"), layout))
+
+
+@launcher(SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
+def prepare_spatial_bn_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Offered:
+    """The gradients of SpatialBN."""
+    del context
+    return _prepare_backward(op, inputs, outputs, None)
+
+
+@launcher(FUSED_SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
+def prepare_fused_spatial_bn_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Offered:
+    """The same with a prologue."""
+    del context
+    return _prepare_backward(op, inputs, outputs, prologue_of(op))
+
+
+def _any_formula(formula: Expression) -> bool:
+    """Whether a formula can be computed: as vectors of float32 all can."""
+    del formula
+    return True
+
+
+for _type in (FUSED_SPATIAL_BN.type, FUSED_SPATIAL_BN_GRADIENT.type):
+    EPILOGUES.register(kernel_key(_type, ENGINE), _any_formula, help="any formula")

@@ -1,0 +1,37 @@
+"""The engine `native/few_channels`: convolutions of images with few channels, at the speed of wide ones.
+
+Nets begin with them. Libraries share the channels of an image among the lanes of a vector, and one or three of them
+leave most lanes empty. Here lanes are output channels, and each number of a window is multiplied with a vector of
+filters (see `code`). An image is read as it lies, channels first or last.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tazza.codegen.kernel import Sources, unavailable
+from tazza.errors import UnsupportedError
+from tazza.operator import engine
+from tazza.tensor import REORDERS, Tensor
+
+SOURCES = Sources(Path(__file__).parent)
+STEM = engine(
+    "native/few_channels",
+    "convolutions of images with few channels, compiled",
+    priority=26,
+    unavailable=unavailable,
+    version=SOURCES.version,
+    selective=True,
+)
+
+
+def _plain(tensor: Tensor) -> NDArray[Any]:
+    raise UnsupportedError(
+        f"{tensor.spec} has been packed for the engine native/few_channels", hint="look at the blob of W"
+    )
+
+
+REORDERS.register("native/few_channels", _plain, help="refuses: the originals of packed filters are kept")

@@ -1,0 +1,153 @@
+"""The machine code of a convolution of images with few channels, whose Y has its channels last.
+
+Letters: N images of H x W with C channels give oH x oW with K channels; L lanes of a vector, panels of 2 L outputs.
+Windows of kH x kW pixels lie `down` rows and `across` pixels apart.
+
+Threads share bands of output rows. For each of them a thread copies the rows that its windows read into P (see
+`packing`). Then, for R neighbouring pixels of a row and a panel,
+
+    Y[r] = epilogue(b + sum over ky, j of P[ky][r * across * C + j] * U[panel][ky][j])       j < kW * C
+
+with the filters U[panel][ky][kx][c][2 L]: 2 R vectors of sums stay in registers, P and U in the caches of the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, store
+from tazza.codegen.rows import element, when
+from tazza.codegen.vector import Emission
+from tazza.codegen.writer import FLOAT
+from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+from tazza.operator import Expression
+
+ADDRESSES = ("X", "U", "b", "Y", "scratch")
+WORDS = (
+    "threads",
+    *ADDRESSES,
+    *PACKING_WORDS,
+    *("oW", "K", "y_image", "y_row", "y_pixel"),
+)
+"""Names of the words of the block; behind them come the addresses of S. y_image ... y_pixel: steps, in elements."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What tells the code of one kernel from that of another."""
+
+    packing: Packing
+    rows: int
+    bias: bool
+    epilogue: Expression | None
+    operands: int
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        after = "" if self.epilogue is None else self.epilogue.text()
+        return f"stem {self.packing.description} {self.rows} {self.bias} {self.operands} {after}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        _Writer(self, lines).write()
+
+
+class _Writer(PackingWriter):
+    """Writes one kernel."""
+
+    def __init__(self, code: Code, lines: Lines) -> None:
+        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
+        self.code = code
+        self.S = [lines.load_pointer("%block", len(WORDS) + i) for i in range(code.operands)]
+        self.run = code.packing.kW * code.packing.C
+
+    def write(self) -> None:
+        w, lines = self.w, self.lines
+
+        def band(image: str, row: str, count: str) -> None:
+            count_loop(lines, "0", self.pieces(w["K"], self.panel), lambda p: self.outputs(p, image, row, count))
+
+        self.each_band(band)
+
+    # -- Y -------------------------------------------------------------------------------------------------------------
+
+    def outputs(self, panel: str, image: str, row: str, count: str) -> None:
+        """Write a panel of Y for output rows row, row + 1 ..."""
+        w, lines, v, code = self.w, self.lines, self.v, self.code
+        k = self.mul(panel, self.panel)
+        ks = [self.add(k, half * v.count) for half in range(2)]
+        masks = [lanes_below(v, self.sub(w["K"], one)) for one in ks]
+        bias = [load(v, FLOAT, w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
+        filters = element(lines, w["U"], self.mul(self.mul(panel, w["kH"]), self.run * self.panel))
+
+        def line(i: str) -> None:
+            windows = element(lines, self.P, self.mul(self.mul(i, w["down"]), w["pitch"]))
+            within = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+
+            def tile(t: str) -> None:
+                x = self.mul(t, code.rows)
+                here = element(lines, windows, self.mul(x, self.step))
+                self.expect(element(lines, w["Y"], self.add(within, self.mul(x, w["y_pixel"]))), ks)
+                sums = self.register_tile(here, filters, bias)
+                for r in range(code.rows):
+                    pixel = self.add(x, r)
+                    at = self.add(within, self.mul(pixel, w["y_pixel"]))
+                    halves = [
+                        (self.add(at, one), mask, value)
+                        for one, mask, value in zip(ks, masks, sums[2 * r : 2 * r + 2], strict=True)
+                    ]
+                    valid = lines.let(f"icmp slt i64 {pixel}, {w['oW']}")
+                    when(lines, valid, lambda found=halves: self.keep(found))
+
+            count_loop(lines, "0", self.pieces(w["oW"], code.rows), tile)
+
+        count_loop(lines, "0", count, line)
+
+    def expect(self, start: str, columns: Sequence[str]) -> None:
+        """Ask for where the outputs of a tile go, which takes as long as computing them."""
+        for r in range(self.code.rows):
+            pixel = element(self.lines, start, self.mul(self.w["y_pixel"], r))
+            for column in columns:
+                self.lines.prefetch(element(self.lines, pixel, column), 0, write=True)
+
+    def register_tile(self, windows: str, filters: str, bias: Sequence[str]) -> list[str]:
+        """Return two vectors of sums for each of R pixels.
+
+        The numbers of a row of a window are a loop, not text: windows overlap, and a compiler that sees which loads
+        are the same keeps what they gave, for which there are no registers.
+        """
+        v, code = self.v, self.code
+
+        def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
+            source = element(self.lines, windows, self.mul(ky, self.w["pitch"]))
+            taps = element(self.lines, filters, self.mul(ky, self.run * self.panel))
+
+            def number(j: str, sums: Sequence[str]) -> Sequence[str]:
+                found = list(sums)
+                here, tap = element(self.lines, source, j), element(self.lines, taps, self.mul(j, self.panel))
+                pair = [load(v, FLOAT, tap, str(half * v.count), None) for half in range(2)]
+                for r in range(code.rows):
+                    one = load_one(v, FLOAT, element(self.lines, here, str(r * self.step)))
+                    for half in range(2):
+                        found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
+                return found
+
+            return carry_loop(v, "0", str(self.run), sums, number)
+
+        return carry_loop(v, "0", self.w["kH"], list(bias) * code.rows, window_row)
+
+    def keep(self, halves: Sequence[tuple[str, str, str]]) -> None:
+        """Write a pixel: for each half where it goes, its mask and its value before the epilogue."""
+        for at, mask, value in halves:
+            others = [load(self.v, FLOAT, S, at, mask) for S in self.S]
+            store(self.v, FLOAT, self.finish(value, others), self.w["Y"], at, mask)
+
+    def finish(self, value: str, others: Sequence[str]) -> str:
+        """Return the epilogue of a vector."""
+        if self.code.epilogue is None:
+            return value
+        names = {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}
+        return Emission(self.v, names).write(self.code.epilogue)

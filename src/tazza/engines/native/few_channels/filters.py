@@ -1,0 +1,81 @@
+"""Filters as the engine reads them, U[panel][ky][kx][c][2 L], and the kernel of Copy that makes them of W."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.emit import Lines
+from tazza.codegen.image import filter_steps, filters_to_pack
+from tazza.codegen.kernel import lane_count
+from tazza.codegen.loop import count_loop, lanes_below, share
+from tazza.codegen.rows import element
+from tazza.codegen.writer import Writer, gather
+from tazza.device import Context
+from tazza.engines.native.few_channels import SOURCES
+from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.shape.copy import COPY
+from tazza.tensor import Opaque
+
+ENGINE = "native/few_channels"
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What an opaque layout of this engine holds: W (K, C, kH, kW) packed, K filled up with 0.
+
+    `last` says that the blob's shape is (K, kH, kW, C).
+    """
+
+    C: int
+    K: int
+    kH: int
+    kW: int
+    last: bool
+
+    def layout(self) -> Opaque:
+        """Return the layout; blobs are never kept in it."""
+        panel = 2 * lane_count()
+        return Opaque(ENGINE, self, 4 * self.kH * self.kW * self.C * -(-self.K // panel) * panel, derived=True)
+
+
+@launcher(COPY, engine=ENGINE)
+def prepare_filters(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Launch | Unsupported:
+    """Pack filters; other copies are left to other engines."""
+    del op, context
+    found = filters_to_pack(Filters, inputs[0], outputs[0])
+    if isinstance(found, Unsupported):
+        return found
+    W, lies, form = found
+    steps = filter_steps(W, lies, last=form.last)
+    address = SOURCES.compiled("stem filters", write_filters)
+    words = (1, Slot("X"), Slot("Y"), form.C, form.K, form.kH, form.kW, *steps)
+    return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
+
+
+WORDS = ("threads", "W", "U", "C", "K", "kH", "kW", "k_step", "c_step", "y_step", "x_step")
+
+
+def write_filters(lines: Lines) -> None:
+    """Write the work of one thread: a vector of each panel for each tap and channel."""
+    writer = Writer(lines, WORDS, ("W", "U"))
+    v, w = writer.v, writer.w
+    taps = writer.mul(writer.mul(w["kH"], w["kW"]), w["C"])
+    first, last = share(lines, writer.mul(writer.pieces(w["K"], writer.panel), taps))
+
+    def one(i: str) -> None:
+        tap, c = writer.div(writer.rem(i, taps), w["C"]), writer.rem(i, w["C"])
+        pixel = writer.add(
+            writer.mul(writer.div(tap, w["kW"]), w["y_step"]), writer.mul(writer.rem(tap, w["kW"]), w["x_step"])
+        )
+        within = writer.add(pixel, writer.mul(c, w["c_step"]))
+        for half in range(2):
+            k = writer.add(writer.mul(writer.div(i, taps), writer.panel), half * v.count)
+            start = element(lines, w["W"], writer.add(within, writer.mul(k, w["k_step"])))
+            value = gather(v, start, w["k_step"], lanes_below(v, writer.sub(w["K"], k)))
+            writer.put(value, w["U"], writer.add(writer.mul(i, writer.panel), half * v.count))
+
+    count_loop(lines, first, last, one)

@@ -1,0 +1,170 @@
+"""The machine code of the gradient of filters that read images with few channels; dY has its channels last.
+
+Letters as in `code`. Each thread, for the bands of its own, with P as in `packing`, adds up
+
+    G[panel][ky][j][2 L] = sum over images, rows i and pixels x of P[i * down + ky][x * across * C + j] * dY[i][x]
+
+for a row at a time, which stays in the cache: sums of R numbers j and a panel stay in registers along a row. With a
+bias there is one more line of sums, those of dY. Threads wait for each other, and share the sum of their G, which is
+dW and db.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.rows import element
+from tazza.codegen.writer import FLOAT, LINE, scatter
+from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+
+ADDRESSES = ("X", "dY", "dW", "db", "scratch")
+WORDS = (
+    "threads",
+    *ADDRESSES,
+    *PACKING_WORDS,
+    *("oW", "K", "y_image", "y_row", "y_pixel"),
+    *("w_k", "w_c", "w_y", "w_x", "packed_floats"),
+)
+"""Names of the words of the block. y_image ... w_x: steps, in elements. packed_floats: of P, behind which G lies."""
+
+
+@dataclass(frozen=True)
+class WeightsCode:
+    """What tells the code of one kernel from that of another; `numbers` is R."""
+
+    packing: Packing
+    numbers: int
+    bias: bool
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"stem weights {self.packing.description} {self.numbers} {self.bias}"
+
+    @property
+    def run(self) -> int:
+        """Numbers in a row of a window, filled up to whole register tiles."""
+        return -(-self.packing.kW * self.packing.C // self.numbers) * self.numbers
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        _Writer(self, lines).write()
+
+
+class _Writer(PackingWriter):
+    """Writes one kernel."""
+
+    def __init__(self, code: WeightsCode, lines: Lines) -> None:
+        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
+        self.code = code
+        self.panels = self.pieces(self.w["K"], self.panel)
+        self.lines_of_panel = self.add(self.mul(self.w["kH"], code.run), int(code.bias))
+        self.sums = self.mul(self.mul(self.panels, self.lines_of_panel), self.panel)
+        self.G = element(lines, self.P, self.w["packed_floats"])
+
+    def write(self) -> None:
+        v, lines = self.v, self.lines
+        vectors = self.div(self.sums, v.count)
+        count_loop(lines, "0", vectors, lambda i: self.put(v.constant(0.0), self.G, self.mul(i, v.count)))
+        self.each_band(self.band)
+        self.wait()
+        first, last = share(lines, self.mul(self.panels, self.lines_of_panel))
+        count_loop(lines, first, last, self.finish)
+
+    def band(self, image: str, row: str, count: str) -> None:
+        """Add what a band of rows gives."""
+        w, lines = self.w, self.lines
+
+        def line(i: str) -> None:
+            windows = element(lines, self.P, self.mul(self.mul(i, w["down"]), w["pitch"]))
+            at = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+            count_loop(lines, "0", self.panels, lambda p: self.row(p, windows, element(lines, w["dY"], at)))
+
+        count_loop(lines, "0", count, line)
+
+    def row(self, panel: str, windows: str, row: str) -> None:
+        """Add what a row of dY gives to the sums of a panel."""
+        v, lines, code = self.v, self.lines, self.code
+        k = self.mul(panel, self.panel)
+        sums = element(lines, self.G, self.mul(self.mul(panel, self.lines_of_panel), self.panel))
+        masks = [lanes_below(v, self.sub(self.w["K"], self.add(k, half * v.count))) for half in range(2)]
+        dY = element(lines, row, k)
+
+        def window_row(ky: str) -> None:
+            self.expect(row, self.add(self.mul(panel, self.w["kH"]), ky))
+            source = element(lines, windows, self.mul(ky, self.w["pitch"]))
+            target = element(lines, sums, self.mul(ky, code.run * self.panel))
+
+            def tile(t: str) -> None:
+                j = self.mul(t, code.numbers)
+                self.tile(element(lines, source, j), dY, masks, element(lines, target, self.mul(j, self.panel)))
+
+            count_loop(lines, "0", str(code.run // code.numbers), tile)
+
+        count_loop(lines, "0", self.w["kH"], window_row)
+        if code.bias:
+            self.tile(None, dY, masks, element(lines, sums, self.mul(self.w["kH"], code.run * self.panel)))
+
+    def expect(self, row: str, turn: str) -> None:
+        """Ask for a part of the next row of dY, in one of the turns that this one takes: it comes from memory."""
+        w = self.w
+        count = self.pieces(self.mul(w["oW"], w["y_pixel"]), LINE)
+        some = self.pieces(count, self.mul(self.panels, w["kH"]))
+        first = self.mul(turn, some)
+        following = element(self.lines, row, w["y_row"])
+        count_loop(
+            self.lines,
+            first,
+            self.least(count, self.add(first, some)),
+            lambda i: self.lines.prefetch(element(self.lines, following, self.mul(i, LINE)), 0),
+        )
+
+    def tile(self, windows: str | None, dY: str, masks: Sequence[str], target: str) -> None:
+        """Add the products of R numbers of each window and a panel of dY; or dY itself."""
+        v, count = self.v, 1 if windows is None else self.code.numbers
+
+        def pixel(x: str, sums: Sequence[str]) -> Sequence[str]:
+            here = element(self.lines, dY, self.mul(x, self.w["y_pixel"]))
+            pair = [load(v, FLOAT, here, str(half * v.count), mask) for half, mask in enumerate(masks)]
+            if windows is None:
+                return [v.add(one, value) for one, value in zip(sums, pair, strict=True)]
+            numbers = element(self.lines, windows, self.mul(x, self.step))
+            found: list[str] = []
+            for r in range(count):
+                one = load_one(v, FLOAT, element(self.lines, numbers, str(r)))
+                found += [v.fma(one, value, sums[2 * r + half]) for half, value in enumerate(pair)]
+            return found
+
+        places = [str(i * v.count) for i in range(2 * count)]
+        before = [load(v, FLOAT, target, place, None) for place in places]
+        for place, value in zip(places, carry_loop(v, "0", self.w["oW"], before, pixel), strict=True):
+            self.put(value, target, place)
+
+    def finish(self, line: str) -> None:
+        """Write one line of sums, over all threads: a number of a window and a panel, or part of db."""
+        w, v, lines = self.w, self.v, self.lines
+        run, C = self.code.run, self.code.packing.C
+        number = self.rem(line, self.lines_of_panel)
+        ky, j = self.div(number, run), self.rem(number, run)
+        inside = lines.let(f"icmp slt i64 {j}, {self.code.packing.kW * C}")
+        filters = lines.let(f"icmp slt i64 {ky}, {w['kH']}")
+        tap = self.add(self.mul(ky, w["w_y"]), self.mul(self.div(j, C), w["w_x"]))
+        within = self.add(tap, self.mul(self.rem(j, C), w["w_c"]))
+        for half in range(2):
+            k = self.add(self.mul(self.div(line, self.lines_of_panel), self.panel), half * v.count)
+            at = self.add(self.mul(line, self.panel), half * v.count)
+
+            def add(who: str, sums: Sequence[str], at: str = at) -> Sequence[str]:
+                own = element(lines, self.G, self.mul(self.sub(who, "%who"), w["scratch_floats"]))
+                return [v.add(sums[0], load(v, FLOAT, own, at, None))]
+
+            (total,) = carry_loop(v, "0", "%many", [v.constant(0.0)], add)
+            left = self.sub(w["K"], k)
+            there = lines.let(f"select i1 {inside}, i64 {left}, i64 0")
+            some = lanes_below(v, lines.let(f"select i1 {filters}, i64 {there}, i64 0"))
+            scatter(v, total, element(lines, w["dW"], self.add(within, self.mul(k, w["w_k"]))), w["w_k"], some)
+            if self.code.bias:
+                store(v, FLOAT, total, w["db"], k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))

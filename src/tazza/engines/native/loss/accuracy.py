@@ -1,0 +1,75 @@
+"""Accuracy: for each row, how many scores rank before that of the label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import lanes_of, load, sweep
+from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, launcher
+from tazza.ops.loss.accuracy import ACCURACY
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+
+
+@launcher(ACCURACY, engine="native", accepts=accepts_rows)
+def prepare_accuracy(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile Accuracy."""
+    del context, outputs
+    X = cast("TensorSpec", inputs[0])
+    rows, columns = X.shape
+    head = (threads_for(min(thread_count(), max(rows, 1)), X.size, 4, 4), rows, columns, 0)
+    words = (*head, Slot("X"), Slot("label"), Scratch(), Slot("accuracy"), op.top_k)
+    return BlockLaunch(SOURCES.compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
+
+
+def _hits(lines: Lines) -> None:
+    v, width = lanes_of(lines), lines.load_word("%block", D)
+    X, label, hits = (lines.load_pointer("%block", FIRST + i) for i in range(3))
+    top = lines.let(f"sitofp i64 {lines.load_word('%block', FIRST + 4)} to float")
+
+    def row(n: str) -> None:
+        x, hit = row_at(lines, X, n, width), element(lines, hits, n)
+
+        def rank(chosen: str) -> None:
+            score = lines.let(f"load float, ptr {element(lines, x, chosen)}")
+            scores = v.splat(score)
+
+            def ahead(predicate: str, begin: str, end: str) -> str:
+                """Count scores that are above; of equal ones those before the label count too."""
+
+                def count(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                    found = v.compare(predicate, load(v, FLOAT, x, i, mask), scores)
+                    if mask is not None:
+                        found = lines.let(f"and {v.mask} {found}, {mask}")
+                    return (v.add(carried[0], v.select(found, v.constant(1.0), v.constant(0.0))),)
+
+                return v.sum(sweep(v, begin, end, count, (v.constant(0.0),))[0])
+
+            before = ahead("oge", "0", chosen)
+            after = ahead("ogt", lines.let(f"add i64 {chosen}, 1"), width)
+            near = lines.let(f"fcmp olt float {lines.let(f'fadd float {before}, {after}')}, {top}")
+            number = lines.let(f"fcmp ord float {score}, {score}")
+            found = lines.let(f"uitofp i1 {lines.let(f'and i1 {near}, {number}')} to float")
+            lines.do(f"store float {found}, ptr {hit}")
+
+        with_label(lines, label, n, rank, lambda: lines.do(f"store float 0.0, ptr {hit}"))
+
+    each_row(lines, row)
+
+
+def _mean(lines: Lines) -> None:
+    def divide() -> None:
+        hits, accuracy = (lines.load_pointer("%block", FIRST + i) for i in (2, 3))
+        count = lines.load_word("%block", N)
+        total = lines.let(f"uitofp i64 {count} to double")
+        mean = lines.let(f"fdiv double {sum_float64(lines, hits, count)}, {total}")
+        lines.do(f"store float {lines.let(f'fptrunc double {mean} to float')}, ptr {accuracy}")
+
+    finish_status(lines, divide)

@@ -1,0 +1,311 @@
+"""MaxPoolGradient: every element that equals the maximum of a window gets that window's gradient, as in Caffe2.
+
+Each element of dX is written once: it asks the windows that cover it, in ascending order, so that the result does not
+depend on threads, nor on the layout. Which windows those are stands in a table per dimension.
+
+Letters: N images, C channels, `D H W` extents of the image; those of fewer dimensions have 1 for the first ones. A
+slice is an H x W part of X. Where the channels lie innermost there are N * D slices, and vectors run over channels; in
+row-major NCHW there are N * C * D, and vectors run over W.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.image import lies_as
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.rows import FLOAT, element
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
+
+MOST_SPATIAL = 3
+ROWS, WIDTH, UNIT, DEPTH, HEIGHT, OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH, MOST, POINTERS = range(1, 11)
+"""Words of the block behind the number of threads.
+
+ROWS is the number of rows of all slices, UNIT how many floats lie together for one place: C or 1; MOST is how many
+windows cover a place along W at most. The addresses follow: X Y dY dX, the tables of D, H, W, the shifts and counts of
+W."""
+
+
+# -- preparing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """The windows that cover each place along one dimension: those from `first` up to `last`, which is not one."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, extent: int, kernel: int, stride: int, head: int, out: int) -> Covering:
+        """Solve p * stride - head <= i < p * stride - head + kernel for p, for each place i."""
+        places = np.arange(extent) + head
+        first = np.clip(-((kernel - 1 - places) // stride), 0, out)
+        return cls(first, np.maximum(first, np.clip(places // stride + 1, 0, out)))
+
+    def table(self) -> Constant:
+        """Return all pairs of `first` and `last`."""
+        return Constant(np.stack([self.first, self.last], axis=1).tobytes())
+
+    def lanes(self, count: int) -> tuple[Constant, Constant]:
+        """Return two tables of int32 for vectors of `count` places.
+
+        They tell for each place how far its first window lies behind that of the vector's first place, which is less
+        than `count` as no stride is less than 1, and how many windows it has.
+        """
+        padding = (0, -len(self.first) % count)
+        first = np.pad(self.first, padding, mode="edge") if len(self.first) else self.first
+        shifts = first - np.repeat(first[::count], count)
+        return Constant(shifts.astype(np.int32).tobytes()), Constant(
+            np.pad(self.last - self.first, padding).astype(np.int32).tobytes()
+        )
+
+    @property
+    def most(self) -> int:
+        """The largest number of windows that any place has."""
+        return int(np.max(self.last - self.first, initial=0))
+
+
+def prepare_max_pool_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
+    del context, outputs
+    X, Y, dY = (cast("TensorSpec", spec) for spec in inputs)
+    window, _ = pool_window(op, X.shape)
+    if window.rank > MOST_SPATIAL:
+        return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+    last = op.order.upper() == "NHWC"
+    dense: Callable[[Sequence[int]], Layout] = (lambda dims: ROW_MAJOR) if last else channels_last
+    by_channel = not lies_as(X, ROW_MAJOR) or lies_as(X, dense(X.shape))
+    layouts: dict[str, Layout] = {"dX": dense(X.shape) if by_channel else ROW_MAJOR}
+    for letter, spec in (("X", X), ("Y", Y), ("dY", dY)):
+        wanted = dense(spec.shape) if by_channel else ROW_MAJOR
+        if not lies_as(spec, wanted):
+            layouts[letter] = wanted
+    return LaidOut(_launch(op, X, by_channel=by_channel), layouts)
+
+
+def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
+    _, outs = pool_window(op, X.shape)
+    window = clipped_pool_window(op, X.shape)
+    N, C, *image = _channels_first(op, X)
+    missing = MOST_SPATIAL - window.rank
+    D, H, W = extents = (1,) * missing + tuple(image)
+    out = (1,) * missing + tuple(0 if n is None else n for n in outs)
+    ones, zeros = (1,) * missing, (0,) * missing
+    sides = zip(extents, ones + window.kernel, ones + window.stride, zeros + window.head, out, strict=True)
+    coverings = [Covering.of(*side) for side in sides]
+    along = coverings[-1]
+    lanes = _lane_count()
+    slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
+    flops = 2 * math.prod(one.most for one in coverings)
+    threads = threads_for(min(thread_count(), max(1, slices * H)), X.size, flops, 12)
+    words = (threads, slices * H, W, unit, D, H, *out, along.most)
+    tables = (*(one.table() for one in coverings), *along.lanes(lanes))
+    body = _channels if by_channel else _columns
+    deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
+    kind = f"max pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if deep else ''}"
+    address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
+    return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
+
+
+def _channels_first(op: OpView, X: TensorSpec) -> list[int]:
+    dims = list(X.shape)
+    return [dims[0], dims[-1], *dims[1:-1]] if op.order.upper() == "NHWC" else dims
+
+
+def _lane_count() -> int:
+    return lanes_of(Lines()).count
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known where a row of X is taken: addresses, and the windows over its slice and over the row."""
+
+    x: str
+    dx: str
+    y: str
+    dy: str
+    depths: tuple[str, str] | None
+    heights: tuple[str, str]
+
+
+WriteRow = Callable[[Lanes, Row], None]
+
+
+def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
+    """Loop over the slices, and over the rows of each, that are this thread's."""
+    v = lanes_of(lines)
+    rows, width, unit, depth, height = (_word(lines, i) for i in (ROWS, WIDTH, UNIT, DEPTH, HEIGHT))
+    lines.declare("i64 @llvm.smax.i64(i64, i64)")
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    X, Y, dY, dX, depth_table, height_table = (lines.load_pointer("%block", POINTERS + i) for i in range(6))
+    out_size = unit
+    for i in (OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH):
+        out_size = lines.let(f"mul i64 {out_size}, {_word(lines, i)}")
+    length = lines.let(f"mul i64 {width}, {unit}")
+    begin, end = share(lines, rows)
+    some = lines.let(f"call i64 @llvm.smax.i64(i64 {height}, i64 1)")  # no rows: no slices either
+    rounding = lines.let(f"sub i64 {some}, 1")
+    after = lines.let(f"udiv i64 {lines.let(f'add i64 {end}, {rounding}')}, {some}")
+
+    def one_slice(s: str) -> None:
+        image, above = s, lines.let(f"mul i64 {s}, {height}")
+        depths = None
+        if deep:
+            image = lines.let(f"udiv i64 {s}, {depth}")
+            depths = _pair(lines, depth_table, lines.let(f"urem i64 {s}, {depth}"))
+        offset = lines.let(f"mul i64 {image}, {out_size}")
+        y, dy = element(lines, Y, offset), element(lines, dY, offset)
+        top = lines.let(f"call i64 @llvm.smax.i64(i64 {lines.let(f'sub i64 {begin}, {above}')}, i64 0)")
+        bottom = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'sub i64 {end}, {above}')}, i64 {height})")
+
+        def one_row(h: str) -> None:
+            at = lines.let(f"mul i64 {lines.let(f'add i64 {above}, {h}')}, {length}")
+            x, dx = element(lines, X, at), element(lines, dX, at)
+            row(v, Row(x, dx, y, dy, depths, _pair(lines, height_table, h)))
+
+        count_loop(lines, top, bottom, one_row)
+
+    count_loop(lines, lines.let(f"udiv i64 {begin}, {some}"), after, one_slice)
+
+
+def _channels(v: Lanes, row: Row) -> None:
+    """Take the places of a row one by one, each with all its channels."""
+    lines = v.lines
+    table = lines.load_pointer("%block", POINTERS + 6)
+    width, channels = _word(lines, WIDTH), _word(lines, UNIT)
+
+    def place(w: str) -> None:
+        first, last = _pair(lines, table, w)
+        here = lines.let(f"mul i64 {w}, {channels}")
+        x, dx = element(lines, row.x, here), element(lines, row.dx, here)
+
+        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            value = load(v, FLOAT, x, i, mask)
+
+            def line(start: str, total: str) -> str:
+                def one(p: str, total: str) -> str:
+                    at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {channels}')}")
+                    at = lines.let(f"add i64 {at}, {i}")
+                    seen, given = load(v, FLOAT, row.y, at, mask), load(v, FLOAT, row.dy, at, mask)
+                    return _add_equal(v, total, value, seen, given)
+
+                return fold_loop(v, first, last, total, one)
+
+            store(v, FLOAT, _over_lines(v, row, line), dx, i, mask)
+            return ()
+
+        sweep(v, "0", channels, body)
+
+    count_loop(lines, "0", width, place)
+
+
+def _columns(v: Lanes, row: Row) -> None:
+    """Take a row in vectors; a vector of windows is spread over the places they cover by a permutation."""
+    lines = v.lines
+    table, shifts, counts = (lines.load_pointer("%block", POINTERS + i) for i in (6, 7, 8))
+    width, out_width, most = (_word(lines, i) for i in (WIDTH, OUT_WIDTH, MOST))
+    whole = f"<{v.count} x i32>"
+
+    def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        del carried
+        value = load(v, FLOAT, row.x, i, mask)
+        # The tables are filled up to whole vectors.
+        shift, count = (
+            lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4") for pointer in (shifts, counts)
+        )
+        base, _ = _pair(lines, table, i)
+
+        def line(start: str, total: str) -> str:
+            def one(j: str, total: str) -> str:
+                first = lines.let(f"add i64 {base}, {j}")
+                at = lines.let(f"add i64 {start}, {first}")
+                inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
+                seen, given = (_permute(v, load(v, FLOAT, pointer, at, inside), shift) for pointer in (row.y, row.dy))
+                number = lines.let(f"trunc i64 {j} to i32")
+                spread = lines.let(f"insertelement {whole} poison, i32 {number}, i32 0")
+                spread = lines.let(f"shufflevector {whole} {spread}, {whole} poison, {whole} zeroinitializer")
+                covered = lines.let(f"icmp slt {whole} {spread}, {count}")
+                return v.select(covered, _add_equal(v, total, value, seen, given), total)
+
+            return fold_loop(v, "0", most, total, one)
+
+        store(v, FLOAT, _over_lines(v, row, line), row.dx, i, mask)
+        return ()
+
+    sweep(v, "0", width, body)
+
+
+def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
+    """Return the sum that `line(where it begins, sum so far)` makes over all lines of windows that cover the row."""
+    lines = v.lines
+    out_height = _word(lines, OUT_HEIGHT)
+    length = lines.let(f"mul i64 {_word(lines, OUT_WIDTH)}, {_word(lines, UNIT)}")
+
+    def heights(above: str, total: str) -> str:
+        def one(p: str, total: str) -> str:
+            return line(lines.let(f"mul i64 {lines.let(f'add i64 {above}, {p}')}, {length}"), total)
+
+        return fold_loop(v, *row.heights, total, one)
+
+    zero = v.constant(0.0)
+    if row.depths is None:
+        return heights("0", zero)
+    return fold_loop(v, *row.depths, zero, lambda p, total: heights(lines.let(f"mul i64 {p}, {out_height}"), total))
+
+
+def _add_equal(v: Lanes, total: str, value: str, seen: str, given: str) -> str:
+    """Return total + given where value == seen; NaN equals nothing."""
+    return v.select(v.compare("oeq", value, seen), v.add(total, given), total)
+
+
+def _permute(v: Lanes, value: str, places: str) -> str:
+    """Return lane places[i] of a float32 vector as lane i."""
+    lines = v.lines
+    whole = f"<{v.count} x i32>"
+    name = {16: "avx512.permvar.sf.512", 8: "avx2.permps"}.get(v.count)
+    if name is not None:  # vectors are only that wide where the processor has these
+        lines.declare(f"{v.type} @llvm.x86.{name}({v.type}, {whole})")
+        return lines.let(f"call {v.type} @llvm.x86.{name}({v.type} {value}, {whole} {places})")
+    result = "poison"
+    for lane in range(v.count):
+        place = lines.let(f"extractelement {whole} {places}, i32 {lane}")
+        one = lines.let(f"extractelement {v.type} {value}, i32 {place}")
+        result = lines.let(f"insertelement {v.type} {result}, float {one}, i32 {lane}")
+    return result
+
+
+def _pair(lines: Lines, table: str, index: str) -> tuple[str, str]:
+    """Return both numbers of a place in a table of `Covering`."""
+    at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
+    return lines.load_word(at, 0), lines.load_word(at, 1)
+
+
+def _word(lines: Lines, index: int) -> str:
+    return lines.load_word("%block", index)
+
+
+for _type, _row in pool_gradients.rows.items():
+    if _row is MAX:
+        launcher(pool_gradients[_type], engine="native", accepts=accepts_dense)(prepare_max_pool_gradient)

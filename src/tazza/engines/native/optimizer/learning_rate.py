@@ -1,0 +1,50 @@
+"""LearningRate: policies that are one formula of the iteration, in float64; the others are left to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.rows import when
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.errors import NumericError
+from tazza.operator import Expression, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
+
+
+@launcher(LEARNING_RATE, engine="native", accepts=accepts_rows)
+def prepare_learning_rate(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile LearningRate."""
+    del context, inputs, outputs
+    policy = POLICIES[op.policy]
+    if policy.formula is None:
+        return Unsupported(f"policy {op.policy!r} is no formula")
+    parsed = Expression.parse(f"base_lr * ({policy.formula})")
+    rate = parsed.substitute({name: policy.value(op, name) for name in parsed.names if name != "t"})
+
+    def check(operands: Operands) -> None:
+        iteration = int(operands["t"].array.reshape(()))
+        raise op.error(NumericError, f"the iteration is {iteration}, it cannot be negative")
+
+    address = SOURCES.compiled(f"learning rate {rate.text()}", lambda lines: None, lambda lines: _rate(lines, rate))
+    return BlockLaunch(address, (1, Slot("t"), Slot("lr")), check=check)
+
+
+def _rate(lines: Lines, rate: Expression) -> None:
+    t, lr = lines.load_pointer("%block", 1), lines.load_pointer("%block", 2)
+    iteration = lines.let(f"load i64, ptr {t}")
+    valid = lines.let(f"icmp sge i64 {iteration}, 0")
+
+    def compute() -> None:
+        v = Lanes(lines, 1, 64)
+        value = Emission(v, {"t": v.splat(lines.let(f"sitofp i64 {iteration} to double"))}).write(rate)
+        one = lines.let(f"extractelement {v.type} {value}, i32 0")
+        lines.do(f"store float {lines.let(f'fptrunc double {one} to float')}, ptr {lr}")
+
+    when(lines, valid, compute)
+    lines.do(f"ret i64 {lines.let(f'select i1 {valid}, i64 0, i64 1')}")

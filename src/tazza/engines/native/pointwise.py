@@ -1,0 +1,307 @@
+"""Kernels of operators that have a formula: one pass over memory, in vectors, on as many threads as are worth while.
+
+Letters: the operands are inputs and outputs in the order of the operator. The dimensions in which all of them go on
+without a gap are merged. Of what is left the innermost, dense or constant, is a row; the others count rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_dense, slots_of
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import KINDS, lanes_of, load, load_one, store, sweep
+from tazza.codegen.nest import each_row, merged
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import (
+    KERNELS,
+    Expression,
+    Kernel,
+    LaidOut,
+    Launch,
+    OpSchema,
+    OpView,
+    Spec,
+    Unsupported,
+    formulas_of,
+    kernel_key,
+    show_dims,
+)
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
+
+MOST_AXES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One input or output: name in formulas, name of the blob, its slot, spec, and dims for broadcasting."""
+
+    name: str
+    blob: str
+    slot: Slot
+    spec: TensorSpec
+    dims: tuple[int, ...]
+
+
+# -- preparing ---------------------------------------------------------------------------------------------------------
+
+
+def prepare_formula(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | LaidOut | Unsupported:
+    """Compile an operator's formulas for these operands."""
+    del context
+    expressions = formulas_of(op)
+    slots = slots_of(op.schema, op.input_letters, outputs=False)
+    results = slots_of(op.schema, op.output_letters, outputs=True)
+    missing = [slot.name for slot in results if slot.name not in expressions]
+    if missing:
+        return Unsupported(f"with these arguments there is no formula of {', '.join(missing)}")
+    specs = [*inputs, *outputs]
+    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
+    if strange:
+        return Unsupported(f"it computes in floating point, not {strange[0]}")
+    tensors = cast("list[TensorSpec]", specs)
+    if {DataType.DOUBLE, DataType.BFLOAT16} <= {spec.dtype for spec in tensors}:
+        return Unsupported("bfloat16 is not computed together with float64")
+    names = [slot.name for slot in (*slots, *results)]
+    blobs = [*op.definition.input, *op.definition.output]
+    # The text of a formula may name an optional input that is absent.
+    used = {name for slot in results for name in expressions[slot.name].names}
+    absent = sorted(used - set(names))
+    if absent:
+        return Unsupported(f"its formula needs {', '.join(absent)}")
+    aligned: Mapping[str, tuple[int, ...]] = {}
+    formulas = op.schema.formulas
+    if formulas is not None and formulas.align is not None:
+        aligned = formulas.align(op, {name: spec for name, spec in zip(names, inputs, strict=False) if name in used})
+    shapes, size = {spec.shape for spec in tensors[len(slots) :]}, tensors[-1].size
+    flat = len(shapes) > 1  # outputs of several shapes: what has as many elements is taken as one row
+    operands = [
+        Operand(name, blob, slot, spec, tuple(aligned.get(name, (size,) if flat and spec.size == size else spec.shape)))
+        for name, blob, slot, spec in zip(names, blobs, (*slots, *results), tensors, strict=True)
+    ]
+    read = [operand for operand in operands[: len(slots)] if operand.name in used]
+    return _plan(expressions, read, operands[len(slots) :])
+
+
+def _plan(
+    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand]
+) -> Launch | LaidOut | Unsupported:
+    dims = written[0].dims
+    for operand in (*read, *written):
+        if not _broadcasts(operand.dims, dims):
+            return Unsupported(
+                f"{operand.name} {show_dims(operand.dims)} does not broadcast to {written[0].name} {show_dims(dims)}"
+            )
+    if any(operand.dims != dims for operand in written):
+        return Unsupported("its outputs differ in shape")
+    chosen, layouts = _layouts(expressions, read, written)
+    laid = [_steps(operand, dims, layouts.get(operand.slot.letter, operand.spec.layout)) for operand in read]
+    laid += [_steps(operand, dims, chosen) for operand in written]
+    size = chosen.nbytes // written[0].spec.dtype.itemsize if isinstance(chosen, Opaque) else written[0].spec.size
+    axes = [(size, tuple(steps[-1] for steps in laid))] if isinstance(chosen, Opaque) else _merged(dims, laid)
+    if len(axes) > MOST_AXES:
+        return Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
+    if any(step not in (0, 1) for step in axes[-1][1]):
+        return Unsupported("an operand is not dense along the innermost dimension of the output")
+    launch = _launch(expressions, read, written, axes)
+    return LaidOut(launch, layouts | {operand.slot.letter: chosen for operand in written})
+
+
+def _broadcasts(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    extra = len(wanted) - len(dims)
+    return extra >= 0 and all(mine in (1, theirs) for mine, theirs in zip(dims, wanted[extra:], strict=True))
+
+
+def _layouts(
+    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand]
+) -> tuple[Layout, dict[str, Layout]]:
+    """Return the layout of all outputs, and wishes for inputs that lie otherwise."""
+    dims = written[0].dims
+    full = [operand for operand in read if operand.dims == dims and tuple(operand.spec.shape) == dims]
+    others = [operand for operand in read if operand not in full]
+    chosen = _chosen_layout(full, written)
+    scalars = all(operand.spec.size == 1 for operand in others)
+    if isinstance(chosen, Opaque) and not scalars:
+        chosen = ROW_MAJOR
+    padded = isinstance(chosen, Opaque) and chosen.nbytes != written[0].spec.nbytes
+    if padded and not _keeps_zero(expressions, {operand.name for operand in full}):
+        chosen = ROW_MAJOR
+    wishes: dict[str, Layout] = {
+        operand.slot.letter: ROW_MAJOR for operand in others if operand.spec.layout != ROW_MAJOR
+    }
+    for operand in full:
+        if operand.spec.layout != chosen:
+            wishes[operand.slot.letter] = chosen
+    for letter in wishes:  # a variadic letter has one layout for all its blobs
+        shapes = {operand.spec.shape for operand in read if operand.slot.letter == letter}
+        if len(shapes) > 1:
+            wishes[letter] = chosen = ROW_MAJOR
+    return chosen, wishes
+
+
+def _keeps_zero(expressions: Mapping[str, Expression], full: set[str]) -> bool:
+    """Whether zeros stay zeros: kernels count on zeros in the padding of a vendor's layout."""
+    with np.errstate(all="ignore"):
+        values = [
+            expression.evaluate({name: np.float32(0 if name in full else 1) for name in expression.names})
+            for expression in expressions.values()
+        ]
+    return all(np.all(value == 0) for value in values)
+
+
+def _chosen_layout(full: list[Operand], written: list[Operand]) -> Layout:
+    overwritten = {operand.blob for operand in written}
+    # Of several, the last is what outlives a net: the parameter of an update. One that nobody has laid out yet follows
+    # the gradient, once: the gradient would be brought to it in every step.
+    laid = [one.spec.layout for one in reversed(full) if one.blob in overwritten and dense(one.spec)]
+    if laid:
+        return next((layout for layout in laid if layout != ROW_MAJOR), ROW_MAJOR)
+    wish = written[0].spec.layout
+    offered = [operand.spec.layout for operand in full if dense(operand.spec)]
+    if wish in offered and wish != ROW_MAJOR:
+        return wish
+    return offered[0] if offered else ROW_MAJOR
+
+
+def dense(spec: TensorSpec) -> bool:
+    """Whether the elements lie without gaps, each once, in whatever order."""
+    if not isinstance(spec.layout, Strided):
+        return True
+    expected = 1
+    steps = spec.layout.steps(spec.shape)
+    for step, extent in sorted(zip(steps, spec.shape, strict=True)):
+        if extent == 1:
+            continue
+        if step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _steps(operand: Operand, dims: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """Return the distance in elements between neighbours along each dimension of the output; 0 where it is repeated."""
+    if not isinstance(layout, Strided):
+        return (1,)
+    shape = operand.spec.shape
+    own = layout.steps(shape) if tuple(shape) == operand.dims else _row_major(operand.dims)
+    steps = [0 if extent == 1 else step for extent, step in zip(operand.dims, own, strict=True)]
+    padded = (0,) * (len(dims) - len(steps)) + tuple(steps)
+    return padded if dims else (0,)
+
+
+def _row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
+    steps, step = [0] * len(dims), 1
+    for axis in reversed(range(len(dims))):
+        steps[axis] = step
+        step *= dims[axis]
+    return tuple(steps)
+
+
+def _merged(dims: tuple[int, ...], laid: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return (extent, step of each operand) of the dimensions, outermost first in memory, merged where all go on."""
+    if 0 in dims:
+        return [(0, (1,) * len(laid))]
+    axes = [(extent, tuple(steps[k] for steps in laid)) for k, extent in enumerate(dims)]
+    axes.sort(key=lambda axis: -axis[1][-1])  # the last operand is an output: dense
+    found = merged(axes)
+    return found if found else [(1, (0,) * len(laid))]
+
+
+# -- launching ---------------------------------------------------------------------------------------------------------
+
+
+def _launch(
+    expressions: Mapping[str, Expression],
+    read: list[Operand],
+    written: list[Operand],
+    axes: list[tuple[int, tuple[int, ...]]],
+) -> Launch:
+    *counting, (inner, inner_steps) = axes
+    operands = [*read, *written]
+    flat = [step == 1 for step in inner_steps[: len(read)]]
+    rows = math.prod(extent for extent, _ in counting)
+    # equal structure gives one kernel, whatever the letters are called
+    renamed = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
+    results = [expressions[operand.name].substitute(renamed) for operand in written]
+    sources = [(operand.spec.dtype, is_flat) for operand, is_flat in zip(read, flat, strict=True)]
+    targets = [operand.spec.dtype for operand in written]
+    flops = sum(one.flops for one in results)
+    nbytes = sum(operand.spec.nbytes for operand in operands) / max(1, written[0].spec.size)
+    threads = threads_for(thread_count(), rows * inner, flops, nbytes)
+    by_rows = rows >= 4 * threads
+    words: list[Word] = [threads, rows, inner, int(by_rows), *(extent for extent, _ in counting)]
+    for k, operand in enumerate(operands):
+        words += [operand.slot, *(steps[k] * operand.spec.dtype.itemsize for _, steps in counting)]
+    return BlockLaunch(kernel_address(results, sources, targets, len(counting)), tuple(words))
+
+
+def kernel_address(
+    results: Sequence[Expression], sources: Sequence[tuple[DataType, bool]], targets: Sequence[DataType], depth: int = 0
+) -> int:
+    """Return the kernel of expressions over a0, a1 ...
+
+    Args:
+        results: what is computed.
+        sources: element type of each operand, and whether it changes along a row.
+        targets: element type of each result.
+        depth: how many dimensions count the rows.
+    """
+    texts = "; ".join(one.text() for one in results)
+    kinds = ", ".join(f"{dtype.label}{'[]' if changes else ''}" for dtype, changes in sources)
+    description = f"pointwise {depth} ({kinds}) -> ({', '.join(dtype.label for dtype in targets)}): {texts}"
+    return SOURCES.compiled(description, lambda lines: _write(lines, results, sources, targets, depth))
+
+
+def _write(
+    lines: Lines,
+    results: Sequence[Expression],
+    sources: Sequence[tuple[DataType, bool]],
+    targets: Sequence[DataType],
+    depth: int,
+) -> None:
+    """Write the loops over rows and vectors."""
+    wide = DataType.DOUBLE in (*(dtype for dtype, _ in sources), *targets)
+    v = lanes_of(lines, 64 if wide else 32)
+
+    def row(pointers: Sequence[str], begin: str, end: str) -> None:
+        fixed = {f"a{k}": load_one(v, dtype, pointers[k]) for k, (dtype, changes) in enumerate(sources) if not changes}
+
+        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            moving = {
+                f"a{k}": load(v, dtype, pointers[k], i, mask) for k, (dtype, changes) in enumerate(sources) if changes
+            }
+            emission = Emission(v, fixed | moving)
+            values = [emission.write(one) for one in results]
+            for dtype, value, pointer in zip(targets, values, pointers[len(sources) :], strict=True):
+                store(v, dtype, value, pointer, i, mask)
+            return ()
+
+        sweep(v, begin, end, body)
+
+    each_row(lines, depth, len(sources) + len(targets), row)
+
+
+def register_formula(schema: OpSchema) -> None:
+    """Register the kernel of an operator type that has a formula; it is made on demand, so no index lists it.
+
+    Whoever asks for something else of that kernel, or two who ask for it at once, come here as well.
+    """
+    KERNELS.setdefault(
+        kernel_key(schema.type, "native"),
+        Kernel(
+            *kernel_key(schema.type, "native"), prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True
+        ),
+        help="compiled from the formula",
+    )

@@ -1,0 +1,189 @@
+"""LSTMUnit and its gradient, one sequence of the batch after the other.
+
+Words of the block: threads, N, D, status, whether ended sequences drop their state, and the operands; the address of
+`seq_lengths` is 0 where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at, when
+from tazza.codegen.vector import sigmoid, tanh
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.recurrent.lstm_unit import FLOPS, LSTM_UNIT, LSTM_UNIT_GRADIENT
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+
+BIAS, STEP, LENGTHS, OPERANDS = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
+"""Words before the operands: the bias of forgetting as bits, addresses of the step and of the lengths."""
+
+
+def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
+    by_letter = dict(zip(op.input_letters, inputs, strict=True))
+    state = cast("TensorSpec", by_letter["H_prev"])
+    if not all_float32(state):
+        return Unsupported(f"it computes in float32, not {state}")
+    ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
+    _, rows, units = state.shape
+    threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
+    words: list[Word] = [threads, rows, units, 0, float_word(op.forget_bias), Slot("timestep")]
+    words += [Slot("seq_lengths") if ragged else 0, *map(Slot, letters.split())]
+    address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
+    return BlockLaunch(address, tuple(words))
+
+
+@launcher(LSTM_UNIT, engine="native", accepts=accepts_rows)
+def prepare_lstm_unit(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile LSTMUnit."""
+    del context, outputs
+    return _launch(op, inputs, "H_prev C_prev gates H C", _forward)
+
+
+@launcher(LSTM_UNIT_GRADIENT, engine="native", accepts=accepts_rows)
+def prepare_lstm_unit_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile LSTMUnitGradient."""
+    del context, outputs
+    return _launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
+
+
+def _each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
+    """Run `within(n)` for sequences that this step belongs to, `beyond(n)` for those that have ended."""
+    if not ragged:
+        each_row(lines, within)
+        return
+    step = lines.let(f"load i32, ptr {lines.load_pointer('%block', STEP)}")
+    lengths = lines.load_pointer("%block", LENGTHS)
+
+    def row(n: str) -> None:
+        length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
+        on = lines.let(f"icmp slt i32 {step}, {length}")
+        when(lines, on, lambda: within(n), lambda: beyond(n))
+
+    each_row(lines, row)
+
+
+class _Gates:
+    """The gates of one sequence: `quarter(k)` is where those of one kind begin."""
+
+    def __init__(self, v: Lanes, pointer: str, n: str, units: str) -> None:
+        lines = v.lines
+        self._v, self._units = v, units
+        self._row = row_at(lines, pointer, n, lines.let(f"mul i64 {units}, 4"))
+
+    def quarter(self, k: int) -> str:
+        return self._v.lines.let(
+            f"getelementptr float, ptr {self._row}, i64 {self._v.lines.let(f'mul i64 {self._units}, {k}')}"
+        )
+
+
+def _bias(lines: Lines, v: Lanes) -> str:
+    bits = lines.load_word("%block", BIAS)
+    return v.splat(lines.let(f"fptrunc double {lines.let(f'bitcast i64 {bits} to double')} to float"))
+
+
+def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
+    v, units = lanes_of(lines), lines.load_word("%block", D)
+    H_prev, C_prev, gates, H, C = (lines.load_pointer("%block", OPERANDS + i) for i in range(5))
+    bias = _bias(lines, v)
+
+    def within(n: str) -> None:
+        c_prev, h, c = (row_at(lines, one, n, units) for one in (C_prev, H, C))
+        four = _Gates(v, gates, n, units)
+        at_i, at_f, at_o, at_g = (four.quarter(k) for k in range(4))
+
+        def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            i = sigmoid(v, load(v, FLOAT, at_i, k, mask))
+            f = sigmoid(v, v.add(load(v, FLOAT, at_f, k, mask), bias))
+            o = sigmoid(v, load(v, FLOAT, at_o, k, mask))
+            g = tanh(v, load(v, FLOAT, at_g, k, mask))
+            cell = v.fma(f, load(v, FLOAT, c_prev, k, mask), v.mul(i, g))  # C = f * C_prev + i * g
+            store(v, FLOAT, cell, c, k, mask)
+            store(v, FLOAT, v.mul(o, tanh(v, cell)), h, k, mask)
+            return ()
+
+        sweep(v, "0", units, unit)
+
+    def beyond(n: str) -> None:
+        for source, target in ((C_prev, C), (H_prev, H)):
+            _keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+
+    _each_sequence(lines, ragged, within, beyond)
+
+
+def _keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
+    """Copy elements, or write zeros."""
+
+    def copy(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        del carried
+        store(v, FLOAT, v.constant(0.0) if drop else load(v, FLOAT, source, k, mask), target, k, mask)
+        return ()
+
+    sweep(v, "0", count, copy)
+
+
+def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
+    v, units = lanes_of(lines), lines.load_word("%block", D)
+    pointers = [lines.load_pointer("%block", OPERANDS + i) for i in range(8)]
+    C_prev, gates, C, dH, dC, dH_prev, dC_prev, dgates = pointers
+    bias = _bias(lines, v)
+
+    def within(n: str) -> None:
+        rows = (row_at(lines, one, n, units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))
+        c_prev, c, dh, dc, dh_prev, dc_prev = rows
+        four, slopes = _Gates(v, gates, n, units), _Gates(v, dgates, n, units)
+        at = [four.quarter(k) for k in range(4)]
+        to = [slopes.quarter(k) for k in range(4)]
+
+        def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            i, o = sigmoid(v, load(v, FLOAT, at[0], k, mask)), sigmoid(v, load(v, FLOAT, at[2], k, mask))
+            f = sigmoid(v, v.add(load(v, FLOAT, at[1], k, mask), bias))
+            g, T = tanh(v, load(v, FLOAT, at[3], k, mask)), tanh(v, load(v, FLOAT, c, k, mask))
+            slope = load(v, FLOAT, dh, k, mask)
+            # e = dC + dH * o * (1 - T^2)
+            e = v.fma(v.mul(slope, o), _less_square(v, T), load(v, FLOAT, dc, k, mask))
+            store(v, FLOAT, v.mul(e, f), dc_prev, k, mask)
+            store(v, FLOAT, v.constant(0.0), dh_prev, k, mask)
+            quarters = (
+                v.mul(v.mul(e, g), _bell(v, i)),
+                v.mul(v.mul(e, load(v, FLOAT, c_prev, k, mask)), _bell(v, f)),
+                v.mul(v.mul(slope, T), _bell(v, o)),
+                v.mul(v.mul(e, i), _less_square(v, g)),
+            )
+            for quarter, pointer in zip(quarters, to, strict=True):
+                store(v, FLOAT, quarter, pointer, k, mask)
+            return ()
+
+        sweep(v, "0", units, unit)
+
+    def beyond(n: str) -> None:
+        for source, target in ((dC, dC_prev), (dH, dH_prev)):
+            _keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+        four = lines.let(f"mul i64 {units}, 4")
+        row = row_at(lines, dgates, n, four)
+        _keep(v, row, row, four, drop=True)
+
+    _each_sequence(lines, ragged, within, beyond)
+
+
+def _bell(v: Lanes, x: str) -> str:
+    """Return x * (1 - x), the slope of a sigmoid of value x."""
+    return v.mul(x, v.sub(v.constant(1.0), x))
+
+
+def _less_square(v: Lanes, x: str) -> str:
+    """Return 1 - x * x, the slope of a tanh of value x."""
+    return v.sub(v.constant(1.0), v.mul(x, x))

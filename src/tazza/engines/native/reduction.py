@@ -1,0 +1,319 @@
+"""Reductions of lazy expressions: sum, prod, mean, max, min, any, all along axes, one loop with what is reduced.
+
+Letters: after merging there are axes that are kept and axes that are reduced; the innermost of all is a row, kept or
+reduced. An item is a row of the kept axes, or some columns where the row itself is kept. The reduced range of an item
+is cut into chunks where there are few items; their parts are joined in order at the end. Items and chunks follow from
+the shape alone, so the result is the same on any number of threads. Sums are carried in float64 or int64.
+
+Words of the block: threads, items, chunks, elements of a row, rows that are reduced, whether chunks divide these rows,
+the number of elements for a mean (bits of float64), the step between chunks of the target; then the extents of the kept
+and of the reduced axes, for each operand its address and steps, and the steps along a row of operands that need one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tazza.array.evaluator import Prepared, Sweep
+from tazza.array.program import (
+    REDUCTIONS,
+    ElementProgram,
+    accumulator_type,
+    expressions,
+    flops_of,
+    initial,
+    steps_text,
+    types_of,
+)
+from tazza.codegen.block import float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, fold_loop, share, sweep
+from tazza.codegen.nest import Axis, merged, row_pointers
+from tazza.codegen.typed import HALVES, TypedEmission, Vector, joined
+from tazza.engines.native import SOURCES
+from tazza.engines.native.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
+from tazza.runtime.cache import Cache
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType
+from tazza.tensor.function import FUNCTIONS
+
+HEAD = 8
+COLUMNS = 512
+"""Columns of an item where rows are kept: long enough to be read ahead, while what is carried stays in the cache."""
+CHUNK = 1 << 15
+"""Elements that are worth a chunk, about."""
+MOST_CHUNKS, MOST_PARTS = 64, 1 << 15
+"""The most chunks of an item, and of all items."""
+
+
+class Form(NamedTuple):
+    """What tells kernels apart: the program, kinds, numbers of axes, whether the row is kept, the type written."""
+
+    program: ElementProgram
+    kinds: tuple[Kind, ...]
+    kept: int
+    reduced: int
+    row_kept: bool
+    written: DataType
+    finished: bool
+
+    @property
+    def text(self) -> str:
+        """What names the kernel; complete."""
+        shown = ", ".join(f"{dtype} {kind}" for dtype, kind in zip(self.program.operands, self.kinds, strict=False))
+        return (
+            f"reduction {self.program.reduction} {self.kept} {self.reduced} {self.row_kept} ({shown}) {self.kinds[-1]}"
+            f" -> {self.written} {self.finished}: {steps_text(self.program)}"
+        )
+
+
+def prepare_reduction(task: Sweep) -> Prepared:
+    """Find or compile the kernel of a reduction, and write its block; all functions of it are known to be compiled."""
+    program, (target,) = task.program, task.targets
+    carried = accumulator_type(program.reduction, types_of(program)[program.results[0]])
+    elements = math.prod(task.shape)
+    chunks = _chunks(elements, target.size)
+    written, place = program.targets[0], target
+    if chunks > 1:
+        written = DataType.FLOAT if carried in HALVES else carried
+        place = np.empty((*target.shape, chunks), written.numpy)[..., 0]
+    arrays = (*task.sources, place)
+    kept, reduced, (inner, inner_steps), row_kept = _axes(task, arrays)
+    kinds: tuple[Kind, ...] = tuple(
+        kind_along(step, array.itemsize) for step, array in zip(inner_steps, arrays, strict=True)
+    )
+    form = Form(program, kinds, len(kept), len(reduced), row_kept, written, chunks == 1)
+    items = math.prod(extent for extent, _ in kept) * (-(-inner // COLUMNS) if row_kept else 1)
+    rows = math.prod(extent for extent, _ in reduced)
+    nbytes = sum(array.itemsize for array, kind in zip(arrays, kinds, strict=True) if kind != "one")
+    threads = min(threads_for(thread_count(), elements, flops_of(program), nbytes), max(1, items * chunks))
+    count = float_word(float(elements // max(1, target.size)))
+    step = target.dtype.itemsize if chunks == 1 else place.itemsize
+    words = [threads, items, chunks, inner, rows, int(row_kept or rows >= chunks), count, step if chunks > 1 else 0]
+    words += [extent for extent, _ in (*kept, *reduced)]
+    for k, array in enumerate(arrays):
+        words += [address_of(array), *(steps[k] for _, steps in (*kept, *reduced))]
+    words += [step for step, kind in zip(inner_steps, kinds, strict=True) if kind == "step"]
+    cached = _kernels.get(form) is not None
+    run = runner(_kernel(form), words, arrays)
+    told = f"one loop that reduces, {items} items in {chunks} chunks each on {threads} threads"
+    if chunks == 1:
+        return Prepared(run, told, cached)
+    return Prepared(_joining(task, run, place, chunks), told, cached)
+
+
+def _chunks(elements: int, items: int) -> int:
+    return max(1, min(MOST_CHUNKS, elements // CHUNK, MOST_PARTS // max(1, items)))
+
+
+def _joining(task: Sweep, run: Any, place: Any, chunks: int) -> Any:
+    """Return what runs the kernel and joins the parts that it leaves."""
+    (target,), reduction = task.targets, task.program.reduction
+    parts = np.lib.stride_tricks.as_strided(place, (*place.shape, chunks), (*place.strides, place.itemsize))
+    join: Any = FUNCTIONS[REDUCTIONS[reduction]].evaluate
+    count = math.prod(task.shape[axis] for axis in task.axes)
+
+    def joined() -> None:
+        run()
+        with np.errstate(all="ignore"):
+            total = join.reduce(parts, axis=-1)
+            np.copyto(target, total / count if reduction == "mean" else total, casting="unsafe")
+
+    return joined
+
+
+def _axes(task: Sweep, arrays: Sequence[Any]) -> tuple[list[Axis], list[Axis], Axis, bool]:
+    """Return kept and reduced axes, the row, whether it is a kept one; merged, the largest steps of sources first."""
+    steps = [steps_of(lay_of(array), task.shape) for array in arrays]
+    axes = [(extent, (*(one[k] for one in steps), 0 if k in task.axes else 1)) for k, extent in enumerate(task.shape)]
+    axes.sort(key=lambda axis: -max((abs(step) for step in axis[1][:-2]), default=0))
+    # The mark of kept axes is no step: axes are merged within runs of one mark.
+    found: list[tuple[int, Axis]] = []
+    run: list[Axis] = []
+    mark = 0
+    for extent, marked in [*axes, (1, (0,) * len(steps) + (2,))]:
+        if run and marked[-1] != mark:
+            found += [(mark, axis) for axis in merged(run)]
+            run = []
+        mark = marked[-1]
+        run.append((extent, marked[:-1]))
+    if not found:
+        found = [(0, (1, (0,) * len(steps)))]
+    row_kept, row = found.pop()
+    kept, reduced = ([axis for flag, axis in found if flag == wanted] for wanted in (1, 0))
+    return kept, reduced, row, bool(row_kept)
+
+
+_kernels: Cache[Form, int] = Cache("reducing kernels", 4096)
+"""Addresses by form; a form that is put in twice is put in equal."""
+
+
+def _kernel(form: Form) -> int:
+    found = _kernels.get(form)
+    if found is None:
+        found = SOURCES.compiled(form.text, lambda lines: _Writer(lines, form).write())
+        _kernels.put(form, found)
+    return found
+
+
+class _Writer:
+    """Writes the loops of one kernel."""
+
+    def __init__(self, lines: Lines, form: Form) -> None:
+        """Load what the block says."""
+        self.lines = lines
+        self.form = form
+        program = form.program
+        count = lane_count(program)
+        self.types = types_of(program)
+        self.value = self.types[program.results[0]]
+        self.accumulator = Vector(lines, count, accumulator_type(program.reduction, self.value))
+        self.vectors = [Vector(lines, count, dtype) for dtype in program.operands]
+        self.function = REDUCTIONS[program.reduction]
+        carried = DataType.FLOAT if self.accumulator.dtype in HALVES else self.accumulator.dtype
+        self.buffer = Vector(lines, count, carried)
+        self.carried = lines.let(f"alloca {self.buffer.stored}, i64 {-(-COLUMNS // count)}, align 64")
+        depth, operands = form.kept + form.reduced, len(program.operands) + 1
+        word = functools.partial(lines.load_word, "%block")
+        names = ("items", "chunks", "inner", "rows", "by_rows", "elements", "chunk_step")
+        self.words = {name: word(k) for k, name in enumerate(names, 1)}
+        extents = [word(HEAD + k) for k in range(depth)]
+        self.kept_extents, self.reduced_extents = extents[: form.kept], extents[form.kept :]
+        base = HEAD + depth
+        bases = [[word(base + (1 + depth) * k + part) for part in range(1 + depth)] for k in range(operands)]
+        self.kept_bases = [one[: 1 + form.kept] for one in bases]
+        self.reduced_steps = [one[1 + form.kept :] for one in bases]
+        stepped = [k for k, kind in enumerate(form.kinds) if kind == "step"]
+        self.steps = {k: word(base + (1 + depth) * operands + n) for n, k in enumerate(stepped)}
+
+    def write(self) -> None:
+        """Go over the items and chunks of this thread."""
+        lines, words = self.lines, self.words
+        first, last = share(lines, lines.let(f"mul i64 {words['items']}, {words['chunks']}"))
+        count_loop(lines, first, last, self._part)
+
+    def _part(self, part: str) -> None:
+        """Reduce one chunk of one item."""
+        lines, words = self.lines, self.words
+        chunk = lines.let(f"urem i64 {part}, {words['chunks']}")
+        item = lines.let(f"udiv i64 {part}, {words['chunks']}")
+        columns = None
+        if self.form.row_kept:
+            inner = words["inner"]
+            blocks = lines.let(f"udiv i64 {lines.let(f'add i64 {inner}, {COLUMNS - 1}')}, {COLUMNS}")
+            columns = lines.let(f"mul i64 {lines.let(f'urem i64 {item}, {blocks}')}, {COLUMNS}")
+            item = lines.let(f"udiv i64 {item}, {blocks}")
+        pointers = row_pointers(lines, item, self.kept_extents, self.kept_bases)
+        offset = lines.let(f"mul i64 {chunk}, {words['chunk_step']}")
+        target = lines.let(f"getelementptr i8, ptr {pointers[-1]}, i64 {offset}")
+        by_rows = lines.let(f"icmp ne i64 {words['by_rows']}, 0")
+        first, last = self._range(chunk, words["rows"], by_rows)
+        if columns is None:
+            begin, end = self._range(chunk, words["inner"], lines.let(f"xor i1 {by_rows}, true"))
+            self._reduce_rows(pointers, target, (first, last), (begin, end))
+        else:
+            lines.declare("i64 @llvm.smin.i64(i64, i64)")
+            wide = lines.let(f"add i64 {columns}, {COLUMNS}")
+            end = lines.let(f"call i64 @llvm.smin.i64(i64 {wide}, i64 {words['inner']})")
+            self._reduce_columns(pointers, target, (first, last), (columns, end))
+
+    def _range(self, chunk: str, total: str, divided: str) -> tuple[str, str]:
+        """Return the part of `total` things that a chunk gets: all of them, if they are not divided."""
+        lines, chunks = self.lines, self.words["chunks"]
+        borders = [
+            lines.let(f"udiv i64 {lines.let(f'mul i64 {total}, {one}')}, {chunks}")
+            for one in (chunk, lines.let(f"add i64 {chunk}, 1"))
+        ]
+        pairs = zip(borders, ("0", total), strict=True)
+        first, last = (lines.let(f"select i1 {divided}, i64 {a}, i64 {b}") for a, b in pairs)
+        return first, last
+
+    def _row(self, pointers: Sequence[str], r: str) -> list[str]:
+        """Return where reduced row r of each source begins."""
+        lines = self.lines
+        addresses = [lines.let(f"ptrtoint ptr {pointer} to i64") for pointer in pointers[:-1]]
+        bases = [[at, *steps] for at, steps in zip(addresses, self.reduced_steps, strict=False)]
+        return row_pointers(lines, r, self.reduced_extents, bases)
+
+    def _joined(self, rows: Sequence[str], i: str, mask: str | None, carried: str) -> str:
+        """Return what was carried, joined with the values of lanes i, i + 1 ... of a row."""
+        accumulator, values = self.accumulator, dict[str, str]()
+        for k, vector in enumerate(self.vectors):
+            if self.form.kinds[k] == "one":
+                values[f"a{k}"] = vector.load_one(rows[k])
+            else:
+                values[f"a{k}"] = read(vector, rows[k], i, self.steps.get(k), mask)
+        names = {f"a{k}": vector.dtype for k, vector in enumerate(self.vectors)}
+        (expression,) = expressions(self.form.program)
+        value = TypedEmission(self.lines, accumulator.count, values, names).write(expression)
+        value = Vector(self.lines, accumulator.count, self.value).converted(value, accumulator.dtype)
+        new = joined(accumulator, self.function, carried, value)
+        return new if mask is None else accumulator.select(mask, new, carried)
+
+    def _start(self) -> str:
+        return self.accumulator.constant(initial(self.form.program.reduction, self.accumulator.dtype))
+
+    def _reduce_rows(self, pointers: Sequence[str], target: str, rows: tuple[str, str], inner: tuple[str, str]) -> None:
+        """Carry one vector over rows and lanes; its lanes are joined at the end."""
+
+        def row(r: str, carried: str) -> str:
+            places = self._row(pointers, r)
+
+            def body(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+                return (self._joined(places, i, mask, values[0]),)
+
+            return sweep(self.accumulator, *inner, body, (carried,))[0]
+
+        total = fold_loop(self.accumulator, *rows, self._start(), row)
+        self._store(self.accumulator.folded(total, self.function), 1, target, "0", None)
+
+    def _reduce_columns(
+        self, pointers: Sequence[str], target: str, rows: tuple[str, str], columns: tuple[str, str]
+    ) -> None:
+        """Carry a vector of each column's totals from row to row, in a buffer."""
+        lines, buffer, count = self.lines, self.buffer, self.accumulator.count
+        width = lines.let(f"sub i64 {columns[1]}, {columns[0]}")
+
+        def begin(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+            del mask  # the buffer ends with a whole vector
+            buffer.store(self._start(), self.carried, i, None)
+            return values
+
+        def row(r: str) -> None:
+            here = self._row(pointers, r)
+
+            def add(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+                at = lines.let(f"add i64 {columns[0]}, {i}")
+                total = self._joined(here, at, mask, buffer.load(self.carried, i, None))
+                buffer.store(total, self.carried, i, None)
+                return values
+
+            sweep(buffer, "0", width, add)
+
+        def end(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+            at = lines.let(f"add i64 {columns[0]}, {i}")
+            self._store(buffer.load(self.carried, i, None), count, target, at, mask)
+            return values
+
+        sweep(buffer, "0", width, begin)
+        count_loop(lines, *rows, row)
+        sweep(buffer, "0", width, end)
+
+    def _store(self, value: str, count: int, target: str, i: str, mask: str | None) -> None:
+        vector = Vector(self.lines, count, self.accumulator.dtype)
+        if self.form.program.reduction == "mean" and self.form.finished:
+            elements = self.lines.let(f"bitcast i64 {self.words['elements']} to double")
+            value = vector.lanes.div(value, vector.lanes.splat(elements))
+        written = Vector(self.lines, count, self.form.written)
+        value = vector.converted(value, self.form.written)
+        step = self.steps.get(len(self.vectors))
+        if step is None or count == 1:
+            written.store(value, target, i, mask)
+        else:
+            written.scatter(value, target, i, step, mask)

@@ -1,0 +1,127 @@
+"""FC and FusedFC for few rows: Y = epilogue(X W^T + b), with W (M, K) as it lies, row-major.
+
+Letters as in `ops.fc`. A thread takes L outputs at a time (L lanes of a vector): L sums over K are carried along, each
+a vector, and are then folded into one vector with a sum in each lane, to which b and the epilogue apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fold import fold_lanes
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.rows import element
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.native.row_product import SOURCES
+from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.kernel import Offered
+from tazza.ops.nn.fc import FC
+from tazza.ops.nn.fused import FUSED_FC, epilogue_of
+from tazza.runtime.machine import machine
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
+from tazza.tensor.offer import Offer
+
+FLOAT = DataType.FLOAT
+ENGINE = "native/row_product"
+
+
+@dataclass(frozen=True)
+class Code:
+    """What tells the code of one kernel from that of another."""
+
+    epilogue: Expression | None
+    operands: int
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"gemv {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread: its outputs, L at a time, for each of N rows."""
+        v = lanes_of(lines)
+        X, W, b, Y = (lines.load_pointer("%block", 1 + i) for i in range(4))
+        N, M, K = (lines.load_word("%block", 5 + i) for i in range(3))
+        S = [lines.load_pointer("%block", 8 + i) for i in range(self.operands)]
+        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {M}, {v.count - 1}')}, {v.count}")
+        first, last = share(lines, groups)
+
+        def group(i: str) -> None:
+            m = lines.let(f"mul i64 {i}, {v.count}")
+            mask = lanes_below(v, lines.let(f"sub i64 {M}, {m}"))
+            rows = _rows(lines, W, m, M, K, v.count)
+            bias = load(v, FLOAT, b, m, mask)
+
+            def one(n: str) -> None:
+                x = element(lines, X, lines.let(f"mul i64 {n}, {K}"))
+                value = v.add(_dot(v, x, rows, K), bias)
+                at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {M}')}, {m}")
+                others = [load(v, FLOAT, pointer, at, mask) for pointer in S]
+                store(v, FLOAT, self._finish(v, value, others), Y, at, mask)
+
+            count_loop(lines, "0", N, one)
+
+        count_loop(lines, first, last, group)
+
+    def _finish(self, v: Lanes, value: str, others: Sequence[str]) -> str:
+        if self.epilogue is None:
+            return value
+        return Emission(v, {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}).write(self.epilogue)
+
+
+def _rows(lines: Lines, W: str, m: str, M: str, K: str, count: int) -> list[str]:
+    """Return the addresses of rows m, m + 1 ... of W; behind the last one it is repeated, for nobody to see."""
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    end = lines.let(f"sub i64 {M}, 1")
+    found: list[str] = []
+    for i in range(count):
+        row = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'add i64 {m}, {i}')}, i64 {end})")
+        found.append(element(lines, W, lines.let(f"mul i64 {row}, {K}")))
+    return found
+
+
+def _dot(v: Lanes, x: str, rows: Sequence[str], K: str) -> str:
+    """Return a vector with the product of x and one row in each lane."""
+
+    def step(k: str, mask: str | None, sums: Sequence[str]) -> Sequence[str]:
+        values = load(v, FLOAT, x, k, mask)
+        return [v.fma(load(v, FLOAT, row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
+
+    return fold_lanes(v, sweep(v, "0", K, step, [v.constant(0.0)] * len(rows)))
+
+
+def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """Compile Y = epilogue(X W^T + b, S ...)."""
+    del context
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    X, W, b, Y = (cast("TensorSpec", spec) for spec in (*inputs[:3], outputs[0]))
+    M = b.size
+    if X.size == 0 or Y.size == 0:
+        return Unsupported("there is nothing to compute")
+    N = Y.size // M
+    # The weights come by once for each row: a library that keeps a part of them for several rows needs to look once.
+    return Offer(partial(_launch, op, N, W, M), estimate_ns=N * W.nbytes / machine().memory_bytes_per_ns)
+
+
+def _launch(op: OpView, N: int, W: TensorSpec, M: int) -> LaidOut:
+    K, fused = W.size // M, op.type == FUSED_FC.type
+    code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
+    threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
+    words: tuple[Word, ...] = (threads, *(Slot(letter) for letter in ("X", "W", "b", "Y")), N, M, K)
+    address = SOURCES.compiled(code.description, code.write)
+    launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
+    letters = ("X", "W", "b", "Y", *(("S",) if code.operands else ()))
+    return LaidOut(launch, dict.fromkeys(letters, ROW_MAJOR))
+
+
+for _schema in (FC, FUSED_FC):
+    launcher(_schema, engine=ENGINE, accepts=accepts_rows, batch_invariant=True)(prepare_fc)

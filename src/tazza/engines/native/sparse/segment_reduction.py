@@ -1,0 +1,352 @@
+"""Reductions of segments and their gradients: rows are joined in registers, segments are shared by threads.
+
+What joins rows is written from the formulas of the table of reducers, what divides them stands in `division`. Threads
+share the segments by their rows. An index is looked at before anything is read with it; a thread that finds one wrong
+leaves a status, and what is wrong is then said in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Memory, Scratch, Slot, Word, accepts_rows
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
+from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.sparse.division import ORDERED, Places, divide
+from tazza.engines.native.sparse_product import TILE, halved, tiles
+from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
+from tazza.ops.sparse.reducer import Reducer
+from tazza.ops.sparse.segment import Division, check_rows, row_count
+from tazza.ops.sparse.segment_reduction import Backward, Forward, segment_gradients, segment_reductions
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.expression import Expression
+
+FLOAT = DataType.FLOAT
+POINTERS = ("by", "starts", "order", "DATA", "INDICES", "SCALARS", "Y", "dY", "dX", "dSCALARS")
+ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
+"""Words behind N = M segments, D elements of a row and the status: rows that are taken, rows of the table, pointers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a kernel is written from, and told apart by; without a division all rows are one segment."""
+
+    reducer: Reducer
+    division: Division | None
+    dtype: DataType
+    index_bits: int
+    weights: bool = False
+    unread: frozenset[str] = frozenset()
+
+    def reads(self, letter: str) -> bool:
+        """Whether the kernel reads or writes the elements of a letter."""
+        return letter not in self.unread
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows do not lie in the order of segments."""
+        return self.division is not None and self.division.name in ORDERED
+
+    def __str__(self) -> str:
+        """Return what tells it apart from other kernels."""
+        r, division = self.reducer, "one" if self.division is None else self.division.name
+        formulas = (r.start, r.join, r.finish, r.back, r.back_scalar)
+        return f"{division} {formulas} {self.dtype} {self.index_bits} {self.weights}"
+
+
+class Segments:
+    """The words of a kernel's block, the vectors that it computes with, and the loop over its segments."""
+
+    def __init__(self, lines: Lines, work: Work) -> None:
+        """Read the words, and write where segments begin."""
+        self.lines, self.work, self.v = lines, work, lanes_of(lines)
+        self.count, self.width, self.rows, self.table = (
+            lines.load_word("%block", word) for word in (N, D, ROWS, TABLE)
+        )
+        self.at = {name: lines.load_pointer("%block", POINTER + i) for i, name in enumerate(POINTERS)}
+        at = self.at
+        self.places = Places(lines, self.count, self.rows, at["by"], at["starts"], at["order"])
+        divide(work.division, self.places)
+
+    def each(self, body: Callable[[str, str, str], None]) -> None:
+        """Run `body(m, begin, end)` for the segments of this thread, which has its part of the rows."""
+        lines, p = self.lines, self.places
+        total = lines.let(f"add i64 {self.rows}, {self.count}")
+
+        def border(i: str) -> str:
+            share = lines.let(f"udiv i64 {lines.let(f'mul i64 {total}, {i}')}, %many")
+            return halved(lines, self.count, share, lambda m: lines.let(f"add i64 {p.start(m)}, {m}"))
+
+        after = lines.let("add i64 %who, 1")
+        first, behind = border("%who"), border(after)
+        is_last = lines.let(f"icmp eq i64 {after}, %many")
+        last = lines.let(f"select i1 {is_last}, i64 {self.count}, i64 {behind}")
+
+        def segment(m: str) -> None:
+            begin, end = p.start(m), p.start(lines.let(f"add i64 {m}, 1"))
+            if self.work.index_bits:
+                count_loop(lines, begin, end, self._look)
+            body(m, begin, end)
+
+        count_loop(lines, first, last, segment)
+
+    def place(self, i: str) -> str:
+        """Return which of the rows that are taken is number i in the order of segments."""
+        if not self.work.ordered:
+            return i
+        return self.lines.let(f"load i64, ptr {element(self.lines, self.at['order'], i, 'i64')}")
+
+    def picked(self, place: str) -> str:
+        """Return the row of DATA of one that is taken."""
+        bits = self.work.index_bits
+        if not bits:
+            return place
+        lines, kind = self.lines, f"i{bits}"
+        found = lines.let(f"load {kind}, ptr {element(lines, self.at['INDICES'], place, kind)}")
+        return found if bits == 64 else lines.let(f"sext {kind} {found} to i64")
+
+    def _look(self, i: str) -> None:
+        lines = self.lines
+        wrong = lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}")
+        stop, onward = lines.fresh("stop"), lines.fresh("onward")
+        lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
+        lines.label(stop)
+        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+        lines.do("ret void")
+        lines.label(onward)
+
+    def row(self, name: str, number: str, n: str, dtype: DataType = FLOAT) -> str:
+        """Return the address of element n of a row."""
+        lines = self.lines
+        offset = lines.let(f"add i64 {lines.let(f'mul i64 {number}, {self.width}')}, {n}")
+        return element(lines, self.at[name], offset, KINDS[dtype])
+
+    def vectors(self, name: str, number: str, n: str, vectors: int, mask: str | None) -> list[str]:
+        """Return so many vectors of a row from element n on."""
+        dtype = self.work.dtype if name == "DATA" else FLOAT
+        at = self.row(name, number, n, dtype)
+        return [load(self.v, dtype, at, str(q * self.v.count), mask) for q in range(vectors)]
+
+    def scalar(self, place: str) -> str:
+        """Return a vector full of the scalar of a row."""
+        return load_one(self.v, FLOAT, element(self.lines, self.at["SCALARS"], place))
+
+    def size(self, begin: str, end: str) -> str:
+        """Return a vector full of the number of rows of a segment."""
+        lines = self.lines
+        return self.v.splat(lines.let(f"uitofp i64 {lines.let(f'sub i64 {end}, {begin}')} to float"))
+
+
+def written(v: Lanes, text: str, values: Mapping[str, str]) -> str:
+    """Return the vector of a formula."""
+    return Emission(v, values).write(Expression.parse(text))
+
+
+# -- forward -----------------------------------------------------------------------------------------------------------
+
+
+def write_reduction(lines: Lines, work: Work) -> None:
+    """Write Y[m] = the rows of segment m joined."""
+    s, reducer = Segments(lines, work), work.reducer
+    v = s.v
+
+    def segment(m: str, begin: str, end: str) -> None:
+        n = s.size(begin, end)
+        is_empty = lines.let(f"icmp eq i64 {begin}, {end}")
+
+        def tile(at: str, vectors: int, mask: str | None) -> None:
+            def joined(start: float, text: str, tops: Sequence[str]) -> list[str]:
+                def join(i: str, sums: Sequence[str]) -> list[str]:
+                    place = s.place(i)
+                    rows = s.vectors("DATA", s.picked(place), at, vectors, mask)
+                    more = {"n": n, **({"w": s.scalar(place)} if reducer.weighted else {})}
+                    return [
+                        written(v, text, {**more, "y": y, "x": x, "top": top})
+                        for y, x, top in zip(sums, rows, tops, strict=True)
+                    ]
+
+                return carry_loop(v, begin, end, [v.constant(start)] * vectors, join)
+
+            tops = [v.constant(0.0)] * vectors
+            if reducer.topped:
+                tops = [written(v, "where(isfinite(y), y, 0)", {"y": y}) for y in joined(-math.inf, "max(y, x)", tops)]
+            for q, (y, top) in enumerate(zip(joined(reducer.start, reducer.join, tops), tops, strict=True)):
+                result = written(v, reducer.finish, {"y": y, "n": n, "top": top})
+                kept = lines.let(f"select i1 {is_empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
+                store(v, FLOAT, kept, s.row("Y", m, at), str(q * v.count), mask)
+
+        tiles(v, "0", s.width, TILE, tile)
+
+    s.each(segment)
+
+
+# -- backward ----------------------------------------------------------------------------------------------------------
+
+
+def write_spread(lines: Lines, work: Work) -> None:
+    """Write dX[n] = what each row n of segment m gets of dY[m], and what its scalar gets."""
+    s, reducer = Segments(lines, work), work.reducer
+    v, names = s.v, Expression.parse(work.reducer.back).names
+
+    def segment(m: str, begin: str, end: str) -> None:
+        n = s.size(begin, end)
+
+        def tile(at: str, vectors: int, mask: str | None) -> None:
+            known = {
+                name: s.vectors(blob, m, at, vectors, mask)
+                for name, blob in (("dy", "dY"), ("y", "Y"))
+                if name in names
+            }
+
+            def row(i: str) -> None:
+                place = s.place(i)
+                mine = dict(known)
+                if "x" in names:
+                    mine["x"] = s.vectors("DATA", s.picked(place), at, vectors, mask)
+                if "w" in names:
+                    mine["w"] = [s.scalar(place)] * vectors
+                target = s.row("dX", place, at)
+                for q in range(vectors):
+                    values = {"n": n, **{name: found[q] for name, found in mine.items()}}
+                    store(v, FLOAT, written(v, reducer.back, values), target, str(q * v.count), mask)
+
+            count_loop(lines, begin, end, row)
+
+        tiles(v, "0", s.width, TILE, tile)
+        if work.weights:
+            count_loop(lines, begin, end, lambda i: _weigh(s, m, s.place(i)))
+
+    s.each(segment)
+
+
+def _weigh(s: Segments, m: str, place: str) -> None:
+    """Write what the scalar of a row gets: a sum over its elements."""
+    lines, v = s.lines, s.v
+    row = s.picked(place)
+
+    def add(i: str, mask: str | None, carried: Sequence[str]) -> list[str]:
+        values = {"dy": s.vectors("dY", m, i, 1, mask)[0], "x": s.vectors("DATA", row, i, 1, mask)[0]}
+        term = written(v, s.work.reducer.back_scalar, values)
+        return [v.add(carried[0], term if mask is None else v.select(mask, term, v.constant(0.0)))]
+
+    total = v.sum(sweep(v, "0", s.width, add, (v.constant(0.0),))[0])
+    lines.do(f"store float {total}, ptr {element(lines, s.at['dSCALARS'], place)}")
+
+
+# -- launches ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Extents of one call: segments, elements of a row, rows that are taken, rows of the table."""
+
+    segments: int
+    width: int
+    rows: int
+    table: int
+
+
+def segment_launch(
+    op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes: Shapes, noun: str
+) -> BlockLaunch:
+    """Return the launch of a kernel; inputs whose shape counts alone have no address in its block."""
+    division, dtype = work.division, work.dtype
+    name = "reduction" if write is write_reduction else "spread"
+    address = SOURCES.compiled(f"segments {name}: {work}", lambda lines: write(lines, work), finish_status)
+    threads = threads_for(thread_count(), shapes.rows + shapes.segments, shapes.width, 4 * shapes.width)
+    starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
+    own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
+    places: dict[str, Word] = {
+        "by": 0 if division is None else Slot(division.letter),
+        "starts": Memory(starts) if own else Scratch(),
+        "order": Memory(order) if own else Scratch(starts),
+    }
+    for letter in (*op.input_letters, *op.output_letters):
+        if letter in POINTERS and work.reads(letter):
+            places[letter] = Slot(letter)
+    numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
+
+    def check(operands: Operands) -> None:
+        if division is None:
+            return
+        by = operands[division.letter].array
+        if op.output_letters == ("Y",):
+            division.count(op, by)
+        division.parts(op, by, shapes.rows, shapes.segments, noun)
+        if work.index_bits:
+            check_rows(op, operands["INDICES"].array, shapes.table)
+
+    words = (*numbers, *(places.get(name, 0) for name in POINTERS))
+    return BlockLaunch(address, words, 0 if own else starts + order, check=check, implementation=str(dtype))
+
+
+def _by_letter(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
+    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+
+
+def _prepare_forward(one: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
+    specs, division = _by_letter(op, inputs), one.kind.division
+    DATA, INDICES = specs["DATA"], specs.get("INDICES")
+    bits = 8 * INDICES.dtype.itemsize if INDICES is not None else 0
+    rows, width = DATA.shape[0] if INDICES is None else INDICES.size, math.prod(DATA.shape[1:])
+    work = Work(one.reducer, division, DATA.dtype, bits)
+
+    def launch(segments: int) -> BlockLaunch:
+        return segment_launch(op, write_reduction, work, Shapes(segments, width, rows, DATA.shape[0]), one.kind.noun)
+
+    if not division.counted:
+        return launch(specs[division.letter].size)
+    return SizedLaunch(
+        lambda operands: {"Y": (division.count(op, operands[division.letter].array), *DATA.shape[1:])},
+        lambda sizes: launch(sizes["Y"][0]),
+        {"Y": FLOAT},
+    )
+
+
+def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    specs, division = _by_letter(op, inputs), row.division
+    dY = specs["dY"]
+    bits = 8 * specs["INDICES"].dtype.itemsize if row.gathered else 0
+    table = specs["DATA"].shape[0] if row.gathered else 0
+    work = Work(row.reducer, division, FLOAT, bits, row.weights, row.shapes)
+
+    def launch(rows: int) -> BlockLaunch:
+        shapes = Shapes(dY.shape[0], math.prod(dY.shape[1:]), rows, table)
+        return segment_launch(op, write_spread, work, shapes, row.noun)
+
+    if row.told:
+        return launch(cast("TensorSpec", outputs[0]).shape[0])
+    return SizedLaunch(
+        lambda operands: {"dX": (row_count(op, operands[division.letter].array), *dY.shape[1:])},
+        lambda sizes: launch(sizes["dX"][0]),
+        {"dX": FLOAT},
+    )
+
+
+def _register_forward(type: str, row: Forward) -> None:
+    @launcher(segment_reductions[type], engine="native", accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del context, outputs
+        return _prepare_forward(row, op, inputs)
+
+
+def _register_backward(type: str, row: Backward) -> None:
+    @launcher(segment_gradients[type], engine="native", accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del context
+        return _prepare_backward(row, op, inputs, outputs)
+
+
+for _type, _forward in segment_reductions.rows.items():
+    _register_forward(_type, _forward)
+for _type, _backward in segment_gradients.rows.items():
+    _register_backward(_type, _backward)

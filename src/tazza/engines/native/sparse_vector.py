@@ -1,0 +1,293 @@
+"""The product of a CSR matrix with one vector as vector code; letters and operands as in sparse_product.py.
+
+Limit: a first cache gives two loads a cycle. An element of float32 with int32 indices takes half a load for its column,
+one for its part of D and, in vectors of 16, three sixteenths for its value, the copy of its column and the sum of its
+row: 0.85 cycles. Memory has to give 8 bytes for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import lanes_below, lanes_of, load, store, sweep
+from tazza.codegen.rows import element, when
+from tazza.engines.native.sparse_product import (
+    COLUMNS,
+    STARTS,
+    VALUES,
+    C,
+    D,
+    Matrix,
+    Values,
+    Y,
+    Z,
+    carry_loop,
+    exchanged,
+    float_bits,
+    shared_rows,
+    stop_if,
+)
+from tazza.tensor import DataType
+
+HELD = 1024
+"""Elements of `gathered` whose products are held on the stack: they, the columns and a D of 2048 fit a first cache."""
+GROUP = 8
+"""Rows of `gathered` whose lanes are summed up together: twice as fast as one by one, as each waits for its own sum."""
+AHEAD = 128
+"""How many elements before its use a value is fetched into the first cache; columns are fetched `HELD` before it. Both
+come from the second cache in long runs that stop at each block: this is a tenth of the time on a shared core."""
+
+
+def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
+    """Write the kernel `gathered`; D and Y are one dense vector each.
+
+    Rows are short, and each has its own length: a loop over one guesses its end wrongly, and most lanes of its last
+    vector are idle. So the products of some rows together, up to `HELD`, are written to the stack first, where borders
+    of rows do not matter. Then the rows are summed up, `GROUP` of them at a time. A row of more than `HELD` elements
+    is cut into pieces.
+    """
+    held = _Held.room(lines, dtype, index_bits)
+    m = held.m
+    first, last = shared_rows(m)
+    test, inside, short, long, join, done = map(lines.fresh, ("block", "rows", "short", "long", "join", "done"))
+    before, r, following = lines.block, f"%{lines.fresh('r')}", f"%{lines.fresh('next')}"
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    entry = len(lines.lines)
+    lines.do(f"br i1 {lines.let(f'icmp slt i64 {r}, {last}')}, label %{inside}, label %{done}")
+    lines.label(inside)
+    behind = _fitting(m, r, last)
+    lines.do(f"br i1 {lines.let(f'icmp sgt i64 {behind}, {r}')}, label %{short}, label %{long}")
+    lines.label(short)
+    _short_rows(held, r, behind)
+    after_short = lines.block
+    lines.do(f"br label %{join}")
+    lines.label(long)
+    _long_row(held, r)
+    next_row = lines.let(f"add i64 {r}, 1")
+    after_long = lines.block
+    lines.do(f"br label %{join}")
+    lines.label(join)
+    lines.do(f"{following} = phi i64 [ {behind}, %{after_short} ], [ {next_row}, %{after_long} ]")
+    lines.do(f"br label %{test}")
+    lines.lines.insert(entry, f"  {r} = phi i64 [ {first}, %{before} ], [ {following}, %{join} ]")
+    lines.label(done)
+
+
+def _fitting(m: Matrix, r: str, last: str) -> str:
+    """Return the row behind the groups from r on that have up to HELD elements together; r if the first has more."""
+    lines = m.v.lines
+    test, inside, done = lines.fresh("grow"), lines.fresh("more"), lines.fresh("grown")
+    limit = lines.let(f"add i64 {m.index(STARTS, r)}, {HELD}")
+    before, q, following = lines.block, f"%{lines.fresh('q')}", f"%{lines.fresh('next')}"
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    entry = len(lines.lines)
+    found = _smaller(lines, lines.let(f"add i64 {q}, {_group(m.v)}"), last)
+    lines.do(f"{following} = add i64 {found}, 0")
+    fits = lines.let(f"icmp ule i64 {m.index(STARTS, found)}, {limit}")
+    more = lines.let(f"and i1 {fits}, {lines.let(f'icmp slt i64 {q}, {last}')}")
+    lines.do(f"br i1 {more}, label %{inside}, label %{done}")
+    lines.label(inside)
+    lines.do(f"br label %{test}")
+    lines.lines.insert(entry, f"  {q} = phi i64 [ {r}, %{before} ], [ {following}, %{inside} ]")
+    lines.label(done)
+    return q
+
+
+def _group(v: Lanes) -> int:
+    return min(GROUP, v.count)
+
+
+def _smaller(lines: Lines, a: str, b: str) -> str:
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    return lines.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Vectors of indices, for loops."""
+
+    lines: Lines
+    count: int
+    bits: int
+
+    @property
+    def type(self) -> str:
+        return f"<{self.count} x i{self.bits}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Room on the stack for the columns and products of up to `HELD` elements."""
+
+    m: Matrix
+    columns: str
+    products: str
+
+    @classmethod
+    def room(cls, lines: Lines, dtype: DataType, index_bits: int) -> _Held:
+        v = lanes_of(lines, float_bits(dtype))
+        rooms = [lines.let(f"alloca [{HELD} x {kind}], align {v.count * 8}") for kind in (f"i{index_bits}", v.scalar)]
+        return cls(Matrix.load(lines, dtype, index_bits), rooms[0], rooms[1])
+
+    def fill(self, begin: str, count: str) -> None:
+        """Take `count` elements from `begin` on.
+
+        The columns are copied, and what is looked at and used is the copy. D is read element by element: a gather takes
+        as long at the best, and twice as long on processors that guard it against data sampling.
+        """
+        m, v = self.m, self.m.v
+        lines, whole = v.lines, _Whole(v.lines, v.count, m.index_bits)
+        kind = f"i{m.index_bits}"
+        given, values = element(lines, m.words[COLUMNS], begin, kind), element(lines, m.words[VALUES], begin, v.scalar)
+
+        def copy(i: str, mask: str | None, largest: Values) -> Values:
+            found = _indices(whole, element(lines, given, i, kind), mask)
+            lines.do(
+                f"store {whole.type} {found}, ptr {element(lines, self.columns, i, kind)}, align {m.index_bits // 8}"
+            )
+            return [_larger(whole, largest[0], found)]
+
+        def multiply(i: str, mask: str | None, _: Values) -> Values:
+            lines.prefetch(element(lines, given, i, kind), HELD * m.index_bits // 8)
+            lines.prefetch(element(lines, values, i, v.scalar), AHEAD * v.bits // 8)
+            taken = "poison"
+            for lane, column in enumerate(self._copied(i)):
+                one = lines.let(f"load {v.scalar}, ptr {element(lines, m.words[D], column, v.scalar)}")
+                taken = lines.let(f"insertelement {v.type} {taken}, {v.scalar} {one}, i32 {lane}")
+            store(v, m.dtype, v.mul(load(v, m.dtype, values, i, mask), taken), self.products, i, None)
+            return ()
+
+        (largest,) = sweep(whole, "0", count, copy, ("zeroinitializer",))
+        outside = lines.let(f"icmp uge {whole.type} {largest}, {_full(m, m.words[C])}")
+        stop_if(lines, lines.let(f"icmp ne i{v.count} {lines.let(f'bitcast {v.mask} {outside} to i{v.count}')}, 0"))
+        sweep(v, "0", count, multiply)
+
+    def _copied(self, i: str) -> list[str]:
+        """Return a vector of copied columns from i on, as int64s; two int32s are loaded as one word.
+
+        Loads are what is short here: with half as many for the columns the kernel takes 29 us where it took 35. The
+        lower column is in the lower half of a word, as on all processors that code is made for.
+        """
+        lines, bits, found = self.m.v.lines, self.m.index_bits, list[str]()
+        for lane in range(0, self.m.v.count, 64 // bits):
+            at = element(lines, self.columns, lines.let(f"add i64 {i}, {lane}"), f"i{bits}")
+            word = lines.let(f"load i64, ptr {at}, align {bits // 8}")
+            if bits == 64:
+                found.append(word)
+            else:
+                found += [lines.let(f"and i64 {word}, {(1 << 32) - 1}"), lines.let(f"lshr i64 {word}, 32")]
+        return found
+
+    def add_up(self, begin: str, end: str, total: str) -> str:
+        """Add products [begin, end) to the lanes of `total`; which goes into which lane depends on i - begin alone."""
+        m, v = self.m, self.m.v
+
+        def add(i: str, sums: Values) -> Values:
+            return [v.add(sums[0], load(v, m.dtype, self.products, i, None))]
+
+        i, (total,) = carry_loop(v.lines, v.type, (begin, end, v.count), (total,), add)
+        rest = lanes_below(v, v.lines.let(f"sub i64 {end}, {i}"))
+        return v.add(total, load(v, m.dtype, self.products, i, rest))
+
+    def write(self, sums: Values, r: str, last: str | None) -> None:
+        """Write the sums of the lanes of some vectors to Y[r] and on, none to Y[last] and behind."""
+        m, few = self.m, Lanes(self.m.v.lines, len(sums), self.m.v.bits)
+        mask = None if last is None else lanes_below(few, few.lines.let(f"sub i64 {last}, {r}"))
+        store(few, m.dtype, sums_of_lanes(m.v, sums), m.words[Y], r, mask)
+
+
+def _short_rows(held: _Held, first: str, last: str) -> None:
+    """Write Y[first:last], rows that have no more than HELD elements together."""
+    m, v = held.m, held.m.v
+    lines, group = v.lines, _group(v)
+    begin, end = m.index(STARTS, first), m.index(STARTS, last)
+    extent = lines.let(f"sub i64 {end}, {begin}")
+    over, wide = lines.let(f"icmp ugt i64 {end}, {m.words[Z]}"), lines.let(f"icmp ugt i64 {extent}, {HELD}")
+    stop_if(lines, lines.let(f"or i1 {over}, {wide}"))
+    held.fill(begin, extent)
+
+    def write(r: str, last: str | None) -> None:
+        rows = [lines.let(f"add i64 {r}, {k}") for k in range(group + 1)]
+        if last is not None:
+            rows = [_smaller(lines, row, last) for row in rows]
+        borders = [lines.let(f"sub i64 {m.index(STARTS, row)}, {begin}") for row in rows]
+        spans = list(itertools.pairwise(borders))
+        broken = lines.let(f"icmp ugt i64 {borders[-1]}, {extent}")
+        for a, b in spans:
+            broken = lines.let(f"or i1 {broken}, {lines.let(f'icmp ugt i64 {a}, {b}')}")
+        stop_if(lines, broken)
+        held.write([held.add_up(a, b, v.constant(0.0)) for a, b in spans], r, last)
+
+    def whole(r: str, _: Values) -> Values:
+        write(r, None)
+        return ()
+
+    r, _ = carry_loop(lines, v.type, (first, last, group), (), whole)
+    when(lines, lines.let(f"icmp slt i64 {r}, {last}"), lambda: write(r, last))
+
+
+def _long_row(held: _Held, r: str) -> None:
+    """Write Y[r], piece by piece; the order of the sum is that of a short row."""
+    v = held.m.v
+    lines, zero = v.lines, v.constant(0.0)
+    begin, end = held.m.row(r)
+
+    def add(i: str, sums: Values) -> Values:
+        held.fill(i, str(HELD))
+        return [held.add_up("0", str(HELD), sums[0])]
+
+    i, (total,) = carry_loop(lines, v.type, (begin, end, HELD), (zero,), add)
+    rest = lines.let(f"sub i64 {end}, {i}")
+    held.fill(i, rest)
+    total = held.add_up("0", rest, total)
+    held.write([total, *[zero] * (_group(v) - 1)], r, lines.let(f"add i64 {r}, 1"))
+
+
+def sums_of_lanes(v: Lanes, vectors: Values) -> str:
+    """Return a vector of the sums of the lanes of each vector; there are 2^k of them, no more than lanes.
+
+    Neighbours in the list share one vector from then on, which holds the halves of both; every sum has the same order.
+    """
+    found, step = list(vectors), 1
+    while len(found) > 1:
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [v.add(*exchanged(v, a, b, step)) for a, b in pairs]
+        step *= 2
+    total, count = found[0], v.count
+    while count > len(vectors):
+        kind, count = f"<{count} x {v.scalar}>", count // 2
+        halves: list[str] = []
+        for start in (0, count):
+            chosen = ", ".join(f"i32 {start + lane}" for lane in range(count))
+            halves.append(v.lines.let(f"shufflevector {kind} {total}, {kind} poison, <{count} x i32> <{chosen}>"))
+        total = Lanes(v.lines, count, v.bits).add(*halves)
+    return total
+
+
+def _full(m: Matrix, number: str) -> str:
+    """Return a vector of indices that is full of one number; int32 ones are never larger than that allows."""
+    lines, kind = m.v.lines, f"i{m.index_bits}"
+    short = number if m.index_bits == 64 else lines.let(f"trunc i64 {number} to i32")
+    vector = f"<{m.v.count} x {kind}>"
+    one = lines.let(f"insertelement {vector} poison, {kind} {short}, i32 0")
+    return lines.let(f"shufflevector {vector} {one}, {vector} poison, <{m.v.count} x i32> zeroinitializer")
+
+
+def _indices(v: _Whole, pointer: str, mask: str | None) -> str:
+    """Return indices from a pointer on, 0 outside of the mask."""
+    lines, nbytes = v.lines, v.bits // 8
+    if mask is None:
+        return lines.let(f"load {v.type}, ptr {pointer}, align {nbytes}")
+    name, masks = f"@llvm.masked.load.v{v.count}i{v.bits}.p0", f"<{v.count} x i1>"
+    lines.declare(f"{v.type} {name}(ptr, i32, {masks}, {v.type})")
+    return lines.let(f"call {v.type} {name}(ptr {pointer}, i32 {nbytes}, {masks} {mask}, {v.type} zeroinitializer)")
+
+
+def _larger(v: _Whole, a: str, b: str) -> str:
+    name = f"@llvm.umax.v{v.count}i{v.bits}"
+    v.lines.declare(f"{v.type} {name}({v.type}, {v.type})")
+    return v.lines.let(f"call {v.type} {name}({v.type} {a}, {v.type} {b})")

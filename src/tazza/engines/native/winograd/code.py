@@ -1,0 +1,235 @@
+"""The machine code of a convolution by Winograd's algorithm, for channels-last images.
+
+Letters: N images of H x W with C channels give oH x oW with K channels; tiles of m x m outputs, T of them in all, each
+made from a x a inputs (a = m + r - 1). Channels come in vectors of L lanes, and outputs in panels of 2 L.
+
+Threads share items: a block of B tiles (rows * R) and a slice of the panels. For each item a thread, alone,
+
+    V[x][c / L][tile][L]      = B^T d B      a * a matrices (x) of one block, zero beyond C
+    M[x][panel][tile][2 L]    = V[x] U[x]    by a register tile of R tiles x 2 vectors
+    Y                         = epilogue(A^T M A + b)
+
+with U[x][panel][c][2 L], the filters, and a gap behind each of these matrices. V and M stay in the cache of the core;
+no thread waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.rows import element, when
+from tazza.codegen.vector import Emission
+from tazza.codegen.writer import FLOAT
+from tazza.engines.native.winograd.algorithm import Algorithm
+from tazza.engines.native.winograd.transform import apply_twice
+from tazza.engines.native.winograd.writer import GAP, Expected, ImageWriter, Source
+from tazza.operator import Expression
+
+ADDRESSES = ("X", "U", "b", "Y", "scratch")
+WORDS = (
+    "threads",
+    *ADDRESSES,
+    *("H", "W", "C", "oH", "oW", "K"),
+    *("top", "left", "tiles_down", "tiles_across", "tiles"),
+    *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
+    *("block_rows", "slice_panels", "slices", "u_matrix", "scratch_floats"),
+)
+"""Names of the words of the block; behind them come the addresses of S.
+
+top, left: padding. x_image ... y_pixel: steps in elements. block_rows: register tiles in a block. slice_panels, slices:
+panels in a slice, and slices. u_matrix: floats from one matrix of U to the next. scratch_floats: of one thread.
+"""
+
+
+AHEAD = 32
+"""Channels ahead for which filters are asked for: the time that memory takes to answer."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What tells the code of one kernel from that of another."""
+
+    algorithm: Algorithm
+    rows: int
+    bias: bool
+    epilogue: Expression | None
+    operands: int
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        after = "" if self.epilogue is None else self.epilogue.text()
+        return f"winograd {self.algorithm.m} {self.algorithm.r} {self.rows} {self.bias} {self.operands} {after}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        _Writer(self, lines).write()
+
+
+class _Writer(ImageWriter):
+    """Writes one kernel."""
+
+    def __init__(self, code: Code, lines: Lines) -> None:
+        super().__init__(lines, WORDS, ADDRESSES)
+        self.code = code
+        self.S = [lines.load_pointer("%block", len(WORDS) + i) for i in range(code.operands)]
+        self.V = element(lines, self.w["scratch"], self.mul("%who", self.w["scratch_floats"]))
+        self.tiles_of_block = self.mul(self.w["block_rows"], code.rows)
+        self.groups = self.pieces(self.w["C"], self.v.count)
+        self.v_matrix = self.add(self.mul(self.mul(self.groups, self.tiles_of_block), self.v.count), GAP)
+        self.m_matrix = self.add(self.mul(self.mul(self.w["slice_panels"], self.tiles_of_block), self.panel), GAP)
+        self.M = element(lines, self.V, self.mul(self.v_matrix, self.code.algorithm.a**2))
+
+    def write(self) -> None:
+        w, lines = self.w, self.lines
+        blocks = self.pieces(w["tiles"], self.tiles_of_block)
+        first, last = share(lines, self.mul(blocks, w["slices"]))
+
+        def item(i: str) -> None:
+            begin = self.mul(self.div(i, w["slices"]), self.tiles_of_block)
+            count = self.least(self.sub(w["tiles"], begin), self.tiles_of_block)
+            panel = self.mul(self.rem(i, w["slices"]), w["slice_panels"])
+            some = self.least(self.sub(self.pieces(w["K"], self.panel), panel), w["slice_panels"])
+            begins = lines.let(f"icmp eq i64 {i}, {first}")
+            anew = lines.let(f"icmp eq i64 {panel}, 0")
+            when(lines, lines.let(f"or i1 {begins}, {anew}"), lambda: self.transform(begin, count))
+            self.multiply(count, panel, some, [self.expected(self.add(i, 1), last), self.results(begin, count)])
+            self.gather(begin, count, panel, some)
+
+        count_loop(lines, first, last, item)
+
+    def transform(self, begin: str, count: str) -> None:
+        """Write V for tiles begin, begin + 1 ..."""
+        w, plan = self.w, self.code.algorithm
+
+        def tile(place: str, image: str, row: str, column: str) -> None:
+            y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
+            edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
+
+            def keep(group: str, number: int, value: str) -> None:
+                within = self.mul(self.add(self.mul(group, self.tiles_of_block), place), self.v.count)
+                self.put(value, self.V, self.add(self.mul(self.v_matrix, number), within))
+
+            self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
+
+        self.each_tile(begin, count, plan.m, tile)
+
+    def expected(self, item: str, last: str) -> Expected:
+        """Return the tiles that an item transforms: none from the last on, and where it is of the same block."""
+        w, plan = self.w, self.code.algorithm
+        begin = self.mul(self.div(item, w["slices"]), self.tiles_of_block)
+        follows = self.lines.let(f"icmp slt i64 {item}, {last}")
+        begins = self.lines.let(f"icmp eq i64 {self.rem(item, w['slices'])}, 0")
+        there = self.lines.let(f"and i1 {follows}, {begins}")
+        end = self.lines.let(f"select i1 {there}, i64 {w['tiles']}, i64 {begin}")
+        count = self.least(self.sub(end, begin), self.tiles_of_block)
+        shared = plan.a - plan.m
+        source = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
+        return Expected(begin, count, plan.m, (source,), str(plan.a**2))
+
+    def results(self, begin: str, count: str) -> Expected:
+        """Return the outputs of a block; none of them where other threads write a part of each pixel."""
+        alone = self.lines.let(f"icmp eq i64 {self.w['slices']}, 1")
+        some = self.lines.let(f"select i1 {alone}, i64 {count}, i64 0")
+        plan = self.code.algorithm
+        return Expected(begin, some, plan.m, (Source(self.w["Y"], "y", write=True),), str(plan.a**2))
+
+    def multiply(self, count: str, panel: str, panels: str, expected: Sequence[Expected]) -> None:
+        """Write M for the panels of a slice."""
+        w, L, rows = self.w, self.v.count, self.code.rows
+        depth = self.mul(self.groups, L)
+        u_panel = self.mul(depth, self.panel)
+        blocks = self.pieces(count, rows)
+
+        def matrix(x: str) -> None:
+            for one in expected:
+                self.expect(one, x)
+            U = element(self.lines, w["U"], self.add(self.mul(x, w["u_matrix"]), self.mul(panel, u_panel)))
+            V = element(self.lines, self.V, self.mul(x, self.v_matrix))
+            M = element(self.lines, self.M, self.mul(x, self.m_matrix))
+
+            def columns(p: str) -> None:
+                filters = element(self.lines, U, self.mul(p, u_panel))
+
+                def block(r: str) -> None:
+                    tile = self.mul(r, rows)
+                    target = element(
+                        self.lines, M, self.mul(self.add(self.mul(p, self.tiles_of_block), tile), self.panel)
+                    )
+                    self.register_tile(element(self.lines, V, self.mul(tile, L)), filters, target)
+
+                count_loop(self.lines, "0", blocks, block)
+
+            count_loop(self.lines, "0", panels, columns)
+
+        count_loop(self.lines, "0", str(self.code.algorithm.a**2), matrix)
+
+    def register_tile(self, V: str, U: str, M: str) -> None:
+        """M = V @ U for R tiles and one panel: 2 R vectors of sums, that the loop over the channels carries."""
+        v, L, rows = self.v, self.v.count, self.code.rows
+        step = self.mul(self.tiles_of_block, L)
+
+        def channels(group: str, sums: Sequence[str]) -> Sequence[str]:
+            found = list(sums)
+            tiles = element(self.lines, V, self.mul(group, step))
+            filters = element(self.lines, U, self.mul(group, L * self.panel))
+            for c in range(L):
+                for half in range(2):
+                    self.lines.prefetch(filters, 4 * ((c + AHEAD) * self.panel + half * L))
+                pair = [load(v, FLOAT, filters, str(c * self.panel + half * L), None) for half in range(2)]
+                for r in range(rows):
+                    one = load_one(v, FLOAT, element(self.lines, tiles, str(r * L + c)))
+                    for half in range(2):
+                        found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
+            return found
+
+        sums = carry_loop(v, "0", self.groups, [v.constant(0.0)] * (2 * rows), channels)
+        for i, value in enumerate(sums):
+            store(v, FLOAT, value, M, str(i * L), None)
+
+    def gather(self, begin: str, count: str, panel: str, panels: str) -> None:
+        """Write Y for the panels of a slice."""
+        w, v, plan = self.w, self.v, self.code.algorithm
+        k_begin = self.mul(panel, self.panel)
+        k_end = self.least(w["K"], self.mul(self.add(panel, panels), self.panel))
+        vectors = self.pieces(self.sub(k_end, k_begin), v.count)
+
+        def tile(place: str, image: str, row: str, column: str) -> None:
+            down = self.inside(row, plan.m, w["oH"])
+            across = self.inside(column, plan.m, w["oW"])
+            Y, *S = (self.at(start, "y", image, row, column) for start in (w["Y"], *self.S))
+
+            def lanes(i: str) -> None:
+                k = self.add(k_begin, self.mul(i, v.count))
+                some = lanes_below(v, self.sub(w["K"], k))
+                masks = self.masks(down, across, some)
+                within = self.add(self.mul(self.div(i, 2), self.tiles_of_block), place)
+                half = self.mul(self.rem(i, 2), v.count)
+                source = self.add(self.mul(within, self.panel), half)
+                products = [
+                    [
+                        load(v, FLOAT, self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
+                        for x in range(plan.a)
+                    ]
+                    for y in range(plan.a)
+                ]
+                bias = load(v, FLOAT, w["b"], k, some) if self.code.bias else None
+                for y, line in enumerate(apply_twice(v, plan.inverse, products)):
+                    for x, value in enumerate(line):
+                        found = value if bias is None else v.add(value, bias)
+                        others = [load(v, FLOAT, self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
+                        store(v, FLOAT, self.finish(found, others), self.pixel(Y, y, x, "y"), k, masks[y][x])
+
+            count_loop(self.lines, "0", vectors, lanes)
+
+        self.each_tile(begin, count, plan.m, tile)
+
+    def finish(self, value: str, others: Sequence[str]) -> str:
+        """Return the epilogue of a vector."""
+        if self.code.epilogue is None:
+            return value
+        names = {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}
+        return Emission(self.v, names).write(self.code.epilogue)

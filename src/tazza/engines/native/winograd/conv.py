@@ -1,0 +1,115 @@
+"""Convolution by Winograd's algorithm: Conv, Conv2D, and FusedConv with any epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
+from tazza.device import Context
+from tazza.engines.native.winograd import SOURCES
+from tazza.engines.native.winograd.algorithm import FORMS
+from tazza.engines.native.winograd.code import WORDS, Code
+from tazza.engines.native.winograd.filters import ENGINE
+from tazza.engines.native.winograd.tiling import Problem, Tiling, best_tiling
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.choice import VARIANTS, Variant
+from tazza.operator.engine import asked_engines
+from tazza.operator.kernel import Offered
+from tazza.ops.nn.conv import CONV, CONV2D, conv_window
+from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
+from tazza.runtime.flags import flag
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+from tazza.tensor.offer import Offer
+
+ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
+
+
+def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
+    """Return the convolution as a problem, or why it is none for this engine."""
+    window, dims = conv_window(op, X.shape, W.shape)
+    last = op.order.upper() == "NHWC"
+    if window.rank != 2 or window.stride != (1, 1) or window.dilation != (1, 1) or op.group != 1:
+        return Unsupported("it takes two dimensions, stride 1, dilation 1 and one group")
+    if window.kernel not in ((3, 3), (5, 5)):
+        return Unsupported(f"it takes filters of 3 x 3 and 5 x 5, not of {window.kernel[0]} x {window.kernel[1]}")
+    N, *rest = X.shape
+    C, H, width = (rest[-1], *rest[:2]) if last else tuple(rest)
+    out = (int(dims[0] or 0), int(dims[1] or 0))
+    return Problem(N, C, W.shape[0], window.kernel[0], (H, width), out, (window.head[0], window.head[1]))
+
+
+def switched_off(op: OpView) -> str | None:
+    """Return which flag keeps this engine out where the operator does not name it, or None."""
+    if ENGINE in asked_engines(op.definition.engine):
+        return None
+    return None if ENABLED.value else "the flag winograd is off"
+
+
+def launch(
+    tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, letters: Sequence[Word]
+) -> BlockLaunch:
+    """Return the launch; `letters` are X, U, b (0: none), Y and the S."""
+    problem = tiling.problem
+    down, across = problem.across(tiling.algorithm.m)
+    source, filters, bias, target, *operands = letters
+    words: dict[str, Word] = {
+        "threads": min(tiling.threads, tiling.blocks * tiling.slices),
+        **{"X": source, "U": filters, "b": bias, "Y": target, "scratch": ScratchWord()},
+        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
+        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K},
+        **{"top": problem.pads[0], "left": problem.pads[1]},
+        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles},
+        **dict(zip(("x_image", "x_row", "x_pixel"), image_steps(X, last), strict=True)),
+        **dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True)),
+        **{"block_rows": tiling.block_rows, "slice_panels": tiling.slice_panels, "slices": tiling.slices},
+        **{"u_matrix": tiling.filters(last=last).matrix_floats, "scratch_floats": tiling.scratch_floats},
+    }
+    address = SOURCES.compiled(code.description, code.write, rewrite=False)
+    block = (*(words[name] for name in WORDS), *operands)
+    return BlockLaunch(address, block, 4 * tiling.scratch_floats * tiling.threads)
+
+
+def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """Y = epilogue(conv(X, W, b), S ...)."""
+    del context
+    found = image_problem(find_problem, op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    reason = switched_off(op)
+    if reason is not None:
+        return Unsupported(reason)
+    problem, X, Y = found
+    tiling = best_tiling(problem, thread_count())
+    return Offer(partial(_answer, op, tiling, X, Y), estimate_ns=tiling.estimate_ns)
+
+
+def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut:
+    last = op.order.upper() == "NHWC"
+    fused = op.type == FUSED_CONV.type
+    operands = op.operands if fused else 0
+    with_bias = "b" in op.input_letters
+    code = Code(tiling.algorithm, tiling.rows, with_bias, epilogue_of(op) if fused else None, operands)
+    layout = image_layout(X, last)
+    letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
+    made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
+    form = tiling.filters(last=last).layout()
+    return LaidOut(made, conv_layouts(op, layout, form, image_layout(Y, last), operands))
+
+
+def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+    """Return the ways with tiles of each size, for who times them; whatever the model says of the direct algorithm."""
+    found = image_problem(find_problem, op, inputs, outputs)
+    if isinstance(found, Unsupported) or switched_off(op) is not None:
+        return []
+    problem, X, Y = found
+    tilings = {m: best_tiling(problem, thread_count(), m) for m, r in FORMS if r == problem.r}
+    return [Variant(f"tiles of {m} x {m}", _answer(op, one, X, Y)) for m, one in tilings.items()]
+
+
+for _schema in (CONV, CONV2D, FUSED_CONV):
+    launcher(_schema, engine=ENGINE, accepts=accepts_images)(prepare_conv)
+    VARIANTS.register(kernel_key(_schema.type, ENGINE), variants, help="tiles of each size")

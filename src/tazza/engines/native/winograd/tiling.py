@@ -1,0 +1,194 @@
+"""How a convolution is cut into tiles, blocks and slices, and how long that takes: a model, in cycles of one core.
+
+What a cycle is, and what memory brings in one, follows from the model of the machine; those of transforms were measured
+once, on a processor with AVX-512.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tazza.codegen.kernel import lane_count
+from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
+from tazza.engines.native.winograd.filters import Filters
+from tazza.engines.native.winograd.writer import GAP
+from tazza.runtime.cache import remembered
+from tazza.runtime.machine import Machine, machine
+
+ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
+"""L -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
+L2_BYTES = 1 << 20
+"""The cache of a core: what a thread uses again and again should fit in."""
+TRANSFORM_CYCLES = {
+    (2, 3): (170, 130),
+    (4, 3): (700, 400),
+    (5, 3): (1800, 1200),
+    (2, 5): (700, 250),
+    (4, 5): (1200, 900),
+}
+"""(m, r) -> of one tile and one vector of channels: into V, out of M."""
+PRODUCT_SHARE, CACHE_SHARE = 0.85, 0.67
+"""Parts of the rates at which cores compute, and read from the last cache, that the products here reach."""
+OVERLAP = 0.85
+"""Part of the sum of all steps that it takes: loads of one overlap with products of another."""
+KEPT_BYTES = 4.0
+"""Bytes of transformed filters that are worth a cycle: making them takes half of that, the rest is for the memory."""
+ITEM_CYCLES = 3000
+BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Register tiles in a block that are tried."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution of stride 1: Y (N, oH, oW, K) from X (N, H, W, C) with r x r filters."""
+
+    N: int
+    C: int
+    K: int
+    r: int
+    image: tuple[int, int]
+    out: tuple[int, int]
+    pads: tuple[int, int]
+
+    @property
+    def flops(self) -> int:
+        """Those of the direct algorithm."""
+        return 2 * self.N * math.prod(self.out) * self.K * self.C * self.r**2
+
+    def across(self, m: int) -> tuple[int, int]:
+        """Return how many tiles of m x m outputs there are down and across an image."""
+        down, across = (-(-extent // m) for extent in self.out)
+        return down, across
+
+    def tiles(self, m: int) -> int:
+        """Return how many tiles of m x m outputs all images have."""
+        return self.N * math.prod(self.across(m))
+
+
+def cycle_ns() -> float:
+    """Return how long a cycle takes, in which a core multiplies and adds two vectors."""
+    return 4 * lane_count() / machine().flops_per_ns
+
+
+def cache_bytes() -> float:
+    """Return the bytes that a core reads from the last cache in a cycle."""
+    return CACHE_SHARE * machine().cache_bytes_per_ns * cycle_ns()
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How Winograd's algorithm goes about a problem; words as in `code`."""
+
+    problem: Problem
+    algorithm: Algorithm
+    rows: int
+    block_rows: int
+    slices: int
+    threads: int
+
+    @property
+    def tiles(self) -> int:
+        """T."""
+        return self.problem.tiles(self.algorithm.m)
+
+    @property
+    def groups(self) -> int:
+        """Vectors of input channels."""
+        return -(-self.problem.C // lane_count())
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels."""
+        return -(-self.problem.K // (2 * lane_count()))
+
+    @property
+    def slice_panels(self) -> int:
+        """Panels of a slice."""
+        return -(-self.panels // self.slices)
+
+    @property
+    def scratch_floats(self) -> int:
+        """V and M of one thread, and what keeps those of two apart."""
+        tiles = self.rows * self.block_rows
+        channels = self.groups * lane_count() + self.slice_panels * 2 * lane_count()
+        return self.algorithm.a**2 * (tiles * channels + 2 * GAP) + 64
+
+    def filters(self, *, last: bool, turned: bool = False) -> Filters:
+        """Return the form of U; see `Filters`."""
+        return Filters(self.algorithm.m, self.problem.r, self.problem.C, self.problem.K, last, turned)
+
+    @property
+    def filter_bytes(self) -> int:
+        """U."""
+        return self.filters(last=False).nbytes
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of tiles there are."""
+        return -(-self.tiles // (self.rows * self.block_rows))
+
+    @property
+    def has_full_block(self) -> bool:
+        """Whether there are tiles for every register tile of a block."""
+        return self.tiles > self.rows * (self.block_rows - 1)
+
+    @property
+    def cycles(self) -> float:
+        """What it takes: computing, bringing in the filters, and what the caches cannot keep."""
+        items = self.blocks * self.slices
+        turns = -(-items // self.threads)  # the last turn may leave threads idle
+        memory_bytes = machine().memory_bytes_per_ns * cycle_ns()
+        return self.filter_bytes / memory_bytes + turns * self._item_cycles + (turns - 1) * self._again_cycles
+
+    @property
+    def estimate_ns(self) -> float:
+        """What it takes, to be compared with what others say."""
+        return self.cycles * cycle_ns() * OVERLAP
+
+    @property
+    def price(self) -> float:
+        """What it takes together with transformed filters: training makes them in every step, inference keeps them."""
+        return self.cycles + self.filter_bytes / KEPT_BYTES
+
+    @property
+    def _item_cycles(self) -> float:
+        """One block and slice, with filters at hand."""
+        into, out = TRANSFORM_CYCLES[self.algorithm.m, self.algorithm.r]
+        tiles = min(self.rows * self.block_rows, self.tiles)
+        products = self.filter_bytes / 4 / self.slices * 2 * self.rows * self.block_rows
+        vectors = -(-self.problem.K // lane_count()) / self.slices
+        compute = products / (4 * lane_count() * PRODUCT_SHARE) + tiles * (self.groups * into + vectors * out)
+        own = 4 * self.scratch_floats
+        return ITEM_CYCLES + compute + (2 * own / cache_bytes() if own > 0.75 * L2_BYTES else 0)
+
+    @property
+    def _again_cycles(self) -> float:
+        """Bringing in the filters of a slice once more."""
+        own, filters = 4 * self.scratch_floats, self.filter_bytes / self.slices
+        return filters / cache_bytes() if own + filters > L2_BYTES else 0
+
+
+def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
+    """Return the way by Winograd's algorithm with the least price; with `m` only tiles of that size count.
+
+    Few tiles are best taken as one block, of which each thread computes a slice of the output channels and reads the
+    filters of that slice alone. Many are cut into blocks that stay in the cache.
+    """
+    return _best_tiling(problem, threads, m, (machine(), lane_count()))
+
+
+@remembered("tilings", entries=1024)
+def _best_tiling(problem: Problem, threads: int, m: int | None, model: tuple[Machine, int]) -> Tiling:
+    """Return the best one; `model` is what else that depends on: rates of the machine, and its lanes."""
+    del model
+    found = [
+        Tiling(problem, algorithm(size, r), rows, block_rows, slices, threads)
+        for size, r in FORMS
+        if r == problem.r and m in (None, size)
+        for rows in ROWS[lane_count()]
+        for block_rows in BLOCK_ROWS
+        for slices in {1, threads}
+    ]
+    fit = [one for one in found if one.slices <= one.panels and (one.block_rows == 1 or one.has_full_block)]
+    return min(fit, key=lambda tiling: tiling.price)

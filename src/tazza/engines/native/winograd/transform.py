@@ -1,0 +1,82 @@
+"""Writing the product of a small constant matrix with a vector of vectors, in few instructions.
+
+Points come in pairs p, -p. So two rows of B^T (and of G) often are e + o and e - o, where e and o share no column; and
+two columns of A^T are equal but for signs. Both halve the work, and are found in the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from tazza.codegen.emit import Lanes
+from tazza.engines.native.winograd.algorithm import Matrix
+
+Row = Sequence[Fraction]
+
+
+def apply_matrix(v: Lanes, matrix: Matrix, values: Sequence[str]) -> list[str]:
+    """Return the rows of matrix @ values."""
+    rows, joined = _pair_columns(v, matrix, list(values))
+    results: dict[int, str] = {}
+    for i, row in enumerate(rows):
+        if i in results:
+            continue
+        partner = next((k for k in range(i + 1, len(rows)) if k not in results and _mirrors(row, rows[k])), None)
+        if partner is None:
+            results[i] = _combination(v, row, joined)
+            continue
+        even, odd = (
+            _combination(v, [(a + sign * b) / 2 for a, b in zip(row, rows[partner], strict=True)], joined)
+            for sign in (1, -1)
+        )
+        results[i], results[partner] = v.add(even, odd), v.sub(even, odd)
+    return [results[i] for i in range(len(rows))]
+
+
+def _mirrors(row: Row, other: Row) -> bool:
+    """Whether the rows differ in signs only, and have at least two columns in common and two in opposition."""
+    if any(abs(a) != abs(b) for a, b in zip(row, other, strict=True)):
+        return False
+    same = sum(a == b != 0 for a, b in zip(row, other, strict=True))
+    opposed = sum(a == -b != 0 for a, b in zip(row, other, strict=True))
+    return same > 0 and opposed > 0 and same + opposed > 2
+
+
+def _pair_columns(v: Lanes, matrix: Matrix, values: list[str]) -> tuple[list[list[Fraction]], list[str]]:
+    """Return an equal product in which columns that differ in signs only were replaced by sum and difference."""
+    columns = [list(column) for column in zip(*matrix, strict=True)]
+    made, joined, done = list[list[Fraction]](), list[str](), set[int]()
+    for i, column in enumerate(columns):
+        if i in done:
+            continue
+        partner = next((k for k in range(i + 1, len(columns)) if k not in done and _mirrors(column, columns[k])), None)
+        if partner is None:
+            made.append(column)
+            joined.append(values[i])
+            continue
+        done.add(partner)
+        for sign, value in ((1, v.add(values[i], values[partner])), (-1, v.sub(values[i], values[partner]))):
+            made.append([(a + sign * b) / 2 for a, b in zip(column, columns[partner], strict=True)])
+            joined.append(value)
+    return [list(row) for row in zip(*made, strict=True)], joined
+
+
+def _combination(v: Lanes, row: Row, values: Sequence[str]) -> str:
+    """Return the sum of c * value; those with a factor of 1 or -1 come first."""
+    terms = sorted(((c, value) for c, value in zip(row, values, strict=True) if c), key=lambda term: abs(term[0]) != 1)
+    (first, total), *rest = terms
+    if first != 1:
+        total = v.neg(total) if first == -1 else v.mul(total, v.constant(float(first)))
+    for c, value in rest:
+        if abs(c) == 1:
+            total = v.add(total, value) if c == 1 else v.sub(total, value)
+        else:
+            total = v.fma(value, v.constant(float(c)), total)
+    return total
+
+
+def apply_twice(v: Lanes, matrix: Matrix, values: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return matrix @ values @ matrix^T, for values in rows."""
+    columns = [apply_matrix(v, matrix, column) for column in zip(*values, strict=True)]
+    return [apply_matrix(v, matrix, row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,313 @@
+"""The machine code of the gradient of filters by Winograd's algorithm, for channels-last images.
+
+dW is itself a correlation: of X with dY as the filter. For tiles of m x m outputs and a x a inputs, with A^T, G and B^T
+of F(r, m),
+
+    V[x][c / L][tile][L] = B^T X B      Z[x][k / L][tile][L] = G dY G^T       for a block of tiles
+    U[x][unit]          += V[x]^T Z[x]    summed over the tiles
+    dW[k, c]             = A^T U A
+
+There are two ways to share this. Each thread takes some of the tiles and has a U of its own; at the end they are added
+up: nothing that a thread wrote is read by another before, since that is slow where they have no cache in common. Or,
+where so many U would not stay in the caches, or a thread would have one block at most, the threads transform a block
+together, wait for each other, and each adds up some k and c; of one block U never leaves the caches then.
+
+U is kept as register tiles (units): ROWS channels c by 2 vectors of k. Units are taken in groups whose U stays in the
+cache of a core, and those of a group are computed for one x after the other: what they read of V and Z is little then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.rows import element, when
+from tazza.codegen.writer import FLOAT, scatter
+from tazza.engines.native.winograd.algorithm import Algorithm
+from tazza.engines.native.winograd.transform import apply_twice
+from tazza.engines.native.winograd.writer import Expected, ImageWriter, Source
+
+ROWS = 8
+"""Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
+ADDRESSES = ("X", "dY", "dW", "db", "scratch")
+WORDS = (
+    "threads",
+    *ADDRESSES,
+    *("H", "W", "C", "oH", "oW", "K", "N"),
+    *("top", "left", "tiles_down", "tiles_across", "tiles", "block"),
+    *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
+    *("w_k", "w_c", "w_y", "w_x", "thread_floats", "group"),
+    *("v_matrix", "z_matrix", "u_matrix"),
+)
+"""Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
+0 where threads share it. group: units of a group. v_matrix ... u_matrix: floats from one x to the next in V, in Z, and
+in the U of a group."""
+
+
+def unit_floats(lanes: int) -> int:
+    """Return the floats of a unit."""
+    return min(ROWS, lanes) * 2 * lanes
+
+
+@dataclass(frozen=True)
+class WeightsCode:
+    """What tells the code of one kernel from that of another; `algorithm` is F(r, m)."""
+
+    algorithm: Algorithm
+    bias: bool
+    alone: bool
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"winograd weights {self.algorithm.m} {self.algorithm.r} {self.bias} {self.alone}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        _Writer(self, lines).write()
+
+
+class _Writer(ImageWriter):
+    """Writes one kernel; V, Z and U begin `thread_floats` later with each thread."""
+
+    def __init__(self, code: WeightsCode, lines: Lines) -> None:
+        super().__init__(lines, WORDS, ADDRESSES)
+        w, L = self.w, self.v.count
+        self.code = code
+        self.rows = min(ROWS, L)
+        self.size = unit_floats(L)
+        self.products = code.algorithm.a**2
+        groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
+        self.c_tiles = self.mul(groups, L // self.rows)
+        self.units = self.mul(self.c_tiles, vectors)
+        self.piece = self.mul(w["block"], L)
+        self.V = element(lines, w["scratch"], self.mul("%who", w["thread_floats"]))
+        self.Z = element(lines, self.V, self.mul(w["v_matrix"], self.products))
+        self.U = element(lines, self.Z, self.mul(w["z_matrix"], self.products))
+
+    def write(self) -> None:
+        if self.code.alone:
+            self.each_alone()
+        else:
+            self.all_together()
+        if self.code.bias:
+            self.bias()
+
+    # -- blocks --------------------------------------------------------------------------------------------------------
+
+    def each_alone(self) -> None:
+        """Each thread takes some of the tiles and has sums of its own, which are added up at the end."""
+        w, lines = self.w, self.lines
+        start, end = share(lines, w["tiles"])
+
+        def block(i: str) -> None:
+            begin, count = self.tiles(i, start, end)
+            self.transform(begin, "0", count)
+            expected = self.expected(*self.tiles(self.add(i, 1), start, end), str(self.products))
+            starts = lines.let(f"icmp eq i64 {i}, 0")
+            self.add_products(("0", self.units), self.U, count, starts, expected)
+
+        count_loop(lines, "0", self.pieces(self.sub(end, start), w["block"]), block)
+        self.wait()
+        first, last = share(lines, self.units)
+        count_loop(lines, first, last, self.join)
+
+    def all_together(self) -> None:
+        """All threads transform a block, and each has the sums of some of the units."""
+        w, lines = self.w, self.lines
+        blocks = self.pieces(w["tiles"], w["block"])
+        one = lines.let(f"icmp eq i64 {blocks}, 1")
+        first, last = share(lines, self.units)
+        start = self.div(first, w["group"])
+
+        def block(i: str) -> None:
+            begin, count = self.tiles(i, "0", w["tiles"])
+            place, end = share(lines, count)
+            self.transform(self.add(begin, place), place, self.sub(end, place))
+            self.wait()
+            starts = lines.let(f"icmp eq i64 {i}, 0")
+            ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
+
+            def group(number: str) -> None:
+                origin = self.mul(number, w["group"])
+                units = self.most(first, origin), self.least(last, self.add(origin, w["group"]))
+                place = lines.let(f"select i1 {one}, i64 %who, i64 {number}")  # of one block: never needed again
+                U = self.unit(
+                    element(lines, self.U, self.mul(place, self.mul(w["u_matrix"], self.products))),
+                    self.sub(units[0], origin),
+                )
+                self.add_products(units, U, count, starts)
+
+                def finish(unit: str) -> None:
+                    self.finish(unit, self.unit(U, self.sub(unit, units[0])))
+
+                when(lines, ends, lambda: count_loop(lines, *units, finish))
+
+            count_loop(lines, start, self.pieces(last, w["group"]), group)
+            self.wait()
+
+        count_loop(lines, "0", blocks, block)
+
+    def tiles(self, block: str, start: str, end: str) -> tuple[str, str]:
+        """Return the first tile of a block, and the number of its tiles: none behind the last block."""
+        begin = self.least(self.add(start, self.mul(block, self.w["block"])), end)
+        return begin, self.least(self.sub(end, begin), self.w["block"])
+
+    def expected(self, begin: str, count: str, turns: str) -> Expected:
+        """Return what is read of the images for some tiles."""
+        w, plan = self.w, self.code.algorithm
+        shared = plan.a - plan.r
+        x = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
+        return Expected(begin, count, plan.r, (x, Source(w["dY"], "y")), turns)
+
+    def unit(self, U: str, number: str) -> str:
+        """Return where the sums of a unit lie, from those of another on."""
+        return element(self.lines, U, self.mul(number, self.size))
+
+    def add_products(
+        self, units: tuple[str, str], U: str, count: str, starts: str, expected: Expected | None = None
+    ) -> None:
+        """Add the products of a block, or begin with them; ask for what is expected meanwhile."""
+        work = partial(self.multiply, units, U, count, expected)
+        when(self.lines, starts, partial(work, begin=True), partial(work, begin=False))
+
+    def join(self, unit: str) -> None:
+        """Add up the sums of all threads, and write dW."""
+        v, U = self.v, self.unit(self.U, unit)
+        first = element(self.lines, U, self.sub("0", self.mul("%who", self.w["thread_floats"])))
+        vectors = self.size // v.count
+
+        def vector(i: str) -> None:
+            at = self.add(self.mul(self.div(i, vectors), self.w["u_matrix"]), self.mul(self.rem(i, vectors), v.count))
+
+            def thread(who: str, total: Sequence[str]) -> Sequence[str]:
+                there = self.add(at, self.mul(who, self.w["thread_floats"]))
+                return [v.add(total[0], load(v, FLOAT, first, there, None))]
+
+            self.put(carry_loop(v, "0", "%many", [v.constant(0.0)], thread)[0], U, at)
+
+        count_loop(self.lines, "0", str(self.products * vectors), vector)
+        self.finish(unit, U)
+
+    # -- the steps -----------------------------------------------------------------------------------------------------
+
+    def transform(self, begin: str, place: str, count: str) -> None:
+        """Write V and Z for tiles begin, begin + 1 ..., at `place` and behind it."""
+        w, plan = self.w, self.code.algorithm
+        m = plan.r
+
+        def tile(i: str, image: str, row: str, column: str) -> None:
+            where = self.mul(self.add(place, i), self.v.count)
+
+            y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
+            edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
+            keep = self.keeper(self.V, self.w["v_matrix"], where)
+            self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
+            edges = self.inside(row, m, w["oH"]), self.inside(column, m, w["oW"])
+            keep = self.keeper(self.Z, self.w["z_matrix"], where)
+            self.transform_tile(self.at(w["dY"], "y", image, row, column), "y", edges, w["K"], plan.filters, keep)
+
+        self.each_tile(begin, count, m, tile)
+
+    def keeper(self, pointer: str, matrix: str, where: str) -> Callable[[str, int, str], None]:
+        """Return what writes vectors of a tile, at `where` in its piece, to V or Z."""
+
+        def keep(group: str, number: int, value: str) -> None:
+            within = self.add(self.mul(group, self.piece), where)
+            self.put(value, pointer, self.add(self.mul(matrix, number), within))
+
+        return keep
+
+    def multiply(self, units: tuple[str, str], U: str, count: str, expected: Expected | None, *, begin: bool) -> None:
+        """Write the products of a block of tiles for some units, or add them."""
+
+        def matrix(x: str) -> None:
+            if expected is not None:
+                self.expect(expected, x)
+            V, Z = (
+                element(self.lines, start, self.mul(x, step))
+                for start, step in ((self.V, self.w["v_matrix"]), (self.Z, self.w["z_matrix"]))
+            )
+            sums = element(self.lines, U, self.mul(x, self.w["u_matrix"]))
+            count_loop(
+                self.lines,
+                *units,
+                lambda unit: self.register_tile(
+                    unit, (V, Z), self.unit(sums, self.sub(unit, units[0])), count, begin=begin
+                ),
+            )
+
+        count_loop(self.lines, "0", str(self.products), matrix)
+
+    def register_tile(self, unit: str, sources: tuple[str, str], U: str, count: str, *, begin: bool) -> None:
+        """Write the products of a block of tiles, or add them, for one unit and matrix."""
+        v, L = self.v, self.v.count
+        k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
+        group, part = self.div(c, L // self.rows), self.mul(self.rem(c, L // self.rows), self.rows)
+        V = element(self.lines, sources[0], self.add(self.mul(group, self.piece), part))
+        Z = [element(self.lines, sources[1], self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)]
+
+        def add(t: str, sums: Sequence[str]) -> Sequence[str]:
+            tile = self.mul(t, L)
+            pair = [load(v, FLOAT, one, tile, None) for one in Z]
+            pixel = element(self.lines, V, tile)
+            found: list[str] = []
+            for r in range(self.rows):
+                one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
+                found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
+            return found
+
+        places = [str(i * L) for i in range(2 * self.rows)]
+        before = [v.constant(0.0) if begin else load(v, FLOAT, U, place, None) for place in places]
+        for place, value in zip(places, carry_loop(v, "0", count, before, add), strict=True):
+            self.put(value, U, place)
+
+    def finish(self, unit: str, U: str) -> None:
+        """Write dW for one register tile of channels."""
+        w, v, a = self.w, self.v, self.code.algorithm.a
+        k = self.mul(self.div(unit, self.c_tiles), self.panel)
+        c = self.mul(self.rem(unit, self.c_tiles), self.rows)
+
+        def channel(r: str) -> None:
+            channel = self.add(c, r)
+            there = self.lines.let(f"icmp slt i64 {channel}, {w['C']}")
+            for half in range(2):
+                start = self.add(k, half * v.count)
+                left = self.lines.let(f"select i1 {there}, i64 {self.sub(w['K'], start)}, i64 0")
+                mask = lanes_below(v, left)
+                within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
+                sums = [
+                    [
+                        load(v, FLOAT, U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None)
+                        for x in range(a)
+                    ]
+                    for y in range(a)
+                ]
+                at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
+                for y, line in enumerate(apply_twice(v, self.code.algorithm.inverse, sums)):
+                    for x, value in enumerate(line):
+                        tap = self.add(self.mul(w["w_y"], y), self.mul(w["w_x"], x))
+                        scatter(v, value, element(self.lines, w["dW"], self.add(at, tap)), w["w_k"], mask)
+
+        count_loop(self.lines, "0", str(self.rows), channel)
+
+    def bias(self) -> None:
+        """db: each thread sums up some of the output channels."""
+        w, v, lines = self.w, self.v, self.lines
+        first, last = share(lines, self.pieces(w["K"], v.count))
+        pixels = self.mul(self.mul(w["N"], w["oH"]), w["oW"])
+
+        def channels(i: str) -> None:
+            k = self.mul(i, v.count)
+            mask = lanes_below(v, self.sub(w["K"], k))
+            dY = element(lines, w["dY"], k)
+
+            def add(pixel: str, sums: Sequence[str]) -> Sequence[str]:
+                return [v.add(sums[0], load(v, FLOAT, dY, self.mul(pixel, w["y_pixel"]), mask))]
+
+            store(v, FLOAT, carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
+
+        count_loop(lines, first, last, channels)

@@ -1,0 +1,89 @@
+"""Who computes something: engines are asked in turn, and each makes an offer or says that it cannot.
+
+The one rule, for operators and for tasks of tensors alike: engines are asked by rank. Who offers without an estimate of
+its time ends the asking: nobody behind it could be compared with it. So does who was asked for by name, but for others
+that the same word asks for. Of the offers on the table the least estimate is taken, or what the first word asked for;
+to refuse means "cannot", never "slower".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+A = TypeVar("A")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """An engine's answer when it cannot take a task: the reason, for people to read."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Generic[A]):
+    """An engine's answer when it takes a task.
+
+    Args:
+        run: what computes it, or makes ready what does.
+        kernel: what will run, for people to read.
+        cached: whether it was there, or made for this task.
+        estimate_ns: how long it takes, roughly, by the model of the machine (`runtime.machine`).
+        nbytes: bytes that it holds, roughly, as long as it is kept.
+    """
+
+    run: A
+    kernel: str = ""
+    cached: bool = True
+    estimate_ns: float | None = None
+    nbytes: int = 0
+
+    def __str__(self) -> str:
+        told = [self.kernel] if self.kernel else []
+        if self.estimate_ns is not None:
+            told.append(f"about {self.estimate_ns / 1000:.3g} us")
+        return ", ".join(told)
+
+
+@dataclass(slots=True)
+class Asking(Generic[C, A]):
+    """Candidates that are asked as far as it takes; `wish` is the place of the word that asked for one by name."""
+
+    candidates: deque[C]
+    ask: Callable[[C], Offer[A] | Unsupported]
+    wish: Callable[[C], int | None] = lambda candidate: None
+    offers: list[tuple[C, Offer[A]]] = field(default_factory=list[tuple[C, Offer[A]]])
+    """Those that were not taken, in the order in which they came."""
+    refusals: list[tuple[C, str]] = field(default_factory=list[tuple[C, str]])
+
+    def best(self) -> tuple[C, Offer[A]] | None:
+        """Take the best offer that is left, None where there is none: ask again where it turns out not to work.
+
+        >>> answers = {"slow": Offer(1, estimate_ns=9.0), "quick": Offer(2, estimate_ns=2.0), "no": Unsupported("!")}
+        >>> asking = Asking(deque(answers), answers.__getitem__)
+        >>> asking.best()[0], asking.best()[0], asking.best(), asking.refusals
+        ('quick', 'slow', None, [('no', '!')])
+        """
+        while self.candidates and not any(self._ends(offer) for offer in self.offers):
+            candidate = self.candidates.popleft()
+            answer = self.ask(candidate)
+            if isinstance(answer, Unsupported):
+                self.refusals.append((candidate, answer.reason))
+            else:
+                self.offers.append((candidate, answer))
+        if not self.offers:
+            return None
+        return self.offers.pop(min(range(len(self.offers)), key=lambda k: self._price(self.offers[k])))
+
+    def _ends(self, offered: tuple[C, Offer[A]]) -> bool:
+        wish = self.wish(offered[0])
+        return offered[1].estimate_ns is None if wish is None else wish != self.wish(self.candidates[0])
+
+    def _price(self, offered: tuple[C, Offer[A]]) -> tuple[float, float]:
+        """Return what decides: the word that asked, then the estimate; who says nothing comes last."""
+        wish, estimate_ns = self.wish(offered[0]), offered[1].estimate_ns
+        return float("inf") if wish is None else wish, float("inf") if estimate_ns is None else estimate_ns
