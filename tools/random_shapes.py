@@ -1,6 +1,7 @@
 """Run nets on one random shape after another, and print the memory of the process: `python tools/random_shapes.py`.
 
-What is kept for shapes is bounded, so that memory stays flat once the bounds are reached.
+What tazza keeps for shapes is bounded. oneDNN 3.2 itself keeps some 17 KB of each primitive `brgconv` that was made and
+destroyed, so that plans of convolutions still grow.
 """
 
 from __future__ import annotations
