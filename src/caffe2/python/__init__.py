@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caffe2.python._absent import install
-
 if any(Path(folder).is_dir() and next(Path(folder).glob("caffe2_pybind11_state*"), None) for folder in __path__):
     raise ImportError(
         f"{__path__[0]} holds the extension of the Caffe2 that came with torch before 2.5, and tazza's modules: "
         "two frameworks lie in one folder. Uninstall torch and tazza, then install tazza alone, or with a newer torch"
     )
+
+from caffe2.python._absent import install  # behind the refusal
 
 install()
