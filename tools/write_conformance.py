@@ -1,16 +1,14 @@
 """Write `docs/conformance.md`: how many of Caffe2's own Python tests pass, and why the others do not.
 
-    python -m tools.write_conformance                 the page, from what is noted
-    python -m tools.write_conformance RUN BASELINE    first note a run: files by `--json` of the suite's `run.py`
+    python -m tools.write_conformance
 
 Caffe2's tests are no part of the project. `tests/data/conformance.json` holds what they gave here: of each file the
-tests that pass on the genuine Caffe2, and of each that fails the reason.
+tests that pass on the genuine Caffe2, and of each that fails the reason; `tools/run_conformance.py` notes it.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ NOTED = ROOT / "tests" / "data" / "conformance.json"
 PAGE = ROOT / "docs" / "conformance.md"
 HEAD = """# Caffe2's own tests
 
-Written by `make index` from what was noted of a run (`tools/write_conformance.py`); nobody edits it.
+Written by `make index` from what was noted of a run (`python -m tools.run_conformance`); nobody edits it.
 
 *passed*: how many tests of a file pass under the `caffe2` names. *expected*: how many pass on the genuine Caffe2 1.8.1.
 """
@@ -62,7 +60,4 @@ def note(outcomes: dict[str, dict[str, str]], baseline: dict[str, list[str]]) ->
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        run, known = (json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[1:3])
-        note(run, known)
     PAGE.write_text(text(), encoding="utf-8")

@@ -267,6 +267,31 @@ def test_paths_to_words() -> None:
     ]
 
 
+def test_registered_operators_are_a_set() -> None:
+    """The tests of `workspace` ask for one at import."""
+    registered = core._REGISTERED_OPERATORS  # pyright: ignore[reportPrivateUsage] -- a private door
+    assert "Relu" in registered
+    assert "ScriptModule" not in registered
+    assert len(registered) == len(list(registered)) == len(workspace.RegisteredOperators())
+
+
+def test_nets_run_as_bytes_too() -> None:
+    net = core.Net("of bytes")
+    net.ConstantFill([], "x", shape=[2], value=3.0)
+    data = net.Proto().SerializeToString()
+    assert workspace.RunNetOnce(data)
+    assert workspace.CreateNet(data, True)
+    assert workspace.RunNet(b"of bytes")
+    assert workspace.FetchBlob("x").tolist() == [3, 3]
+
+
+def test_the_folder_of_immediate_mode_ends_with_it() -> None:
+    workspace.StartImmediate(True)
+    assert workspace._immediate_root_folder  # pyright: ignore[reportPrivateUsage] -- a private door
+    workspace.StopImmediate()
+    assert workspace._immediate_root_folder == ""  # pyright: ignore[reportPrivateUsage] -- a private door
+
+
 def test_operators_are_functions() -> None:
     found = functional.Functional.Split(np.float32([1, 2, 3]), num_output=3, axis=0)
     assert [found[0].item(), found["output_1"].item(), found.output_2.item()] == [1, 2, 3]
