@@ -50,7 +50,8 @@ def reason(told: str) -> str:
         found = re.search(pattern, told)
         if found is not None:
             return found.expand(text)
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    told = next((line for line in told.splitlines() if line.startswith("E  ")), told)
+    lines = [line.removeprefix("E").strip() for line in told.splitlines() if line.strip()]
     return lines[0][:120] if lines else "it was not found"
 
 

@@ -1,5 +1,7 @@
 """What tests of operators are written with fails where an operator is wrong, and modules that are not there say so."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import io
@@ -119,7 +121,7 @@ def test_devices_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counts(inputs: Any, outputs: Any) -> None:
         runs.append(0)
-        outputs[0].feed(np.float32([len(runs)]))
+        outputs[0].feed(np.array([len(runs)], np.float32))
 
     op = core.CreatePythonOperator(counts, [], ["Y"])
     with pytest.raises(AssertionError):
@@ -178,7 +180,7 @@ def test_what_was_written_is_compared(tmp_path: Path) -> None:
         scale = 1.0
 
         @serialized_test_util.given(X=hu.tensor1d(min_len=3, max_len=3))
-        def test_it(self, X: Any) -> None:
+        def test_it(self: Any, X: Any) -> None:
             op = core.CreateOperator("Scale", ["X"], ["Y"], scale=self.scale)
             self.assertReferenceChecks(CPU, op, [X + 1], lambda x: [x * np.float32(self.scale)])
 
@@ -194,7 +196,7 @@ def test_what_was_written_is_compared(tmp_path: Path) -> None:
         with pytest.raises(AssertionError):
             Case("test_it").debug()
     finally:
-        vars(context).clear()
+        context.__dict__.clear()
 
 
 def test_objects_of_a_file_are_never_called(tmp_path: Path) -> None:
@@ -293,7 +295,7 @@ def test_the_folder_of_immediate_mode_ends_with_it() -> None:
 
 
 def test_operators_are_functions() -> None:
-    found = functional.Functional.Split(np.float32([1, 2, 3]), num_output=3, axis=0)
+    found = functional.Functional.Split(np.array([1, 2, 3], np.float32), num_output=3, axis=0)
     assert [found[0].item(), found["output_1"].item(), found.output_2.item()] == [1, 2, 3]
     assert functional.Functional.Relu(X).output_0.tolist() == [1, 0, 3]
     with pytest.raises(ValueError, match="Number of inputs"):

@@ -27,7 +27,7 @@ ABSENT = {
     **dict.fromkeys(
         ("core.string_types", "functional.string_types", "utils.string_types", "utils.integer_types"), TEXTS
     ),
-    "dyndep.Lock": "of `threading`, imported there",
+    **dict.fromkeys(("dyndep.Lock", "dyndep.dll_lock"), "no library is loaded"),
     **dict.fromkeys(("net_drawer.main",), CLI),
     **dict.fromkeys(
         (f"_import_c_extension.{name}" for name in ("NNModuleFromProtobuf", "NNModuleFromProtobufDistributed")),

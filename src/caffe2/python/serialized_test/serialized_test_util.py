@@ -148,7 +148,9 @@ class SerializedTestCase(hu.HypothesisTestCase):
             self.compare_test(inputs, outputs, gradient_operator, atol, rtol)
 
     @functools.wraps(hu.HypothesisTestCase.assertReferenceChecks)
-    def assertReferenceChecks(self, *args: Any, **kwargs: Any) -> list[Any]:
+    def assertReferenceChecks(  # pyright: ignore[reportIncompatibleMethodOverride] -- it takes the same
+        self, *args: Any, **kwargs: Any
+    ) -> list[Any]:
         """Assert that an operator gives what a reference does, and what the file holds."""
         outputs = super().assertReferenceChecks(*args, **kwargs)
         if not getattr(_output_context, "disable_serialized_check", False):
