@@ -266,5 +266,5 @@ def _assert_inferred(op: OperatorDef, grad_ops: Iterable[OperatorDef]) -> None:
 def inferred_type(value: Any) -> Any:
     """Return the number that the element type of an array has in `TensorProto`; of what is no array a text."""
     if not isinstance(value, np.ndarray):
-        return str(type(value))
+        return str(type(value))  # pyright: ignore[reportUnknownArgumentType] -- of anything
     return DataType.of(cast("Array", value).dtype).proto
