@@ -65,6 +65,7 @@ WORKS = (
     Work("resnet50", 16, at_most=0.90),
     Work("mobilenet_v2", 1, at_most=0.95),
     Work("mobilenet_v2", 16, at_most=0.95),
+    Work("lenet", 64, precision=BFLOAT16, at_most=1.00),
     Work("resnet50", 1, precision=BFLOAT16, at_most=0.88),
     Work("resnet50", 16, precision=BFLOAT16, at_most=1.00),
     Work("lenet", 64, training=True, at_most=0.50),

@@ -67,10 +67,9 @@ def with_session(page: str, text: str) -> str:
 def draw_copies(path: Path, size: Size) -> None:
     """Draw copies of blocks beside products on one thread."""
     stages = Stages(size)
-    for _ in range(2):  # the first run prepares
-        stages.run()
+    stages.run()  # the first run prepares
     title = f"{size.stages} blocks of {stages.block.nbytes / 2**20:.0f} MiB beside products on one thread"
-    stages.timeline.draw(path, title=title)
+    stages.observed().timeline().draw(path, title=title)
 
 
 def main() -> None:

@@ -48,8 +48,8 @@ def members(cls: Any) -> dict[str, Any]:
 def described(name: str) -> dict[str, Any]:
     """Return what a module offers."""
     full = "caffe2.python." + name
-    module = importlib.import_module(full)
-    module = vars(module).get("wrapped", module)
+    imported = importlib.import_module(full)
+    module: types.ModuleType = vars(imported).get("wrapped", imported)
     found: dict[str, Any] = {}
     for key, value in sorted(vars(module).items()):
         elsewhere = getattr(value, "__module__", full) != full

@@ -10,11 +10,12 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import operator
 import re
 import sys
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 
 def read_cases(text: str) -> dict[str, str]:
@@ -55,7 +56,12 @@ def line(op: Any) -> list[Any]:
         rest["device"] = [option.device_type, option.device_id, option.node_name, list(option.extra_info)]
     if op.is_gradient_op:
         rest["gradient"] = True
-    arguments = [[argument.name, value_of(argument)] for argument in op.arg]
+    arguments: list[Any] = [[argument.name, value_of(argument)] for argument in op.arg]
+    if op.type == "Do":  # binds blobs in the order of a set
+        values = dict(arguments)
+        bound = sorted(zip(values["inner_blobs"], values["outer_blobs_idx"]))  # noqa: B905 -- Python 3.8
+        arguments = [[name, values[name]] for name in values if name not in ("inner_blobs", "outer_blobs_idx")]
+        arguments.append(["bound", [list(pair) for pair in bound]])
     return [op.type, " ".join(op.input), " ".join(op.output), arguments] + ([rest] if rest else [])
 
 
@@ -80,9 +86,9 @@ def err(act: Any) -> Any:
 def plain(value: Any) -> Any:
     """Return a value as JSON keeps it."""
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in cast("dict[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(each) for each in cast("list[Any]", value)]
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
@@ -196,15 +202,15 @@ def imported(name: str) -> Any:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    __import__("numpy").asscalar = lambda array: array.item()  # NumPy of the time had it, and lars asks for it
+    __import__("numpy").asscalar = operator.methodcaller("item")  # NumPy of the time had it, and lars asks for it
     with open(sys.argv[1]) as file:
         cases = read_cases(file.read())
     imported("core")._REGISTERED_OPERATORS.update(LEFT_OUT)
-    recorded: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for case, code in cases.items():
         try:
-            recorded[case] = run_case(code, imported)
+            results[case] = run_case(code, imported)
         except Exception as error:
             sys.stderr.write(f"{case}: {type(error).__name__}: {error}\n")
     with open(sys.argv[2], "wb") as file, gzip.GzipFile("", "wb", 9, file, 0) as packed:
-        packed.write(json.dumps(recorded).encode())
+        packed.write(json.dumps(results).encode())

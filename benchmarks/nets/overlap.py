@@ -3,11 +3,12 @@
     python -m benchmarks.nets.overlap [--quick] [--rounds 5] [--out out/bench-nets]
 
 Stage i copies a block into one of two buffers, and multiplies what lies at its start by weights, as training does that
-is fed from memory. So copy i + 1 runs beside product i, and copy i + 2 waits for product i, which reads its buffer. The
-block is as large as takes a copy as long as a product takes. Alone, each kind does its share of all stages; together
-there is one copy in the beginning, and one product in the end, that nothing overlaps with.
+is fed from memory. All stages are one parallel net: copy i + 1 runs beside product i, and copy i + 2 waits for product
+i, which reads its buffer. The block is as large as takes a copy as long as a product takes. Alone, each kind does its
+share of all stages on one worker; together there are two workers, but one copy in the beginning, and one product in the
+end, overlap with nothing.
 
-The last round of both is drawn (`overlap.png`), and written as a trace for Perfetto (`overlap.json`).
+A last run of both is observed, drawn (`overlap.png`), and written as a trace for Perfetto (`overlap.json`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.nets.turns import in_turns, ratio
-from tazza.device.context import Context, CPUContext
-from tazza.device.copier import Copier
-from tazza.device.scheduler import Scheduler
-from tazza.observers.timeline import SpanKind, Timeline
+from tazza.device.context import CPUContext
+from tazza.nets import NetBase
+from tazza.observers.profile import Profile
+from tazza.observers.recorder import Recorder
+from tazza.observers.timeline import SpanKind
 from tazza.observers.trace import write_trace
-from tazza.operator import LocalBlobs, Operator, operator_def
+from tazza.operator import Operator, make_argument, operator_def
+from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.threads import at_most_threads
 from tazza.tensor import Tensor
+from tazza.workspace import Workspace
 
 BUFFERS = 2
 COPIES, COMPUTE, BOTH = "copies alone", "compute alone", "both"
@@ -57,55 +61,71 @@ FULL, QUICK = Size(40, 640, 1024, 960, 4 << 20), Size(4, 64, 128, 96, 1 << 18)
 
 
 class Stages:
-    """The blocks, buffers and operators of all stages, and the ways of running them."""
+    """The blocks, buffers and weights of all stages, and the nets that run them."""
 
     def __init__(self, size: Size) -> None:
         """Make them, and find out how large a block is that takes as long as a product."""
         self.size = size
-        self.timeline = Timeline()
+        self._workspace = workspace = Workspace()
         random = np.random.default_rng(0)
-        weights = random.standard_normal((size.columns, size.depth), np.float32)
-        probe = self._tensors(1, size.block_bytes_min)[0]
-        product = self._operator(probe, weights)
+        workspace.feed("w", random.standard_normal((size.columns, size.depth), np.float32))
+        workspace.feed("b", np.zeros(size.columns, np.float32))
+        self._place("x0", _ones(size.block_bytes_min).view((size.rows, size.depth)))
+        product = Operator(self._product(0), workspace)
         with at_most_threads(1):
             product_s = _least_s(lambda: product.run(CPUContext()))
-        block = self._tensors(2, 8 * size.block_bytes_min)
-        copy_s = _least_s(lambda: CPUContext().copy(block[0], block[1]))
+        product.close()
+        one, two = _ones(8 * size.block_bytes_min), _ones(8 * size.block_bytes_min)
+        copy_s = _least_s(lambda: CPUContext().copy(one, two))
         fitting = int(8 * size.block_bytes_min * product_s / copy_s)
-        self.block, *self.buffers = self._tensors(1 + BUFFERS, max(size.block_bytes_min, fitting))
-        self.products = [self._operator(buffer, weights) for buffer in self.buffers]
+        self.block = _ones(max(size.block_bytes_min, fitting))
+        self._place("block", self.block)
+        for number in range(BUFFERS):
+            buffer = _ones(self.block.nbytes)
+            self._place(f"buffer{number}", buffer)
+            self._place(f"x{number}", buffer.view((size.rows, size.depth)))
+        self._nets = {
+            (copies, compute): self._net(copies, compute)
+            for copies, compute in ((True, True), (True, False), (False, True))
+        }
 
-    def _tensors(self, count: int, nbytes: int) -> list[Tensor]:
-        return [Tensor.from_numpy(np.ones(nbytes // 4, np.float32)) for _ in range(count)]
+    def _place(self, name: str, tensor: Tensor) -> None:
+        self._workspace.create_blob(name).set(tensor)
 
-    def _operator(self, buffer: Tensor, weights: np.ndarray) -> Operator:
-        size, blobs = self.size, LocalBlobs()
-        blobs.create_blob("x").set(buffer.view((size.rows, size.depth)))
-        blobs.create_blob("w").set(Tensor.from_numpy(weights))
-        blobs.create_blob("b").set(Tensor.from_numpy(np.zeros(size.columns, np.float32)))
-        return Operator(operator_def("FC", ["x", "w", "b"], ["y"]), blobs)
+    def _copy(self, stage: int) -> OperatorDef:
+        """Return a copy that comes behind the one before, as on one way from memory."""
+        made = operator_def("Copy", ["block"], [f"buffer{stage % BUFFERS}"])
+        made.control_input.append(f"buffer{(stage + 1) % BUFFERS}")
+        return made
+
+    def _product(self, stage: int) -> OperatorDef:
+        """Return a product into the same blob as all others, which so come one behind the other."""
+        return operator_def("FC", [f"x{stage % BUFFERS}", "w", "b"], ["y"])
+
+    def _net(self, copies: bool, compute: bool) -> NetBase:
+        kinds = [kind for kind, wanted in ((self._copy, copies), (self._product, compute)) if wanted]
+        ops = [kind(stage) for stage in range(self.size.stages) for kind in kinds]
+        net = NetDef(
+            name=f"stages{len(kinds)}{kinds[0].__name__}", type="async_scheduling", num_workers=len(kinds), op=ops
+        )
+        net.arg.append(make_argument("threads_per_operator", 1))
+        return self._workspace.create_net(net)
 
     def run(self, *, copies: bool = True, compute: bool = True) -> float:
         """Run all stages, or what of them is asked for; return the seconds from the first to the last."""
-        self.timeline.clear()
-        scheduler = Scheduler(streams=1, threads=1, timeline=self.timeline)
-        with Copier(scheduler) as copier:
-            start_s = time.perf_counter()
-            for stage in range(self.size.stages):
-                buffer, product = self.buffers[stage % BUFFERS], self.products[stage % BUFFERS]
-                if copies:
-                    copier.copy(self.block, buffer, name=f"copy {stage}")
-                if compute:
-                    result = ("result", stage % BUFFERS)
-                    scheduler.schedule(
-                        _running(product), [buffer], [result], flops=self.size.flops, name=f"product {stage}"
-                    )
-            scheduler.join()
-            return time.perf_counter() - start_s
+        start_s = time.perf_counter()
+        self._nets[copies, compute].run()
+        return time.perf_counter() - start_s
+
+    def observed(self) -> Profile:
+        """Run all stages while somebody looks; positions are those of operators: copy, product, copy, ..."""
+        with Recorder(self._nets[True, True]) as recorder:
+            self._nets[True, True].run()
+        return recorder.profile()
 
 
-def _running(product: Operator) -> Callable[[Context], None]:
-    return lambda context: product.run(context)
+def _ones(nbytes: int) -> Tensor:
+    return Tensor.from_numpy(np.ones(nbytes // 4, np.float32))
 
 
 def _least_s(work: Callable[[], object], times: int = 7) -> float:
@@ -120,7 +140,7 @@ def _least_s(work: Callable[[], object], times: int = 7) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Medians in s, the ratio of both to the longer one alone (median over the rounds), and what was drawn."""
+    """Medians in s, the ratio of both to the longer one alone (median over the rounds), and what was run."""
 
     both_s: float
     copies_s: float
@@ -130,7 +150,7 @@ class Overlap:
 
 
 def overlap(rounds: int, *, quick: bool = False) -> Overlap:
-    """Measure all three in turns; the timeline of the stages is then one of both together."""
+    """Measure all three in turns."""
     stages = Stages(QUICK if quick else FULL)
     found = in_turns(
         {
@@ -143,7 +163,6 @@ def overlap(rounds: int, *, quick: bool = False) -> Overlap:
     )
     longer = [max(pair) for pair in zip(found[COPIES], found[COMPUTE], strict=True)]
     medians = {name: statistics.median(times) for name, times in found.items()}
-    stages.run()
     return Overlap(medians[BOTH], medians[COPIES], medians[COMPUTE], ratio(found[BOTH], longer), stages)
 
 
@@ -155,7 +174,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/bench-nets"), help="folder of the picture and the trace")
     given = parser.parse_args()
     found = overlap(given.rounds, quick=given.quick)
-    timeline, size = found.stages.timeline, found.stages.size
+    timeline, size = found.stages.observed().timeline(), found.stages.size
     given.out.mkdir(parents=True, exist_ok=True)
     title = f"{size.stages} blocks of {found.stages.block.nbytes / 2**20:.0f} MiB beside products on one thread"
     timeline.draw(given.out / "overlap.png", title=title)

@@ -242,6 +242,21 @@ def planning(quick: bool) -> Iterator[Line]:
     )
 
 
+@suite()
+def regions(quick: bool) -> Iterator[Line]:
+    """Small nets on all threads: regions of our own beside libgomp's settings, quiet and beside busy processes."""
+    from benchmarks.nets import regions as script
+
+    rounds, seconds = (1, 0.02) if quick else (3, 0.6)
+    for condition, busy in script.conditions().items():
+        found = script.rounds_of(busy, rounds, seconds)
+        for name, work in found:
+            if name != script.OURS:
+                ours, theirs = found[script.OURS, work], found[name, work]
+                case = f"{work}, batch {script.WORKS[work]}, {condition}"
+                yield Line(case, _median(ours, 1e3), "ms", name, _median(theirs, 1e3), ratio(ours, theirs))
+
+
 def _median(times: Sequence[float], factor: float) -> float:
     return statistics.median(times) * factor
 

@@ -1,4 +1,4 @@
-"""An adversarial image: gradients of a loss to the input, by which the picture is changed until it is taken for another.
+"""An adversarial image: by gradients to the input, a picture is changed until it is taken for another.
 
     python adversarial.py FOLDER
 

@@ -2,7 +2,8 @@
 
     python fine_tuning.py FOLDER
 
-FOLDER holds `init_net.pb` and `predict_net.pb`, as `mnist.py` leaves them. The new task: is the picture bright at the top?
+FOLDER holds `init_net.pb` and `predict_net.pb`, as `mnist.py` leaves them. The new task: is a picture bright
+at the top?
 """
 
 from __future__ import annotations

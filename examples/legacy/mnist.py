@@ -24,7 +24,7 @@ def add_input(model: Any, batch_size: int, db: str, db_type: str) -> tuple[Any, 
     data_uint8, label = brew.db_input(
         model, blobs_out=["data_uint8", "label"], batch_size=batch_size, db=db, db_type=db_type
     )
-    data = model.net.Cast(data_uint8, "data", to=core.DataType.FLOAT)  # pyright: ignore
+    data = model.net.Cast(data_uint8, "data", to=core.DataType.FLOAT)
     data = model.net.Scale(data, data, scale=float(1.0 / 256))
     return model.net.StopGradient(data, data), label
 
@@ -103,4 +103,4 @@ def main(db: str, db_type: str, folder: str, steps: int = 12) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

@@ -25,7 +25,7 @@ def main(steps: int = 100) -> dict[str, Any]:
         w_gt = init_net.GivenTensorFill([], "W_gt", shape=[1, 2], values=[2.0, 1.5])
         b_gt = init_net.GivenTensorFill([], "B_gt", shape=[1], values=[0.5])
     one = init_net.ConstantFill([], "ONE", shape=[1], value=1.0)
-    iteration = init_net.ConstantFill([], "ITER", shape=[1], value=0, dtype=core.DataType.INT64)  # pyright: ignore
+    iteration = init_net.ConstantFill([], "ITER", shape=[1], value=0, dtype=core.DataType.INT64)
 
     train_net = core.Net("train")
     with core.DeviceScope(seeded):

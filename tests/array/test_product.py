@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
@@ -13,13 +14,13 @@ from tazza.array.product import (
     Array,
     Beta,
     Form,
-    KeptChoices,
     Multiply,
     ProductForm,
     explain_product,
     prepare_product,
     product_into,
 )
+from tazza.runtime.cache import Cache
 from tazza.tensor import product as product_module
 from tazza.tensor.filling import load_fillers
 from tazza.tensor.offer import Offer, Unsupported
@@ -109,15 +110,10 @@ def test_another_beta_is_no_other_kernel() -> None:
 
 
 def test_kernels_are_kept_within_a_bound_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = KeptChoices(3 * CHOICE_BYTES + 200)
-    for key, nbytes in enumerate((100, 100, 100, 5_000, 10**9)):
-        kept.put(key, Taken("test", Offer(product_into, nbytes=nbytes)))
-        assert kept.get(key) is not None
-        assert kept.nbytes <= kept.most_bytes or len(kept) == 1
-    assert [key for key in range(5) if kept.get(key) is not None] == [4]
-    small = KeptChoices(2 * CHOICE_BYTES)
-    monkeypatch.setattr(product_module, "_kept", small)
+    small = Cache[Hashable, Taken[Multiply]]("products", 100, 2 * CHOICE_BYTES, kernels=True)
+    monkeypatch.setattr(product_module, "CHOICES", small)
     for n in range(1, 20):
         x = np.ones((n, n))
         product_into(x, x, np.empty((n, n)))
     assert 0 < len(small) <= 2
+    assert small.statistics.evictions >= 17

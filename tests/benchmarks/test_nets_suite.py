@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.nets import branches, googlenet, grain, overhead
+from benchmarks.nets import branches, googlenet, grain, overhead, regions
 from benchmarks.nets.suite import SUITES, Aim, Line, Suite
 from benchmarks.nets.turns import in_turns, timed
 from tazza.graph.dependency import Access, chains, dependencies
@@ -95,6 +95,13 @@ def test_every_net_type_runs_every_work(work: overhead.Work) -> None:
 def test_aims_name_net_types() -> None:
     assert set(overhead.AIMS_US) <= set(NETS)
     assert {branches.AIMED, googlenet.AIMED, *googlenet.TYPES.values()} <= set(NETS)
+
+
+def test_contestants_of_regions_differ_in_what_the_runtime_reads() -> None:
+    assert regions.CONTESTANTS[regions.OURS] == {}
+    assert {name for given in regions.CONTESTANTS.values() for name in given} <= set(regions.READ)
+    assert len({tuple(given.items()) for given in regions.CONTESTANTS.values()}) == len(regions.CONTESTANTS)
+    assert min(regions.conditions().values()) == 0
 
 
 def test_branches_are_independent() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from benchmarks.nets.overlap import BUFFERS, QUICK, Stages
 from tazza.observers.timeline import SpanKind
 
@@ -9,12 +11,19 @@ from tazza.observers.timeline import SpanKind
 def test_stages_wait_for_their_buffers() -> None:
     stages = Stages(QUICK)
     assert stages.run() > 0
-    spans = {span.name: span for span in stages.timeline.spans if span.kind is not SpanKind.WAIT}
-    assert len(spans) == 2 * QUICK.stages
+    found = sorted(stages.observed().occurrences, key=lambda one: one.step.position)
+    copies, products = found[::2], found[1::2]
+    assert len(copies) == len(products) == QUICK.stages
+    assert {one.kind for one in copies} == {SpanKind.COPY}
+    assert {one.kind for one in products} == {SpanKind.COMPUTE}
     for stage in range(QUICK.stages):
-        assert spans[f"copy {stage}"].end_s <= spans[f"product {stage}"].start_s
+        assert copies[stage].end_s <= products[stage].start_s
         if stage + BUFFERS < QUICK.stages:
-            assert spans[f"product {stage}"].end_s <= spans[f"copy {stage + BUFFERS}"].start_s
-    assert spans["copy 0"].nbytes == stages.block.nbytes >= QUICK.block_bytes_min
-    stages.run(copies=False)
-    assert len(stages.timeline) == QUICK.stages
+            assert products[stage].end_s <= copies[stage + BUFFERS].start_s
+    for alone in (copies, products):
+        assert all(one.end_s <= other.start_s for one, other in pairwise(alone))
+    cost = copies[0].cost
+    assert cost is not None
+    assert cost.bytes_written == stages.block.nbytes >= QUICK.block_bytes_min
+    assert stages.run(copies=False) > 0
+    assert stages.run(compute=False) > 0

@@ -1,4 +1,4 @@
-"""A training net that an old script built runs as the one that tazza's own names build: what is chosen, and what results."""
+"""A training net that an old script built runs as the one that tazza's own names build, to the last bit."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def fed(workspace: Workspace, init: NetDef) -> None:
     random = np.random.default_rng(3)
     for op in init.op:
         if op.type == "XavierFill":
-            shape = workspace.fetch(op.output[0]).shape
-            workspace.feed(op.output[0], random.standard_normal(shape).astype(np.float32) * 0.1)
+            shape: tuple[int, ...] = workspace.fetch(op.output[0]).shape
+            workspace.feed(op.output[0], np.float32(random.standard_normal(shape) * 0.1))
     workspace.feed("data", random.standard_normal((BATCH, 1, 28, 28)).astype(np.float32))
     workspace.feed("label", np.arange(BATCH, dtype=np.int32))
 

@@ -85,8 +85,8 @@ def found_in(cls: Any, name: str) -> Any:
 
 def differences(module: str) -> list[str]:
     """Return where a module differs from what was recorded."""
-    ours: Any = import_module(f"caffe2.python.{module}")
-    ours = vars(ours).get("wrapped", ours)
+    imported = import_module(f"caffe2.python.{module}")
+    ours: Any = vars(imported).get("wrapped", imported)
     told: list[str] = []
     for name, recorded in RECORDED[module].items():
         if f"{module}.{name}" in ABSENT:

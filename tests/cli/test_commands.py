@@ -16,6 +16,8 @@ from tazza.errors import FileError, TazzaError
 from tazza.models import Model
 from tazza.models.zoo import lenet
 from tazza.operator import ENGINES
+from tazza.runtime.native_code import unavailable
+from tazza.runtime.object_code import unavailable as no_loader
 from tests.cli.conftest import Run
 from tests.db.test_idx import idx_bytes
 
@@ -252,6 +254,16 @@ def test_doctor_lists_engines_and_versions(run: Run) -> None:
         assert part in result.output
 
 
+def test_doctor_lists_caches(run: Run) -> None:
+    from tazza.runtime.cache import statistics
+
+    result = run("doctor", "--memory")
+    assert result.exit_code == 0, result.stderr
+    lines = result.output.splitlines()
+    for one in statistics():
+        assert any(line.strip().startswith(one.name) and str(one.bound) in line.split() for line in lines), one.name
+
+
 def test_flags_of_the_process(run: Run) -> None:
     from tazza.runtime.threads import NUM_THREADS
 
@@ -260,6 +272,16 @@ def test_flags_of_the_process(run: Run) -> None:
         assert re.search(r"threads\s+3 \(the flag num_threads", result.output)
         assert re.search(r"num_threads\s+3 \(command line\)", result.output)
     assert "unknown flag" in run("--flag", "nmu_threads=3", "doctor").stderr
+
+
+@pytest.mark.skipif(unavailable() is not None or no_loader() is not None, reason="nothing is compiled, or LLVM links")
+def test_doctor_says_who_links(run: Run) -> None:
+    from tazza.runtime.native_code import OWN_LINKER
+
+    assert re.search(r"compiled kernels\s+linked by tazza", run("doctor").output)
+    with OWN_LINKER.override(False):
+        found = run("doctor").output
+    assert re.search(r"compiled kernels\s+linked by LLVM, and not kept: the flag own_linker is off", found)
 
 
 def test_debug_shows_the_error_itself(run: Run) -> None:

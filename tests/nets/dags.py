@@ -39,7 +39,8 @@ def operators(draw: st.DrawFn, *, draws: bool = True) -> list[OperatorDef]:
         device = draw(st.sampled_from([None, None, None, 0, 0, 1]))
         host = device is None and draw(st.integers(0, 5)) == 0
         control = draw(st.lists(st.sampled_from(BLOBS), max_size=1))
-        made.append(mix(f"op{number}", inputs, outputs, device=device, host=host, control=control))
+        copies = device is not None and draw(st.booleans())
+        made.append(mix(f"op{number}", inputs, outputs, device=device, host=host, copies=copies, control=control))
     return made
 
 

@@ -3,7 +3,7 @@
 The device stands for CUDA devices: its memory is the host's, its streams are queues that threads of the host work off.
 `TestMix` hashes its inputs into its outputs, so that any other order of operators gives other bits; its kernels tell a
 `Watch` when they begin and end to read and write which memory, and do what a test planned for an operator of that name.
-`TestHost` does the same as a host kernel, which is on the CPU.
+`TestHost` does the same as a host kernel, which is on the CPU, `TestMove` as a copy, which blocks whoever queues it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from tazza.device import CONTEXTS, STREAMS, Context, CPUStream, Stream
 from tazza.device import stream as streams
+from tazza.device.context import recorded
 from tazza.operator import (
     ANY,
     ENGINES,
@@ -168,6 +170,8 @@ class MixLaunch:
     """The launch of `TestMix` on either device."""
 
     op: OpView
+    blocks: bool
+    """Whether the call returns when the device has done the work, as copies from and to the host do."""
     scratch_bytes: int = 0
 
     def bind(self, operands: Operands) -> Call:
@@ -181,7 +185,17 @@ class MixLaunch:
             with _watches[-1].working(self.op.definition.name, inputs, outputs):
                 _put(self.op, sources, targets)
 
-        return work if stream is None else lambda: stream.submit(work)
+        if stream is None:
+            return work
+        return partial(_queue, operands.context, work, self.blocks)
+
+
+def _queue(context: Context, work: Callable[[], None], blocks: bool) -> None:
+    assert context.stream is not None, "work is queued on one"
+    context.stream.submit(work)
+    if blocks:
+        with suppress(Exception):  # the stream tells whoever waits for it
+            recorded(context).wait()
 
 
 def _put(op: OpView, sources: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -225,8 +239,10 @@ def simulated_device() -> Generator[None]:
         finally:
             SCHEMAS.unregister("TestMix")
             SCHEMAS.unregister("TestHost")
-            for key in (("TestMix", "cpu", "reference"), ("TestMix", "cuda", TEST_ENGINE)):
-                KERNELS.unregister(key)
+            SCHEMAS.unregister("TestMove")
+            for type in ("TestMix", "TestMove"):
+                KERNELS.unregister((type, "cpu", "reference"))
+                KERNELS.unregister((type, "cuda", TEST_ENGINE))
             KERNELS.unregister(kernel_key("TestHost", "reference", ANY))
             ENGINES.unregister(TEST_ENGINE)
             _forget_streams()
@@ -260,6 +276,8 @@ def _register() -> None:
         "inputs_can_cross_devices": True,
     }
     mix = schema("TestMix", "Y = hashes of X.", **letters)
+    move = schema("TestMove", "Y = hashes of X, as if they were copied.", **letters)
+    move.copies()
     host = schema("TestHost", "Y = hashes of X.", **letters)
     engine(TEST_ENGINE, "kernels of the simulated device", device="cuda")
 
@@ -269,7 +287,7 @@ def _register() -> None:
 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context, inputs, outputs
-        return MixLaunch(op)
+        return MixLaunch(op, op.schema.copying)
 
     def run(op: OpView, X: Sequence[Blob], Y: Sequence[Blob]) -> None:
         inputs, outputs = [one.tensor() for one in X], [one.tensor() for one in Y]
@@ -278,10 +296,11 @@ def _register() -> None:
                 one.resize(SHAPE, DataType.INT64)
             _put(op, [one.array for one in inputs], [one.array for one in outputs])
 
-    mix.infer(infer)
+    for each in (mix, move):
+        each.infer(infer)
+        launcher(each, engine="reference")(prepare)
+        launcher(each, engine=TEST_ENGINE, device="cuda")(prepare)
     host.infer(infer)
-    launcher(mix, engine="reference")(prepare)
-    launcher(mix, engine=TEST_ENGINE, device="cuda")(prepare)
     host_kernel(host)(run)
 
 
@@ -293,10 +312,15 @@ def mix(
     device: int | None = None,
     control: Sequence[str] = (),
     host: bool = False,
+    copies: bool = False,
 ) -> OperatorDef:
-    """Return a `TestMix` (`TestHost` with `host`) whose salt follows from its name; on the CPU without `device`."""
+    """Return a `TestMix` (`TestHost` with `host`, `TestMove` with `copies`) whose salt follows from its name.
+
+    It is on the CPU without `device`.
+    """
     option = None if device is None else DeviceOption(device_type=1, device_id=device)
     salt = sum(map(ord, name))
-    made = operator_def("TestHost" if host else "TestMix", inputs, outputs, name=name, device=option, salt=salt)
+    type = "TestHost" if host else "TestMove" if copies else "TestMix"
+    made = operator_def(type, inputs, outputs, name=name, device=option, salt=salt)
     made.control_input.extend(control)
     return made

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.nets.plan import net as plan_net
 from tazza.nets.plan import rewrite as plan_rewrite
 from tazza.nets.plan.copies import Copy
+from tazza.nets.plan.instances import KEPT_BYTES
 from tazza.nets.plan.net import PlanNet
 from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import operator_def, why_unavailable
+from tazza.runtime.cache import Cache
 from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, draw, feed_convolutions, plan
 
@@ -74,7 +75,7 @@ def test_shared_copies_are_made_anew_for_new_weights() -> None:
 
 
 def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_rewrite, "KEPT", 2)
+    monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 2))
     ws, net = _made()
     for batch in (2, 3, 4, 2):
         _run(ws, net, batch)
@@ -83,7 +84,7 @@ def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """For narrow images the folded filters are read as they are, for wide ones a packed copy of them."""
-    monkeypatch.setattr(plan_rewrite, "KEPT", 1)
+    monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 1))
     ws = Workspace()
     feed_convolutions(ws)
     net = ws.create_net(plan(convolutions(), outputs=["y"], inputs=["x"]))
@@ -160,12 +161,12 @@ def test_what_the_latest_signature_reads_is_no_reason_to_forget_others() -> None
     op = operator_def("Conv", ["x", "W", "b"], ["y"], kernel=3, pad=1, engine="native/few_channels")
     net = ws.create_net(plan([op], outputs=["y"], inputs=["x"]))
     assert isinstance(net, PlanNet)
-    with plan_net.KEPT_BYTES.override(0):
+    with KEPT_BYTES.override(0):
         for batch in (1, 2):
             ws.feed("x", draw(batch, 8, 7, 7))
             net.run()
         assert len(_copies(net)) == 1, "there is no room for the arena of the other"
-    with plan_net.KEPT_BYTES.override(1):
+    with KEPT_BYTES.override(1):
         for batch in (1, 2, 1, 2):
             ws.feed("x", draw(batch, 8, 7, 7))
             net.run()
@@ -180,7 +181,7 @@ def test_copies_go_with_the_last_signature_that_reads_them() -> None:
     for batch in (2, 3):
         _run(ws, net, batch)
     assert len(_copies(net)) == 2
-    with plan_net.KEPT_BYTES.override(0):
+    with KEPT_BYTES.override(0):
         _run(ws, net, 4)
         assert len(_copies(net)) == 1
     (copies,) = _copies(net)

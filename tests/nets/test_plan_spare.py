@@ -17,6 +17,7 @@ from tazza.nets.plan.net import PlanNet
 from tazza.nets.plan.rewrite import Rewrite
 from tazza.operator import operator_def
 from tazza.operator.engine import why_unavailable
+from tazza.operator.watch import Watch
 from tazza.proto import OperatorDef
 from tazza.tensor import Tensor
 from tazza.workspace import Workspace
@@ -117,7 +118,7 @@ def test_a_run_that_meets_weights_given_back_by_another_finds_them_again(monkeyp
     weights = _folded(net)
     weights.storage.mark_written()  # the copy is old, and what it is made from is not there
     with monkeypatch.context() as patch:
-        patch.setattr(Instance, "stale", _fresh)
+        patch.setattr(Watch, "broken", _stands)
         net.run()
     _assert_right(ws, ws.fetch("y"))
     assert not weights.allocated
@@ -138,7 +139,7 @@ def test_a_batch_that_does_not_fit_keeps_nothing(monkeypatch: pytest.MonkeyPatch
         assert not _folded(net).allocated
 
 
-def _fresh(self: Instance) -> bool:
+def _stands(self: Watch) -> bool:
     del self
     return False
 

@@ -10,8 +10,10 @@ import weakref
 
 import pytest
 
+from tazza.device import CPUStream
 from tazza.errors import ArgumentError, DeadlineError, KernelError, RunCancelledError
 from tazza.nets.run import Run
+from tazza.tensor import CPUPlace
 from tests.nets.dags import PARALLEL, subject
 from tests.nets.simulated import mix, watching
 
@@ -107,6 +109,35 @@ def test_a_clock_ends_with_its_run() -> None:
     run.end(None)
     clock.join(5)
     assert not clock.is_alive()
+
+
+def test_others_wait_for_the_event_of_a_run() -> None:
+    """Work of a stream behind a run: it starts when the run has ended, and not where the run has failed."""
+    seen, stream = list[bool](), CPUStream(CPUPlace(), 0)
+    good, bad = Run("good"), Run("bad")
+    stream.wait_for(good.event)
+    stream.submit(lambda: seen.append(good.done()))
+    assert not good.event.wait(timeout_s=0.0)
+    good.end(None)
+    stream.synchronize()
+    assert seen == [True]
+    stream.wait_for(bad.event)
+    stream.submit(lambda: seen.append(False))
+    bad.end(KernelError("broken"))
+    with pytest.raises(KernelError, match="broken"):
+        stream.synchronize()
+    assert seen == [True]
+    assert bad.error is bad.event.error
+
+
+@pytest.mark.parametrize("type", PARALLEL)
+def test_a_run_of_a_net_ends_its_event(type: str) -> None:
+    made = subject([mix("one", ["a"], ["b"])], type, 2)
+    with watching():
+        run = made.net.run_async()
+        assert run.event.wait(timeout_s=20.0)
+    assert run.done()
+    made.net.close()
 
 
 @pytest.mark.parametrize("type", ALONE)

@@ -108,7 +108,7 @@ def test_operators_never_run_on_more_threads_than_there_are(
     assert widths.now == 0
     assert 4 <= widths.most <= 4 + 5, "the one of 9 runs on all threads, and alone"
     assert isinstance(made.net, ParallelNet)
-    budget = made.net._crew().budget  # pyright: ignore[reportPrivateUsage] -- what is tested
+    budget = made.net._workers_now().budget  # pyright: ignore[reportPrivateUsage] -- what is tested
     assert budget is not None
     assert budget.free == budget.total == 4
     made.net.close()

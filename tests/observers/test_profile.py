@@ -317,6 +317,7 @@ def fetching(device: None) -> Generator[None]:
         del op, context, inputs, outputs
         return Fetch()
 
+    fetch.copies()
     del cost
     launcher(fetch, engine=TEST_ENGINE, device="cuda")(prepare)
     yield
@@ -343,8 +344,9 @@ def test_operators_of_a_device_are_measured_on_its_streams(type: str) -> None:
     (start_s, end_s) = profile.runs[0]
     assert start_s <= b.start_s
     assert d.end_s <= end_s
-    assert b.lane == c.lane == d.lane
-    assert b.lane.startswith("cuda:0 ")
+    assert b.lane == c.lane
+    assert b.lane.startswith("cuda:0 normal ")
+    assert d.lane.startswith("cuda:0 high ")
     assert (b.kind, d.kind) == (SpanKind.COMPUTE, SpanKind.COPY)
     assert profile.by_operator()[2].copied_bytes == 15 * 8
     net.close()

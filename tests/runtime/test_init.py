@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from tazza.errors import DuplicateError, InitError
+from tazza.operator import LocalBlobs, Operator, operator_def
+from tazza.runtime import init
 from tazza.runtime.init import Initializer
 from tazza.runtime.log import LOG_LEVEL
 
@@ -190,6 +192,17 @@ def test_require_init_is_silent_from_start_up_on(caplog: pytest.LogCaptureFixtur
         start.global_init([])
         start.require_init("workspace")
     assert caplog.records == []
+
+
+def test_operators_that_are_made_ask(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The first one tells what waits for start-up, such as a module that was loaded late; none asks afterwards."""
+    start = Initializer()
+    start.init_function(help="")(noting([], "late"))
+    monkeypatch.setattr(init, "_process", start)
+    for _ in range(2):
+        Operator(operator_def("ConstantFill", [], ["x"], shape=[2]), LocalBlobs())
+    (record,) = caplog.records
+    assert record.message.startswith("ConstantFill runs before tazza.global_init")
 
 
 PROGRAM = """

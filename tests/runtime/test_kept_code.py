@@ -94,7 +94,7 @@ for number, folder in enumerate(sys.argv[1:]):
     print("at", folder, flush=True)
     CACHE_DIR.set(folder)
     from tazza.runtime import native_code
-    native_code._addresses.clear()
+    native_code.ADDRESSES.clear()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(native_function("damage", build))
     assert [function(i) for i in range(4)] == [2, 7, 20, 54], folder
     other = lambda name: build(name).replace("i64 1, i64 2, i64 3, i64 4", "i64 4, i64 3, i64 2, i64 1")

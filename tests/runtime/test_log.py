@@ -11,6 +11,7 @@ import pytest
 
 from tazza.errors import ArgumentError
 from tazza.runtime import log
+from tazza.runtime.cache import Cache
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def test_log_every_n(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "KEYS_KEPT", 2)
+    monkeypatch.setattr(log, "_seen", Cache[object, int]("messages counted", 2))
     assert [log.warn_once(("bounded", key), "x") for key in (1, 2, 1, 3, 1, 2)] == [
         True,
         True,
@@ -85,6 +86,7 @@ def test_configure_leaves_the_level_unless_it_was_chosen() -> None:
 PROGRAM = """
 import logging
 from tazza.runtime import log
+from tazza.runtime.cache import Cache
 log.logger.warning("early")
 log.set_level(0)
 log.configure()

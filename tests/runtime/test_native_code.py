@@ -75,7 +75,7 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, damage: str, caplog: pyte
         whole = entry.read_bytes()
         changed = {"cut": whole[:-7], "changed": whole[:-1] + bytes([whole[-1] ^ 1]), "empty": b""}
         entry.write_bytes(changed[damage])
-        native_code._addresses.clear()  # pyright: ignore[reportPrivateUsage] -- as in a new process
+        native_code.ADDRESSES.clear()  # as in a new process
         with caplog.at_level(logging.WARNING):
             assert call(native_function(f"{name}", plus(5)), 2) == 7
         assert "is damaged" in caplog.text
@@ -92,7 +92,7 @@ def test_an_entry_that_others_can_write_is_made_again(
         (entry,) = tmp_path.glob("*.o")
         assert entry.stat().st_mode & 0o777 == 0o600
         entry.chmod(mode)
-        native_code._addresses.clear()  # pyright: ignore[reportPrivateUsage] -- as in a new process
+        native_code.ADDRESSES.clear()  # as in a new process
         with caplog.at_level(logging.WARNING):
             assert call(native_function(name, plus(8)), 2) == 10
         assert "could be written by other users" in caplog.text
@@ -104,7 +104,7 @@ def test_an_entry_of_another_user_is_made_again(
 ) -> None:
     with CACHE_DIR.override(str(tmp_path)):
         assert call(native_function("owner", plus(4)), 1) == 5
-        native_code._addresses.clear()  # pyright: ignore[reportPrivateUsage] -- as in a new process
+        native_code.ADDRESSES.clear()  # as in a new process
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         with caplog.at_level(logging.WARNING):
             assert call(native_function("owner", plus(4)), 2) == 6

@@ -283,6 +283,54 @@ def test_no_damage_crashes(changes: list[tuple[int, int]], near: bool) -> None:
     assert address > 0
 
 
+BOTH_WAYS = """
+import hashlib, sys
+import numpy as np
+from tazza.operator import run_op
+from tazza.runtime.native_code import describe_code
+x = np.random.default_rng(1).standard_normal((3, 4, 17, 19)).astype(np.float32)
+results = [run_op(type, x, engine="jit") for type in ("Tanh", "Exp", "Gelu", "Softsign", "Elu", "Softplus")]
+results += [run_op("Softmax", x, axis=1, engine="jit"), run_op("Mul", x, x[0], broadcast=1, engine="jit")]
+for one in results:
+    print(hashlib.sha256(np.ascontiguousarray(one).tobytes()).hexdigest())
+print(describe_code().split(",")[0], "llvmlite" in sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(openmp_unavailable() is not None, reason=str(openmp_unavailable()))
+def test_llvm_links_the_same_kernels_to_the_same_bits(tmp_path: Path) -> None:
+    """The flag `own_linker` on, with a cold and a warm cache, and off: then nothing is kept."""
+
+    def another_process(own: int) -> tuple[list[str], str]:
+        environment = {**os.environ, "TAZZA_CACHE_DIR": str(tmp_path / str(own)), "TAZZA_OWN_LINKER": str(own)}
+        command = [sys.executable, "-c", BOTH_WAYS]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment)
+        return done.stdout.split(), done.stderr.strip()
+
+    cold, warm, by_llvm = another_process(1), another_process(1), another_process(0)
+    assert len(set(cold[0])) == 8
+    assert cold == (by_llvm[0], "linked by tazza True")
+    assert warm == (by_llvm[0], "linked by tazza False")
+    assert by_llvm[1] == "linked by LLVM True"
+    assert len(list((tmp_path / "1").glob("*.o"))) >= 8
+    assert not (tmp_path / "0").exists()
+
+
+@pytest.mark.parametrize(("text", "value", "wanted"), [(CHOICE, 1, 5), (POWER, -2, 7389)], ids=["internal", "libm"])
+def test_with_the_flag_off_llvm_links(
+    text: str, value: int, wanted: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def never(*unused: object) -> int:
+        raise AssertionError("our own linker was asked")
+
+    monkeypatch.setattr(native_code, "load_object", never)
+    with native_code.OWN_LINKER.override(False), native_code.CACHE_DIR.override(str(tmp_path)):
+        address = native_code.native_function(f"both ways {text}", lambda name: text.replace("@kernel", f"@{name}"))
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(value) == wanted
+    assert list(tmp_path.iterdir()) == []
+
+
 PROGRAM = """
 import sys
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import pytest
 from tazza.runtime.fork import note_threads
 from tazza.runtime.openmp import openmp_threads, openmp_unavailable, own_functions, set_openmp_threads
 from tazza.runtime.team import looks_of, team_unavailable
+from tazza.runtime.team.code import team_text
+from tests.region_stress import stress
 
 REASON = openmp_unavailable() or team_unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -217,6 +220,29 @@ def test_what_only_libgomp_does_is_left_to_it(name: str) -> None:
     given = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores", "OMP_THREAD_LIMIT": "3"}[name]
     done = told("from tazza.runtime.openmp import own_functions\nprint(dict(own_functions()))", **{name: given})
     assert done.stdout.strip() == "{}"
+
+
+ATOMIC = re.compile(r"\b(?:cmpxchg|atomicrmw|(?:load|store) atomic)\b")
+ORDERS = re.compile(r"\b(?:monotonic|acquire|release|acq_rel|seq_cst)\b")
+
+
+def test_the_order_of_every_atomic_operation_is_argued() -> None:
+    """By its name in a table; the table names no others, and no other orders."""
+    page = (Path(__file__).parents[2] / "docs" / "threads.md").read_text(encoding="utf-8")
+    told = {
+        name: ORDERS.findall(order) for name, order in re.findall(r"^\| `([a-z ]+)` \| (.*?) \|", page, re.MULTILINE)
+    }
+    found: dict[str, list[str]] = {}
+    for line in filter(ATOMIC.search, team_text("name").splitlines()):
+        code, _, name = line.partition(" ; ")
+        assert name, f"no name behind {line}"
+        assert found.setdefault(name, ORDERS.findall(code)) == ORDERS.findall(code), name
+    assert found == told
+
+
+@pytest.mark.slow
+def test_regions_are_right_beside_busy_processes() -> None:
+    assert len(stress(regions=3000, seconds=3, busy=2)) == 3
 
 
 def test_workers_round_as_the_caller_does() -> None:

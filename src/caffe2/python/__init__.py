@@ -14,6 +14,6 @@ if any(Path(folder).is_dir() and next(Path(folder).glob("caffe2_pybind11_state*"
         "two frameworks lie in one folder. Uninstall torch and tazza, then install tazza alone, or with a newer torch"
     )
 
-from caffe2.python._absent import install  # behind the refusal
+from caffe2.python._absent import install
 
 install()

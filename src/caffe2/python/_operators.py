@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 PYTHON = "Python"
 
 
-class DataType:
+class _ByName(type):
+    if TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> int: ...
+
+
+class DataType(metaclass=_ByName):
     """Numbers of element types, by the names in `TensorProto`."""
 
 

@@ -87,14 +87,14 @@ class AdagradOptimizer(Optimizer):
                 setattr(self, f"ema_{name}", ema_options.get(f"ema_{name}"))
 
     def _process_pruning_options(self, pruning_options: Mapping[str, Any] | None) -> None:
-        given = pruning_options if pruning_options else {}
-        self.mask_tensor = given.get("mask_tensor")
-        self.mask_db_path = given.get("mask_db_path")
-        self.mask_db_type = given.get("mask_db_type")
-        self.mask_blob_name = given.get("mask_blob_name")
-        self.prune_delays = given.get("prune_delays", [])
-        self.prune_ratios = given.get("prune_ratios", [])
-        self.prune_block_size = given.get("prune_block_size", 1)
+        given: Mapping[str, Any] = pruning_options if pruning_options else {}
+        self.mask_tensor: Any = given.get("mask_tensor")
+        self.mask_db_path: Any = given.get("mask_db_path")
+        self.mask_db_type: Any = given.get("mask_db_type")
+        self.mask_blob_name: Any = given.get("mask_blob_name")
+        self.prune_delays: Any = given.get("prune_delays", [])
+        self.prune_ratios: Any = given.get("prune_ratios", [])
+        self.prune_block_size: Any = given.get("prune_block_size", 1)
         if self.mask_tensor is not None:
             assert type(self.mask_tensor) is np.ndarray, "mask_tensor must be a numpy array!"
             assert self.mask_db_path is None, "mask can be provided through either a numpy array or a db path, not both"
@@ -143,8 +143,8 @@ class AdagradOptimizer(Optimizer):
     def _counters(param_init_net: Any, param: Any) -> list[Any]:
         """Return how often each row was updated, and when for the last time."""
         types = core.DataType
-        updates = for_each_row(param_init_net, param, "_update_counter", 0.0, dtype=types.DOUBLE)  # pyright: ignore[reportAttributeAccessIssue]
-        last = for_each_row(param_init_net, param, "_prev_update_iter", 0, dtype=types.INT64)  # pyright: ignore[reportAttributeAccessIssue]
+        updates = for_each_row(param_init_net, param, "_update_counter", 0.0, dtype=types.DOUBLE)
+        last = for_each_row(param_init_net, param, "_prev_update_iter", 0, dtype=types.INT64)
         return [last, updates]
 
     def _options(self, param_init_net: Any, param: Any) -> dict[str, Any]:
@@ -205,9 +205,9 @@ class AdagradOptimizer(Optimizer):
             loaded = {"db": self.mask_db_path, "db_type": self.mask_db_type, "absolute_path": True}
             return [param_init_net.Load([], self.mask_blob_name, **loaded)]
         types = core.DataType
-        once = {"value": -1, "dtype": types.INT64, "shape": [1]}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        once = {"value": -1, "dtype": types.INT64, "shape": [1]}
         last = param_init_net.ConstantFill([], str(param) + "_last_mask_updated_iter", **once)
-        fill = {"values": [], "dtype": types.FLOAT, "shape": [0]}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        fill = {"values": [], "dtype": types.FLOAT, "shape": [0]}
         return [param_init_net.GivenTensorFill([], str(param) + "_empty_mask", **fill), last]
 
     def _afterwards(self, net: Any, param_init_net: Any, param: Any, squares: Any, grad: Any, iteration: Any) -> None:

@@ -108,7 +108,7 @@ class MultiPrecisionSgdOptimizer(SgdOptimizer):
             super()._run(net, param_init_net, param_info)
             return
         param, grad = param_info.blob, param_info.grad
-        single = param_info.blob_copy[core.DataType.FLOAT]  # pyright: ignore[reportAttributeAccessIssue]
+        single = param_info.blob_copy[core.DataType.FLOAT]
         if not self._positive():
             return
         rate = self._rate(net, param_init_net, -1)
@@ -149,7 +149,7 @@ class FP16SgdOptimizer(SgdOptimizer):
         if not self._positive():
             return
         rate = self._rate(net, param_init_net, -1)
-        source = param if copies is None else copies[core.DataType.FLOAT]  # pyright: ignore[reportAttributeAccessIssue]
+        source = param if copies is None else copies[core.DataType.FLOAT]
         wide = param_init_net.ConstantFill(source, str(param) + "_momentum_fp32", value=0.0)
         momentum = param_init_net.FloatToHalf(wide, str(param) + "_momentum")
         self._keep(momentum)

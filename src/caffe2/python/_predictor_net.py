@@ -16,7 +16,7 @@ def ExtractPredictorNet(
     device: Any = None,
     renames: Mapping[str, str] | None = None,
     disabled_inputs: Iterable[Any] | None = None,
-) -> tuple[Any, list[Any]]:
+) -> tuple[Any, list[str]]:
     """Return a net of the operators from the first reader of an input to the last writer of an output.
 
     Of these, the ones whose inputs are known are taken: inputs of the net, but for the disabled ones, and what those
@@ -43,7 +43,7 @@ def ExtractPredictorNet(
     made.external_output.extend(written)
     _rename(made, renames or {})
     own = {(renames or {}).get(name, name) for name in inputs}
-    saved = [core.BlobReference(name) for name in made.external_input if name not in own]
+    saved = [name for name in made.external_input if name not in own]
     return core.Net(made), saved
 
 

@@ -10,6 +10,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, ClassVar
 
 from caffe2.python.helpers.algebra import (
@@ -61,7 +62,7 @@ class HelperWrapper:
 
     _registry: ClassVar[dict[str, Callable[..., Any]]] = {helper.__name__: helper for helper in HELPERS}
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: ModuleType) -> None:
         """Stand for a module."""
         self.wrapped = wrapped
         self.__dict__.update({name: value for name, value in vars(wrapped).items() if name.startswith("__")})

@@ -76,7 +76,7 @@ def add_while_op(
     """Add a `While` that runs a net as long as a blob holds true; another may compute it anew before each run."""
     visible = [*lexical_scope]
     if condition_body_net is not None:
-        while_net.ConstantFill([], cond_blob, dtype=core.DataType.BOOL, value=False)  # pyright: ignore[reportAttributeAccessIssue]
+        while_net.ConstantFill([], cond_blob, dtype=core.DataType.BOOL, value=False)
     body = _scope(while_net, "workspace_loop_body")
     nets = {"loop_net": (loop_body_net, body, visible, True)}
     if condition_body_net is not None:

@@ -287,15 +287,19 @@ class ModelHelper:
         both = [*self.param_init_net.Proto().external_input, *self.net.Proto().external_input]
         proto.external_input.extend(dict.fromkeys(name for name in both if name not in parameters))
         proto.external_output.extend(self.net.Proto().external_output)
+        proto.type = self.net.Proto().type
+        proto.num_workers = self.param_init_net.Proto().num_workers  # not those of the net: as it was
         return made
 
     def ConstructInitTrainNetfromNet(self, net: Any) -> None:
-        """Take the operators of a complete net: those that make parameters, and the others."""
-        nets = {True: self.param_init_net, False: self.net}
-        for first, target in nets.items():
-            target.Proto().op.extend(op for op in net.Proto().op if op.debug_info.endswith(ORIGIN) is first)
-        for target in nets.values():
-            _declare(target.Proto())
+        """Take the operators of a complete net into new nets: those that make parameters, and the others."""
+        self.param_init_net = core.Net(net.Name() + "/generated_param_init_net")
+        self.net = core.Net(net.Name() + "/generated_net")
+        for first, made in ((True, self.param_init_net), (False, self.net)):
+            proto = made.Proto()
+            proto.type, proto.num_workers = net.Proto().type, net.Proto().num_workers
+            proto.op.extend(op for op in net.Proto().op if op.debug_info.endswith(ORIGIN) is first)
+            _declare(proto)
 
     # -- operators -----------------------------------------------------------------------------------------------------
 

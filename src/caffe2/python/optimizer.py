@@ -22,13 +22,13 @@ from caffe2.python._optimizer_base import (
     FP16_ENGINES,
     AuxOptimizerParams,
     Optimizer,
-    _optimizer_instance_count,
+    _optimizer_instance_count,  # pyright: ignore[reportPrivateUsage]
 )
 from caffe2.python._optimizer_build import (
-    _LEARNING_RATE_INJECTION,
-    _build,
-    _calc_norm_ratio,
-    _get_param_to_device,
+    _LEARNING_RATE_INJECTION,  # pyright: ignore[reportPrivateUsage]
+    _build,  # pyright: ignore[reportPrivateUsage]
+    _calc_norm_ratio,  # pyright: ignore[reportPrivateUsage]
+    _get_param_to_device,  # pyright: ignore[reportPrivateUsage]
     add_weight_decay,
     build_adadelta,
     build_adagrad,

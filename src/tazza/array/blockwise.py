@@ -6,7 +6,6 @@ steps and rounded where they are cast or stored. Infinities and NaN are results,
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.array.program import REDUCTIONS, ElementProgram, accumulator_type, initial, types_of
+from tazza.runtime.cache import remembered
 from tazza.tensor.dtype import DataType
 from tazza.tensor.function import CASTS, FUNCTIONS
 
@@ -32,7 +32,7 @@ def wide(dtype: DataType) -> np.dtype[Any]:
     return DataType.FLOAT.numpy if dtype in HALVES else dtype.numpy
 
 
-@functools.cache
+@remembered("casts", entries=1024)
 def casting(source: DataType, target: DataType, computed: bool) -> Callable[[Any], Any]:
     """Return what casts; a half-precision value that was computed is rounded first."""
 
@@ -45,7 +45,7 @@ def casting(source: DataType, target: DataType, computed: bool) -> Callable[[Any
     return cast
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("moves of programs", entries=1024)
 def _moves(program: ElementProgram) -> tuple[_Move, ...]:
     """Return what is to do, step by step."""
     types, first = types_of(program), len(program.operands)

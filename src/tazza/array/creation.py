@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,10 @@ from tazza.tensor.place import CPUPlace, Place
 from tazza.tensor.tensor import Tensor
 from tazza.tensor.transfer import to_place
 
-if TYPE_CHECKING:
-    Shape: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
-    DType: TypeAlias = "DataType | npt.DTypeLike | None"
-    Device: TypeAlias = "Place | str | None"
-    Number: TypeAlias = "bool | int | float"
+Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+DType: TypeAlias = DataType | npt.DTypeLike | None
+Device: TypeAlias = Place | str | None
+Number: TypeAlias = bool | int | float
 
 __all__ = [
     "arange",

@@ -98,10 +98,10 @@ __all__ = [
     "where",
 ]
 
-Result: TypeAlias = "Tensor | Lazy"
+Result: TypeAlias = Tensor | Lazy
 """Lazy where an operand is."""
-Operand: TypeAlias = "ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float"
-Given: TypeAlias = "Operand | Lazy"
+Operand: TypeAlias = ArrayOperators | npt.NDArray[Any] | np.generic | bool | int | float
+Given: TypeAlias = Operand | Lazy
 
 OPERANDS: tuple[type, ...] = (ArrayOperators, np.ndarray, np.generic, bool, int, float, str, bytes)
 """Types that the operators of a tensor take; any other gets its own turn."""

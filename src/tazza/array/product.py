@@ -6,15 +6,13 @@ is no matter of this file: a transposed matrix is one with its strides swapped.
 `PRODUCTS` holds the engines (see tensor/tasks.py), which fill it from files `product.py`. NumPy's BLAS is always there
 and takes everything.
 
-State: `_kept`, what was chosen for the forms that were used last, as many as hold `MOST_BYTES`.
+State: `CHOICES`, what was chosen for the forms that were used last, as many as hold `MOST_BYTES`.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -23,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.runtime.blas import set_blas_threads, threads_for
-from tazza.runtime.flags import kernel_flags
+from tazza.runtime.cache import Cache
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
@@ -137,40 +135,8 @@ _Answer: TypeAlias = "Offer[Multiply] | Unsupported"
 PRODUCTS: Tasks[ProductForm, Multiply] = _Products("engine of products", "product")
 
 
-class KeptChoices:
-    """Choices by key, those that were used last, as many as hold so many bytes; at least the last one."""
-
-    def __init__(self, most_bytes: int) -> None:
-        """Keep none yet."""
-        self.most_bytes = most_bytes
-        self.nbytes = 0
-        self._choices: OrderedDict[Hashable, Taken[Multiply]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._choices)
-
-    def get(self, key: Hashable) -> Taken[Multiply] | None:
-        """Return a choice that is used now, or None."""
-        with self._lock:
-            found = self._choices.get(key)
-            if found is not None:
-                self._choices.move_to_end(key)
-            return found
-
-    def put(self, key: Hashable, choice: Taken[Multiply]) -> None:
-        """Keep a choice, and drop others that were not used for long."""
-        with self._lock:
-            if key in self._choices:  # by another thread
-                return
-            self._choices[key] = choice
-            self.nbytes += CHOICE_BYTES + choice.offer.nbytes
-            while self.nbytes > self.most_bytes and len(self._choices) > 1:
-                _, dropped = self._choices.popitem(last=False)
-                self.nbytes -= CHOICE_BYTES + dropped.offer.nbytes
-
-
-_kept = KeptChoices(MOST_BYTES)
+CHOICES: Cache[Hashable, Taken[Multiply]] = Cache("products", MOST_BYTES // CHOICE_BYTES, MOST_BYTES, kernels=True)
+"""What was chosen, by form."""
 
 
 def product_into(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0) -> None:
@@ -197,13 +163,13 @@ def prepare_product(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: floa
     """Return the kernel that `product_into` would run."""
     arrays = a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, c.shape, c.strides, c.dtype
     scaled, known = alpha != 1, Beta.of(beta)
-    # What else answers depend on: the engines, threads and flags.
-    key = arrays, scaled, known, PRODUCTS.generation, thread_count(), kernel_flags()
-    found = _kept.get(key)
+    # What else answers depend on: the engines and threads; the cache knows the flags.
+    key = arrays, scaled, known, PRODUCTS.generation, thread_count()
+    found = CHOICES.get(key)
     if found is None:
         of_a, of_b, of_c = (Form.of(one.shape, one.strides, one.dtype) for one in (a, b, c))
         found = PRODUCTS.choose(ProductForm(of_a, of_b, of_c, scaled, known))
-        _kept.put(key, found)
+        CHOICES.put(key, found, CHOICE_BYTES + found.offer.nbytes)
     return found
 
 

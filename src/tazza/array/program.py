@@ -9,11 +9,11 @@ reduction. `expressions` gives the same as trees, the form that plans use.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections import Counter
 from typing import NamedTuple
 
+from tazza.runtime.cache import remembered
 from tazza.tensor.dtype import DataType
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import FUNCTIONS, signature
@@ -40,7 +40,7 @@ REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "add", "max": "max", "min": "
 """Reduction -> the function that joins two parts of it."""
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("types of programs", entries=1024)
 def types_of(program: ElementProgram) -> tuple[DataType, ...]:
     """Return the type of each operand and of each step."""
     found = list(program.operands)
@@ -93,7 +93,7 @@ def expressions(program: ElementProgram) -> list[Expression]:
     return [Expression(nodes[one]) for one in program.results]
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("flops of programs", entries=1024)
 def flops_of(program: ElementProgram) -> int:
     """Return the floating-point operations for one element."""
     return sum(FUNCTIONS[name].flops for name, _ in program.steps) + (1 if program.reduction else 0)

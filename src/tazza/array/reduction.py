@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from builtins import min as min_of
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tazza.array.creation import FLOAT, INTEGER
 from tazza.array.deferred import Lazy, lazy
@@ -24,11 +25,8 @@ from tazza.tensor.attached import attached
 from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Axis: TypeAlias = "int | tuple[int, ...] | None"
-    DType: TypeAlias = "DataType | npt.DTypeLike | None"
+Axis: TypeAlias = int | tuple[int, ...] | None
+DType: TypeAlias = DataType | npt.DTypeLike | None
 
 __all__ = [
     "all",

@@ -8,20 +8,17 @@ Source: Python array API standard 2024.12, "Searching", "Sorting", "Set" and "In
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.promotion import kind_of
 from tazza.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
 
 __all__ = [
     "argmax",

@@ -274,11 +274,14 @@ def profile(
 
 
 @app.command()
-def doctor() -> None:
-    """Show engines with reasons, threads, versions of libraries, and devices."""
+def doctor(
+    memory: Annotated[bool, typer.Option(help="caches instead, with their bounds, and compiled code on disk")] = False,
+) -> None:
+    """Show engines with reasons, threads, versions of libraries, and devices; or what is kept in memory."""
     from tazza.cli.doctor import doctor as run
+    from tazza.cli.memory import show_memory
 
-    run()
+    (show_memory if memory else run)()
 
 
 @app.command()

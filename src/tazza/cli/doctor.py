@@ -19,6 +19,7 @@ from tazza.operator.index import index
 from tazza.runtime.flags import FLAGS
 from tazza.runtime.machine import MODEL, machine
 from tazza.runtime.modules import loaded_modules
+from tazza.runtime.native_code import describe_code
 from tazza.runtime.openmp import describe_regions
 from tazza.runtime.threads import NUM_THREADS, allowed_cpus, thread_count
 from tazza.tensor import ALLOCATORS, CPUPlace
@@ -65,6 +66,7 @@ def _system() -> list[tuple[str, str]]:
         ("threads", f"{thread_count()} ({why}; OMP_NUM_THREADS {'is not set' if omp is None else f'= {omp}'})"),
         ("parallel regions", describe_regions()),
         ("model of the machine", f"{machine()} ({MODEL.value})"),
+        ("compiled kernels", describe_code()),
     ]
 
 

@@ -25,7 +25,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING
 
 from tazza.device.event import Event
@@ -275,9 +274,16 @@ class CPUStream(Stream):
             self._error = error
 
 
-@cache
+_cpu_pools: dict[str, WorkerPool] = {}
+"""By priority, for the life of the process."""
+
+
 def _cpu_threads(priority: str) -> WorkerPool:
-    return WorkerPool(max(CPU_THREADS, allowed_cpus()), f"tazza-stream-{priority}")
+    found = _cpu_pools.get(priority)
+    if found is None:
+        made = WorkerPool(max(CPU_THREADS, allowed_cpus()), f"tazza-stream-{priority}")
+        found = _cpu_pools.setdefault(priority, made)
+    return found
 
 
 STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry(

@@ -29,8 +29,7 @@ def infer_net(net: NetDef, given: Mapping[str, Spec], *, only_declared: bool = F
 
     Values are not looked at: what depends on them stays unknown, and so does everything behind it. With
     `only_declared`, which is for nets that are looked at and may never run, so do outputs of operators that nobody
-    declares, and of those that declare no effects: to infer those of a registered function is to run it, which a net of
-    a stranger must not ask for.
+    declares.
 
     >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     >>> from tazza.tensor import DataType
@@ -67,8 +66,6 @@ def infer_operator(
         if not only_declared:
             raise
         return replace(nothing, declared=False)
-    if only_declared and schema.effects is None:
-        return nothing
     op = schema.view(definition)
     outputs = schema.infer_specs(op, inputs).specs
     complete = [spec for spec in outputs if spec is not None]

@@ -18,6 +18,9 @@ be rounded otherwise than by `simple`.
 What runs side by side is decided by times. The first runs measure; then tasks for which a second worker would come too
 late are merged (`executor.merging`), at the end maybe to one, and the net runs as a `simple` one does.
 
+Copies of a device (what a schema says of itself, `copies`) are queued by one thread and on streams of their own, of
+high priority, beside what computes there: a copy from or to the host may block the thread that queues it.
+
 Constant state: the finest tasks and the pools. Changing state, of the one run at a time: the tasks in use, estimates. A
 run belongs to an `Execution`. The thread that calls `run` is one of the workers.
 """
@@ -36,19 +39,20 @@ from tazza.device import current_context
 from tazza.errors import NetError, RunCancelledError, TazzaError
 from tazza.graph.dependency import shared_memory, touched_blobs
 from tazza.nets.base import NetBase, Owner, net_type, new_owner, progress_note
-from tazza.nets.executor.execution import Crew, Execution
+from tazza.nets.bound_run import BoundRun
+from tazza.nets.executor.execution import Execution
 from tazza.nets.executor.merging import merged
 from tazza.nets.executor.policy import Policy
-from tazza.nets.executor.task import ChainTask, set_priorities, tasks_of
+from tazza.nets.executor.task import HOST, ChainTask, Post, set_priorities, tasks_of
+from tazza.nets.executor.workers import Workers
 from tazza.nets.run import Run
-from tazza.nets.strand import Strand
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
 from tazza.runtime.workers import WorkerPool, own_pool
-from tazza.tensor import CPUPlace, Place
+from tazza.tensor import CPUPlace
 from tazza.tensor.storage import SHARINGS
 
 MEASURED_RUNS = 5
@@ -63,7 +67,7 @@ TEAM_WORTH_S = 2 * SPIN_S + WORTH_S
 MEASURING_WORTH_S = 0.5
 """The same in the runs that measure."""
 
-_shared: weakref.WeakValueDictionary[tuple[Place, int], WorkerPool] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[Post, int], WorkerPool] = weakref.WeakValueDictionary()
 _shared_lock = freed_in_child(threading.Lock())
 
 
@@ -75,16 +79,17 @@ def _unlock() -> None:
 in_forked_child(_unlock)
 
 
-def shared_pool(place: Place, size: int) -> WorkerPool:
-    """Return the pool that all nets with `size` workers share for a place."""
+def shared_pool(post: Post, size: int) -> WorkerPool:
+    """Return the pool that all nets with `size` workers share for a post."""
     with _shared_lock:
-        found = _shared.get((place, size))
+        size = post.most(size)
+        found = _shared.get((post, size))
         if found is None:
-            found = _shared[place, size] = WorkerPool(size, f"tazza-{place}-{size}")
+            found = _shared[post, size] = WorkerPool(size, f"tazza-{post}-{size}")
         return found
 
 
-def _close_pools(pools: Mapping[Place, WorkerPool], wait: bool) -> None:
+def _close_pools(pools: Mapping[Post, WorkerPool], wait: bool) -> None:
     for pool in pools.values():
         pool.close(wait=wait)
 
@@ -108,12 +113,11 @@ class ParallelNet(NetBase):
         self._runs = 0
         self._worth_s = WORTH_S
         self._budget: tuple[tuple[int, bool], ThreadBudget | None] = ((0, True), None)
-        places = {CPUPlace(), *(task.place for task in self._tasks)}
         own = self.policy.own_pool
         name = f"tazza-{self.name}"
         self._pools = {
-            place: WorkerPool(self._workers, f"{name}-{place}") if own else shared_pool(place, self._workers)
-            for place in places
+            post: WorkerPool(post.most(self._workers), f"{name}-{post}") if own else shared_pool(post, self._workers)
+            for post in {HOST, *(task.post for task in self._tasks)}
         }
         if own:
             weakref.finalize(self, _close_pools, self._pools, wait=False)
@@ -142,7 +146,7 @@ class ParallelNet(NetBase):
     def _run(self, run: Run | None) -> None:
         self._choose_tasks()
         if run is None and len(self._tasks) == 1 and self._tasks[0].place.is_host:
-            self._run_alone(self._tasks[0].strand)
+            self._run_alone(self._tasks[0].bound)
             return
         found: list[BaseException | None] = []
         self._under_way = execution = self._execution(run, found.append)
@@ -158,13 +162,13 @@ class ParallelNet(NetBase):
             finally:
                 del error, found  # the traceback would keep them alive in a cycle
 
-    def _run_alone(self, strand: Strand) -> None:
+    def _run_alone(self, bound: BoundRun) -> None:
         """Run the one task that all operators were merged to, or always were."""
         try:
             with np.errstate(all="ignore"), at_most_threads(self._most):
-                strand.run(current_context(CPUPlace()), check=partial(self.check, None))
+                bound.run(current_context(CPUPlace()), check=partial(self.check, None))
         except TazzaError as error:
-            progress_note(error, self, strand.done)
+            progress_note(error, self, bound.done)
             raise
 
     def run_async(self, *, timeout_s: float | None = None) -> Run:
@@ -188,7 +192,7 @@ class ParallelNet(NetBase):
             run.set_running_or_notify_cancel()
             run.on_cancel(lambda: self._stop(run, execution))
             run.start_clock(lambda: self._stop(run, execution))
-            self._pools[CPUPlace()].submit(execution.work)
+            self._pools[HOST].submit(execution.work)
         except BaseException as error:  # no more threads, or an interrupt: the run is over before it began
             if execution is None:
                 if self._owner is owner:
@@ -226,7 +230,7 @@ class ParallelNet(NetBase):
                 progress_note(error, self, done)
             ended(error)
 
-        return Execution(self._tasks, self._crew(), self.policy, run, finish)
+        return Execution(self._tasks, self._workers_now(), self.policy, run, finish)
 
     def _choose_tasks(self) -> None:
         """Decide which tasks the next run has, and who goes first, by the times of the runs before."""
@@ -239,11 +243,11 @@ class ParallelNet(NetBase):
             self._tasks, self._runs = self._finest, 0
         self._runs += 1
         if self._runs == MEASURED_RUNS:
-            self._teams = any(task.strand.width > 1 for task in self._tasks)
+            self._teams = any(task.bound.width > 1 for task in self._tasks)
             self._worth_s = TEAM_WORTH_S if self._teams else WORTH_S
             self._tasks = merged(self._finest, self._worth_s, self._fused)
             for task in self._tasks:
-                task.strand.on_break = self._note_break
+                task.bound.on_break = self._note_break
         elif self._runs < MEASURED_RUNS:
             # Alone, tasks take the time that they need; what takes very long, or may wait for another, is never alone.
             self._worth_s = WORTH_S if self._runs == 1 else MEASURING_WORTH_S
@@ -256,14 +260,14 @@ class ParallelNet(NetBase):
         if shared != self._shared:
             self._shared = shared
             for task in self._finest:
-                task.strand.forget()
+                task.bound.forget()
             self._tasks = self._finest = tasks_of(self.operators, self._fused, self._shared)
             self._runs = 0
 
     def _note_break(self) -> None:
         self._broken = True
 
-    def _crew(self) -> Crew:
+    def _workers_now(self) -> Workers:
         """Return who works in a run that starts now: the number of threads may have changed since the last one."""
         threads = thread_count()
         key = threads, self._teams
@@ -273,7 +277,7 @@ class ParallelNet(NetBase):
             shared = self._workers > 1 and ((threads > 1 and self._teams) or self._workers > total)
             budget = ThreadBudget(total) if shared else None
             self._budget = key, budget
-        return Crew(self._pools, self._workers, budget, self._most, self._worth_s)
+        return Workers(self._pools, self._workers, budget, self._most, self._worth_s)
 
     def check_present(self) -> None:
         """Raise where the present run has to end, another operator's failure included."""
@@ -291,7 +295,7 @@ class ParallelNet(NetBase):
     def _end(self) -> None:
         super()._end()
         for task in getattr(self, "_finest", ()):
-            task.strand.forget()
+            task.bound.forget()
         if self.policy.own_pool:
             _close_pools(getattr(self, "_pools", {}), wait=own_pool() is None)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, cast
 
+from tazza.device import Event
 from tazza.errors import ArgumentError, DeadlineError, RunCancelledError, TazzaError
 from tazza.runtime.fork import PROCESS, freed_in_child, left_in_parent
 from tazza.runtime.holding import Conditional
@@ -39,6 +40,9 @@ class Run(Future[None]):
         if timeout_s is not None and not timeout_s >= 0:
             raise ArgumentError(f"net {net!r} cannot run for {timeout_s} seconds", hint="timeout_s is 0 or more")
         self.net = net
+        self.event = Event()
+        """Its end, as an event: what streams, and other threads, can wait for."""
+        self.event.schedule()
         self._asked = False
         self.timeout_s = timeout_s
         self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -109,14 +113,18 @@ class Run(Future[None]):
         self.stop_clock()
         if error is not None and not isinstance(error, Exception):
             self._asked = True  # whoever was interrupted knows
-        if self.done():
-            with self._condition:
-                self._condition.notify_all()
-            cast("Any", self)._invoke_callbacks()
-        elif error is None:
-            self.set_result(None)
-        else:
-            self.set_exception(error)
+        try:
+            if self.done():
+                with self._condition:
+                    self._condition.notify_all()
+                cast("Any", self)._invoke_callbacks()
+            elif error is None:
+                self.set_result(None)
+            else:
+                self.set_exception(error)
+        finally:
+            if not self.event.query():
+                self.event.finish(error)
 
     @property
     def left_s(self) -> float | None:

@@ -1,6 +1,6 @@
-"""The net type `simple`: operators one after the other, in the calling thread, as one strand (`nets.strand`).
+"""The net type `simple`: operators one after the other, in the calling thread, as one bound run.
 
-Operators on a device that works on its own are strands of their own, and each of those ends when the device has done
+Operators on a device that works on its own are bound runs of their own, and each of those ends when the device has done
 its work. Two names of Caffe2 mean the same type.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 from tazza.device import current_context
 from tazza.errors import TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
+from tazza.nets.bound_run import BoundRun
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.run import Run
-from tazza.nets.strand import Strand
 from tazza.tensor import CPUPlace
 
 
@@ -28,25 +28,25 @@ class SimpleNet(NetBase):
 
     def _create(self, strict: bool) -> None:
         super()._create(strict)
-        self._strands = [
-            (None if place.is_host else place, self._strand(list(stretch)))
+        self._bound_runs = [
+            (None if place.is_host else place, self._bound_run(list(stretch)))
             for place, stretch in groupby(range(len(self.operators)), lambda position: self.operators[position].place)
         ]
 
-    def _strand(self, positions: list[int]) -> Strand:
+    def _bound_run(self, positions: list[int]) -> BoundRun:
         operators = [self.operators[position] for position in positions]
-        return Strand(operators, lambda place, definition: self._fused(positions[place], definition))
+        return BoundRun(operators, lambda place, definition: self._fused(positions[place], definition))
 
     def _run(self, run: Run | None) -> None:
         check = partial(self.check, run)
         done = 0
         try:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
-                for place, strand in self._strands:
+                for place, bound in self._bound_runs:
                     try:
-                        strand.run(current_context(CPUPlace()), check=check, piecewise=run is not None)
+                        bound.run(current_context(CPUPlace()), check=check, piecewise=run is not None)
                     finally:
-                        done += strand.done
+                        done += bound.done
                         if place is not None:
                             try:
                                 current_context(place).wait()
@@ -65,12 +65,12 @@ class SimpleNet(NetBase):
         names = [f"{op.type} {', '.join(map(repr, op.output))}" for op in self.definition.op]
         rows: list[Row] = []
         position = 0
-        for step in (step for _, strand in self._strands for step in strand.steps()):
+        for step in (step for _, bound in self._bound_runs for step in bound.steps()):
             rows.append(operator_row(step.operator, tuple(names[position : position + step.count])))
             position += step.count
         return Explanation(tuple(rows))
 
     def _end(self) -> None:
         super()._end()
-        for _, strand in getattr(self, "_strands", ()):
-            strand.forget()
+        for _, bound in getattr(self, "_bound_runs", ()):
+            bound.forget()

@@ -35,8 +35,9 @@ from tazza.observers.profile import Occurrence, Profile, ProfiledStep
 from tazza.observers.steps import StepLog
 from tazza.observers.timeline import SpanKind
 from tazza.operator import Cost, Observer, Operator
+from tazza.operator.watch import Watch, watched
 from tazza.runtime.waiting import Wait, take_waits
-from tazza.tensor import Blob, Place, Tensor, TensorSpec
+from tazza.tensor import Place
 
 RECORDS_MAX = 1_000_000
 """Runs of operators that a recorder keeps unless told otherwise; some 300 MB."""
@@ -63,10 +64,6 @@ Fields: TypeAlias = (
 """Those of a `_Record`."""
 
 
-_Seen: TypeAlias = "tuple[Blob, object, Tensor | None, TensorSpec | None]"
-"""A blob, what it held, and where that was a tensor its spec."""
-
-
 class _OperatorObserver(Observer[Operator]):
     """Notes the runs of one operator."""
 
@@ -75,11 +72,11 @@ class _OperatorObserver(Observer[Operator]):
         self._position = position
         self._place = operator.place
         self._blobs = (*operator.inputs, *operator.outputs)
-        self._seen: list[_Seen] | None = None
+        self._watch: Watch | None = None
         self._records = recorder.records
         self._most = recorder.records_max
         self._cost: Cost | None = None
-        self._kind = SpanKind.COMPUTE
+        self._kind = SpanKind.COPY if operator.schema.copying else SpanKind.COMPUTE
         self._mark: Event | None = None
         self._started: float | None = None
 
@@ -96,7 +93,7 @@ class _OperatorObserver(Observer[Operator]):
         started, self._started = self._started, None
         if started is None:
             return
-        if self._seen is None or self._changed(self._seen):
+        if self._watch is None or self._watch.moved():
             self._look()
         if len(self._records) >= self._most:
             self._recorder.dropped += 1
@@ -126,28 +123,13 @@ class _OperatorObserver(Observer[Operator]):
         assert stream is not None, "an event was recorded on it"
         return stream.name
 
-    @staticmethod
-    def _changed(seen: list[_Seen]) -> bool:
-        """Whether a blob holds another thing than before, or a tensor of another shape."""
-        for blob, value, tensor, spec in seen:
-            if blob.value is not value or (tensor is not None and tensor.spec is not spec):
-                return True
-        return False
-
     def _look(self) -> None:
-        """See what the run cost, and whether it copied between places; again only where a shape has changed."""
-        values = [(blob, blob.value, blob.value if isinstance(blob.value, Tensor) else None) for blob in self._blobs]
-        specs = [None if tensor is None else tensor.spec for _, _, tensor in values]
-        self._seen = [(*value, spec) for value, spec in zip(values, specs, strict=True)]
+        """See what the run cost; again only where a shape has changed."""
+        self._watch = Watch(map(watched, self._blobs))
         try:
             self._cost = operator_cost(self.subject)
         except TazzaError:  # a run that failed may leave shapes that do not fit each other
             self._cost = None
-        count = len(self.subject.inputs)
-        source = next((spec.place for spec in specs[:count] if spec is not None), None)
-        moved = any(spec is not None and spec.place != source for spec in specs[count:])
-        idle = self._cost is not None and self._cost.flops == 0
-        self._kind = SpanKind.COPY if source is not None and moved and idle else SpanKind.COMPUTE
 
 
 class _NetObserver(Observer[NetBase]):

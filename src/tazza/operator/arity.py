@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, TypeAlias
 
 from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
+from tazza.runtime.cache import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class LetterRow:
         self._specs, self._relations = specs, relations
         self.least = sum(not spec.optional for spec in specs)
         self.most = None if any(spec.variadic for spec in specs) else len(specs)
-        self.letters = lru_cache(maxsize=64)(self._letters)
+        self.letters = remembered("letters of operators", entries=64)(self._letters)
 
     def _letters(self, count: int) -> tuple[str, ...]:
         return letters_of(self._specs, count, self._relations)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from tazza.errors import ArgumentError
 from tazza.operator.index import ANY, index, load_engine
 from tazza.operator.kernel import kernel_for
 from tazza.registry import Registry, note_change, registry_changes
+from tazza.runtime.cache import remembered
 from tazza.runtime.native import NATIVE_KERNELS
 from tazza.tensor.place import CPU_KIND
 
@@ -145,7 +145,7 @@ def asked_engines(wanted: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in wanted.split(",") if name.strip())
 
 
-@lru_cache(maxsize=64)
+@remembered("engines by priority", entries=64)
 def _by_priority(device: str, names: tuple[str, ...], generation: int) -> tuple[str, ...]:
     """Return those of all engines that serve a kind of device, best first; `generation` is that of the registry."""
     del generation
@@ -159,7 +159,7 @@ def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     return _ranked(type, device, wanted, registry_changes())
 
 
-@lru_cache(maxsize=KEPT)
+@remembered("rankings of engines", entries=KEPT)
 def _ranked(type: str, device: str, wanted: str, changes: int) -> tuple[Candidate, ...]:
     del changes  # those of registries and of preferences
     default = _by_priority(device, tuple(ENGINES), ENGINES.generation)
@@ -197,7 +197,7 @@ def why_unavailable(type: str, device: str, name: str) -> str | None:
     return _why_lacking(type, device, name, registry_changes())
 
 
-@lru_cache(maxsize=KEPT)
+@remembered("reasons of engines", entries=KEPT)
 def _why_lacking(type: str, device: str, name: str, changes: int) -> str | None:
     """Return why an engine that can be used, if there is one of that name, has nothing for an operator type."""
     del changes

@@ -16,9 +16,12 @@ What is read from the signature:
 - A keyword `out` is used: the function then writes into the blob itself.
 - The result is one output `Y`; a tuple gives `Y0`, `Y1` ..., a NamedTuple its fields, `list[Tensor]` a variadic `Y`.
 - `Annotated[Tensor, "N C"]` gives a shape pattern (operator.pattern), `Annotated[Tensor, DataType.INT64]` an element
-  type or a set of them. Where all outputs have a pattern, these are the shape inference. Else the function itself is:
-  it is run once on zeros for each signature, and on identity matrices and ones where it does not take zeros. That
-  needs a pure function whose result's size does not depend on values; for others say `dynamic=True`.
+  type or a set of them. Where all outputs have a pattern, these are the shape rule; their element type, where none is
+  given, is that of the first input. `infer=` is a rule that is written: `infer=lambda op, X: X` for Y like X.
+- Without a rule sizes and element types of the outputs are known after a run, as if they depended on values: nets
+  infer nothing behind the operator, and plans run it by itself.
+
+Annotations are evaluated, so that what they name must exist at run time, not under `if TYPE_CHECKING`.
 
 A gradient function is a tensor function too: its parameters name inputs (`X`), outputs (`Y`) and gradients of outputs
 (`dY`) of the first, and it returns the gradients of its first inputs, in order. It becomes the operator
@@ -33,7 +36,7 @@ from typing import Any, TypeVar
 
 from tazza.errors import SchemaError
 from tazza.operator.effect import Effects
-from tazza.operator.function_kernel import function_infer, function_prepare
+from tazza.operator.function_kernel import function_prepare
 from tazza.operator.function_signature import FunctionSignature, Output, read_signature
 from tazza.operator.gradient import GradientRequest, NoGradient, not_written
 from tazza.operator.index import ANY
@@ -53,7 +56,6 @@ def operator_of(
     gradient: Callable[..., Any] | NoGradient | None = None,
     infer: Callable[..., Any] | None = None,
     outputs: Sequence[str] | None = None,
-    dynamic: bool = False,
     effects: Effects | None = None,
     priority: int = 0,
 ) -> Callable[[F], F]:
@@ -66,7 +68,6 @@ def operator_of(
             gradient=gradient,
             infer=infer,
             outputs=outputs,
-            dynamic=dynamic,
             effects=effects,
             priority=priority,
         )
@@ -82,7 +83,6 @@ def register_function(
     gradient: Callable[..., Any] | NoGradient | None = None,
     infer: Callable[..., Any] | None = None,
     outputs: Sequence[str] | None = None,
-    dynamic: bool = False,
     effects: Effects | None = None,
     priority: int = 0,
 ) -> OpSchema:
@@ -92,9 +92,8 @@ def register_function(
         function: a pure function of tensors and arguments.
         type: the operator type.
         gradient: its gradient function, or a reason such as `ends(...)`; by default it has none.
-        infer: shape inference as in `OpSchema.infer`, instead of what is derived.
+        infer: the shape rule, as in `OpSchema.infer`; else it is made of patterns, if all outputs have one.
         outputs: names of the outputs, instead of `Y` or `Y0`, `Y1` ...
-        dynamic: sizes of outputs depend on values, so that they are known only after a run.
         effects: what the function does beside computing, and its gradient function too: `Effects.PURE` lets passes
             fold and remove it, and nets of strangers call it. Without it neither is done.
         priority: replaces what was registered with a lower one.
@@ -116,9 +115,9 @@ def register_function(
         backward = _as_gradient(type, signature, backward)
     none = gradient if isinstance(gradient, NoGradient) else not_written("the function was registered without one")
     register = partial(_register, effects=effects, priority=priority)
-    made = register(type, signature, infer, dynamic, None if backward is not None else none)
+    made = register(type, signature, infer, None if backward is not None else none)
     if backward is not None:
-        register(type + GRADIENT, backward, None, False, not_written("it is a gradient itself"))
+        register(type + GRADIENT, backward, None, not_written("it is a gradient itself"))
         made.gradient(_gradient_maker(type, signature, backward), copy_arguments=False)
     return made
 
@@ -135,7 +134,6 @@ def _register(
     type: str,
     signature: FunctionSignature,
     infer: Callable[..., Any] | None,
-    dynamic: bool,
     no_gradient: NoGradient | None,
     *,
     effects: Effects | None,
@@ -144,11 +142,13 @@ def _register(
     inputs = [
         blob(one.name, one.dtypes, one.dims, optional=one.optional, variadic=one.variadic) for one in signature.inputs
     ]
+    first = signature.inputs[0].name if signature.inputs else None
+    ruled = infer is not None or all(one.dims is not None or one.like is not None for one in signature.outputs)
     made = schema(
         type,
         signature.doc,
         inputs=inputs,
-        outputs=[_output(one, signature, dynamic) for one in signature.outputs],
+        outputs=[_output(one, first, ruled=ruled) for one in signature.outputs],
         args=[one.spec for one in signature.arguments],
         no_gradient=no_gradient,
         effects=effects,
@@ -157,20 +157,19 @@ def _register(
     )
     if infer is not None:
         made.infer(infer)
-    elif not dynamic and not all(one.dims is not None or one.like is not None for one in signature.outputs):
-        made.infer(function_infer(signature))
     key = kernel_key(type, "reference")
     kernel = Kernel(*key, prepare=function_prepare(signature), module=signature.function.__module__)
     KERNELS.register(key, kernel, help=signature.where, priority=priority)
     return made
 
 
-def _output(one: Output, signature: FunctionSignature, dynamic: bool) -> BlobSpec:
-    first = signature.inputs[0].name if signature.inputs else None
-    dtypes = one.dtypes if one.dtypes is not None else first
+def _output(one: Output, first: str | None, *, ruled: bool) -> BlobSpec:
+    several = partial(blob, one.name, variadic=one.variadic, optional=one.variadic)
     if one.like is not None:
-        return blob(one.name, like=one.like)
-    return blob(one.name, dtypes, one.dims, variadic=one.variadic, optional=one.variadic, dynamic=dynamic)
+        return several(like=one.like)
+    if not ruled:
+        return several(one.dtypes, dynamic=True)
+    return several(one.dtypes if one.dtypes is not None else first, one.dims)
 
 
 def _as_gradient(type: str, forward: FunctionSignature, backward: FunctionSignature) -> FunctionSignature:
@@ -194,8 +193,7 @@ def _as_gradient(type: str, forward: FunctionSignature, backward: FunctionSignat
     asked = [one.name for one in backward.inputs]
     pairs = zip(backward.outputs, forward.inputs, strict=False)
     renamed = [
-        Output(f"d{x.name}", y.dtypes, y.dims, y.variadic, like=x.name if x.name in asked and not y.variadic else None)
-        for y, x in pairs
+        Output(f"d{x.name}", y.dtypes, y.dims, y.variadic, like=x.name if x.name in asked else None) for y, x in pairs
     ]
     return backward.with_outputs(renamed)
 

@@ -1,31 +1,20 @@
-"""How a tensor function runs as the kernel of an operator, and how shapes are inferred by running it once.
-
-It is run on zeros, and where it does not take these, on identity matrices and then on ones: a function that inverts a
-matrix, say, raises for zeros, whatever their shape.
-"""
+"""How a tensor function runs as the kernel of an operator."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from tazza.device import Context
-from tazza.errors import ShapeError, TazzaError
+from tazza.errors import ShapeError
 from tazza.operator.function_signature import FunctionSignature, Input
-from tazza.operator.kernel import Array, Call, Launch, Operands
+from tazza.operator.kernel import Call, Launch, Operands
 from tazza.operator.schema import Spec
 from tazza.operator.view import OpView
-from tazza.tensor import DataType, Tensor, TensorSpec
-
-PROBES = (2, 3)
-"""Extents that stand for an unknown one, in turn; what changes with them in a result is unknown too."""
-
-FILLS = ("zeros", "identity matrices", "ones")
-"""Values that the function is tried with, in turn."""
+from tazza.tensor import DataType, Tensor
 
 
 def function_prepare(signature: FunctionSignature) -> Callable[..., Launch]:
@@ -51,20 +40,20 @@ class FunctionLaunch:
         signature = self.signature
         values = {one.name: _given(one, operands.tensors[one.name]) for one in signature.inputs}
         positional, keywords = call_arguments(signature, self.op, values)
-        targets: list[Tensor] = []
+        targets: list[tuple[Tensor, bool]] = []
         for one in signature.outputs:
-            found = operands.tensors[one.name]
-            targets += cast("tuple[Tensor, ...]", found) if isinstance(found, tuple) else [found]
-        dynamic = self.op.schema.dynamic
-        if signature.takes_out and not dynamic:
-            keywords["out"] = targets[0]
+            found, dynamic = operands.tensors[one.name], self.op.schema.outputs_by_letter[one.name].dynamic
+            tensors = cast("tuple[Tensor, ...]", found) if isinstance(found, tuple) else (found,)
+            targets += [(tensor, dynamic) for tensor in tensors]
+        if signature.takes_out and not targets[0][1]:
+            keywords["out"] = targets[0][0]
 
         def call() -> None:
             result = signature.function(*positional, **keywords)
             results = list(result) if signature.several else [result]
             if len(results) != len(targets):
                 raise self.op.error(ShapeError, f"{signature.where} gave {len(results)} results for {len(targets)}")
-            for target, value in zip(targets, results, strict=True):
+            for (target, dynamic), value in zip(targets, results, strict=True):
                 if value is not target:
                     _put(self.op, target, value, dynamic)
 
@@ -93,119 +82,15 @@ def _given(one: Input, value: Any) -> Any:
     return value.array if one.arrays and isinstance(value, Tensor) else value
 
 
-def _array(value: Any) -> Array:
-    return value.plain() if isinstance(value, Tensor) else np.asarray(value)
-
-
 def _put(op: OpView, target: Tensor, value: Any, dynamic: bool) -> None:
-    array = _array(value)
-    if dynamic:
+    array = value.plain() if isinstance(value, Tensor) else np.asarray(value)
+    if dynamic:  # it is known only now
         target.assign(array)
         return
     if array.shape != target.shape or DataType.of(array) is not target.dtype:
         raise op.error(
             ShapeError,
-            f"the function gave {DataType.of(array)}{list(array.shape)}, inference said {target.spec}",
-            "if its size depends on values, register it with dynamic=True",
+            f"the function gave {DataType.of(array)}{list(array.shape)}, its shape rule said {target.spec}",
+            "mend infer= or the patterns of the annotations; without a rule a result may have any size",
         )
     np.copyto(target.array, array, casting="equiv")
-
-
-# -- inference ---------------------------------------------------------------------------------------------------------
-
-
-def function_infer(signature: FunctionSignature) -> Callable[..., tuple[TensorSpec | None, ...]]:
-    """Return the inference that runs the function on zeros, once for each signature of those that were used last."""
-
-    @functools.lru_cache(maxsize=256)
-    def probe(key: _Question) -> tuple[TensorSpec | None, ...]:
-        first = _probe(signature, key, PROBES[0])
-        if key.shapes_known or not first:
-            return first
-        second = _probe(signature, key, PROBES[1])
-        return tuple(_agreed(a, b) for a, b in zip(first, second, strict=True)) if second else ()
-
-    def infer(op: OpView, **specs: Any) -> tuple[TensorSpec | None, ...]:
-        found = probe(_Question(op, tuple(specs.items())))
-        return found if found else (None,) * len(op.output_letters)
-
-    return infer
-
-
-class _Question:
-    """An operator and the specs of its inputs, equal by arguments and specs."""
-
-    def __init__(self, op: OpView, specs: tuple[tuple[str, Any], ...]) -> None:
-        self.op, self.specs = op, specs
-        frozen = tuple((name, repr(value)) for name, value in op.arguments.items())
-        self._key = frozen, specs, len(op.output_letters)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Question) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def shapes_known(self) -> bool:
-        """Whether all extents are known."""
-        return all(spec.shape_known for _, value in self.specs for spec in _flat(value))
-
-
-def _flat(value: Any) -> tuple[TensorSpec, ...]:
-    return cast("tuple[TensorSpec, ...]", value) if isinstance(value, tuple) else () if value is None else (value,)
-
-
-def _probe(signature: FunctionSignature, question: _Question, extent: int) -> tuple[TensorSpec, ...]:
-    """Run the function on values of our own; nothing where that cannot tell, since some extents are unknown.
-
-    Raises:
-        ShapeError: it takes none of them in these known shapes.
-    """
-    op = question.op
-    if any(spec.dims is None for _, value in question.specs for spec in _flat(value)):
-        return ()
-    inputs = {one.name: one for one in signature.inputs}
-    first: Exception | None = None
-    for fill in FILLS:
-        values = {name: _given(inputs[name], _filled(value, extent, fill)) for name, value in question.specs}
-        positional, keywords = call_arguments(signature, op, values)
-        try:
-            with np.errstate(all="ignore"):
-                result = signature.function(*positional, **keywords)
-        except Exception as error:
-            first = error if first is None else first
-            continue
-        arrays = [_array(one) for one in (result if signature.several else [result])]
-        return tuple(TensorSpec(array.shape, DataType.of(array)) for array in arrays)
-    if not question.shapes_known:
-        return ()  # what stood for an unknown extent may be what does not fit
-    if isinstance(first, TazzaError):
-        raise first
-    message = f"{signature.where} failed on {', '.join(FILLS)} of these shapes: {type(first).__name__}: {first}"
-    hint = "give infer=, shape patterns in its annotations, or dynamic=True"
-    raise op.error(ShapeError, message, hint) from first
-
-
-def _filled(value: Any, extent: int, fill: str) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, tuple):
-        return tuple(_filled(one, extent, fill) for one in cast("tuple[TensorSpec, ...]", value))
-    dims = tuple(extent if one is None else one for one in value.dims)
-    if value.dtype is DataType.STRING:
-        return Tensor.from_numpy(np.full(dims, b"", object))
-    # np.zeros touches no memory until somebody reads it, and sharing keeps it so.
-    array = np.zeros(dims, value.dtype.numpy)
-    if fill == "ones" or (fill == "identity matrices" and len(dims) < 2):
-        array[...] = 1
-    elif fill == "identity matrices":
-        diagonal = np.arange(min(dims[-2:]))
-        array[..., diagonal, diagonal] = 1
-    return Tensor.from_numpy(array, copy=None)
-
-
-def _agreed(a: TensorSpec, b: TensorSpec) -> TensorSpec | None:
-    if a.rank != b.rank:
-        return TensorSpec(None, a.dtype)
-    return replace(a, dims=tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)))

@@ -6,12 +6,11 @@ import inspect
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, SupportsIndex, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, SupportsIndex, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from tazza.errors import SchemaError
-from tazza.operator.annotations import annotations_of
 from tazza.operator.argument import FIELDS, REQUIRED, ArgSpec, arg
 from tazza.operator.letter import DTypes
 from tazza.tensor import DataType, Tensor
@@ -87,11 +86,11 @@ def read_signature(function: Callable[..., Any], type: str, outputs: Sequence[st
     where = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(function))}"
     try:
         parameters = inspect.signature(function).parameters.values()
-        hints = annotations_of(function)
+        hints = get_type_hints(function, include_extras=True)
     except (TypeError, ValueError, NameError, ImportError) as error:
         raise SchemaError(
             f"{type}: the signature of {where} cannot be read: {error}",
-            hint="write a function whose annotations can be evaluated",
+            hint="its annotations are evaluated: names in them must exist at run time, not for type checkers only",
         ) from error
     inputs: list[Input] = []
     arguments: list[Argument] = []
@@ -278,7 +277,7 @@ def _outputs(type: str, where: str, hint: Any) -> tuple[list[Output], bool]:
     fields = getattr(bare, "_fields", None)
     parts = get_args(bare) if get_origin(bare) is tuple else ()
     if fields is not None:
-        named = annotations_of(bare)
+        named = get_type_hints(bare, include_extras=True)
         parts = tuple(named[name] for name in fields)
     if parts and all(map(_takes_tensors, parts)):
         names = [f"Y{i}" for i in range(len(parts))] if fields is None else list(fields)

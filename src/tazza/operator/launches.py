@@ -3,15 +3,12 @@
 A `Launch` knows no addresses, so what one operator prepared serves every other one with the same definition, for the
 same signature, as long as nobody registered another schema or kernel in between.
 
-State: `_kept`, in the order in which they were asked for, and the counts, change under `_lock`.
+State: `LAUNCHES`, and those of each operator.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 from tazza.device import place_of
 from tazza.operator.choice import Chosen, find_kernel
@@ -19,7 +16,7 @@ from tazza.operator.engine import Candidate, why_unavailable
 from tazza.operator.schema import OpSchema
 from tazza.operator.view import OpView
 from tazza.proto import OperatorDef
-from tazza.runtime.fork import freed_in_child
+from tazza.runtime.cache import Cache
 
 KEPT = 8
 """Signatures of which an operator keeps the launch itself."""
@@ -29,67 +26,21 @@ DEFINITION_BYTES = 1 << 14
 """Operators with more than that in their definition (the weights of a model, say) share with nobody."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStatistics:
-    """How a cache does: how many it holds of how many at most, and how often it had what was asked for."""
-
-    name: str
-    held: int
-    bound: int
-    hits: int
-    misses: int
+LAUNCHES: Cache[Hashable, tuple[OpSchema, Chosen]] = Cache("launches", BOUND, kernels=True)
+"""Those of the process, with the schema that they were prepared by."""
+OWN: Cache[Hashable, Chosen] = Cache("launches of an operator", KEPT, kernels=True)
+"""What every operator has another of."""
 
 
-class LaunchCache:
-    """At most `bound` launches; what nobody asked for the longest goes first."""
-
-    name = "launches"
-
-    def __init__(self, bound: int = BOUND) -> None:
-        """Start empty."""
-        self.bound = bound
-        self._kept: OrderedDict[Hashable, tuple[OpSchema, Chosen]] = OrderedDict()
-        self._lock = freed_in_child(threading.Lock())
-        self._hits = self._misses = 0
-
-    def get(self, key: Hashable, schema: OpSchema, kind: str) -> Chosen | None:
-        """Return what was prepared under a key by these very declarations of schema and kernel, or None."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None and found[0] is schema and self._stands(found[1], kind):
-                self._hits += 1
-                self._kept.move_to_end(key)
-                return found[1]
-            self._misses += 1
-            return None
-
-    @staticmethod
-    def _stands(chosen: Chosen, kind: str) -> bool:
-        type, engine = chosen.kernel.type, chosen.kernel.engine
-        return why_unavailable(type, kind, engine) is None and find_kernel(type, kind, engine) is chosen.kernel
-
-    def keep(self, key: Hashable, schema: OpSchema, chosen: Chosen) -> None:
-        """Remember what an operator prepared."""
-        with self._lock:
-            self._kept[key] = schema, chosen
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.bound:
-                self._kept.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all."""
-        with self._lock:
-            self._kept.clear()
-
-    @property
-    def statistics(self) -> CacheStatistics:
-        """How it does."""
-        with self._lock:
-            return CacheStatistics(self.name, len(self._kept), self.bound, self._hits, self._misses)
+def find_launch(key: Hashable, schema: OpSchema, kind: str) -> Chosen | None:
+    """Return what was prepared under a key by these very declarations of schema and kernel, or None."""
+    found = LAUNCHES.get(key)
+    return None if found is None or found[0] is not schema or not _stands(found[1], kind) else found[1]
 
 
-LAUNCHES = LaunchCache()
-"""Those of the process."""
+def _stands(chosen: Chosen, kind: str) -> bool:
+    type, engine = chosen.kernel.type, chosen.kernel.engine
+    return why_unavailable(type, kind, engine) is None and find_kernel(type, kind, engine) is chosen.kernel
 
 
 class OperatorLaunches:
@@ -97,7 +48,7 @@ class OperatorLaunches:
 
     def __init__(self) -> None:
         """Start without."""
-        self._own: OrderedDict[Hashable, Chosen] = OrderedDict()
+        self._own = OWN.another()
         self._definition: bytes | None = None
         self._looked = False
 
@@ -107,10 +58,8 @@ class OperatorLaunches:
         """Return what was prepared for a signature, by this operator or an equal one; else prepare it."""
         found = self._own.get(signature)
         if found is None:
-            found = self._own[signature] = self._shared(signature, op, ranking, prepare)
-            if len(self._own) > KEPT:
-                self._own.popitem(last=False)
-        self._own.move_to_end(signature)
+            found = self._shared(signature, op, ranking, prepare)
+            self._own.put(signature, found)
         return found
 
     def clear(self) -> None:
@@ -125,10 +74,10 @@ class OperatorLaunches:
         if self._definition is None:
             return prepare()
         key = self._definition, tuple(ranking), signature
-        found = LAUNCHES.get(key, op.schema, place_of(op.definition.device_option).kind)
+        found = find_launch(key, op.schema, place_of(op.definition.device_option).kind)
         if found is None:
             found = prepare()
-            LAUNCHES.keep(key, op.schema, found)
+            LAUNCHES.put(key, (op.schema, found))
         return found
 
 

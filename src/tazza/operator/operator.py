@@ -8,7 +8,7 @@ time; who runs it owns it.
 A run is three steps, so that a net can string the calls of many operators together: `ready(context)` gives the call,
 the call is made, `wrote()` counts the outputs as written. Invariant: a binding holds while every tensor that it was
 bound to is unchanged: the same Tensor in its blob, the same spec object, the same storage at the same generation
-(`Binding.stale` compares identities, which is what makes a run cheap). An operator that gives a blob another shape in
+(`Watch.broken` compares identities, which is what makes a run cheap). An operator that gives a blob another shape in
 place keeps no binding: each run finds the old shape and leaves the new one.
 """
 
@@ -27,11 +27,12 @@ from tazza.errors import (
     TazzaError,
     UnknownOperatorError,
 )
-from tazza.operator.binding import Binding, Watched, check_overwritten, same_memory
+from tazza.operator.binding import Binding, check_overwritten, same_memory
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, why_passed_over
 from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.launches import OperatorLaunches
+from tazza.operator.letter import TENSOR
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
 from tazza.operator.owner import BlobOwner, RunnableNet
@@ -39,9 +40,10 @@ from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
+from tazza.operator.watch import Watch, Watched, watched
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.flags import kernel_changes
+from tazza.runtime.init import require_init
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Blob, Opaque, Storage, Tensor, TensorSpec, TypeSpec
 
@@ -95,6 +97,7 @@ class Operator(Observable):
         Raises:
             TazzaError: the definition is not legal, or an input does not exist.
         """
+        require_init(definition.type)
         super().__init__()
         self.definition = deepcopy(definition) if copy else definition
         self.workspace = workspace
@@ -291,7 +294,7 @@ class Operator(Observable):
             return self._host.call
         context = current_context(self.place) if context is None else context
         binding = self._bindings.get(context)
-        if binding is None or binding.stale():
+        if binding is None or binding.watch.broken():
             binding = self._prepare(context)
         return binding.call
 
@@ -303,7 +306,7 @@ class Operator(Observable):
         if self._observers or self._host is not None or not self.place.is_host or self.schema.dynamic:
             return None
         found = self._bindings.get(context)
-        return None if found is None or found.values else found
+        return None if found is None or found.watch.values else found
 
     def forget(self) -> None:
         """Hold no tensors and no memory between runs any more, until the next one; what was prepared stays."""
@@ -345,7 +348,7 @@ class Operator(Observable):
         outputs = self._with_wishes(outputs)
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
-        key = kernel_changes(), context.key, self.op.batch_invariant, tuple(inputs), outputs, values
+        key = context.key, self.op.batch_invariant, tuple(inputs), outputs, values
         chosen = self._launches.get(
             key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
         )
@@ -439,9 +442,9 @@ class Operator(Observable):
 
     def _settled_output(self, letter: str, spec: Spec | None) -> Spec:
         dynamic = self.schema.outputs_by_letter[letter].dynamic
-        if spec is None or (isinstance(spec, TensorSpec) and not spec.shape_known and not dynamic):
+        if not dynamic and (spec is None or (isinstance(spec, TensorSpec) and not spec.shape_known)):
             raise SchemaError(f"{self.op.type}: inference gave {spec} for {letter} although every input is known")
-        return spec
+        return TypeSpec(TENSOR) if spec is None else spec
 
     def _value(self, letter: str) -> Array | None:
         value = self.inputs[self.op.input_letters.index(letter)].value
@@ -459,12 +462,12 @@ class Operator(Observable):
     def _size_outputs(self, specs: Sequence[Spec], chosen: Chosen) -> None:
         _, places = self.schema.infer_places(self.op, self.place)
         for letter, blob, spec, place in zip(self.op.output_letters, self.outputs, specs, places, strict=True):
-            if isinstance(spec, TypeSpec):
+            if isinstance(spec, TypeSpec) and spec.type_name != TENSOR:
                 continue
             if not isinstance(blob.value, Tensor):
                 blob.reset()
             tensor = blob.tensor()
-            if self.schema.outputs_by_letter[letter].dynamic:
+            if isinstance(spec, TypeSpec) or self.schema.outputs_by_letter[letter].dynamic:
                 continue
             if id(blob) not in self._read:
                 layout = chosen.output_layout(letter)
@@ -494,7 +497,7 @@ class Operator(Observable):
         call = launch.bind(Operands(letters, scratch, self.generator, context, self.state(chosen.kernel)))
         tensors = [self.inputs[self.op.input_letters.index(letter)].tensor() for letter in reads]
         values = [(tensor, tensor.storage.version, value_key(tensor.plain())) for tensor in tensors]
-        return Binding(as_one((*reorders, call)), self._watch(), values, scratch)
+        return Binding(as_one((*reorders, call)), Watch(self._watched(), values, None), scratch)
 
     def _operand(self, context: Context, chosen: Chosen, letter: str, tensor: Tensor, reorders: list[Call]) -> Tensor:
         """Return what the kernel gets for an input; one that lies otherwise is reordered after each write."""
@@ -507,19 +510,16 @@ class Operator(Observable):
         reorders.append(Refresh(tensor, other, bind_reorder(tensor, other, context)))
         return other
 
-    def _watch(self) -> list[Watched]:
+    def _watched(self) -> list[Watched]:
         sized_by_kernel = {
             id(blob)
             for letter, blob in zip(self.op.output_letters, self.outputs, strict=True)
             if self.schema.outputs_by_letter[letter].dynamic and id(blob) not in self._read
         }
-        watched: list[Watched] = []
-        for blob in dict.fromkeys((*self.inputs, *self.outputs)):
-            if isinstance(blob.value, Tensor):
-                tensor = blob.value
-                spec = None if id(blob) in sized_by_kernel else tensor.spec
-                watched.append((blob, tensor, spec, tensor.storage, tensor.storage.generation))
-        return watched
+        blobs = dict.fromkeys((*self.inputs, *self.outputs))
+        return [
+            watched(blob, formed=id(blob) not in sized_by_kernel) for blob in blobs if isinstance(blob.value, Tensor)
+        ]
 
     def located(self, error: Exception) -> TazzaError:
         """Return an error of a run with the operator in its text; one that is none of tazza's becomes one."""

@@ -8,14 +8,13 @@ What is not kept: operators with state (host kernels, kernels that open somethin
 call draws from a new generator), blobs that hold no tensor, and arguments that are messages or arrays. An operator is
 good for as long as the registries of schemas, kernels and engines stay as they were when it was made.
 
-State: `_kept`, a thread's prepared operators, the last used at the end. One is taken out while it runs, so that an
+State: `PREPARED`, a thread's prepared operators, the last used at the end. One is taken out while it runs, so that an
 operator that calls another of its kind gets a second.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
@@ -31,7 +30,7 @@ from tazza.operator.operator import Operator
 from tazza.operator.registry import SCHEMAS, find_schema
 from tazza.operator.schema import OpSchema
 from tazza.proto import DeviceOption, OperatorDef
-from tazza.runtime.flags import kernel_flags
+from tazza.runtime.cache import Cache
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Int8Tensor, Opaque, Tensor
 from tazza.tensor.blob import type_of
@@ -64,7 +63,7 @@ def run_on_tensors(
     values = [_as_input(value) for value in inputs]
     key = _key((type, outputs, engine, device), values, arguments)
     kept = _of_this_thread()
-    prepared = None if key is None else kept.pop(key, None)
+    prepared = None if key is None else kept.take(key)
     if prepared is not None and prepared.registered != _registered():
         prepared.close()
         prepared = None
@@ -72,9 +71,7 @@ def run_on_tensors(
         prepared = PreparedOperator(type, values, outputs, engine, device, arguments)
     results = prepared.run(values)  # when this raises, the operator is not kept
     if key is not None and prepared.reusable and prepared.is_registered():
-        kept[key] = prepared
-        if len(kept) > KEPT:
-            kept.popitem(last=False)[1].close()
+        kept.put(key, prepared)
     else:
         prepared.close()
     return results[0] if len(results) == 1 else tuple(results)
@@ -291,10 +288,16 @@ def _copied(tensor: Tensor) -> bool:
     return tensor.nbytes <= COPIED_BYTES and tensor.place.is_host and not isinstance(tensor.layout, Opaque)
 
 
-def _of_this_thread() -> OrderedDict[Hashable, PreparedOperator]:
-    found: OrderedDict[Hashable, PreparedOperator] | None = getattr(_threads, "kept", None)
+PREPARED: Cache[Hashable, PreparedOperator] = Cache(
+    "prepared operators of a thread", KEPT, kernels=True, dropped=lambda prepared: prepared.close()
+)
+"""What every thread has another of."""
+
+
+def _of_this_thread() -> Cache[Hashable, PreparedOperator]:
+    found: Cache[Hashable, PreparedOperator] | None = getattr(_threads, "kept", None)
     if found is None:
-        found = _threads.kept = OrderedDict[Hashable, PreparedOperator]()
+        found = _threads.kept = PREPARED.another()
     return found
 
 
@@ -324,7 +327,7 @@ def _key(what: tuple[Any, ...], values: Sequence[Any], arguments: dict[str, Any]
             return None
         frozen.append((name, item))
     where = None if device is None else device.SerializeToString(deterministic=True)
-    setting = preferences(), thread_count(), kernel_flags()
+    setting = preferences(), thread_count()
     return type, outputs, engine, where, setting, tuple(specs), tuple(frozen)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class ThroughPlain:
         return CallChain((self.first.bind(into), self.second.bind(out)))
 
 
-@lru_cache(maxsize=1)
+@cache
 def copy_view() -> OpView:
     """Return the operator that every reorder is: Y = Copy(X)."""
     return find_schema("Copy").view(operator_def("Copy", ["X"], ["Y"]))

@@ -82,6 +82,7 @@ class OpSchema:
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
     rate: str | None = None
+    copying: bool = False
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
     family: Family[Any] | None = None
@@ -243,6 +244,13 @@ class OpSchema:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
+
+    def copies(self) -> None:
+        """Declare that a run does nothing but copy, from one place to another maybe.
+
+        On a device it is queued beside what computes, on streams and by a thread of copies; profiles show a copy.
+        """
+        self.copying = True
 
     def undone_by(self, type: str, *, when: Callable[[OpView, OpView], bool] | None = None) -> None:
         """Declare that an operator of that type, behind this one, gives back what this one got, to the last bit.
@@ -561,6 +569,8 @@ class OpSchema:
         if declared.open or (isinstance(declared.dtypes, str) and None in inputs):
             return None
         dtypes = self._dtypes(op, declared, inputs)
+        if declared.dynamic and (dtypes is None or len(dtypes) != 1):
+            return None
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
             raise SchemaError(
                 f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer"

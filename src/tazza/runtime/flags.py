@@ -139,7 +139,7 @@ class Flag(Generic[Value]):
             with _LOCK:
                 self._top()
                 self._layers.append(layer)
-                _KERNEL_CHANGES[0] += kernels
+                KERNEL_CHANGES[0] += kernels
             yield
         finally:
             with _LOCK:
@@ -147,7 +147,7 @@ class Flag(Generic[Value]):
                     if layer in self._layers:  # else an interrupt (Ctrl-C) came first
                         self._layers.remove(layer)
                 finally:
-                    _KERNEL_CHANGES[0] += kernels
+                    KERNEL_CHANGES[0] += kernels
 
     def setter(self, text: str, source: str) -> Callable[[], None]:
         """Read `text` and return what puts it in force; so many texts can be checked before one value changes.
@@ -174,7 +174,7 @@ class Flag(Generic[Value]):
         with _LOCK:
             top, kernels = self._top(), self in _KERNEL_FLAGS
             top.value, top.source = value, source
-            _KERNEL_CHANGES[0] += kernels
+            KERNEL_CHANGES[0] += kernels
 
     def _read(self, text: str, what: str) -> Value:
         try:
@@ -225,7 +225,8 @@ ALIASES: Registry[str, Flag[Any]] = Registry(
     "flag alias", loader=load_alias, listed=lambda: frozenset(index()["aliases"])
 )
 _KERNEL_FLAGS: list[Flag[Any]] = []
-_KERNEL_CHANGES = [0]
+KERNEL_CHANGES = [0]
+"""What `kernel_changes` tells, for those who ask before every run."""
 
 
 def flag(
@@ -280,7 +281,7 @@ def kernel_flags() -> tuple[tuple[str, Any], ...]:
 
 def kernel_changes() -> int:
     """Return how often one of these flags was given a value: what was bound before is prepared anew after a change."""
-    return _KERNEL_CHANGES[0]
+    return KERNEL_CHANGES[0]
 
 
 def parse(arguments: Sequence[str]) -> list[str]:

@@ -119,9 +119,7 @@ class Guard:
 
     def leave_fork(self) -> None:
         """Refuse from now on where another thread of the parent is inside."""
-        if self._lock.acquire(blocking=False):
-            self._lock.release()
-        else:
+        if not is_free(self._lock):
             self.__enter__ = self._refuse
 
     def _refuse(self) -> NoReturn:
@@ -131,16 +129,21 @@ class Guard:
         )
 
 
+def is_free(lock: Any) -> bool:
+    """Whether this thread can take a lock of C now; where it cannot in a child, nobody ever will."""
+    free = lock.acquire(blocking=False)
+    if free:
+        lock.release()
+    return free
+
+
 def _renew() -> None:
     for reference in list(_locks):
         lock = reference()
         if isinstance(lock, Guard):
             lock.leave_fork()
-        elif lock is not None:
-            if lock.acquire(blocking=False):
-                lock.release()
-            else:
-                lock._at_fork_reinit()
+        elif lock is not None and not is_free(lock):
+            lock._at_fork_reinit()
 
 
 in_forked_child(_renew)

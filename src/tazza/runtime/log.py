@@ -14,11 +14,11 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TextIO
 
 from tazza.errors import ArgumentError
+from tazza.runtime.cache import Cache
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child
 
@@ -34,7 +34,7 @@ KEYS_KEPT = 10_000  # of warn_once and log_every_n; the least recently used is f
 FORMAT = "[%(levelname).1s %(asctime)s %(name)s] %(message)s"
 
 _lock = freed_in_child(threading.Lock())
-_seen: OrderedDict[Hashable, int] = OrderedDict()
+_seen: Cache[Hashable, int] = Cache("messages counted", KEYS_KEPT)
 
 
 def severity(level: int) -> int:
@@ -105,11 +105,8 @@ def log_every_n(n: int, key: Hashable, message: str, *values: object, level: int
 def _count(key: Hashable) -> int:
     """Return how often the key was counted before."""
     with _lock:
-        before = _seen.get(key, 0)
-        _seen[key] = before + 1
-        _seen.move_to_end(key)
-        if len(_seen) > KEYS_KEPT:
-            _seen.popitem(last=False)
+        before = _seen.get(key) or 0
+        _seen.put(key, before + 1)
         return before
 
 

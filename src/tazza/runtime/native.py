@@ -12,12 +12,12 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tazza.errors import ArgumentError, InitError
 from tazza.registry import Registry
+from tazza.runtime.cache import remembered
 from tazza.runtime.files import open_regular
 from tazza.runtime.fork import check_threads
 
@@ -260,6 +260,6 @@ def _int64s(values: Sequence[int]) -> Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(values))(*values)
 
 
-@lru_cache(maxsize=4096)
+@remembered("callers of native functions", entries=4096)
 def _function(address: int) -> Callable[[int, int, int, int], int]:
     return _PROTOTYPE(address)

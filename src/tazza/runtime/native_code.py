@@ -12,11 +12,12 @@ damaged or the entry of another function, and so is what is not this user's alon
 
 `tazza.runtime.object_code` links an entry, and checks every number in it that it uses. What it refuses is compiled
 again as well: LLVM's own linker trusts objects, and ends the process on damaged ones, so that it only gets what LLVM
-made a moment ago; where objects are linked by LLVM, nothing is kept. Machine code and constants cannot be checked: for
-these the checksum stands, whose 32 bytes do not come right again by damage. Without a folder to keep objects in (no
-home folder, or one that cannot be written) everything is compiled by each process.
+made a moment ago; where objects are linked by LLVM (everywhere, with the flag `own_linker` off) nothing is kept.
+Machine code and constants cannot be checked: for these the checksum stands, whose 32 bytes do not come right again by
+damage. Without a folder to keep objects in (no home folder, or one that cannot be written) everything is compiled by
+each process.
 
-Changing state: `_addresses` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
+Changing state: `ADDRESSES` and the engine with the code, both under `_LOCK`. Code lives as long as the process.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from tazza.errors import FileError, FormatError, KernelError, UnavailableError
+from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.digest import NBYTES, digest_of
 from tazza.runtime.files import atomic_write, kind_of, make_folder, open_regular, reading, shown
 from tazza.runtime.flags import flag
@@ -44,6 +46,9 @@ from tazza.runtime.memory import require_room
 from tazza.runtime.object_code import UnsupportedObject, load_object
 from tazza.runtime.object_code import unavailable as no_loader
 
+OWN_LINKER = flag(
+    "own_linker", True, "link compiled kernels with tazza's own linker, and keep them, instead of with LLVM's"
+)
 CACHE_DIR = flag("cache_dir", "", "folder of compiled kernels; empty: tazza in XDG_CACHE_HOME, which is ~/.cache")
 CACHE_VERSION = 3
 OLDEST_LLVMLITE = (0, 45)
@@ -63,7 +68,8 @@ Build = Callable[[str], str]
 logger = logging.getLogger(__name__)
 
 _LOCK = Guard("compiled code")
-_addresses: dict[str, int] = {}
+ADDRESSES: Cache[str, int] = Cache("compiled code", 1 << 16)
+"""Of functions; code that is forgotten stays until the process ends, since somebody may run it."""
 
 
 @functools.cache
@@ -164,12 +170,13 @@ def native_function(
         OutOfMemoryError: there is no room for LLVM, which ends the process when it gets none.
     """
     key = f"{description}\n{sources}"
-    found = _addresses.get(key)
+    found = ADDRESSES.get(key)
     if found is None:
         with _LOCK:
-            found = _addresses.get(key)
+            found = ADDRESSES.get(key)
             if found is None:
-                found = _addresses[key] = _load(key, build, {} if symbols is None else symbols, rewrite=rewrite)
+                found = _load(key, build, {} if symbols is None else symbols, rewrite=rewrite)
+                ADDRESSES.put(key, found)
     return found
 
 
@@ -189,9 +196,24 @@ def cache_folder() -> Path | None:
         return None
 
 
-@functools.cache
+@remembered("folders told of", entries=16)
 def _tell_no_folder(named: str) -> None:
     logger.debug("compiled kernels are not kept: there is no home folder for %s", named)
+
+
+def _why_llvm_links() -> str | None:
+    return no_loader() if OWN_LINKER.value else "the flag own_linker is off"
+
+
+def describe_code() -> str:
+    """Return who links compiled kernels, and where they are kept, for people."""
+    missing = unavailable()
+    if missing is not None:
+        return f"none: {missing}"
+    why, folder = _why_llvm_links(), cache_folder()
+    if why is not None:
+        return f"linked by LLVM, and not kept: {why}"
+    return f"linked by tazza, {'not kept: no home folder' if folder is None else f'kept in {folder}'}"
 
 
 def _require() -> None:
@@ -235,7 +257,7 @@ def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) 
     told = "\n".join((key, host.name, host.features, llvm_version(), str(CACHE_VERSION), sys.platform))
     digest = digest_of(told.encode()).hex()
     name = f"tazza_{digest[:32]}"
-    if no_loader() is not None:
+    if _why_llvm_links() is not None:
         return _link_by_llvm(_compile(build(name), rewrite=rewrite), name, symbols)
     folder = cache_folder()
     path = None if folder is None else folder / f"{digest}.o"

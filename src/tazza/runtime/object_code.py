@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tazza.errors import TazzaError
+from tazza.runtime.cache import remembered
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -120,7 +121,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
         return (ctypes.CDLL(None),)
 
 
-@functools.cache
+@remembered("addresses of libraries", entries=1024)
 def _library_address(name: str) -> int | None:
     for library in _libraries():
         try:

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from tazza.errors import UnavailableError
+from tazza.runtime.cache import remembered
 from tazza.runtime.fork import PROCESS, freed_in_child, in_forked_child
 from tazza.runtime.imports import imports_of, redirect
 from tazza.runtime.team import looks_of, make_team_functions, team_unavailable
@@ -98,7 +99,7 @@ def openmp_threads() -> int:
     return _loaded().omp_get_max_threads()
 
 
-@cache
+@remembered("addresses of OpenMP", entries=256)
 def openmp_address(name: str) -> int:
     """Return the address of a function of the runtime, such as `omp_set_num_threads`, for native code that calls it.
 
@@ -179,7 +180,7 @@ def library_parallel() -> int:
     return _library_address("GOMP_parallel")
 
 
-@cache
+@remembered("addresses of libgomp", entries=256)
 def _library_address(name: str) -> int:
     found = _loaded()
     try:

@@ -12,7 +12,6 @@ A family states the formula of an operator in it; graph passes compose several, 
 from __future__ import annotations
 
 import ast
-import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
@@ -20,6 +19,7 @@ from typing import Any, TypeAlias, cast
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
+from tazza.runtime.cache import remembered
 from tazza.tensor.attached import ATTACHED
 from tazza.tensor.function import FUNCTIONS
 
@@ -188,7 +188,7 @@ class Expression:
         return f"Expression({self.text()!r})"
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("parsed expressions", entries=1024)
 def _parse(text: str) -> Expression:
     try:
         tree = ast.parse(text, mode="eval").body

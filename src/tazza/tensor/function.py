@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from tazza.errors import ArgumentError, DTypeError
+from tazza.runtime.cache import remembered
 from tazza.tensor.dtype import DataType
 from tazza.tensor.promotion import BOOL, FLOATING, INTEGER, float_type, kind_of, promote
 
@@ -211,7 +212,7 @@ _ALLOWED: dict[Rule, tuple[frozenset[int], str]] = {
 }
 
 
-@functools.cache
+@remembered("signatures of functions", entries=4096)
 def signature(name: str, operands: tuple[DataType, ...]) -> tuple[tuple[DataType, ...], DataType]:
     """Return the types that a function's operands are brought to, and the type of what it gives.
 

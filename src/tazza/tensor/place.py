@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass
 
@@ -59,9 +58,13 @@ class Place:
         return f"{self.kind}:{self.index}" if self.kind in _INDEXED else self.kind
 
 
-@functools.cache
+_places: dict[tuple[str, int], Place] = {}
+"""Those that are told apart by identity, which is why none is forgotten: as many as there are devices."""
+
+
 def _place(kind: str, index: int) -> Place:
-    return Place(kind, index)
+    found = _places.get((kind, index))
+    return _places.setdefault((kind, index), Place(kind, index)) if found is None else found
 
 
 def CPUPlace() -> Place:

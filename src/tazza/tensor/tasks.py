@@ -24,12 +24,15 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tazza.errors import UnsupportedError
 from tazza.registry import Registry
+from tazza.runtime.cache import Cache
 from tazza.tensor.dispatch import Coordinates, Dispatch
 from tazza.tensor.dtype import DataType
 from tazza.tensor.filling import load_fillers
 from tazza.tensor.offer import Asking, Offer, Unsupported
 from tazza.tensor.place import CPU_KIND, CPUPlace, Place
 
+ROUTES = 1024
+"""Routes that are kept: places times element types times ranks are fewer."""
 CPU = CPUPlace()
 """Where tasks are that carry arrays of NumPy."""
 
@@ -100,7 +103,7 @@ class Tasks(Generic[T, A]):
         self.generation = 0
         """Changes with every registration: whoever keeps choices puts it into the key."""
         self._engines: Registry[str, Dispatch[[T], Offer[A] | Unsupported]] = Registry(noun)
-        self._routes: dict[Coordinates, _Route[T, A]] = {}
+        self._routes: Cache[Coordinates, _Route[T, A]] = Cache(f"routes to a {noun}", ROUTES)
         self._lock = threading.Lock()
 
     # -- registration --------------------------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ class Tasks(Generic[T, A]):
             self._changed()
 
     def _changed(self) -> None:
-        self._routes = {}
+        self._routes = self._routes.another()
         self.generation += 1
 
     def engines(self) -> list[str]:
@@ -211,7 +214,7 @@ class Tasks(Generic[T, A]):
 
     def _route(self, task: T) -> _Route[T, A]:
         """Return the engines for such tasks in the order in which they are asked."""
-        routes = self._routes  # another dict after the next registration, which does not get what is found here
+        routes = self._routes  # another one after the next registration, which does not get what is found here
         key = (task.place.kind, task.dtype, task.rank)
         found = routes.get(key)
         if found is None:
@@ -219,7 +222,8 @@ class Tasks(Generic[T, A]):
             solvers = [
                 (name, *_solver_of(one, task.place, task.dtype, task.rank)) for name, one in cases if one is not None
             ]
-            found = routes[key] = sorted(solvers, key=lambda one: -one[1])
+            found = sorted(solvers, key=lambda one: -one[1])
+            routes.put(key, found)
         return found
 
 

@@ -40,6 +40,14 @@ def test_version_and_path_are_those_of_the_wheel() -> None:
 
 
 @needs_library
+def test_the_library_of_the_wheel_has_no_threadpool_of_ours_to_take() -> None:
+    """As docs/threads.md says; one that has is to be held against regions of our own."""
+    with pytest.raises(library.Unimplemented, match="no function dnnl_threadpool_interop"):
+        _ = library.lib.dnnl_threadpool_interop_stream_create
+    assert b"dnnl_threadpool_interop" not in library.library_path().read_bytes()
+
+
+@needs_library
 def test_importing_the_package_loads_nothing() -> None:
     code = (
         "import sys, tazza.engines.onednn\n"

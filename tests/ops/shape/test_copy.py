@@ -7,7 +7,7 @@ import pytest
 
 from tazza.errors import BlobTypeError, GradientError, SchemaError
 from tazza.graph import backward_pass
-from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
+from tazza.operator import SCHEMAS, find_schema, gradient_for_op, operator_def, run_op
 from tazza.workspace import Workspace
 from tests.check import Case, check_op, on_all_engines, run
 
@@ -71,3 +71,24 @@ def test_copying_to_another_device_has_no_gradient() -> None:
     op = find_schema("CopyOnDeviceLike").view(operator_def("CopyOnDeviceLike", ["x", "d"], ["y"]))
     with pytest.raises(GradientError, match="CopyOnDeviceLike has no gradient yet"):
         gradient_for_op(op, ["y_grad"])
+
+
+def test_whoever_crosses_places_says_that_it_copies() -> None:
+    """Then a thread and streams of copies have it, beside what computes."""
+    found = [SCHEMAS[type] for type in SCHEMAS]
+    crossing = [
+        one
+        for one in found
+        if len(one.inputs) == len(one.outputs) == 1
+        and one.outputs[0].like == one.inputs[0].name
+        and one.inputs[0].host != one.outputs[0].host
+    ]
+    assert len(crossing) >= 4
+    assert [one.type for one in crossing if not one.copying] == []
+
+
+@pytest.mark.parametrize("type", [type for type in SCHEMAS if SCHEMAS[type].copying])
+def test_what_says_that_it_copies_does(type: str) -> None:
+    X = np.arange(15, dtype=np.int64).reshape(3, 5) << 40
+    Y = run_op(type, *[X] * len(find_schema(type).inputs))
+    np.testing.assert_array_equal(Y, X)

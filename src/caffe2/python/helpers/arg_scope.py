@@ -13,7 +13,9 @@ _threadlocal_scope = threading.local()
 @contextmanager
 def arg_scope(single_helper_or_list: Any, **kwargs: Any) -> Generator[None, None, None]:
     """Give a helper, or each of a list of them, these arguments."""
-    given: Any = single_helper_or_list if isinstance(single_helper_or_list, list) else [single_helper_or_list]
+    given: list[Any] = [single_helper_or_list]
+    if isinstance(single_helper_or_list, list):
+        given = [*single_helper_or_list]
     assert all(callable(helper) for helper in given), (
         "arg_scope is only supporting single or a list of helper functions."
     )
@@ -30,6 +32,7 @@ def arg_scope(single_helper_or_list: Any, **kwargs: Any) -> Generator[None, None
 
 def get_current_scope() -> dict[str, dict[str, Any]]:
     """Return what is given, by helper."""
-    if not hasattr(_threadlocal_scope, "current_scope"):
-        _threadlocal_scope.current_scope = {}
-    return _threadlocal_scope.current_scope
+    current: dict[str, dict[str, Any]] | None = getattr(_threadlocal_scope, "current_scope", None)
+    if current is None:
+        current = _threadlocal_scope.current_scope = {}
+    return current

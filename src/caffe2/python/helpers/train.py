@@ -21,7 +21,7 @@ def iter(model: Any, blob_out: Any, **kwargs: Any) -> Any:
         blob_out,
         shape=[1],
         value=0,
-        dtype=core.DataType.INT64,  # pyright: ignore[reportAttributeAccessIssue]
+        dtype=core.DataType.INT64,
         device_option=core.DeviceOption(caffe2_pb2.CPU, 0),
         **kwargs,
     )

@@ -40,7 +40,7 @@ class ComputeHistogramForBlobs(NetModifier):
         modify_output_record: bool = False,
     ) -> None:
         """Add the histograms."""
-        single = core.DataType.FLOAT  # pyright: ignore[reportAttributeAccessIssue]
+        single = core.DataType.FLOAT
         for blob in references(net, self._blobs):
             wide = net.Cast(blob, net.NextScopedBlob(prefix=f"{blob}_float"), to=single)
             outputs = [net.NextScopedBlob(prefix=f"{blob}{end}") for end in ("_curr_hist", "_acc_hist")]

@@ -43,7 +43,8 @@ class ComputeNormForBlobs(NetModifier):
         """Add the norms."""
         cpu = core.DeviceOption(caffe2_pb2.CPU)
         for blob in references(net, self._blobs):
-            with core.DeviceScope(get_param_device(str(blob), (grad_map or {}).get(str(blob)), blob_to_device, cpu)):
+            gradient = grad_map.get(str(blob)) if grad_map else None
+            with core.DeviceScope(get_param_device(str(blob), gradient, blob_to_device, cpu)):
                 norm = self._norm(net, blob)
                 if modify_output_record:
                     recorded(net, str(norm), norm, "float")
@@ -53,7 +54,7 @@ class ComputeNormForBlobs(NetModifier):
         if row:
             name = net.NextScopedBlob(prefix=f"{blob}_row_{row}")
             blob = net.Slice([blob], name, starts=[row, 0], ends=[row + 1, -1])
-        wide = net.Cast(blob, net.NextScopedBlob(prefix=f"{blob}_float"), to=core.DataType.FLOAT)  # pyright: ignore[reportAttributeAccessIssue]
+        wide = net.Cast(blob, net.NextScopedBlob(prefix=f"{blob}_float"), to=core.DataType.FLOAT)
         name = net.NextScopedBlob(prefix=f"{blob}{self._field_name_suffix}")
         norm = net.LpNorm(wide, name, p=self._p, average=self._compute_averaged_norm)
         net.StopGradient(norm, net.NextScopedBlob(f"{norm}_stop_gradient"))

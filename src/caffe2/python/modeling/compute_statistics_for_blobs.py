@@ -28,7 +28,7 @@ class ComputeStatisticsForBlobs(NetModifier):
     ) -> None:
         """Add the statistics."""
         for blob in references(net, self._blobs):
-            wide = net.Cast(blob, to=core.DataType.FLOAT)  # pyright: ignore[reportAttributeAccessIssue]
+            wide = net.Cast(blob, to=core.DataType.FLOAT)
             name = net.NextScopedBlob(prefix=f"{blob}{self._field_name_suffix}")
             summary = net.Summarize(wide, name, to_file=0)
             printed(net, summary, self._logging_frequency)

@@ -57,7 +57,7 @@ class PseudoFP16Initializer(Initializer):
         """Add the fill and the conversion to a net."""
         filled = self._fill(param_name + "_fp32", init_net, shape)
         param = init_net.FloatToHalf(filled, param_name)
-        return ParameterInfo(param_id=None, param=param, shape=shape, blob_copy={DataType.FLOAT: filled})  # pyright: ignore[reportAttributeAccessIssue]
+        return ParameterInfo(param_id=None, param=param, shape=shape, blob_copy={DataType.FLOAT: filled})
 
 
 class ReversePseudoFP16Initializer(Initializer):
@@ -71,7 +71,7 @@ class ReversePseudoFP16Initializer(Initializer):
         """Add the fill and the conversion to a net."""
         param = self._fill(param_name, init_net, shape)
         half = init_net.FloatToHalf(param, param_name + "_fp16")
-        return ParameterInfo(param_id=None, param=param, shape=shape, blob_copy={DataType.FLOAT16: half})  # pyright: ignore[reportAttributeAccessIssue]
+        return ParameterInfo(param_id=None, param=param, shape=shape, blob_copy={DataType.FLOAT16: half})
 
 
 pFP16Initializer = PseudoFP16Initializer

@@ -12,7 +12,7 @@ from caffe2.python import core
 class NetModifier(metaclass=abc.ABCMeta):
     """Something that adds operators to a net; calling it does."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: B027 -- it takes nothing; those below it do
         """Begin with nothing."""
 
     @abc.abstractmethod

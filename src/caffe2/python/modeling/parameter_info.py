@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 
 class ParameterTags:
@@ -35,7 +36,7 @@ class ParameterInfo:
         self.blob = param
         self.key = key
         self.shape = shape
-        self.size = None if shape is None else math.prod(shape)
+        self.size = None if shape is None else np.prod(shape)
         self.length = max(1, 1 if length is None else length)
         self._cloned_init_net = None
         self.blob_copy = blob_copy

@@ -6,7 +6,6 @@ highest: so the bytes of every group of eight are reversed on their way.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +16,7 @@ from tazza.codegen.kernel import threads_for, unavailable
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element
 from tazza.engines.native import SOURCES
+from tazza.runtime.cache import remembered
 from tazza.runtime.native import call_native
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
@@ -53,7 +53,7 @@ def _run(name: str, octets: Octets, planes: Octets) -> int:
     return chunks * width
 
 
-@functools.cache
+@remembered("kernels of byte planes", entries=64)
 def _kernel(name: str, count: int) -> int:
     write: Callable[[_Bytes, str], None] = {"split": _Bytes.split, "join": _Bytes.join}[name]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +12,7 @@ import numpy as np
 from tazza.array.evaluator import Array
 from tazza.array.program import ElementProgram, types_of
 from tazza.codegen.typed import Vector
+from tazza.runtime.cache import remembered
 from tazza.runtime.fork import PROCESS, note_threads
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
@@ -52,7 +52,7 @@ def runner(address: int, words: Sequence[int], kept: object) -> Runner:
     return Runner(native(address), np.array(words, np.int64), kept)
 
 
-@functools.cache
+@remembered("callers of kernels", entries=4096)
 def native(address: int) -> Callable[..., int]:
     """Return what calls the function at an address, without the GIL."""
     return ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)(address)

@@ -8,7 +8,6 @@ by the caches, which saves reading what is overwritten.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,6 +36,7 @@ from tazza.engines.native.direct import (
     steps_of,
 )
 from tazza.engines.native.reduction import prepare_reduction
+from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor.offer import Unsupported
@@ -93,7 +93,7 @@ def prepare(task: Sweep) -> Prepared | Unsupported:
         _may_stream(task.targets, addresses[first:], addresses[:first]),
         thread_count(),
     )
-    cached = plan.form in _kernels
+    cached = _kernels.get(plan.form) is not None
     block = plan.block.copy()
     block[plan.places] = addresses
     return Prepared(Runner(native(_kernel(plan.form)), block, arrays), plan.told, cached)
@@ -106,7 +106,7 @@ def _may_stream(targets: Sequence[Array], addresses: Sequence[int], sources: Seq
     return not any(address % LINE or address in sources for address in addresses)
 
 
-@functools.lru_cache(maxsize=2048)
+@remembered("loops of programs", entries=2048)
 def _plan(
     program: ElementProgram, shape: tuple[int, ...], lays: tuple[Lay, ...], may_stream: bool, most_threads: int
 ) -> Plan:
@@ -133,7 +133,7 @@ def _plan(
     return Plan(form, np.array(words, np.int64), np.array(places, np.int64), told)
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("refusals of programs", entries=1024)
 def _refusal(program: ElementProgram) -> str | None:
     if len(program.steps) > MOST_STEPS:
         return f"{len(program.steps)} functions > {MOST_STEPS}, the most that are compiled into one kernel"
@@ -153,14 +153,15 @@ def _axes(shape: tuple[int, ...], lays: Sequence[Lay], first: int) -> list[Axis]
     return found if found else [(1, (0,) * len(steps))]
 
 
-_kernels: dict[Form, int] = {}
+_kernels: Cache[Form, int] = Cache("lazy kernels", 4096)
 """Addresses by form; a form that is put in twice is put in equal."""
 
 
 def _kernel(form: Form) -> int:
     found = _kernels.get(form)
     if found is None:
-        found = _kernels[form] = SOURCES.compiled(form.text, lambda lines: _write(lines, form))
+        found = SOURCES.compiled(form.text, lambda lines: _write(lines, form))
+        _kernels.put(form, found)
     return found
 
 

@@ -162,9 +162,11 @@ def _keeps_zero(expressions: Mapping[str, Expression], full: set[str]) -> bool:
 
 def _chosen_layout(full: list[Operand], written: list[Operand]) -> Layout:
     overwritten = {operand.blob for operand in written}
-    for operand in reversed(full):  # of several, the last is what outlives a net: the parameter of an update
-        if operand.blob in overwritten and dense(operand.spec):
-            return operand.spec.layout
+    # Of several, the last is what outlives a net: the parameter of an update. One that nobody has laid out yet follows
+    # the gradient, once: the gradient would be brought to it in every step.
+    laid = [one.spec.layout for one in reversed(full) if one.blob in overwritten and dense(one.spec)]
+    if laid:
+        return next((layout for layout in laid if layout != ROW_MAJOR), ROW_MAJOR)
     wish = written[0].spec.layout
     offered = [operand.spec.layout for operand in full if dense(operand.spec)]
     if wish in offered and wish != ROW_MAJOR:

@@ -38,6 +38,7 @@ from tazza.codegen.nest import Axis, merged, row_pointers
 from tazza.codegen.typed import HALVES, TypedEmission, Vector, joined
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
+from tazza.runtime.cache import Cache
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.function import FUNCTIONS
@@ -99,7 +100,7 @@ def prepare_reduction(task: Sweep) -> Prepared:
     for k, array in enumerate(arrays):
         words += [address_of(array), *(steps[k] for _, steps in (*kept, *reduced))]
     words += [step for step, kind in zip(inner_steps, kinds, strict=True) if kind == "step"]
-    cached = form in _kernels
+    cached = _kernels.get(form) is not None
     run = runner(_kernel(form), words, arrays)
     told = f"one loop that reduces, {items} items in {chunks} chunks each on {threads} threads"
     if chunks == 1:
@@ -149,14 +150,15 @@ def _axes(task: Sweep, arrays: Sequence[Any]) -> tuple[list[Axis], list[Axis], A
     return kept, reduced, row, bool(row_kept)
 
 
-_kernels: dict[Form, int] = {}
+_kernels: Cache[Form, int] = Cache("reducing kernels", 4096)
 """Addresses by form; a form that is put in twice is put in equal."""
 
 
 def _kernel(form: Form) -> int:
     found = _kernels.get(form)
     if found is None:
-        found = _kernels[form] = SOURCES.compiled(form.text, lambda lines: _Writer(lines, form).write())
+        found = SOURCES.compiled(form.text, lambda lines: _Writer(lines, form).write())
+        _kernels.put(form, found)
     return found
 
 

@@ -25,6 +25,7 @@ from tazza.engines.native.sparse_product import (
 )
 from tazza.engines.native.sparse_vector import write_gathered
 from tazza.errors import KernelError
+from tazza.runtime.cache import remembered
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
@@ -149,7 +150,7 @@ def _kernel(task: SparseTask) -> tuple[str, Write]:
     return "sums of rows in registers", write_rows
 
 
-@functools.cache
+@remembered("sparse kernels", entries=256)
 def compiled_once(name: str, write: Write, dtype: DataType, index_bits: int) -> int:
     """Return the address of a kernel."""
     return SOURCES.compiled(

@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from typing import Any, cast
 
 from tazza.engines.onednn.library import Unimplemented, check, constant, ffi, lib
 from tazza.operator.schema import Spec
+from tazza.runtime.cache import remembered
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec, channels_last
 
 _TYPES = {
@@ -37,7 +38,7 @@ BEYOND = 1 << 31
 """Extents from here on are no 32-bit integers."""
 
 
-@cache
+@remembered("types of oneDNN", entries=64)
 def type_number(dtype: DataType) -> int:
     """Return oneDNN's number of an element type.
 
@@ -285,7 +286,7 @@ def _canonical(shape: Dim, steps: tuple[int, ...]) -> Strided:
     return found
 
 
-@lru_cache(maxsize=4096)
+@remembered("strided descriptors", entries=4096)
 def _strided(dims: tuple[int, ...], dtype: DataType, steps: tuple[int, ...]) -> Descriptor:
     if len(dims) > MOST_AXES:
         raise Unimplemented(f"oneDNN takes at most {MOST_AXES} axes, {Dim(dims)} has {len(dims)}")
@@ -297,7 +298,7 @@ def _strided(dims: tuple[int, ...], dtype: DataType, steps: tuple[int, ...]) -> 
     return Descriptor(made[0])
 
 
-@lru_cache(maxsize=4096)
+@remembered("open descriptors", entries=4096)
 def _any(dims: tuple[int, ...], dtype: DataType) -> Descriptor:
     made = ffi.new("dnnl_memory_desc_t *")
     tag = constant("dnnl_format_tag_any")

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import math
 
+from tazza.engines.onednn.narrow import multiplies
 from tazza.operator import OpView
 from tazza.ops.nn.window import Window
+from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.machine import machine
+from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 FORWARD_SHARE, WEIGHTS_SHARE, PRODUCT_SHARE = 0.95, 0.55, 0.9
 """What convolutions reach, the gradients of their filters, and products of matrices."""
-FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE = 8, 0.39, 0.47
+FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE, FEW_DATA_SHARE = 8, 0.39, 0.47, 0.05
 """With so few channels of X most lanes of a vector stay empty."""
+NARROW_GAIN, TILE_GAIN, NARROW_BLOCK = 2.6, 8.0, 32
+"""What bfloat16 gains, in vectors and in tiles, for whole blocks of so many channels: products, and half the bytes."""
 PASSES = {"SpatialBN": 4, "SpatialBNGradient": 6}
 """How often batch normalization that trains goes over X: twice for its statistics, and once to read and to write."""
 WEIGHT_PASSES = 1.5
@@ -29,18 +34,30 @@ def conv_flops(W: TensorSpec, Y: TensorSpec) -> int:
     return 2 * Y.size * math.prod(W.shape[1:])
 
 
+def _channels(op: OpView, W: TensorSpec) -> int:
+    return W.shape[-1 if op.order.upper() == "NHWC" else 1]
+
+
 def _few(op: OpView, W: TensorSpec) -> bool:
-    return W.shape[-1 if op.order.upper() == "NHWC" else 1] <= FEW_CHANNELS
+    return _channels(op, W) <= FEW_CHANNELS
 
 
 def _compute_ns(flops: float, share: float) -> float:
     return flops / (machine().flops_per_ns * share * thread_count())
 
 
+def _narrow_gain(*channels: int) -> float:
+    """Return how many times as fast products of so many channels, in and out, are where bfloat16 may be computed in."""
+    if not multiplies(FPMATH.value):
+        return 1.0
+    full = math.prod(count / (-(-count // NARROW_BLOCK) * NARROW_BLOCK) for count in channels)
+    return (TILE_GAIN if processor().has("amx_bf16") else NARROW_GAIN) * full
+
+
 def conv_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """Bringing in the filters, and the products."""
     W = specs["W"]
-    share = FEW_SHARE if _few(op, W) else FORWARD_SHARE
+    share = FEW_SHARE if _few(op, W) else FORWARD_SHARE * _narrow_gain(_channels(op, W), W.shape[0])
     return W.nbytes / machine().memory_bytes_per_ns + _compute_ns(conv_flops(W, specs["Y"]), share)
 
 
@@ -48,13 +65,15 @@ def conv_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """The products of dW, and those of dX where that is asked for."""
     W, dX = specs["W"], specs.get("dX")
     share = FEW_WEIGHTS_SHARE if _few(op, W) else WEIGHTS_SHARE
-    weights_ns = _compute_ns(conv_flops(W, specs["dY"]), share)
+    gain = 1.0 if _few(op, W) else _narrow_gain(_channels(op, W), W.shape[0])
+    weights_ns = _compute_ns(conv_flops(W, specs["dY"]), share * gain)
     if dX is None:
         return weights_ns
     # Each pixel of dX is a sum over a whole window of dY, also where that lies in the pads; a stride leaves some out.
     window = Window.of(op)
     products = dX.size * W.shape[0] // op.group * math.prod(window.kernel) // math.prod(window.stride)
-    return weights_ns + W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * products, FORWARD_SHARE)
+    share = FEW_DATA_SHARE if _few(op, W) else FORWARD_SHARE
+    return weights_ns + W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * products, share * gain)
 
 
 def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
@@ -62,7 +81,9 @@ def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     del op
     W = specs["W"]
     rows = specs["Y"].size / specs["b"].size
-    return WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE)
+    gain = _narrow_gain()
+    memory_ns = WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns / min(gain, 2.0)  # half the bytes, at the most
+    return memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * gain)
 
 
 def batch_norm_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:

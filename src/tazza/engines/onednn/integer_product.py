@@ -28,6 +28,7 @@ from tazza.engines.onednn.primitive import (
     with_openmp_threads,
 )
 from tazza.errors import UnsupportedError
+from tazza.runtime.cache import remembered
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import CPUPlace, DataType
@@ -115,7 +116,7 @@ def _multiply(task: ProductTask, A: Array, B: Array, C: Array) -> None:
     check(status, "matmul of bytes")
 
 
-@functools.lru_cache(maxsize=256)
+@remembered("integer products", entries=256)
 def _describe(
     sizes: tuple[int, int, int], dtype: DataType, swapped_a: bool, swapped_b: bool, threads: int
 ) -> PrimitiveDescriptor:

@@ -16,11 +16,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from tazza.engines.onednn.copies import keep_one_copy
 from tazza.errors import FileError, KernelError, OutOfMemoryError, UnavailableError
+from tazza.runtime.cache import remembered
 from tazza.runtime.files import kind_of, one_line
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import check_threads, freed_in_child, threads_lost
@@ -162,6 +163,8 @@ def unavailable() -> str | None:
                 first = loaded[0] if loaded[0] else DISTRIBUTION
                 _state[named] = f"{first} is loaded already, so flag onednn_library comes too late"
             else:
+                if not named:
+                    keep_one_copy(path.parent)
                 _state[named] = open_library(path)
         found = _state[named]
     return found if isinstance(found, str) else None
@@ -189,7 +192,7 @@ def library_path() -> Path:
     return _load().path
 
 
-@cache
+@remembered("constants of oneDNN", entries=4096)
 def constant(name: str) -> int:
     """Return the number of a name of the header: `dnnl_relu` or `DNNL_ARG_SRC`.
 

@@ -9,21 +9,21 @@ A primitive descriptor answers what was chosen (layouts, implementation, scratch
 generated, is made when a launch wants it. Both are made under the number of OpenMP threads that they will run with, so
 that number is part of the key. Primitives use scratch memory that the caller brings; so one may run in many threads.
 
-Changing state: `_cache`, under `_lock`; the oldest are dropped beyond `MOST`.
+Changing state: `PRIMITIVES`, under `_lock`; what was not asked for the longest goes beyond `MOST`.
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 from tazza.engines.onednn.descriptor import Descriptor, type_number
 from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
+from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
 from tazza.runtime.fpmath import FPMATH
@@ -282,13 +282,13 @@ class PrimitiveDescriptor:
             skip += 1
 
 
-@cache
+@remembered("arguments of oneDNN", entries=1024)
 def argument_number(name: str | int) -> int:
     """Return the number of an argument of a primitive: `DNNL_ARG_SRC` for "src"."""
     return constant(f"DNNL_ARG_{name.upper()}") if isinstance(name, str) else name
 
 
-_cache: OrderedDict[tuple[Any, ...], PrimitiveDescriptor] = OrderedDict()
+PRIMITIVES: Cache[tuple[Any, ...], PrimitiveDescriptor] = Cache("primitives of oneDNN", MOST)
 _lock = Guard("primitives of oneDNN")
 
 
@@ -368,13 +368,9 @@ def _nbytes(argument: Argument) -> int:
 
 def _cached(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     with _lock:
-        found = _cache.get(key)
+        found = PRIMITIVES.get(key)
         if found is None:
-            found = _cache[key] = _create(key)
-            while len(_cache) > MOST.value:
-                _cache.popitem(last=False)
-        else:
-            _cache.move_to_end(key)
+            PRIMITIVES.put(key, found := _create(key))
         return found
 
 
@@ -420,7 +416,7 @@ def _convert(value: Any) -> Any:
 def clear_primitives() -> None:
     """Drop every cached primitive descriptor; launches that hold theirs keep them."""
     with _lock:
-        _cache.clear()
+        PRIMITIVES.clear()
 
 
 def at_least(major: int, minor: int) -> bool:

@@ -3,7 +3,7 @@
 A task is *ready* when what it waits for has ended, *open* until it has ended itself. A worker runs a task, releases the
 tasks that waited for it, goes on with the most urgent one that is ready, and wakes others only for work that is worth
 it: handing a task to another thread costs some ten microseconds. The thread that calls `work` first is a worker too;
-one that waits for the run (`work_to_the_end`) works for every place, so that a run ends even where all threads of a
+one that waits for the run (`work_to_the_end`) works at every post, so that a run ends even where all threads of a
 pool wait for runs of other nets.
 
 A task of a device with streams is *launched* when its operators have queued their work, and ends when its event does.
@@ -12,14 +12,14 @@ Tasks on the same kind of device follow at the launch, since streams wait for ea
 The first error, a cancellation or a deadline *stops* the run: no operator starts after that, those that run are
 drained, and then the run ends with that error.
 
-Changing state, all of it under `_lock`: `_left` (what each task waits for), the squads (heaps of what is ready),
+Changing state, all of it under `_lock`: `_left` (what each task waits for), the ready queues,
 `_open`, `_runner` (for each task the thread that runs it, `LAUNCHED`, or 0), `_busy` (how many of these are not 0),
-`_error`, `_sleeper` (the thread that waits for the run, while nothing is ready for it) and `_summons` (what it was
+`_error`, `_sleeper` (the thread that waits for the run, while nothing is ready for it) and `_wake_reason` (what it was
 woken for), `_finished` (nothing runs any more), `_notifier` (the thread that runs the callbacks of the end) and
 `_notified` (they have run).
 Invariant: a task is run by one worker, and a run ends exactly once. An interrupt (Ctrl-C) may stop the thread that
-waits for the run between any two calls: whatever it may have begun and not ended is found in `_runner`, `_teller` and
-`_notifier`, and is brought to an end by `_drop`.
+waits for the run between any two calls: whatever it may have begun and not ended is found in `_runner`, `_canceller`
+(the thread that asks operators which wait to give up) and `_notifier`, and is brought to an end by `_drop`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from tazza.device import Context, Event, current_context, streaming
 from tazza.errors import TazzaError
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.settling import await_event, drain, recover
-from tazza.nets.executor.squad import Crew, Squad
-from tazza.nets.executor.task import ChainTask
+from tazza.nets.executor.task import HOST, ChainTask
+from tazza.nets.executor.workers import ReadyQueue, Workers
 from tazza.nets.run import Run
 from tazza.runtime.log import logger
 from tazza.runtime.threads import at_most_threads
@@ -60,7 +60,7 @@ class Execution:
     def __init__(
         self,
         tasks: Sequence[ChainTask],
-        crew: Crew,
+        workers: Workers,
         policy: Policy,
         run: Run | None,
         ended: Callable[[BaseException | None, int], None],
@@ -68,16 +68,16 @@ class Execution:
         """Make what has no parents ready."""
         self._tasks = tasks
         self._runner = [0] * len(tasks)  # the thread that runs a task
-        self._crew = crew
-        self._most = crew.most
+        self._workers = workers
+        self._most = workers.most
         self._policy = policy
         self._run = run
         self._ended = ended
         self._lock = threading.Lock()
         self._left = [task.parents for task in tasks]
         self._order = count()
-        self._squads = {place: Squad(pool) for place, pool in crew.pools.items()}
-        self._hosts = self._squads[CPUPlace()]
+        self._queues = {post: ReadyQueue(pool, post.most(workers.size)) for post, pool in workers.pools.items()}
+        self._hosts = self._queues[HOST]
         self._hosts.workers = 1  # whoever calls `work` first
         self._open = len(tasks)
         self._busy = 0
@@ -85,47 +85,47 @@ class Execution:
         self._error: BaseException | None = None
         self.stopped = False
         """No operator starts any more."""
-        self._teller = 0  # the thread that tells operators which wait to give up
+        self._canceller = 0  # the thread that tells operators which wait to give up
         self._notifier, self._finished, self._notified = 0, False, False
         self._pending: dict[ChainTask, None] = {}  # in the order of their launches
         self._attended = False  # a thread waits for the end
         self._sleeper: threading.Lock | None = None
-        self._summons: Squad | None = None
-        if crew.budget is not None:
-            crew.budget.reset()
+        self._wake_reason: ReadyQueue | None = None
+        if workers.budget is not None:
+            workers.budget.reset()
         for task in tasks:
             if task.parents == 0:
                 self._push(task)
 
     # -- workers -------------------------------------------------------------------------------------------------------
 
-    def work(self, squad: Squad | None = None) -> None:
-        """Run tasks of a place, of the CPU by default, until none is ready; the thread was counted as a worker."""
-        squad = self._hosts if squad is None else squad
+    def work(self, queue: ReadyQueue | None = None) -> None:
+        """Run tasks of a post, of the host by default, until none is ready; the thread was counted as a worker."""
+        queue = self._hosts if queue is None else queue
         with np.errstate(all="ignore"), at_most_threads(self._most):  # Caffe2 lets NaN and infinity pass
             host = current_context(CPUPlace())
-            task = self._next(None, squad)
+            task = self._next(None, queue)
             while task is not None:
                 self._perform(task, host)
-                task = self._next(task, squad)
+                task = self._next(task, queue)
 
     def work_to_the_end(self) -> None:
-        """Work as `work` does, for all places, and return when the run has ended: for the thread that waits for it.
+        """Work as `work` does, for all posts, and return when the run has ended: for the thread that waits for it.
 
         Raises:
             BaseException: what stopped this thread between two operators (KeyboardInterrupt), after all was drained.
         """
         self._attended = True
         interrupt: BaseException | None = None
-        squad: Squad | None = self._hosts
-        while squad is not None:
+        queue: ReadyQueue | None = self._hosts
+        while queue is not None:
             try:
-                self.work(squad)
-                squad = self._await_work()
+                self.work(queue)
+                queue = self._await_work()
             except BaseException as error:
                 interrupt = error
                 self._drop(error)
-                squad = self._hosts
+                queue = self._hosts
         if interrupt is not None:
             try:
                 raise interrupt
@@ -134,8 +134,8 @@ class Execution:
 
     def _drop(self, error: BaseException) -> None:
         """Stop, and count what this thread was about to do, or had done, as ended; it is a worker of the host again."""
-        if self._crew.budget is not None:
-            self._crew.budget.lift()  # this thread may have taken some and not given them back
+        if self._workers.budget is not None:
+            self._workers.budget.lift()  # this thread may have taken some and not given them back
         with self._lock:
             self._sleeper = None
             self._hosts.workers += 1
@@ -146,8 +146,8 @@ class Execution:
         mine = threading.get_ident()
         self.stop(error)
         with self._lock:
-            if self._teller == mine:
-                self._teller = 0
+            if self._canceller == mine:
+                self._canceller = 0
             for number, thread in enumerate(self._runner):
                 if thread == mine:
                     self._leave(self._tasks[number])
@@ -155,35 +155,35 @@ class Execution:
         if over:
             self._finish()
 
-    def _await_work(self) -> Squad | None:
-        """Sleep until a place wants this thread as a worker; None when the run has ended."""
-        bell = threading.Lock()
-        bell.acquire()
+    def _await_work(self) -> ReadyQueue | None:
+        """Sleep until a post wants this thread as a worker; None when the run has ended."""
+        gate = threading.Lock()
+        gate.acquire()
         with self._lock:
             if self._notified:
                 return None
-            for squad in self._squads.values():
-                if squad.ready and squad.called:
-                    squad.called -= 1  # this thread comes instead
-                    return squad
-                if squad.ready and squad.workers < self._crew.size:
-                    squad.workers += 1
-                    return squad
+            for queue in self._queues.values():
+                if queue.ready and queue.called:
+                    queue.called -= 1  # this thread comes instead
+                    return queue
+                if queue.ready and queue.workers < queue.most:
+                    queue.workers += 1
+                    return queue
             handed = self._finished and self._notifier == 0
             if handed:
                 self._notifier = threading.get_ident()
             else:
-                self._sleeper = bell
+                self._sleeper = gate
         if handed:
             self._finish()
             return None
-        return self._sleep(bell)
+        return self._sleep(gate)
 
-    def _sleep(self, bell: threading.Lock) -> Squad | None:
+    def _sleep(self, gate: threading.Lock) -> ReadyQueue | None:
         left = None if self._run is None or self.stopped else self._run.left_s
-        woken = bell.acquire(timeout=-1 if left is None else min(left, threading.TIMEOUT_MAX))
+        woken = gate.acquire(timeout=-1 if left is None else min(left, threading.TIMEOUT_MAX))
         with self._lock:
-            late = self._sleeper is bell
+            late = self._sleeper is gate
             if late:
                 self._sleeper = None
                 self._hosts.workers += 1
@@ -191,10 +191,10 @@ class Execution:
             self._check()
             return self._hosts
         if not woken:
-            bell.acquire()  # it is rung at this moment
+            gate.acquire()  # it opens at this moment
         with self._lock:
-            summons, self._summons = self._summons, None
-        return self._await_work() if summons is None else summons
+            reason, self._wake_reason = self._wake_reason, None
+        return self._await_work() if reason is None else reason
 
     def _check(self) -> bool:
         """Whether the run may go on; stops it where its holder says so."""
@@ -208,22 +208,22 @@ class Execution:
         with self._lock:
             first = not (self.stopped or self._finished)
             if first:
-                self._error, self._teller, self.stopped = error, threading.get_ident(), True
-                for squad in self._squads.values():
-                    squad.ready.clear()
+                self._error, self._canceller, self.stopped = error, threading.get_ident(), True
+                for queue in self._queues.values():
+                    queue.ready.clear()
             elif not (self._finished or isinstance(error, Exception)) and isinstance(self._error, Exception):
                 self._error = error  # an interrupt is never lost
         if first:
             try:
-                self._tell_waiting()
+                self._cancel_waiting()
             finally:
-                self._teller = 0
+                self._canceller = 0
         with self._lock:
             over = self._is_over()
         if over:
             self._finish()
 
-    def _tell_waiting(self) -> None:
+    def _cancel_waiting(self) -> None:
         """Ask operators that may wait for something to give up; the run does not end before all were asked."""
         for task in self._tasks:
             if task.blocking:
@@ -236,9 +236,9 @@ class Execution:
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
     def _push(self, task: ChainTask) -> None:
-        heappush(self._squads[task.place].ready, (-task.priority, next(self._order), task))
+        heappush(self._queues[task.post].ready, (-task.priority, next(self._order), task))
 
-    def _next(self, former: ChainTask | None, squad: Squad) -> ChainTask | None:
+    def _next(self, former: ChainTask | None, queue: ReadyQueue) -> ChainTask | None:
         """Take what is most urgent, after `former` was run; with None, the thread is a worker no more."""
         polls = self._policy.waits == "poll"
         while True:
@@ -246,12 +246,12 @@ class Execution:
                 if former is not None:
                     self._settle(former)
                     former = None
-                task = self._take(squad)
+                task = self._take(queue)
                 over = task is None and self._is_over()
                 asks = polls and task is None and not over and bool(self._pending)
                 if task is None and not asks:
-                    squad.workers -= 1
-                woken = self._wanted(squad, task)
+                    queue.workers -= 1
+                woken = self._wanted(queue, task)
             for one in woken:
                 self._wake(one)
             if over:
@@ -293,71 +293,71 @@ class Execution:
         if self._left[task.number] == 0:
             self._push(task)
 
-    def _take(self, squad: Squad) -> ChainTask | None:
-        if not squad.ready:
+    def _take(self, queue: ReadyQueue) -> ChainTask | None:
+        if not queue.ready:
             return None
-        task = heappop(squad.ready)[2]
+        task = heappop(queue.ready)[2]
         self._runner[task.number] = threading.get_ident()
         self._busy += 1
         return task
 
-    def _wanted(self, squad: Squad | None, task: ChainTask | None) -> list[Squad]:
-        """Return the squads to wake a worker of, one for each, while a worker of `squad` runs `task`.
+    def _wanted(self, queue: ReadyQueue | None, task: ChainTask | None) -> list[ReadyQueue]:
+        """Return the queues to wake a worker of, one for each, while a worker of `queue` runs `task`.
 
-        That worker goes on with what is ready in its own squad, so others are woken only for work that is worth it.
+        That worker goes on with what is ready in its own queue, so others are woken only for work that is worth it.
         """
-        found: list[Squad] = []
-        for other in self._squads.values():
+        found: list[ReadyQueue] = []
+        for other in self._queues.values():
             if not other.ready:
                 continue
             wanted = len(other.ready)
-            if other is squad and task is not None:
-                worth_s = self._crew.worth_s
+            if other is queue and task is not None:
+                worth_s = self._workers.worth_s
                 wanted = 0 if task.serial_s < worth_s else sum(one.serial_s >= worth_s for _, _, one in other.ready)
                 if task.blocking and wanted == 0:  # what it waits for may depend on a task however small
                     wanted = 1
-            wakes = min(wanted, self._crew.size - other.workers)
+            wakes = min(wanted, other.most - other.workers)
             if wakes > 0:
                 other.workers += wakes
                 found.extend([other] * wakes)
         return found
 
-    def _wake(self, squad: Squad) -> None:
-        """Let another thread work for a squad, which counts it already: the one that sleeps, else one of the pool."""
-        if self._ring(squad):
+    def _wake(self, queue: ReadyQueue) -> None:
+        """Let another thread work for a queue, which counts it already: the one that sleeps, else one of the pool."""
+        if self._wake_sleeper(queue):
             return
         with self._lock:
-            squad.called += 1
+            queue.called += 1
         try:
-            squad.pool.submit(partial(self._come, squad))
+            queue.pool.submit(partial(self._come, queue))
         except RuntimeError as error:  # closed, or the system has no more threads: those that are there do the work
             with self._lock:
-                squad.called -= 1
-                squad.workers -= 1
-                lost = bool(squad.ready) and squad.workers == 0 and not self._attended
+                queue.called -= 1
+                queue.workers -= 1
+                lost = bool(queue.ready) and queue.workers == 0 and not self._attended
             if lost:
                 self.stop(error)
 
-    def _come(self, squad: Squad) -> None:
+    def _come(self, queue: ReadyQueue) -> None:
         with self._lock:
-            late = squad.called == 0
-            squad.called -= not late
+            late = queue.called == 0
+            queue.called -= not late
         if not late:
-            self.work(squad)
+            self.work(queue)
 
-    def _ring(self, squad: Squad | None) -> bool:
-        """Wake the thread that waits for the run, if it sleeps, to work for a squad, or to see that the run is over."""
+    def _wake_sleeper(self, queue: ReadyQueue | None) -> bool:
+        """Wake the thread that waits for the run, if it sleeps, to work for a queue, or to see that the run is over."""
         with self._lock:
-            bell, self._sleeper = self._sleeper, None
-            if bell is None:
+            gate, self._sleeper = self._sleeper, None
+            if gate is None:
                 return False
-            self._summons = squad
-        bell.release()
+            self._wake_reason = queue
+        gate.release()
         return True
 
     def _is_over(self) -> bool:
         """Whether this thread is the one that has to finish the run."""
-        if self._finished or self._busy or self._teller or (self._open and not self.stopped):
+        if self._finished or self._busy or self._canceller or (self._open and not self.stopped):
             return False
         self._notifier, self._finished = threading.get_ident(), True  # in one step: see `settle`
         return True
@@ -369,14 +369,14 @@ class Execution:
         self._ended(error, self._done)
         with self._lock:
             self._notified = True
-        self._ring(None)
+        self._wake_sleeper(None)
 
     def _hand_over(self) -> None:
         """Let another thread finish the run: this one belongs to a device, which it must not call."""
         if self._attended:
             with self._lock:
                 self._notifier = 0
-            self._ring(None)
+            self._wake_sleeper(None)
             return
         try:
             self._hosts.pool.submit(self._finish)
@@ -399,14 +399,14 @@ class Execution:
             self._failed(task, error)
 
     def _run_operators(self, task: ChainTask, host: Context) -> None:
-        budget = self._crew.budget
+        budget = self._workers.budget
         start = time.perf_counter()
         try:
-            task.strand.run(host, budget, self._halt, piecewise=self._run is not None)
+            task.bound.run(host, budget, self._halt, piecewise=self._run is not None)
         finally:
-            self._done += task.strand.done  # a count for messages: two threads may lose one of each other's
+            self._done += task.bound.done  # a count for messages: two threads may lose one of each other's
         seconds = time.perf_counter() - start
-        task.note(seconds, seconds if budget is None else task.strand.serial_s)
+        task.note(seconds, seconds if budget is None else task.bound.serial_s)
 
     def _halt(self) -> None:
         """Raise where no operator may start any more."""

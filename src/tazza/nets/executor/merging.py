@@ -1,4 +1,4 @@
-"""Tasks that need nobody beside them, merged: what is not worth a second worker runs as one strand.
+"""Tasks that need nobody beside them, merged: what is not worth a second worker runs as one bound run.
 
 A task is *apart* when another one of some length is neither before nor behind it, so that two workers could run both at
 once. Tasks that are not apart and follow each other in the order of the net become one: then nothing is synchronised,

@@ -6,13 +6,14 @@ Constant state: everything but `seconds` and `priority`, which only decide who g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tazza.device import STREAMS, Event, Stream, stream_pool
 from tazza.graph.dependency import Dependencies, Sharing, accesses_of, chains, dependencies
-from tazza.nets.strand import Strand
+from tazza.nets.bound_run import BoundRun
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
-from tazza.tensor import Place
+from tazza.tensor import CPUPlace, Place
 
 Fuse = Callable[[int, OperatorDef], Operator]
 
@@ -26,18 +27,41 @@ FASTER, SLOWER = 1.0, 0.1
 """Weight of a run that took less, or more, than the estimate: one that was interrupted took longer than it needs."""
 
 
+class Post(NamedTuple):
+    """Where workers of a run stand: at a place, and there at the copies or at all else."""
+
+    place: Place
+    copies: bool
+
+    def __str__(self) -> str:
+        return f"{self.place}-copies" if self.copies else str(self.place)
+
+    def most(self, size: int) -> int:
+        """Return how many of `size` workers work there at once: one at copies, which share the way to the host."""
+        return 1 if self.copies else size
+
+
+HOST = Post(CPUPlace(), copies=False)
+
+
+def post_of(operator: Operator) -> Post:
+    """Return who runs an operator: the copies of a device have a thread of their own, since they may block it."""
+    return Post(operator.place, operator.schema.copying and not operator.place.is_host)
+
+
 class ChainTask:
     """Operators that run one after the other. `parents` is how many tasks it waits for.
 
     `asynchronous`: its operators only queue work on `stream`; then `event` is the end of that work in the present run,
     and `followed` are the parents whose streams it can wait for. `seconds` is how long it took lately, `serial_s` the
     part of that in which other workers could run (always long where an operator may wait: `blocking`), and `priority`
-    the seconds of the longest way from its start to the end of the net: the critical path.
+    the seconds of the longest way from its start to the end of the net: the critical path. `post` is who runs it.
     """
 
     __slots__ = (
         "asynchronous",
         "blocking",
+        "bound",
         "children",
         "event",
         "followed",
@@ -46,11 +70,11 @@ class ChainTask:
         "parents",
         "place",
         "positions",
+        "post",
         "priority",
         "runs",
         "seconds",
         "serial_s",
-        "strand",
         "stream",
     )
 
@@ -59,8 +83,9 @@ class ChainTask:
         self.number = number
         self.positions = positions
         self.operators = operators
-        self.strand = Strand(operators, lambda place, definition: fuse(positions[place], definition))
+        self.bound = BoundRun(operators, lambda place, definition: fuse(positions[place], definition))
         self.place: Place = operators[0].place
+        self.post = post_of(operators[0])
         self.asynchronous = not self.place.is_host and self.place.kind in STREAMS
         self.parents = 0
         self.children: tuple[ChainTask, ...] = ()
@@ -78,7 +103,7 @@ class ChainTask:
 
     def note(self, seconds: float, serial_s: float) -> None:
         """Take into account that a run took `seconds`, in which others could run beside it for `serial_s`."""
-        serial_s = max(0.0, serial_s - INTERPRETED_S * self.strand.interpreted)
+        serial_s = max(0.0, serial_s - INTERPRETED_S * self.bound.interpreted)
         if self.runs < SETTLED:  # the first ones prepare kernels
             self.runs += 1
             self.seconds = seconds
@@ -98,7 +123,7 @@ def tasks_of(operators: Sequence[Operator], fuse: Fuse, shared: Sharing) -> list
     found = dependencies(accesses_of(operators, shared))
     made: list[ChainTask] = []
     task_of: dict[int, ChainTask] = {}
-    for chain in chains(found, [operator.place for operator in operators]):
+    for chain in chains(found, [post_of(operator) for operator in operators]):
         task = ChainTask(len(made), chain, tuple(operators[i] for i in chain), fuse)
         made.append(task)
         task_of.update(dict.fromkeys(chain, task))
@@ -111,16 +136,19 @@ def tasks_of(operators: Sequence[Operator], fuse: Fuse, shared: Sharing) -> list
 
 
 def _assign_streams(tasks: Sequence[ChainTask], found: Dependencies, task_of: dict[int, ChainTask]) -> None:
-    """Let each asynchronous task go on with the stream of a parent that nobody went on with, else take the next one."""
+    """Let each asynchronous task go on with the stream of a parent that nobody went on with, else take the next one.
+
+    Copies have streams of their own, so that they overlap with what computes, and those have the high priority.
+    """
     taken: set[ChainTask] = set()
     for task in tasks:
         if not task.asynchronous:
             continue
         parents = (task_of[parent] for parent in found.parents[task.positions[0]])
         task.followed = tuple(one for one in parents if one.asynchronous and one.place.kind == task.place.kind)
-        heir = next((one for one in task.followed if one not in taken and one.place == task.place), None)
+        heir = next((one for one in task.followed if one not in taken and one.post == task.post), None)
         if heir is None:
-            task.stream = stream_pool(task.place).take()
+            task.stream = stream_pool(task.place).take("high" if task.post.copies else "normal")
         else:
             taken.add(heir)
             task.stream = heir.stream

@@ -2,13 +2,13 @@
 
 Constant state: program, owner. Changing state: the binding (tensors, arena, calls, what was watched). Whoever runs an
 instance owns it for that time. Invariant: the calls hold while every blob that they were bound to has the same tensor,
-spec and memory; `stale` compares identities, `bind` does all anew.
+spec and memory; `watch` compares identities, `bind` does all anew.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from tazza.operator.kernel import kernel_failure
 from tazza.operator.native_calls import NativeCalls, grouped
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
-from tazza.runtime.flags import kernel_changes
-from tazza.tensor import Allocation, Blob, Storage, Tensor
+from tazza.operator.watch import Watch, Watched, watched
+from tazza.tensor import Allocation, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
 
 
@@ -68,12 +68,11 @@ class Instance:
         self._parts: list[tuple[tuple[int, ...], Call]] = []
         self._calls: list[Call] = []
         self._silent = True
-        self._flags = kernel_changes()
         self._written: list[Storage] = []
-        self._watched: list[tuple[Blob, Tensor, object, Storage, int]] = []
         self._constants: list[tuple[Copy, Tensor]] = []
         self._bound: dict[PlanValue, Tensor] = {}
-        self._values: list[tuple[Tensor, int]] = []
+        self.watch = Watch()
+        """Of what calls are bound to; broken until `note_values` was called behind a binding."""
         self.loans: dict[str, Loan | None] = {}
         """By input, what calls are bound to that an earlier run left outside of its blob."""
 
@@ -89,32 +88,13 @@ class Instance:
 
     def unbound(self) -> bool:
         """Whether `bind` has to run before the next run."""
-        if not self._calls and self.program.steps:
-            return True
-        for blob, tensor, spec, storage, generation in self._watched:
-            if (
-                blob.value is not tensor
-                or tensor.spec is not spec
-                or tensor.storage is not storage
-                or storage.generation != generation
-            ):
-                return True
-        return False
-
-    def stale(self) -> bool:
-        """Whether it is unbound, flags of kernels changed, or a value that shapes were inferred from was written."""
-        if self._flags != kernel_changes() or self.unbound():
-            return True
-        for tensor, version in self._values:
-            if tensor.storage.version != version or tensor.storage.escaped:
-                return True
-        return False
+        return (not self._calls and bool(self.program.steps)) or self.watch.moved()
 
     def note_values(self, flags: int) -> None:
         """Take the values that shapes were inferred from for known as they are now; `flags`: see `kernel_changes`."""
-        self._flags = flags
-        named = ((self._bound[self.program.inputs[name]], name) for name in self.program.values_read)
-        self._values = [(tensor, tensor.storage.version) for tensor, _ in named]
+        found = ((self._bound[self.program.inputs[name]], key) for name, key in self.program.values_read.items())
+        self.watch.values = [(tensor, tensor.storage.version, key) for tensor, key in found]
+        self.watch.flags = flags
 
     def hold(self) -> None:
         """Take the copies of constants that it will read, made or not: what nobody holds is gone at any moment.
@@ -145,14 +125,14 @@ class Instance:
         Raises:
             OutOfMemoryError: the arena does not fit.
         """
-        self._calls, self._parts = [], []  # what fails half-way is bound to nothing
+        self._calls, self._parts, self.watch = [], [], Watch()  # what fails half-way is bound to nothing
         self._bound.clear()
-        self._watched.clear()
+        blobs: list[Watched] = []
         self.loans.clear()  # what is bound anew reads blobs
         for name, value in self.program.inputs.items():
-            self._bind_input(name, value)
+            blobs.append(self._bind_input(name, value))
         for name, value in self.program.outputs.items():
-            self._bind_output(name, value)
+            blobs.extend(self._bind_output(name, value))
         self._bind_derived()
         arena = self.program.arena
         if self._arena is None and arena.nbytes:
@@ -168,20 +148,21 @@ class Instance:
         self._parts = list(grouped(calls))
         self._silent = all(isinstance(call, NativeCalls) for _, call in self._parts)
         self._written = [self._bound[value.root].storage for value in self.program.outputs.values()]
+        self.watch = Watch(blobs)
         # Last, since it says that all is bound. A segment's own method: one call less for what runs most.
         self._calls = [call.segment.run if isinstance(call, NativeCalls) else call for _, call in self._parts]
 
-    def _bind_input(self, name: str, value: PlanValue) -> None:
+    def _bind_input(self, name: str, value: PlanValue) -> Watched:
         blob = self._owner.get_blob(name)
         assert blob is not None, "the net looked for it"
         tensor = blob.tensor()
         if name not in self.program.copied:  # copies are made of it however it lies
             with self._copies.lock:
                 relayout(tensor, value.spec.layout, self.context)
-        self._watch(blob, tensor)
         self._bound[value] = tensor
+        return watched(blob)
 
-    def _bind_output(self, name: str, value: PlanValue) -> None:
+    def _bind_output(self, name: str, value: PlanValue) -> list[Watched]:
         blob = self._owner.create_blob(name)
         if name not in self.program.inputs:
             if not isinstance(blob.value, Tensor):
@@ -189,18 +170,8 @@ class Instance:
             tensor = blob.tensor()
             tensor.resize_to(value.spec)
             tensor.reserve()
-            self._watch(blob, tensor)
         self._bound[value.root] = _shaped(blob.tensor(), value.root)
-
-    def _watch(self, blob: Blob, tensor: Tensor) -> None:
-        self._watched.append((blob, tensor, tensor.spec, tensor.storage, tensor.storage.generation))
-
-    def overlook(self, blobs: Collection[Blob]) -> None:
-        """Take the memory of these blobs for known as it is now: it was given back, no step reads it."""
-        self._watched = [
-            (blob, tensor, spec, storage, storage.generation if blob in blobs else generation)
-            for blob, tensor, spec, storage, generation in self._watched
-        ]
+        return [watched(blob)] if name not in self.program.inputs else []
 
     def _bind_derived(self) -> None:
         self._constants.clear()

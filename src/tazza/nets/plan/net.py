@@ -12,7 +12,7 @@ operator are, and so is everything that changes again and again.
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +27,7 @@ from tazza.nets.plan.blobs import PlanBlobs
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
+from tazza.nets.plan.instances import INSTANCES
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
 from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrite_net, written_together
@@ -36,7 +37,7 @@ from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import REORDERING
 from tazza.proto import NetDef, OperatorDef
-from tazza.runtime.flags import flag, kernel_changes, kernel_flags
+from tazza.runtime.flags import kernel_changes, kernel_flags
 from tazza.runtime.fork import Guard
 from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
@@ -45,9 +46,6 @@ from tazza.runtime.waiting import take_waits
 from tazza.tensor import ROW_MAJOR, Tensor, TensorSpec
 from tazza.tensor.storage import SHARINGS
 
-KEPT_BYTES = flag("plan_kept_mb", 1024, "megabytes that a planned net keeps for signatures of before")
-KEPT = 16
-"""Signatures for which a net keeps an arena."""
 CHANGES = 3
 """How often a blob that was taken for constant may change before it is taken for data."""
 
@@ -102,7 +100,7 @@ class PlanNet(NetBase, StepHost):
         self._given: dict[str, NDArray[Any]] = {}
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
-        self._instances: OrderedDict[Hashable, list[Instance]] = OrderedDict()
+        self._instances = INSTANCES.another()
         self._last: dict[Region, Instance] = {}
         self._loose: dict[str, Operator] = {}
         self._public: frozenset[str] = frozenset()
@@ -304,7 +302,7 @@ class PlanNet(NetBase, StepHost):
 
     def _run_region(self, rewrite: Rewrite, region: Region, times: Times | None) -> None:
         last = self._last.get(region)
-        instance = last if last is not None and not last.stale() else self._ready(rewrite, region)
+        instance = last if last is not None and not last.watch.broken() else self._ready(rewrite, region)
         start_s = time.perf_counter() if times is not None else 0.0
         try:
             if self._given or instance.loans:
@@ -338,11 +336,11 @@ class PlanNet(NetBase, StepHost):
             instance.refresh()
             spared = rewrite.spare(instance.program.copied)
             if spared:
-                instance.overlook(spared)
+                instance.watch.overlook(spared)
                 give_back()
             instance.note_values(flags)
             self._last[region] = instance
-            self._evict()
+            self._instances.trim()
             return instance
 
     def _found(self, rewrite: Rewrite, region: Region) -> Instance:
@@ -372,8 +370,9 @@ class PlanNet(NetBase, StepHost):
     ) -> Instance:
         """Return an instance for a signature and the values that shapes were inferred from."""
         programs = rewrite.compiled(key)
-        known = self._instances.setdefault(key, [])
-        self._instances.move_to_end(key)
+        known = self._instances.get(key)
+        if known is None:
+            self._instances.put(key, known := [])
         for instance in known:
             if self._reads_the_same(instance.program):
                 return instance
@@ -408,19 +407,6 @@ class PlanNet(NetBase, StepHost):
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program
-
-    def _evict(self) -> None:
-        """Forget what was not used for longest: arenas, and the copies that the latest instance does not read."""
-        limit = KEPT_BYTES.value << 20
-        while len(self._instances) > 1:
-            *older, latest = self._instances.values()
-            held = [instance for instances in older for instance in instances]
-            copies = {copy for instance in held for copy in instance.copies}
-            copies.difference_update(*(instance.copies for instance in latest))
-            total = sum(instance.nbytes for instance in held) + sum(copy.nbytes for copy in copies)
-            if total <= limit and len(self._instances) <= KEPT:
-                return
-            self._instances.popitem(last=False)
 
     # -- what steps need -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ an operator turns out to depend on data, the computed constants, and the program
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakSet
@@ -23,6 +23,7 @@ from tazza.operator import BlobOwner, LocalBlobs, Operator, Touched, find_argume
 from tazza.operator.choice import takes_epilogue, takes_operator
 from tazza.operator.operator import Report
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.cache import Cache
 from tazza.tensor import Blob, Storage, Tensor, TensorSpec
 
 KEPT = 64
@@ -69,6 +70,10 @@ _State = tuple[str, Storage, int, Sequence[int | None] | None]
 """A blob with the storage, the version and the dims that it had."""
 
 
+PROGRAMS: Cache[Hashable, list[Program]] = Cache("programs of a plan", KEPT)
+"""What every rewritten net has another of."""
+
+
 @dataclass(slots=True)
 class Rewrite:
     """A net after the passes.
@@ -104,22 +109,17 @@ class Rewrite:
     relied: Mapping[str, TensorSpec] = field(default_factory=dict[str, TensorSpec])
     unwatched: Mapping[str, TensorSpec] = field(default_factory=dict[str, TensorSpec])
     copies: Copies = field(default_factory=Copies)
-    programs: OrderedDict[Hashable, list[Program]] = field(default_factory=OrderedDict[Hashable, list[Program]])
+    programs: Cache[Hashable, list[Program]] = field(default_factory=lambda: PROGRAMS.another())
     alive: WeakSet[Program] = field(default_factory=WeakSet[Program])
 
     def compiled(self, key: Hashable) -> Sequence[Program]:
         """Return what was compiled for a signature; an instance that goes on running does not ask."""
-        if key not in self.programs:
-            return ()
-        self.programs.move_to_end(key)
-        return self.programs[key]
+        return self.programs.get(key) or ()
 
     def keep(self, key: Hashable, program: Program) -> None:
         """Remember a program, in place of those of the signature that was not asked for the longest."""
-        self.programs.setdefault(key, []).append(program)
+        self.programs.put(key, [*self.compiled(key), program])
         self.alive.add(program)
-        if len(self.programs) > KEPT:
-            self.programs.popitem(last=False)
 
     def recut(self, key: str) -> None:
         """Let the operator of that key run by itself."""

@@ -43,6 +43,7 @@ from tazza.operator import (
 from tazza.operator.choice import VARIANTS, Choice, Variant, find_kernel, seen_by
 from tazza.operator.reorder import bind_reorder
 from tazza.operator.schema import gather, logical
+from tazza.runtime.cache import Cache
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
@@ -55,6 +56,8 @@ from tazza.tensor import Storage, Tensor, TensorSpec
 EXHAUSTIVE = flag(
     "exhaustive_search", False, "planned nets time every variant of operators that have some", kernels=True
 )
+KEPT = 1 << 14
+"""Results that are kept, in a process and on disk."""
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
@@ -128,7 +131,7 @@ class _Search:
         if len(found) < 2:
             return chosen
         key = _key(op, found, inputs, outputs)
-        name = self._found.get(key, stored().get(key))
+        name = self._found.get(key) or stored().get(key)
         best = next((way for way in found if way.name == name), None)
         if best is None:
             best = min(found, key=lambda way: self._total(op, way, inputs, outputs))
@@ -138,13 +141,14 @@ class _Search:
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
         with _lock:
-            path, everything = _path(), {**_read(), **self._found}
+            path, everything = _path(), _latest({**_read(), **self._found})
             try:
                 if path is not None:
-                    write_bytes_atomically(path, json.dumps(everything, indent=0, sort_keys=True).encode())
+                    write_bytes_atomically(path, json.dumps(everything, indent=0).encode())
             except FileError as error:
                 logger.warning("results of the search are not kept: %s", error)
-            stored().update(everything)
+            for key, name in everything.items():
+                stored().put(key, name, len(key) + len(name))
 
     def seconds(self, program: Program) -> float:
         """Return what a program's searched operators and its reorders take together."""
@@ -262,10 +266,21 @@ def _path() -> Path | None:
     return None if folder is None else folder / "search.json"
 
 
+RESULTS: Cache[str, str] = Cache("results of searches", KEPT)
+
+
 @cache
-def stored() -> dict[str, str]:
+def stored() -> Cache[str, str]:
     """Return the results that were on disk when the process first asked, and all since."""
-    return _read()
+    found = RESULTS.another()
+    for key, name in _read().items():
+        found.put(key, name, len(key) + len(name))
+    return found
+
+
+def _latest(results: Mapping[str, str]) -> dict[str, str]:
+    """Return the last of them, as many as are kept; each search adds its own at the end."""
+    return dict(list(results.items())[-KEPT:])
 
 
 def _read() -> dict[str, str]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 
 from tazza.errors import TazzaError
@@ -23,6 +22,7 @@ from tazza.operator import Array, OpSchema, OpView, Spec, find_schema
 from tazza.operator.images import batched_letters
 from tazza.operator.schema import logical
 from tazza.proto import OperatorDef
+from tazza.runtime.cache import remembered
 from tazza.runtime.flags import flag
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
@@ -207,7 +207,7 @@ def _cheapest(ops: Sequence[_Op], cache: int) -> list[_Cut]:
     return cuts[::-1]
 
 
-@lru_cache(maxsize=64)
+@remembered("divisors of batches", entries=64)
 def divisors(batch: int | None) -> list[int]:
     """Return divisors of a batch below itself, the largest up to each power of two.
 

@@ -72,6 +72,7 @@ COPY = schema(
 
 
 COPY.hands_on("X")
+COPY.copies()
 
 
 @COPY.cost
@@ -107,6 +108,9 @@ COPY_ON_DEVICE_LIKE = schema(
     array([1, 2], dtype=int32)
     """,
 )
+
+
+COPY_ON_DEVICE_LIKE.copies()
 
 
 @COPY_ON_DEVICE_LIKE.cost
@@ -186,6 +190,7 @@ def copies_between(type: str, row: Way) -> OpSchema:
         """,
     )
     made.cost(copy_cost)
+    made.copies()
     if not isinstance(row.gradient, NoGradient):
         made.gradient(row.gradient)
     if row.undone_by:

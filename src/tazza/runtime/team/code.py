@@ -128,12 +128,12 @@ stop:
   %stop_at = <team.stop>
   %workers_at = <team.workers>
   %threads = <team.threads>
-  store atomic i32 1, ptr %stop_at seq_cst, align 4
-  %before = load atomic i64, ptr %team monotonic, align 8
+  store atomic i32 1, ptr %stop_at monotonic, align 4 ; stop
+  %before = load atomic i64, ptr %team monotonic, align 8 ; own number
   %number = lshr i64 %before, 32
   %next = add i64 %number, 1
   %word = shl i64 %next, 32
-  store atomic i64 %word, ptr %team seq_cst, align 8
+  store atomic i64 %word, ptr %team seq_cst, align 8 ; publish
   call void @<name>.wake(ptr %team, i32 2147483647)
   %workers = load i32, ptr %workers_at
   %count = zext i32 %workers to i64

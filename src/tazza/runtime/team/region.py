@@ -1,4 +1,8 @@
-"""Regions: beginning one, taking its parts, waiting for them, and workers."""
+"""Regions: beginning one, taking its parts, waiting for them, and workers.
+
+Every atomic operation has a name behind it, as `; take`: docs/threads.md says for each why its memory order is enough,
+and why a weaker one would not be. What is not atomic is read and written by one thread, or lies between two of these.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +99,8 @@ team_of:
   store ptr %function, ptr %function_at
   store ptr %data, ptr %data_at
   call void @llvm.x86.sse.stmxcsr(ptr %mode_at)
-  store atomic i32 0, ptr %done_at monotonic, align 4
-  %before = load atomic i64, ptr %team monotonic, align 8
+  store atomic i32 0, ptr %done_at monotonic, align 4 ; clear
+  %before = load atomic i64, ptr %team monotonic, align 8 ; own number
   %number = lshr i64 %before, 32
   %next = add i64 %number, 1
   %high = shl i64 %next, 32
@@ -104,7 +108,7 @@ team_of:
   %middle = shl i64 %wide, 16
   %joined = or i64 %high, %middle
   %word = or i64 %joined, 1
-  store atomic i64 %word, ptr %team seq_cst, align 8
+  store atomic i64 %word, ptr %team seq_cst, align 8 ; publish
   call void @<name>.wake(ptr %team, i32 %others)
   call void @<name>.enter(ptr %slot, i32 0, i32 %wanted, i32 1)
   ret void
@@ -112,7 +116,7 @@ team_of:
 
 define internal void @<name>.wake(ptr %team, i32 %most) nounwind {
   %sleepers_at = <team.sleepers>
-  %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
+  %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4 ; anybody asleep
   %some = icmp sgt i32 %sleepers, 0
   br i1 %some, label %call, label %end
 call:
@@ -126,7 +130,7 @@ end:
 define internal i32 @<name>.take(ptr %team, ptr %slot, i1 %worker) nounwind {
   br label %look
 look:
-  %word = load atomic i64, ptr %team acquire, align 8
+  %word = load atomic i64, ptr %team monotonic, align 8 ; look
   %taken = and i64 %word, 65535
   %shifted = lshr i64 %word, 16
   %parts = and i64 %shifted, 65535
@@ -134,7 +138,7 @@ look:
   br i1 %left, label %try, label %none
 try:
   %more = add i64 %word, 1
-  %swap = cmpxchg ptr %team, i64 %word, i64 %more acq_rel acquire
+  %swap = cmpxchg ptr %team, i64 %word, i64 %more acquire monotonic ; take
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %run, label %look
 run:
@@ -156,7 +160,7 @@ begin:
   store i32 %part, ptr %part_at
   store i32 %short, ptr %parts_at
   call void %function(ptr %data)
-  %former = atomicrmw add ptr %done_at, i32 1 release
+  %former = atomicrmw add ptr %done_at, i32 1 release ; done
   ret i32 1
 none:
   ret i32 0
@@ -182,7 +186,7 @@ gather:
   br label %test
 test:
   %looks = phi i64 [ 0, %gather ], [ %more, %wait ]
-  %done = load atomic i32, ptr %done_at acquire, align 4
+  %done = load atomic i32, ptr %done_at acquire, align 4 ; gather
   %all = icmp eq i32 %done, %others
   br i1 %all, label %end, label %wait
 wait:
@@ -218,7 +222,7 @@ begin:
   br label %test
 test:
   %looks = phi i64 [ 0, %begin ], [ %more, %wait ]
-  %word = load atomic i64, ptr %team acquire, align 8
+  %word = load atomic i64, ptr %team acquire, align 8 ; watch
   %taken = and i64 %word, 65535
   %shifted = lshr i64 %word, 16
   %parts = and i64 %shifted, 65535
@@ -229,7 +233,7 @@ join:
   store i32 1, ptr %parts_at
   br label %begin
 idle:
-  %stop = load atomic i32, ptr %stop_at acquire, align 4
+  %stop = load atomic i32, ptr %stop_at monotonic, align 4 ; stopped
   %stops = icmp ne i32 %stop, 0
   br i1 %stops, label %end, label %rest
 rest:
@@ -240,8 +244,8 @@ wait:
   %more = call i64 @<name>.rest(i64 %looks)
   br label %test
 sleep:
-  %one = atomicrmw add ptr %sleepers_at, i32 1 seq_cst
-  %seen = load atomic i64, ptr %team seq_cst, align 8
+  %one = atomicrmw add ptr %sleepers_at, i32 1 seq_cst ; lie down
+  %seen = load atomic i64, ptr %team seq_cst, align 8 ; last look
   %same = icmp eq i64 %seen, %word
   br i1 %same, label %down, label %up
 down:
@@ -250,7 +254,7 @@ down:
   %slept = call i64 @syscall(i64 <futex>, ptr %number_at, i32 <wait>, i32 %number, ptr null)
   br label %up
 up:
-  %less = atomicrmw sub ptr %sleepers_at, i32 1 seq_cst
+  %less = atomicrmw sub ptr %sleepers_at, i32 1 monotonic ; get up
   br label %begin
 end:
   ret ptr null
@@ -269,19 +273,19 @@ arrive:
   %team = load ptr, ptr %in_at
   %arrived_at = <team.arrived>
   %passed_at = <team.passed>
-  %before = load atomic i32, ptr %passed_at acquire, align 4
-  %former = atomicrmw add ptr %arrived_at, i32 1 acq_rel
+  %before = load atomic i32, ptr %passed_at monotonic, align 4 ; which barrier
+  %former = atomicrmw add ptr %arrived_at, i32 1 acq_rel ; arrive
   %now = add i32 %former, 1
   %last = icmp eq i32 %now, %parts
   br i1 %last, label %open, label %test
 open:
-  store atomic i32 0, ptr %arrived_at monotonic, align 4
+  store atomic i32 0, ptr %arrived_at monotonic, align 4 ; reset
   %next = add i32 %before, 1
-  store atomic i32 %next, ptr %passed_at release, align 4
+  store atomic i32 %next, ptr %passed_at release, align 4 ; open
   br label %end
 test:
   %looks = phi i64 [ 0, %arrive ], [ %more, %wait ]
-  %passed = load atomic i32, ptr %passed_at acquire, align 4
+  %passed = load atomic i32, ptr %passed_at acquire, align 4 ; pass
   %still = icmp eq i32 %passed, %before
   br i1 %still, label %wait, label %end
 wait:

@@ -16,7 +16,7 @@ from tazza.operator.run import run_op
 from tazza.runtime.native_code import Processor, processor
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import Tensor, channels_last
-from tests.check import assert_ran, check_engine
+from tests.check import assert_ran
 from tests.check import run as run_checked
 from tests.engines.native.few_channels.test_conv import SHAPES, Array, arguments, arrays, assert_close
 
@@ -80,17 +80,6 @@ def test_images_as_they_lie() -> None:
     (dW,), operator = run_checked(definition, [images[0], W, images[1]], "native/few_channels")
     assert_ran(operator, "native/few_channels")
     np.testing.assert_array_equal(dW, expected)
-
-
-def test_the_gradient_of_the_image_is_left_to_others() -> None:
-    X, W, _ = arrays((1, 3, 9, 30), (40, 3, 3, 3))
-    dY = _output(X, W, kernel=3)
-    definition = operator_def("ConvGradient", ["X", "W", "dY"], ["dW", "dX"], no_bias=1, kernel=3)
-    _, operator = run_checked(definition, [X, W, dY], "native/few_channels", refusable=True)
-    assert "no gradient of the image" in str(check_engine(operator, "native/few_channels", refusable=True))
-    alone = operator_def("ConvGradient", ["X", "W", "dY"], ["dW"], no_bias=1, kernel=3)
-    _, operator = run_checked(alone, [X, W, dY])
-    assert operator.choices[-1].engine == "native/few_channels"
 
 
 @pytest.mark.parametrize(

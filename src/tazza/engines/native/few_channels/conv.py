@@ -18,12 +18,10 @@ from tazza.engines.native.few_channels.filters import ENGINE, Filters
 from tazza.engines.native.few_channels.packing import Packing
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
-from tazza.operator.engine import asked_engines
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV, CONV2D, conv_window
 from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
 from tazza.ops.nn.window import Window
-from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
@@ -123,11 +121,6 @@ def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsuppor
     return Problem(N, C, W.shape[0], (H, width), (int(dims[0] or 0), int(dims[1] or 0)), window)
 
 
-def refused(op: OpView) -> str | None:
-    """Return which flag keeps this engine out where the operator does not name it, or None."""
-    return None if ENGINE in asked_engines(op.definition.engine) else why_narrow()
-
-
 def compute_ns(problem: Problem, used: float) -> float:
     """Return what the products take where that part of the register tiles has outputs."""
     return problem.flops / (machine().flops_per_ns * SHARE * used * thread_count())
@@ -146,16 +139,13 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     found = image_problem(find_problem, op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
-    reason = refused(op)
-    if reason is not None:
-        return Unsupported(reason)
     return Offer(partial(_answer, op, *found), estimate_ns=_estimate_ns(found[0]))
 
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return its only way, for who times it; however many register tiles stay empty."""
     found = image_problem(find_problem, op, inputs, outputs)
-    if isinstance(found, Unsupported) or why_narrow() is not None:
+    if isinstance(found, Unsupported):
         return []
     return [Variant.only(_answer(op, *found))]
 

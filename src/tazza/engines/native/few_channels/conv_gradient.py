@@ -1,6 +1,6 @@
-"""Gradients of the filters that read images with few channels: ConvGradient and Conv2DGradient without dX.
+"""Gradients of convolutions of images with few channels: dW and db, and with a stride of 1 dX behind them.
 
-Nothing asks for the gradient of what a net reads.
+Plans do not ask for the gradient of what a net reads; nets of other types have that blob, and pay for it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tazza.engines.native.few_channels.conv import (
     find_problem,
     image_source,
     packing_words,
-    refused,
 )
 from tazza.engines.native.few_channels.filters import ENGINE
+from tazza.engines.native.few_channels.image_gradient import Turned, image_launch, turned
 from tazza.engines.native.few_channels.packing import Packing
 from tazza.engines.native.few_channels.weights_code import WORDS, WeightsCode
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, LaunchChain, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.runtime.machine import machine
@@ -43,20 +43,27 @@ ROW_PIXELS = 2.0
 
 
 def prepare_conv_gradient(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
-    """DW and db."""
+    """DW, db and dX."""
     del context
-    if "dX" in op.output_letters:
-        return Unsupported("it computes no gradient of the image")
     specs = float32_gradient(op, inputs, outputs)
     if isinstance(specs, Unsupported):
         return specs
     problem = find_problem(op, specs["X"], specs["W"])
     if isinstance(problem, Unsupported):
         return problem
-    reason = refused(op)
-    if reason is not None:
-        return Unsupported(reason)
-    return Offer(partial(_answer, op, problem, specs), estimate_ns=_estimate_ns(problem))
+    if "dX" not in specs:
+        return Offer(partial(_answer, op, problem, specs), estimate_ns=_estimate_ns(problem))
+    back = turned(problem)
+    if isinstance(back, Unsupported):
+        return back
+    make = partial(_with_image, op, problem, back, specs)
+    return Offer(make, estimate_ns=_estimate_ns(problem) + back.estimate_ns)
+
+
+def _with_image(op: OpView, problem: Problem, back: Turned, specs: dict[str, TensorSpec]) -> LaidOut:
+    """Return dW and db, and dX behind them: both read dY with its channels last."""
+    first, second = _answer(op, problem, specs), image_launch(op, back, specs)
+    return LaidOut(LaunchChain((first.launch, second.launch)), {**first.layouts, **second.layouts})
 
 
 def _numbers(problem: Problem) -> tuple[int, int]:

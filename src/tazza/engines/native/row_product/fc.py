@@ -13,6 +13,7 @@ from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import element
@@ -20,11 +21,9 @@ from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native.row_product import SOURCES
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
-from tazza.operator.engine import asked_engines
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
-from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
@@ -99,32 +98,6 @@ def _dot(v: Lanes, x: str, rows: Sequence[str], K: str) -> str:
     return fold_lanes(v, sweep(v, "0", K, step, [v.constant(0.0)] * len(rows)))
 
 
-def fold_lanes(v: Lanes, vectors: Sequence[str]) -> str:
-    """Return a vector whose lane i is the sum of the lanes of vector i; there are as many vectors as lanes.
-
-    Two vectors become one, with sums of pairs, until one is left: for four lanes
-
-        a0 a1 a2 a3, b0 b1 b2 b3 -> a0+a1 b0+b1 a2+a3 b2+b3 ; with the one of c and d -> a b c d
-    """
-    width = 1
-    found = list(vectors)
-    while len(found) > 1:
-        found = [_pair(v, left, right, width) for left, right in zip(found[::2], found[1::2], strict=True)]
-        width *= 2
-    return found[0]
-
-
-def _pair(v: Lanes, left: str, right: str, width: int) -> str:
-    """Add the odd to the even pieces of `width` lanes, those of `left` and `right` in turn."""
-    starts = range(0, v.count, 2 * width)
-    parts: list[str] = []
-    for odd in (0, width):
-        order = [base + start + odd + i for start in starts for base in (0, v.count) for i in range(width)]
-        indices = ", ".join(f"i32 {i}" for i in order)
-        parts.append(v.lines.let(f"shufflevector {v.type} {left}, {v.type} {right}, <{v.count} x i32> <{indices}>"))
-    return v.add(*parts)
-
-
 def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Compile Y = epilogue(X W^T + b, S ...)."""
     del context
@@ -134,9 +107,6 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     M = b.size
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
-    refusal = None if ENGINE in asked_engines(op.definition.engine) else why_narrow()
-    if refusal is not None:
-        return Unsupported(refusal)
     N = Y.size // M
     # The weights come by once for each row: a library that keeps a part of them for several rows needs to look once.
     return Offer(partial(_launch, op, N, W, M), estimate_ns=N * W.nbytes / machine().memory_bytes_per_ns)

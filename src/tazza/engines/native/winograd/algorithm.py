@@ -12,12 +12,13 @@ for Deep Neural Networks, 2020.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
+
+from tazza.runtime.cache import remembered
 
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
@@ -51,7 +52,7 @@ class Algorithm:
         return self.m + self.r - 1
 
 
-@functools.cache
+@remembered("algorithms of Winograd", entries=64)
 def algorithm(m: int, r: int) -> Algorithm:
     """Return F(m, r) in exact fractions, for the points of POINTS[m + r - 1].
 

@@ -21,7 +21,6 @@ from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV, CONV2D, conv_window
 from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
 from tazza.runtime.flags import flag
-from tazza.runtime.fpmath import why_narrow
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 from tazza.tensor.offer import Offer
@@ -47,9 +46,7 @@ def switched_off(op: OpView) -> str | None:
     """Return which flag keeps this engine out where the operator does not name it, or None."""
     if ENGINE in asked_engines(op.definition.engine):
         return None
-    if not ENABLED.value:
-        return "the flag winograd is off"
-    return why_narrow()
+    return None if ENABLED.value else "the flag winograd is off"
 
 
 def launch(

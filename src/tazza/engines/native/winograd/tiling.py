@@ -6,7 +6,6 @@ once, on a processor with AVX-512.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.native.winograd.filters import Filters
 from tazza.engines.native.winograd.writer import GAP
+from tazza.runtime.cache import remembered
 from tazza.runtime.machine import Machine, machine
 
 ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
@@ -178,7 +178,7 @@ def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:
     return _best_tiling(problem, threads, m, (machine(), lane_count()))
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("tilings", entries=1024)
 def _best_tiling(problem: Problem, threads: int, m: int | None, model: tuple[Machine, int]) -> Tiling:
     """Return the best one; `model` is what else that depends on: rates of the machine, and its lanes."""
     del model

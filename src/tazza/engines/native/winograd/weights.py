@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.native.winograd.tiling import OVERLAP, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns
 from tazza.engines.native.winograd.weights_code import WORDS, WeightsCode, unit_floats
 from tazza.engines.native.winograd.writer import GAP
+from tazza.runtime.cache import remembered
 from tazza.runtime.machine import Machine, machine
 
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 20 << 20
@@ -129,7 +129,7 @@ def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
     return _best_weights_tiling(problem, threads, (machine(), lane_count()))
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered("tilings for weights", entries=1024)
 def _best_weights_tiling(problem: Problem, threads: int, model: tuple[Machine, int]) -> WeightsTiling:
     """Return the fastest one; `model` is what else that depends on: rates of the machine, and its lanes."""
     del model

@@ -1,4 +1,4 @@
-"""Strands: what runs as few calls must be what would have run operator by operator, and break where it would not."""
+"""Bound runs: what runs as few calls must be what would have run operator by operator, and break where it would not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tazza.device import current_context
 from tazza.errors import DeadlineError, TazzaError
 from tazza.nets import SimpleNet
-from tazza.nets.strand import RUNS_FORGET, Section, Strand
+from tazza.nets.bound_run import RUNS_FORGET, BoundRun
+from tazza.nets.bound_section import BoundSection
 from tazza.operator import Observer, Operator, operator_def
 from tazza.operator.reorder import Refresh
 from tazza.proto import NetDef, OperatorDef
@@ -23,19 +24,19 @@ _numbers = count()
 
 
 def net_of(ws: Workspace, *ops: OperatorDef) -> SimpleNet:
-    net = ws.create_net(NetDef(name=f"strand{next(_numbers)}", op=ops))
+    net = ws.create_net(NetDef(name=f"bound{next(_numbers)}", op=ops))
     assert isinstance(net, SimpleNet)
     return net
 
 
-def strand_of(net: SimpleNet) -> Strand:
-    ((_, strand),) = net._strands  # pyright: ignore[reportPrivateUsage] -- what this file is about
-    return strand
+def bound_run_of(net: SimpleNet) -> BoundRun:
+    ((_, bound),) = net._bound_runs  # pyright: ignore[reportPrivateUsage] -- what this file is about
+    return bound
 
 
-def sections_of(net: SimpleNet) -> list[Section]:
-    found = strand_of(net)._sections.get(current_context(CPUPlace()))  # pyright: ignore[reportPrivateUsage] -- as above
-    return [item for item in ([] if found is None else found) if isinstance(item, Section)]
+def sections_of(net: SimpleNet) -> list[BoundSection]:
+    found = bound_run_of(net)._sections.get(current_context(CPUPlace()))  # pyright: ignore[reportPrivateUsage] -- as above
+    return [item for item in ([] if found is None else found) if isinstance(item, BoundSection)]
 
 
 @pytest.fixture
@@ -157,10 +158,10 @@ def test_a_stopped_run_says_how_far_it_came() -> None:
         if next(asked) == 3:
             raise DeadlineError("over")
 
-    strand = strand_of(net)
+    bound = bound_run_of(net)
     with pytest.raises(DeadlineError):
-        strand.run(current_context(CPUPlace()), check=check, piecewise=True)
-    assert 0 < strand.done < 40
+        bound.run(current_context(CPUPlace()), check=check, piecewise=True)
+    assert 0 < bound.done < 40
 
 
 def test_changed_shapes_are_forgotten_in_time(ws: Workspace) -> None:
@@ -168,11 +169,11 @@ def test_changed_shapes_are_forgotten_in_time(ws: Workspace) -> None:
     for batch in (1, 1, 1, 2, 2, 2, 1, 1, 1):
         ws.feed("x", np.zeros((batch, 5, 8, 8), np.float32))
         net.run()
-    strand = strand_of(net)
-    assert strand.breaks > 0
+    bound = bound_run_of(net)
+    assert bound.breaks > 0
     for _ in range(3 * RUNS_FORGET + 8):
         net.run()
-    assert strand.breaks == 0
+    assert bound.breaks == 0
     assert sections_of(net)
 
 

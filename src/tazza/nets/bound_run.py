@@ -7,103 +7,36 @@ observes is run by itself, and so are host kernels, operators whose output size 
 depend on values. Pairs of operators run as one where that cannot be told either (`nets.pair`).
 
 Constant state: operators and pairs. Changing state: the sections by context, which hold what operators were bound to. A
-strand runs once at a time.
+bound run runs once at a time.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from tazza.device import Context, current_context
 from tazza.errors import KernelError, TazzaError
+from tazza.nets.bound_section import BoundOperator, BoundSection, Part, cut
 from tazza.nets.pair import paired
-from tazza.operator import Call, CallChain, Operator
-from tazza.operator.binding import Binding, Watched
-from tazza.operator.native_calls import NativeCalls, grouped, threads_of
+from tazza.operator import Call, Operator
+from tazza.operator.native_calls import NativeCalls
 from tazza.operator.operator import CONTEXTS_KEPT
-from tazza.operator.reorder import Refresh
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.flags import kernel_changes
-from tazza.tensor import Storage
 
 Check = Callable[[], object]
 """Asked before each operator of a run that may be stopped; raises what ends it."""
 
-ROWS = 8
-"""Native calls between two questions whether to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundOperator:
-    """An operator that runs, and how many of the net's it stands for."""
-
-    operator: Operator
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then."""
-
-    call: Call
-    steps: tuple[BoundOperator, ...]
-    width: int
-    ended: tuple[BoundOperator, ...]
-    written: tuple[Storage, ...]
-    pieces: list[Call] = field(default_factory=list[Call])
-
-    def count(self, before: object = None) -> int:
-        """Return how many operators of the net end with the call, or before a step of it."""
-        return sum(step.count for step in takewhile(lambda step: step is not before, self.ended))
-
-    def calls(self, piecewise: bool) -> Sequence[Call]:
-        """Return the call; in pieces of a few rows where somebody wants to stop between them."""
-        if not piecewise or not isinstance(self.call, NativeCalls):
-            return (self.call,)
-        if not self.pieces:
-            self.pieces.extend(self.call.pieces(ROWS))
-        return self.pieces
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Steps that run together while everything they were bound to stands.
-
-    `refreshes` bring reordered inputs up to date that the steps do not write, weights mostly, before the first part.
-    """
-
-    steps: tuple[BoundOperator, ...]
-    watched: tuple[Watched, ...]
-    parts: tuple[Part, ...]
-    refreshes: tuple[tuple[BoundOperator, Refresh], ...]
-    flags: int
-
-    def stands(self) -> bool:
-        """Whether nothing has changed that the calls rest on."""
-        if self.flags != kernel_changes():
-            return False
-        for blob, tensor, spec, storage, generation in self.watched:
-            if blob.value is not tensor:
-                return False
-            if spec is not None and (
-                tensor.spec is not spec or tensor.storage is not storage or storage.generation != generation
-            ):
-                return False
-        return True
-
-
 RUNS_MAX = 256
-"""Runs by single steps before the next try, at the most, for strands whose sections break again and again."""
+"""Runs by single steps before the next try, at the most, for bound runs whose sections break again and again."""
 RUNS_FORGET = 8
 """Runs without a break after which half of the breaks are forgotten."""
 
 
 class Share:
-    """The threads of a budget that a strand holds.
+    """The threads of a budget that a bound run holds.
 
     `serial_s` are the seconds in which it held half of them at the most, and left the rest to others.
     """
@@ -142,7 +75,7 @@ class Share:
             self.serial_s += time.perf_counter() - start
 
 
-class Strand:
+class BoundRun:
     """See the module. `done` is how many operators ran in the last run; `serial_s` the seconds that others could use.
 
     `breaks` counts the runs in which a section no longer stood (half of them are forgotten now and then); `on_break` is
@@ -167,7 +100,7 @@ class Strand:
                 self._pairs[position] = made
         self._changed = True
         self._steps: tuple[BoundOperator, ...] = ()
-        self._sections: dict[Context, list[Section | BoundOperator]] = {}
+        self._sections: dict[Context, list[BoundSection | BoundOperator]] = {}
         self._ran: dict[Context, int] = {}  # runs on a context since it was cut last
         self.breaks = 0
         self.on_break: Callable[[], object] | None = None
@@ -235,7 +168,7 @@ class Strand:
             for item in self._uncut(context, steps) if items is None else items:
                 if isinstance(item, BoundOperator):
                     self._run_step(item, context, share, check)
-                elif item.stands():
+                elif not item.watch.broken():
                     self._run_section(item, share, check, piecewise)
                 else:
                     broke = True
@@ -259,7 +192,7 @@ class Strand:
         if self.on_break is not None:
             self.on_break()
 
-    def _uncut(self, context: Context, steps: tuple[BoundOperator, ...]) -> Sequence[Section | BoundOperator]:
+    def _uncut(self, context: Context, steps: tuple[BoundOperator, ...]) -> Sequence[BoundSection | BoundOperator]:
         """Return single steps; sections from the second run on, later where they broke before."""
         ran = self._ran.pop(context, 0)
         if ran < min(2**self.breaks, RUNS_MAX):
@@ -270,7 +203,7 @@ class Strand:
         if len(self._sections) >= CONTEXTS_KEPT:
             self._sections.pop(next(iter(self._sections)))
         found = self._sections[context] = cut(context, steps)
-        parts = (part for item in found if isinstance(item, Section) for part in item.parts)
+        parts = (part for item in found if isinstance(item, BoundSection) for part in item.parts)
         self.interpreted = sum(not isinstance(part.call, NativeCalls) for part in parts)
         return found
 
@@ -286,7 +219,7 @@ class Strand:
             share.run(operator, context)
         self.done += step.count
 
-    def _run_section(self, section: Section, share: Share | None, check: Check | None, piecewise: bool) -> None:
+    def _run_section(self, section: BoundSection, share: Share | None, check: Check | None, piecewise: bool) -> None:
         for step, refresh in section.refreshes:
             try:
                 refresh()
@@ -321,83 +254,6 @@ class Strand:
         """Hold no bindings any more."""
         self._sections.clear()
         self._ran.clear()
-
-
-def cut(context: Context, steps: Sequence[BoundOperator]) -> list[Section | BoundOperator]:
-    """Return steps in sections, by what they are bound to on `context`; what has no lasting binding stays a step."""
-    found: list[Section | BoundOperator] = []
-    together: list[BoundOperator] = []
-    watched: dict[int, Watched] = {}
-
-    def end() -> None:
-        if together:
-            found.append(_section(context, together, watched))
-            together.clear()
-            watched.clear()
-
-    for step in steps:
-        binding = step.operator.lasting(context)
-        if binding is None:
-            end()
-            found.append(step)
-            continue
-        if _disagree(binding, watched):
-            end()
-        together.append(step)
-        for one in binding.watched:
-            known = watched.get(id(one[0]))
-            if known is None or known[2] is None:
-                watched[id(one[0])] = one
-    end()
-    return found
-
-
-def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
-    """Whether a binding rests on another state of a blob than those before it, which get it into another shape."""
-    for one in binding.watched:
-        known = watched.get(id(one[0]))
-        if known is None or known[2] is None or one[2] is None:
-            continue
-        if known[1] is not one[1] or known[2] is not one[2] or known[3] is not one[3] or known[4] != one[4]:
-            return True
-    return False
-
-
-def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[int, Watched]) -> Section:
-    calls: list[tuple[BoundOperator, Call]] = []
-    written = {id(storage) for step in steps for storage in step.operator.written()}
-    refreshes: list[tuple[BoundOperator, Refresh]] = []
-    for step in steps:
-        binding = step.operator.lasting(context)
-        assert binding is not None, "`cut` looked"
-        call, hoisted = _without_refreshes(binding.call, written)
-        calls.append((step, call))
-        refreshes.extend((step, refresh) for refresh in hoisted)
-    parts = tuple(_parts(steps, calls))
-    return Section(tuple(steps), tuple(watched.values()), parts, tuple(refreshes), kernel_changes())
-
-
-def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list[Refresh]]:
-    """Return a call less its refreshes of storages that are not among `written`, and those."""
-    if not isinstance(call, CallChain):
-        return call, []
-    hoisted = [one for one in call.calls if isinstance(one, Refresh) and id(one.source.storage) not in written]
-    return CallChain(tuple(one for one in call.calls if one not in hoisted)), hoisted
-
-
-def _parts(steps: Sequence[BoundOperator], calls: Sequence[tuple[BoundOperator, Call]]) -> list[Part]:
-    parts: list[Part] = []
-    left = list(steps)
-    runs = list(grouped(calls))
-    for position, (keys, call) in enumerate(runs):
-        later = runs[position + 1][0][0] if position + 1 < len(runs) else None
-        ended: list[BoundOperator] = []
-        while left and left[0] is not later:
-            ended.append(left.pop(0))
-        written = {id(storage): storage for step in ended for storage in step.operator.written()}
-        once = tuple(dict.fromkeys(keys))
-        parts.append(Part(call, once, threads_of(call), tuple(ended), tuple(written.values())))
-    return parts
 
 
 def _cause(error: Exception) -> BaseException | None:

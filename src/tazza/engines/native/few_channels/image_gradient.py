@@ -1,0 +1,218 @@
+"""The gradient of an image with few channels: dX of convolutions of stride 1, whose dY has its channels last.
+
+    dX = conv(dY, W turned by 180 degrees with its channels exchanged), with pads of k - 1 - pad
+
+Letters as in `code`, but that dY is what is packed, as P[row][pixel][K], and a row of a window is kW * K numbers. Lanes
+are these numbers, since dX has too few channels to fill vectors. For T neighbouring pixels x of a row and each channel
+
+    S[x][c]  = sum over ky, j of P[ky][x * K + j] * U[c][ky][j]      in each lane j mod L, j < kW * K
+    dX[x][c] = sum over the lanes of S[x][c]
+
+T * C <= L vectors S stay in registers, and are folded into one. Each thread turns the filters into a U of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.emit import Lines
+from tazza.codegen.fold import fold_lanes
+from tazza.codegen.image import filter_steps, image_layout, image_steps
+from tazza.codegen.kernel import lane_count
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, store
+from tazza.codegen.rows import element
+from tazza.codegen.writer import FLOAT
+from tazza.engines.native.few_channels import SOURCES
+from tazza.engines.native.few_channels.conv import Problem, packing_words
+from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+from tazza.operator import LaidOut, OpView, Unsupported
+from tazza.runtime.machine import machine
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, Strided, TensorSpec
+
+ADDRESSES = ("X", "filters", "Y", "scratch")
+WORDS = (
+    "threads",
+    *ADDRESSES,
+    *PACKING_WORDS,
+    *("oW", "y_image", "y_row", "y_pixel"),
+    *("w_k", "w_c", "w_y", "w_x", "packed_floats"),
+)
+"""Names of the words of the block, where X is dY and Y is dX. packed_floats: of P, behind which U lies."""
+SHARE = 0.3
+"""Part of the rate at which cores compute that it reaches: each number of P is loaded once for each channel."""
+
+
+@dataclass(frozen=True)
+class ImageCode:
+    """What tells the code of one kernel from that of another; `packing.C` is K, `channels` those of dX."""
+
+    packing: Packing
+    channels: int
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"few channels, dX {self.packing.description} {self.channels}"
+
+    @property
+    def run(self) -> int:
+        """Numbers in a row of a window."""
+        return self.packing.kW * self.packing.C
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread."""
+        _Writer(self, lines).write()
+
+
+def pixels(channels: int) -> int:
+    """Return T."""
+    return lane_count() // channels
+
+
+def row_floats(run: int) -> int:
+    """Return the floats of a row of U: whole vectors."""
+    return -(-run // lane_count()) * lane_count()
+
+
+class _Writer(PackingWriter):
+    """Writes one kernel."""
+
+    def __init__(self, code: ImageCode, lines: Lines) -> None:
+        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
+        self.code = code
+        self.U = element(lines, self.P, self.w["packed_floats"])
+
+    def write(self) -> None:
+        self.turn()
+        self.each_band(self.band)
+
+    def turn(self) -> None:
+        """U[c][ky][kx * K + k] = W[k][c][kH - 1 - ky][kW - 1 - kx], and zeros behind a row."""
+        w, lines, (K, kW) = self.w, self.lines, (self.packing.C, self.packing.kW)
+        width = row_floats(self.code.run)
+
+        def row(ky: str) -> None:
+            y = self.mul(self.sub(self.sub(w["kH"], 1), ky), w["w_y"])
+            for c in range(self.code.channels):
+                target = element(lines, self.U, self.mul(self.add(self.mul(w["kH"], c), ky), width))
+                self.put(self.v.constant(0.0), target, str(width - self.v.count))
+                for kx in range(kW):
+                    start = self.add(self.add(y, self.mul(w["w_c"], c)), self.mul(w["w_x"], kW - 1 - kx))
+                    self.copy(element(lines, w["filters"], start), element(lines, target, str(kx * K)))
+
+        count_loop(lines, "0", w["kH"], row)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy one number for each k."""
+        lines = self.lines
+
+        def one(k: str) -> None:
+            number = lines.let(f"load float, ptr {element(lines, source, self.mul(k, self.w['w_k']))}, align 4")
+            lines.do(f"store float {number}, ptr {element(lines, target, k)}, align 4")
+
+        count_loop(lines, "0", str(self.packing.C), one)
+
+    def band(self, image: str, row: str, count: str) -> None:
+        """Write dX for rows row, row + 1 ..., T pixels of each at a time."""
+        w, lines, C = self.w, self.lines, self.code.channels
+        T = pixels(C)
+
+        def line(i: str) -> None:
+            windows = element(lines, self.P, self.mul(i, w["pitch"]))
+            within = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+
+            def tile(t: str) -> None:
+                x = self.mul(t, T)
+                sums = self.register_tile(element(lines, windows, self.mul(x, self.packing.C)))
+                spare = [self.v.constant(0.0)] * (self.v.count - len(sums))
+                numbers = self.least(self.mul(self.sub(w["oW"], x), C), str(T * C))
+                at = self.add(within, self.mul(x, w["y_pixel"]))
+                store(self.v, FLOAT, fold_lanes(self.v, [*sums, *spare]), w["Y"], at, lanes_below(self.v, numbers))
+
+            count_loop(lines, "0", self.pieces(w["oW"], T), tile)
+
+        count_loop(lines, "0", count, line)
+
+    def register_tile(self, windows: str) -> list[str]:
+        """Return S of T pixels with C channels each, the channels of a pixel side by side."""
+        v, lines, code = self.v, self.lines, self.code
+        T, width = pixels(code.channels), row_floats(code.run)
+
+        def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
+            source = element(lines, windows, self.mul(ky, self.w["pitch"]))
+            taps = [
+                element(lines, self.U, self.mul(self.add(self.mul(self.w["kH"], c), ky), width))
+                for c in range(code.channels)
+            ]
+
+            def numbers(j: str, mask: str | None, sums: Sequence[str]) -> list[str]:
+                found = list(sums)
+                filters = [load(v, FLOAT, tap, j, None) for tap in taps]
+                for x in range(T):
+                    here = load(v, FLOAT, element(lines, source, str(x * code.packing.C)), j, mask)
+                    for c, one in enumerate(filters):
+                        place = x * code.channels + c
+                        found[place] = v.fma(here, one, found[place])
+                return found
+
+            whole, rest = divmod(code.run, v.count)
+            sums = carry_loop(v, "0", str(whole), sums, lambda n, some: numbers(self.mul(n, v.count), None, some))
+            # Behind a row of the window lie other pixels, which may be infinite: they are not multiplied by zero.
+            return numbers(str(whole * v.count), lanes_below(v, str(rest)), sums) if rest else sums
+
+        return carry_loop(v, "0", self.w["kH"], [v.constant(0.0)] * (T * code.channels), window_row)
+
+
+@dataclass(frozen=True)
+class Turned(Problem):
+    """The convolution that gives dX from dY: its `C` channels are those of dY, its `K` those of dX."""
+
+    @property
+    def rows(self) -> int:
+        """T."""
+        return pixels(self.K)
+
+    @property
+    def estimate_ns(self) -> float:
+        """What it takes: the last vector of a row of a window, and the last pixels of a row of dX, are not full."""
+        run = self.window.kernel[1] * self.C
+        full = run / row_floats(run) * self.out[1] / (-(-self.out[1] // self.rows) * self.rows)
+        return self.flops / (machine().flops_per_ns * SHARE * full * thread_count())
+
+
+def turned(problem: Problem) -> Turned | Unsupported:
+    """Return the convolution from dY to dX of one from X to Y, or why it is none for this kernel."""
+    window = problem.window
+    if set(window.stride) != {1}:
+        return Unsupported("it computes no gradient of the image where windows lie apart")
+    if problem.C > lane_count():
+        return Unsupported(f"{problem.C} channels do not fit into a vector")
+    head, tail = (
+        tuple(k - 1 - pad for k, pad in zip(window.kernel, pads, strict=True)) for pads in (window.head, window.tail)
+    )
+    if min(head) < 0:
+        return Unsupported(f"pads {window.head} are wider than the window")
+    return Turned(problem.N, problem.K, problem.C, problem.out, problem.image, replace(window, head=head, tail=tail))
+
+
+def image_launch(op: OpView, problem: Turned, specs: dict[str, TensorSpec]) -> LaidOut:
+    """Return the launch for dX, and the layouts that it asks for."""
+    last = op.order.upper() == "NHWC"
+    dY, W, dX = specs["dY"], specs["W"], specs["dX"]
+    layout = W.layout if isinstance(W.layout, Strided) else ROW_MAJOR
+    band = problem.band(thread_count())
+    threads = problem.threads(band)
+    words: dict[str, Word]
+    words, packed = packing_words(problem, threads, band, planes=False)
+    kH, kW = problem.window.kernel
+    own = packed + problem.K * kH * row_floats(kW * problem.C) + lane_count()
+    words |= {"X": Slot("dY"), "filters": Slot("W"), "Y": Slot("dX"), "packed_floats": packed, "scratch_floats": own}
+    words |= dict(zip(("y_image", "y_row", "y_pixel"), image_steps(dX, last), strict=True))
+    words |= dict(zip(("w_k", "w_c", "w_y", "w_x"), filter_steps(W, layout, last=last), strict=True))
+    code = ImageCode(Packing(problem.C, kW, 1, planes=False), problem.K)
+    address = SOURCES.compiled(code.description, code.write, rewrite=False)
+    launch = BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads)
+    return LaidOut(launch, {"dY": image_layout(dY, last), "W": layout, "dX": image_layout(dX, last)})

@@ -1,0 +1,143 @@
+"""Sections of operators in a row: what they were bound to, watched as one, and their native calls as few ones.
+
+Constant state: all of a section but the pieces of its calls, which are made when somebody first wants to stop between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from tazza.device import Context
+from tazza.operator import Call, CallChain, Operator
+from tazza.operator.binding import Binding
+from tazza.operator.native_calls import NativeCalls, grouped, threads_of
+from tazza.operator.reorder import Refresh
+from tazza.operator.watch import Watch, Watched
+from tazza.tensor import Storage
+
+ROWS = 8
+"""Native calls between two questions whether to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOperator:
+    """An operator that runs, and how many of the net's it stands for."""
+
+    operator: Operator
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then."""
+
+    call: Call
+    steps: tuple[BoundOperator, ...]
+    width: int
+    ended: tuple[BoundOperator, ...]
+    written: tuple[Storage, ...]
+    pieces: list[Call] = field(default_factory=list[Call])
+
+    def count(self, before: object = None) -> int:
+        """Return how many operators of the net end with the call, or before a step of it."""
+        return sum(step.count for step in takewhile(lambda step: step is not before, self.ended))
+
+    def calls(self, piecewise: bool) -> Sequence[Call]:
+        """Return the call; in pieces of a few rows where somebody wants to stop between them."""
+        if not piecewise or not isinstance(self.call, NativeCalls):
+            return (self.call,)
+        if not self.pieces:
+            self.pieces.extend(self.call.pieces(ROWS))
+        return self.pieces
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSection:
+    """Steps that run together while everything they were bound to stands.
+
+    `refreshes` bring reordered inputs up to date that the steps do not write, weights mostly, before the first part.
+    """
+
+    steps: tuple[BoundOperator, ...]
+    watch: Watch
+    parts: tuple[Part, ...]
+    refreshes: tuple[tuple[BoundOperator, Refresh], ...]
+
+
+def cut(context: Context, steps: Sequence[BoundOperator]) -> list[BoundSection | BoundOperator]:
+    """Return steps in sections, by what they are bound to on `context`; what has no lasting binding stays a step."""
+    found: list[BoundSection | BoundOperator] = []
+    together: list[BoundOperator] = []
+    watched: dict[int, Watched] = {}
+
+    def end() -> None:
+        if together:
+            found.append(_section(context, together, watched))
+            together.clear()
+            watched.clear()
+
+    for step in steps:
+        binding = step.operator.lasting(context)
+        if binding is None:
+            end()
+            found.append(step)
+            continue
+        if _disagree(binding, watched):
+            end()
+        together.append(step)
+        for one in binding.watch:
+            known = watched.get(id(one[0]))
+            if known is None or known[2] is None:
+                watched[id(one[0])] = one
+    end()
+    return found
+
+
+def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
+    """Whether a binding rests on another state of a blob than those before it, which get it into another shape."""
+    for one in binding.watch:
+        known = watched.get(id(one[0]))
+        if known is None or known[2] is None or one[2] is None:
+            continue
+        if known[1] is not one[1] or known[2] is not one[2] or known[3] is not one[3] or known[4] != one[4]:
+            return True
+    return False
+
+
+def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[int, Watched]) -> BoundSection:
+    calls: list[tuple[BoundOperator, Call]] = []
+    written = {id(storage) for step in steps for storage in step.operator.written()}
+    refreshes: list[tuple[BoundOperator, Refresh]] = []
+    for step in steps:
+        binding = step.operator.lasting(context)
+        assert binding is not None, "`cut` looked"
+        call, hoisted = _without_refreshes(binding.call, written)
+        calls.append((step, call))
+        refreshes.extend((step, refresh) for refresh in hoisted)
+    parts = tuple(_parts(steps, calls))
+    return BoundSection(tuple(steps), Watch(watched.values(), flags=None), parts, tuple(refreshes))
+
+
+def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list[Refresh]]:
+    """Return a call less its refreshes of storages that are not among `written`, and those."""
+    if not isinstance(call, CallChain):
+        return call, []
+    hoisted = [one for one in call.calls if isinstance(one, Refresh) and id(one.source.storage) not in written]
+    return CallChain(tuple(one for one in call.calls if one not in hoisted)), hoisted
+
+
+def _parts(steps: Sequence[BoundOperator], calls: Sequence[tuple[BoundOperator, Call]]) -> list[Part]:
+    parts: list[Part] = []
+    left = list(steps)
+    runs = list(grouped(calls))
+    for position, (keys, call) in enumerate(runs):
+        later = runs[position + 1][0][0] if position + 1 < len(runs) else None
+        ended: list[BoundOperator] = []
+        while left and left[0] is not later:
+            ended.append(left.pop(0))
+        written = {id(storage): storage for step in ended for storage in step.operator.written()}
+        once = tuple(dict.fromkeys(keys))
+        parts.append(Part(call, once, threads_of(call), tuple(ended), tuple(written.values())))
+    return parts
