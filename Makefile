@@ -60,6 +60,7 @@ format: venv  ## Format the code and mend what lint can mend
 index: venv  ## Regenerate the index of operators, kernels and engines, and docs/operators.md
 	$(BIN)/python tools/generate_index.py
 	$(BIN)/python -m tools.write_operators
+	$(BIN)/python -m tools.write_conformance
 
 engines: venv  ## Declare anew which calls each engine refuses, and which the selective ones take
 	$(BIN)/pytest --quiet --declare tests/ops tests/engines tests/operator

@@ -24,7 +24,10 @@ PASS = "a step of the backward pass, which is one function in tazza"
 MEMONGER = "what memonger calls comes with it"
 
 ABSENT = {
-    **dict.fromkeys(("core.string_types", "utils.string_types", "utils.integer_types"), TEXTS),
+    **dict.fromkeys(
+        ("core.string_types", "functional.string_types", "utils.string_types", "utils.integer_types"), TEXTS
+    ),
+    **dict.fromkeys(("dyndep.Lock", "dyndep.dll_lock"), "no library is loaded"),
     **dict.fromkeys(("net_drawer.main",), CLI),
     **dict.fromkeys(
         (f"_import_c_extension.{name}" for name in ("NNModuleFromProtobuf", "NNModuleFromProtobufDistributed")),

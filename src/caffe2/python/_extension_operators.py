@@ -86,6 +86,19 @@ def register_python_op(func: Callable[..., Any], pass_workspace: bool, name: str
     return register_python(_showing(func, pass_workspace), pass_workspace=pass_workspace, token=name or None)
 
 
+def register_python_builders(
+    func: Callable[[], Callable[..., Any]], grad_func: Callable[[], Callable[..., Any]] | None, pass_workspace: bool
+) -> str:
+    """Let each operator call a function of its own, and return the token by which they name what makes it."""
+    from tazza.ops.control.python_function import register_python
+
+    def shown(builder: Callable[[], Callable[..., Any]]) -> Callable[[], Callable[..., Any]]:
+        return lambda: _showing(builder(), pass_workspace)
+
+    gradient = None if grad_func is None else shown(grad_func)
+    return register_python(shown(func), gradient, pass_workspace=pass_workspace, builds=True)
+
+
 def register_python_gradient_op(token: str, func: Callable[..., Any]) -> None:
     """Give a registered function its gradient."""
     from tazza.ops.control.python_function import is_passed_workspace, register_python_gradient

@@ -16,6 +16,7 @@ from caffe2.python._operators import (
     IsOperator,
     IsOperatorWithEngine,
     RectifyInputOutput,
+    RegisterPythonBuilders,
     RegisterPythonImpl,
     ScopedBlobReference,
     ScopedName,
@@ -93,9 +94,20 @@ class Net(NetRecords):
         grad_output_indices: Sequence[int] | None = None,
         grad_input_indices: Sequence[int] | None = None,
     ) -> Callable[..., Any]:
-        """Return what adds an operator that calls `f(inputs, outputs)`."""
+        """Return what adds an operator that calls `f(inputs, outputs)`.
+
+        A function, its arguments and its named ones in a tuple make `f`: once for each operator that is created.
+        """
         assert IsOperator(PYTHON)
-        token = RegisterPythonImpl(f, grad_f, python_func_type, pass_workspace=pass_workspace)
+        builds = isinstance(f, tuple)
+        assert not grad_f or builds == isinstance(grad_f, tuple), (
+            "A tuple has to be passed to both f and grad_f or neither."
+        )
+        token = (
+            RegisterPythonBuilders(f, grad_f, pass_workspace)  # pyright: ignore[reportUnknownArgumentType] -- of anything
+            if builds
+            else RegisterPythonImpl(f, grad_f, python_func_type, pass_workspace=pass_workspace)
+        )
         grad = {"grad_output_indices": grad_output_indices, "grad_input_indices": grad_input_indices}
         chosen = {key: value for key, value in grad.items() if value}
         return lambda *args, **kwargs: self._CreateAndAddToSelf(PYTHON, *args, token=token, **chosen, **kwargs)

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, ClassVar, cast
 
 from caffe2.python import scope
+from caffe2.python._absent import absent
 from caffe2.python._net_tools import (
     DEFAULT_REMAP_FUNCS,
     Remap,
@@ -38,7 +39,7 @@ class NetRecords:
         """Return the name of the innermost net builder."""
         import sys
 
-        builders = sys.modules.get("caffe2.python.net_builder")
+        builders = None if "net_builder" in absent() else sys.modules.get("caffe2.python.net_builder")
         builder = None if builders is None else builders.NetBuilder.current(required=False)
         return builder.name if builder else ""
 

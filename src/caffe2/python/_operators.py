@@ -286,6 +286,14 @@ def RegisterPythonImpl(f: Any, grad_f: Any = None, python_func_type: Any = None,
     return token
 
 
+def RegisterPythonBuilders(f: Any, grad_f: Any = None, pass_workspace: bool = False) -> str:
+    """Let each operator call what builders, a function with its arguments, make for it; return their token."""
+    from caffe2.python._extension_operators import register_python_builders
+
+    gradient = (lambda: called(grad_f)) if grad_f else None
+    return register_python_builders(lambda: called(f), gradient, pass_workspace)
+
+
 def CreatePythonOperator(
     f: Any,
     inputs: Any,

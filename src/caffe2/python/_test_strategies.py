@@ -57,13 +57,13 @@ def elements_of_type(
     Raises:
         ValueError: there is no rule for this type.
     """
-    kind = np.dtype(dtype)
+    kind: Any = np.dtype(dtype)
     if kind == np.bool_:
         drawn: SearchStrategy[Any] = st.booleans()
     elif kind in (np.int32, np.int64):
         drawn = st.integers(min_value=0, max_value=int(np.iinfo(kind).max))
     elif kind in (np.float16, np.float32, np.float64):
-        drawn = floats(min_value=-1.0, max_value=1.0, width=kind.itemsize * 8)
+        drawn = floats(min_value=-1.0, max_value=1.0, width=int(np.finfo(kind).bits))
     else:
         raise ValueError(f"Unexpected dtype {kind} without elements provided")
     return drawn if filter_ is None else drawn.filter(filter_)

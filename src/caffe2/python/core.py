@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from caffe2.proto import caffe2_pb2
 from caffe2.python import _import_c_extension as C
@@ -141,7 +141,21 @@ __all__ = [
     "workspace",
 ]
 
-_REGISTERED_OPERATORS = workspace.RegisteredOperators
+
+class _RegisteredOperators(Set[str]):
+    """The names of all operator types, looked up when somebody asks."""
+
+    def __contains__(self, op_type: object) -> bool:
+        return isinstance(op_type, str) and IsOperator(op_type)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(workspace.RegisteredOperators())
+
+    def __len__(self) -> int:
+        return len(workspace.RegisteredOperators())
+
+
+_REGISTERED_OPERATORS = _RegisteredOperators()
 _GLOBAL_INIT_ARGS: list[str] = []
 
 SetGlobalEnginePref = C.set_global_engine_pref

@@ -15,14 +15,14 @@ OpSchema = workspace.C.OpSchema
 def namedtupledict(typename: str, field_names: Sequence[str], *args: Any, **kwargs: Any) -> Any:
     """Return a class of tuples whose fields are found by attribute, position, and name as a key."""
     kwargs.setdefault("rename", True)
-    base: Any = namedtuple(typename, field_names, *args, **kwargs)
+    base: Any = namedtuple(typename, field_names, *args, **kwargs)  # pyright: ignore[reportUntypedNamedTuple] -- of anything
     positions = {name: position for position, name in enumerate(field_names)}
 
     class Outputs(base):
         __slots__ = ()
 
         def __getitem__(self, key: Any) -> Any:
-            return super().__getitem__(positions[key] if isinstance(key, str) else key)
+            return base.__getitem__(self, positions[key] if isinstance(key, str) else key)
 
     Outputs.__name__ = typename
     return Outputs
@@ -56,7 +56,7 @@ class _Functional:
 
     def __getattribute__(self, op_type: str) -> Any:
         def call(*inputs: Any, **args: Any) -> Any:
-            schema = OpSchema.get(op_type)
+            schema: Any = OpSchema.get(op_type)
             count = _output_count(schema, len(inputs), args.pop("num_output", None))
             names = [f"input_{position}" for position in range(len(inputs))]
             outputs = [f"output_{position}" for position in range(count)]

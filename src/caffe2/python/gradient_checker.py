@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ class NetGradientChecker:
             moved.flat[position] += step
             workspace.blobs[input_to_check] = moved
             workspace.RunNetOnce(both)
-            return sum(workspace.blobs[output] for output in outputs_with_grad).sum()
+            return np.sum([np.sum(workspace.blobs[output]) for output in outputs_with_grad])
 
         estimate = np.zeros_like(value)
         for position in range(value.size):
@@ -265,4 +265,6 @@ def _assert_inferred(op: OperatorDef, grad_ops: Iterable[OperatorDef]) -> None:
 
 def inferred_type(value: Any) -> Any:
     """Return the number that the element type of an array has in `TensorProto`; of what is no array a text."""
-    return DataType.of(value.dtype).proto if isinstance(value, np.ndarray) else str(type(value))
+    if not isinstance(value, np.ndarray):
+        return str(type(value))  # pyright: ignore[reportUnknownArgumentType] -- of anything
+    return DataType.of(cast("Array", value).dtype).proto

@@ -245,7 +245,7 @@ class HypothesisTestCase(test_util.TestCase):
         workspace.RunOperatorsOnce(ops)
         self.assertEqual(len(wanted), len(inputs))
         for name, reference in zip(op.input, wanted, strict=False):
-            gradient = gradients.get(name)
+            gradient = gradients.get(core.BlobReference(name))
             if gradient is None:
                 self.assertIsNone(reference)
             else:

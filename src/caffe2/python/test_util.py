@@ -55,7 +55,7 @@ def get_default_test_flags() -> list[str]:
 
 def caffe2_flaky(test_method: Test) -> Test:
     """Mark a test that does not always pass: it runs only where CAFFE2_RUN_FLAKY_TESTS is 1, and alone there."""
-    test_method.__caffe2_flaky__ = True  # pyright: ignore[reportAttributeAccessIssue] -- a mark
+    setattr(test_method, "__caffe2_flaky__", True)  # noqa: B010 -- a mark
     return test_method
 
 

@@ -280,9 +280,9 @@ def StringifyNetName(name: Any) -> str:
     return _StringifyName(name, "Net")
 
 
-def GetNetName(net: Any) -> str:
-    """Return the name of a net, its message or a name."""
-    if isinstance(net, str):
+def GetNetName(net: Any) -> Any:
+    """Return the name of a net, its message or a name; bytes, of a name or a message, are returned as they are."""
+    if isinstance(net, (str, bytes)):
         return net
     if type(net).__name__ == "Net":
         return net.Name()
@@ -413,12 +413,13 @@ def StartImmediate(i_know: bool = False) -> None:
 
 def StopImmediate() -> None:
     """End that, and forget what was made."""
-    global _immediate_mode
+    global _immediate_mode, _immediate_root_folder
     if not IsImmediate():
         return
     with WorkspaceGuard(_immediate_workspace_name):
         ResetWorkspace()
     shutil.rmtree(_immediate_root_folder, ignore_errors=True)
+    _immediate_root_folder = ""
     _immediate_mode = False
 
 

@@ -117,6 +117,33 @@ def test_what_functions_see(register: Register) -> None:
     assert seen[-1] == ([], [])
 
 
+def test_a_builder_makes_a_function_for_each_operator(register: Register) -> None:
+    made: list[list[int]] = []
+
+    def build() -> Callable[..., None]:
+        runs: list[int] = []
+        made.append(runs)
+        return lambda inputs, outputs: runs.append(inputs[0].data.item())
+
+    def gradient() -> Callable[..., None]:
+        return lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2)
+
+    token = register_python(build, gradient, builds=True)
+    home = Workspace()
+    home.feed("X", np.array([7]))
+    op = operator_def("Python", ["X"], [], token=token)
+    nets = [home.create_net(NetDef(name=name, op=[op, op])) for name in ("first", "second")]
+    for value in range(3):
+        home.feed("X", np.array([value]))
+        nets[0].run()
+    nets[1].run()
+    assert made == [[0, 1, 2], [0, 1, 2], [2], [2]]
+    back = operator_def("PythonGradient", ["X"], ["dX"], token=token)
+    home.run_net_once(NetDef(op=[back]))
+    assert home.fetch("dX").tolist() == [4]
+    forget_python(token)
+
+
 @pytest.mark.parametrize("type", ["simple", "dag", "async_scheduling", "plan"])
 def test_nets_call_them(type: str, register: Register) -> None:
     """In place over any input, beside operators that are compiled, with the workspace where it is wanted."""

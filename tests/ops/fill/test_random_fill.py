@@ -104,6 +104,8 @@ def test_range_from_blobs() -> None:
     device, X = DeviceOption(random_seed=3), np.zeros((2, 3), np.float32)
     drawn = run_op("UniformFill", X, ONE * 2, np.float32(3), device=device)
     np.testing.assert_array_equal(drawn, run_op("UniformFill", X, min=2.0, max=3.0, device=device))
+    assert run_op("UniformFill", X, ONE * 2, ONE * 2).tolist() == [[2, 2, 2]] * 2, "a range of one number, as in Caffe2"
+    assert run_op("UniformIntFill", X, np.int32(5), np.int32(5)).tolist() == [[5, 5, 5]] * 2
     assert run_op("UniformIntFill", X, np.int32(2), np.array([3], np.int32), device=device).tolist() == [
         [2, 2, 3],
         [3, 2, 2],
@@ -116,7 +118,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("UniformFill", [], {"min": 0}, ArgumentError, "'min' wants float"),
     ("UniformFill", [ONE, ONE], {}, SchemaError, "does not take 2 inputs"),
     ("UniformFill", [ONE, ONE, ONE * 2], {"max": 3.0}, ArgumentError, "max are given as arguments and as inputs"),
-    ("UniformFill", [ONE, ONE, ONE], {}, ArgumentError, "min = 1.0 is not below max = 1.0"),
+    ("UniformFill", [ONE, ONE * 2, ONE], {}, ArgumentError, "min = 2.0 is above max = 1.0"),
     ("UniformFill", [ONE, np.zeros(2, np.float32), ONE], {}, ShapeError, "low has 2 elements, it must have 1"),
     ("UniformIntFill", [], {"min": 3, "max": 2}, ArgumentError, "min = 3 is not below max = 2"),
     ("UniformIntFill", [], {"max": 2**31}, ArgumentError, "'max' = 2147483648 is above its maximum"),

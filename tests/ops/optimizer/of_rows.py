@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.operator import find_schema, operator_def, run_op
+from tazza.operator import find_schema, operator_def
 from tests.check import run
 
 
@@ -35,9 +35,13 @@ def check_rows(sparse: str, dense: str, **arguments: Any) -> None:
     wanted = {letter: given[letter].copy() for letter in kept}
     for place, row in enumerate(rows):
         now = given | {letter: wanted[letter][row] for letter in kept} | {"dW": given["dW"][place]}
-        made = run_op(dense, *(now[letter] for letter in whole.inputs_by_letter), **arguments)
-        for spec, value in zip(whole.outputs, made, strict=False):
-            if spec.name in over:
-                wanted[over[spec.name]][row] = value
+        letters = list(of_rows.outputs_by_letter)
+        one = operator_def(dense, list(whole.inputs_by_letter), letters, **arguments)
+        made, _ = run(one, [np.array(now[letter]) for letter in whole.inputs_by_letter])
+        for letter, value in zip(letters, made, strict=True):
+            if letter in over:
+                wanted[over[letter]][row] = value
+            else:
+                np.testing.assert_allclose(found[f"new_{letter}"][place], value, rtol=1e-6, atol=1e-7)
     for letter in kept:
         np.testing.assert_allclose(found[letter], wanted[letter], rtol=1e-6, atol=1e-7)

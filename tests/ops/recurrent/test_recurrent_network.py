@@ -192,6 +192,29 @@ def test_gradients_of_outputs_on_the_same_rows_are_added(offset: int) -> None:
     np.testing.assert_allclose(home.fetch("x_grad"), np.cumsum(both[::-1], axis=0)[::-1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_states_may_be_an_output_too(place: int) -> None:
+    """Caffe2's own test of an Elman net lists them; a gradient that counts outputs counts them as well."""
+    gradients: list[Any] = []
+    for listed in (False, True):
+        outputs = ["all", "last"]
+        outputs[place:place] = ["states"] * listed
+        forward = cell(
+            SUM,
+            outputs_with_grads=[outputs.index("all")],
+            backward_step_net=NetDef(name="back", type="simple"),
+            backward_link_internal=["after_grad", "after_grad", "after_grad"],
+            backward_link_external=["states_grad", "states_grad", "x_grad"],
+            backward_link_offset=[1, 0, 0],
+        )
+        forward.output[:] = [*outputs, "work"]
+        home = workspace_with({**FED, "all_grad": values(T, N, H, seed=3)})
+        gradient = backward_pass([forward], {"all": "all_grad"})[0]
+        home.run_net_once(NetDef(name="outer", op=[forward, *gradient]))
+        gradients.append(home.fetch("x_grad"))
+    np.testing.assert_array_equal(*gradients)
+
+
 def test_outputs_lie_on_the_states() -> None:
     home = run(cell(SUM), times=2)
     states, alls, last = (home.blob(name).tensor() for name in ("states", "all", "last"))

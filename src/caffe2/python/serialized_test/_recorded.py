@@ -272,4 +272,5 @@ def _array(shape: Any, dtype: np.dtype[Any], fortran: Any, data: Any) -> Array:
         made[:] = found
         return made.reshape(_value(shape))
     raw = found.encode("latin1") if isinstance(found, str) else found
-    return np.frombuffer(raw, dtype).reshape(_value(shape), order="F" if fortran else "C").copy()
+    made: Array = np.frombuffer(raw, dtype)
+    return made.reshape(_value(shape), order="F" if fortran else "C").copy()

@@ -28,7 +28,9 @@ from tazza.proto import DeviceOption, OperatorDef
 operator_test_type = "operator_test"
 TOP_DIR = str(Path(__file__).resolve().parent)
 DATA_SUFFIX = "data"
-DATA_DIR = str(Path(TOP_DIR) / DATA_SUFFIX)
+FOUND = (Path(folder, "serialized_test", DATA_SUFFIX) for folder in FOLDERS)
+DATA_DIR = str(next((folder for folder in FOUND if folder.is_dir()), Path(TOP_DIR, DATA_SUFFIX)))
+"""The folder of files that one of the folders of the package brings."""
 _output_context = threading.local()
 
 
@@ -73,12 +75,9 @@ class SerializedTestCase(hu.HypothesisTestCase):
 
     def get_output_dir(self) -> str:
         """Return the folder that holds results, or would: one that was asked for, of the package, or below this one."""
-        asked = getattr(_output_context, "output_dir", None)
-        parts = __name__.split(".")[2:-1]
-        folders = [Path(folder).joinpath(*parts, DATA_SUFFIX) for folder in FOLDERS]
-        for folder in folders if asked is None else [Path(asked)]:
-            if (folder / operator_test_type).is_dir():
-                return str(folder / operator_test_type)
+        folder = Path(getattr(_output_context, "output_dir", DATA_DIR), operator_test_type)
+        if folder.is_dir():
+            return str(folder)
         return str(Path.cwd().joinpath(*__name__.split(".")[:-1], DATA_SUFFIX, operator_test_type))
 
     def get_output_filename(self) -> str:
@@ -149,7 +148,9 @@ class SerializedTestCase(hu.HypothesisTestCase):
             self.compare_test(inputs, outputs, gradient_operator, atol, rtol)
 
     @functools.wraps(hu.HypothesisTestCase.assertReferenceChecks)
-    def assertReferenceChecks(self, *args: Any, **kwargs: Any) -> list[Any]:
+    def assertReferenceChecks(  # pyright: ignore[reportIncompatibleMethodOverride] -- it takes the same
+        self, *args: Any, **kwargs: Any
+    ) -> list[Any]:
         """Assert that an operator gives what a reference does, and what the file holds."""
         outputs = super().assertReferenceChecks(*args, **kwargs)
         if not getattr(_output_context, "disable_serialized_check", False):
@@ -179,7 +180,7 @@ def testWithArgs() -> None:
         ("-C", "--disable-gen-coverage", "disable_coverage", "of no effect: no page of coverage is written"),
     ):
         parser.add_argument(short, long, action="store_true", dest=name, help=told)
-    parser.add_argument("-O", "--output", default=None, help="the folder of the files")
+    parser.add_argument("-O", "--output", default=DATA_DIR, help="the folder of the files")
     parser.add_argument("unittest_args", nargs="*")
     args = parser.parse_args()
     sys.argv[1:] = args.unittest_args

@@ -43,6 +43,7 @@ class PythonFunction:
     function: Callable[..., object]
     gradient: Callable[..., object] | None
     pass_workspace: bool
+    builds: bool = False
 
 
 _functions: dict[str, PythonFunction] = {}
@@ -54,6 +55,7 @@ def register_python(
     *,
     token: str | None = None,
     pass_workspace: bool = False,
+    builds: bool = False,
 ) -> str:
     """Let nets of this process call a function; returns the token by which the argument `token` names it.
 
@@ -63,6 +65,8 @@ def register_python(
             gradients of these; its outputs are the gradients of the inputs.
         token: by default made of the function's name.
         pass_workspace: call them with the workspace as a third argument.
+        builds: both are called once by each operator, without arguments, and return the function that it calls: what
+            that function keeps is the operator's own.
 
     Raises:
         DuplicateError: the token is taken.
@@ -80,7 +84,7 @@ def register_python(
         raise DuplicateError(
             f"the token {chosen!r} stands for a function already", hint="forget_python, or another one"
         )
-    _functions[chosen] = PythonFunction(function, gradient, pass_workspace)
+    _functions[chosen] = PythonFunction(function, gradient, pass_workspace, builds)
     return chosen
 
 
@@ -228,7 +232,7 @@ class PythonKernel:
         function = found.gradient if self.backward else found.function
         if function is None:
             raise op.error(NotFoundError, f"{op.token!r} was registered without a gradient")
-        return function, found.pass_workspace
+        return (_built(function) if found.builds else function), found.pass_workspace
 
     def run(self, op: OpView, workspace: BlobOwner, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
         if self._found is None:
@@ -241,6 +245,11 @@ class PythonKernel:
             tensor, mine = shown[id(target)], target.tensor()
             if tensor is not mine:
                 mine.assign(tensor.plain())
+
+
+def _built(builder: Callable[..., Any]) -> Callable[..., object]:
+    """Return the function that a builder makes for one operator."""
+    return builder()
 
 
 def _on_host(blob: Blob) -> Tensor:

@@ -63,11 +63,12 @@ def _check_range(op: OpView, low: float, high: float) -> None:
 
 
 def _range_of(op: OpView, low: Array | None, high: Array | None) -> tuple[float, float]:
-    """Return the range from the inputs if they are there, else from the arguments."""
+    """Return the range from the inputs if they are there, else from the arguments; that of inputs may be one number."""
     if low is None or high is None:
         return op.min, op.max
     found = low.reshape(()).item(), high.reshape(()).item()
-    _check_range(op, *found)
+    if found[0] > found[1]:
+        raise op.error(ArgumentError, f"min = {found[0]} is above max = {found[1]}", hint="swap low and high")
     return found
 
 

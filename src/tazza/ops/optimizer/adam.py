@@ -121,6 +121,7 @@ SPARSE_ADAM = on_rows(
     >>> blobs.blobs["W"].tensor().numpy().round(3)
     array([ 0.5,  0. , -0.5], dtype=float32)
     """,
+    optional=["step"],
 )
 
 
@@ -137,6 +138,8 @@ def sparse_adam(
     W_next: Array,
     M_next: Array,
     V_next: Array,
+    step: Array | None,
 ) -> None:
     given = {"W": W, "M": M, "V": V, "indices": indices, "dW": dW, "lr": lr, "iter": iter}
+    given |= {} if step is None else {"step": step}
     update_rows(op, ROWS, adam, **given, W_next=W_next, M_next=M_next, V_next=V_next)

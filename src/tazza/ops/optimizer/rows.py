@@ -18,7 +18,7 @@ second ones, and so on: rows of one call are all different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,11 +65,22 @@ class Rows:
         return next(iter(self.kept))
 
 
-def on_rows(of: Rows, type: str, letters: Sequence[str], example: str, *, source: str = "Caffe2") -> OpSchema:
-    """Declare the update of rows that does what `of.dense` does, with its letters and `indices` in this order."""
+def on_rows(
+    of: Rows,
+    type: str,
+    letters: Sequence[str],
+    example: str,
+    *,
+    optional: Collection[str] = (),
+    source: str = "Caffe2",
+) -> OpSchema:
+    """Declare the update of rows that does what `of.dense` does, with its letters and `indices` in this order.
+
+    Of the dense operator's optional outputs it has those of `optional`.
+    """
     dense, kept = of.dense, of.kept
     dense.row_type = type
-    outputs = [spec for spec in dense.outputs if not spec.optional]
+    outputs = [spec for spec in dense.outputs if not spec.optional or spec.name in optional]
     free = {spec.name for spec in outputs}.difference(kept.values())
     made = schema(
         type,
@@ -78,7 +89,7 @@ def on_rows(of: Rows, type: str, letters: Sequence[str], example: str, *, source
         {", ".join(kept)} have R rows, {", ".join(of.rows)} one for each index; rows of an index that stands
         there several times are updated as often, in turn.""",
         inputs=[INDICES if letter == "indices" else _row_spec(dense, letter) for letter in letters],
-        outputs=[blob(spec.name, like=spec.like) for spec in outputs],
+        outputs=[blob(spec.name, like=spec.like, optional=spec.optional) for spec in outputs],
         args=dense.args.values(),
         in_place={out: over for out, over in dense.in_place.items() if out in free},
         must_in_place={out: letter for letter, out in kept.items()},
@@ -101,12 +112,12 @@ def on_rows(of: Rows, type: str, letters: Sequence[str], example: str, *, source
             letter: TensorSpec(alike, spec.dtype) if letter in {*kept, *of.rows} else spec
             for letter, spec in specs.items()
         }
-        definition = OperatorDef(type=dense.type, arg=op.definition.arg, output=[spec.name for spec in outputs])
+        definition = OperatorDef(type=dense.type, arg=op.definition.arg, output=op.output_letters)
         definition.input.extend(dense.inputs_by_letter)
         found = dense.infer_cost(
             dense.typed_view(definition),
             [shown[letter] for letter in dense.inputs_by_letter],
-            [shown[str(spec.like)] for spec in outputs],
+            [shown[str(dense.outputs_by_letter[letter].like)] for letter in op.output_letters],
         )
         read = found.bytes_read + indices.nbytes
         return Cost(found.flops, read, found.bytes_written, specs[of.first].nbytes)

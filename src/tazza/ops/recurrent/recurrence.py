@@ -7,7 +7,8 @@ alias   the blob `target` lies on the rows of `source` from `offset` on; below 0
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -288,11 +289,12 @@ def state_gradients_of(op: OpView, states: Sequence[State]) -> list[StateGradien
     Raises:
         ArgumentError: an output that gets a gradient is neither all of a state's values but the initial one, nor the
             last one.
-        SchemaError: the outputs of the forward operator, in front of the last input, are not what aliases name.
+        SchemaError: the outputs of the forward operator, in front of the last input, are not what aliases name, with
+            states or without.
     """
     aliases = {alias.target: alias for alias in aliases_of(op)}
-    outputs = list(op.definition.input[-1 - len(aliases) : -1])
-    if set(outputs) != set(aliases):
+    outputs = _forward_outputs(op, {*aliases, *(state.states for state in states)})
+    if not set(aliases) <= set(outputs):
         relation = f"aliases name {', '.join(aliases)}, the outputs of the forward operator are {', '.join(outputs)}"
         raise op.error(SchemaError, relation, "each output with a gradient lies on a state")
     given: dict[tuple[str, int], list[str]] = {}
@@ -300,7 +302,9 @@ def state_gradients_of(op: OpView, states: Sequence[State]) -> list[StateGradien
     for name, position in zip(op.definition.input, wanted, strict=False):
         if not 0 <= position < len(outputs):
             raise op.error(ArgumentError, f"outputs_with_grads names output {position} of {len(outputs)}")
-        alias = aliases[outputs[position]]
+        alias = aliases.get(outputs[position])
+        if alias is None:
+            raise op.error(ArgumentError, f"output {outputs[position]!r} has a gradient, and no alias")
         if alias.offset not in (1, -1):
             raise op.error(
                 ArgumentError,
@@ -316,6 +320,13 @@ def state_gradients_of(op: OpView, states: Sequence[State]) -> list[StateGradien
         )
         for state in states
     ]
+
+
+def _forward_outputs(op: OpView, lying: Collection[str]) -> list[str]:
+    """Return the outputs of the forward operator but the last one: in front of it, all that lie on states."""
+    inputs = op.definition.input[:-1]
+    behind = list(itertools.takewhile(lying.__contains__, reversed(inputs)))
+    return behind[::-1]
 
 
 def renamed(definition: OperatorDef, name: str) -> str:

@@ -1,0 +1,115 @@
+"""Run Caffe2's own Python tests, which lie beside the project, and note why each fails that does.
+
+    python -m tools.run_conformance [WORD...]     files whose name contains one of the words; all by default
+
+What is noted goes to `tests/data/conformance.json`; `tools/write_conformance.py` makes a page of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from tools.write_conformance import note
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITE = Path(os.environ.get("TAZZA_SHARED", ROOT.parent / "shared")) / "conformance"
+FILE_TIMEOUT_S = 420
+REASONS = [
+    (r"unknown operator '(\w+)'", r"operator \1 is not there"),
+    (r"Method (\w+) is not a registered operator", r"operator \1 is not there"),
+    (r"nobody declares (\w+)", r"operator \1 is not there"),
+    (r"(caffe2\.python\.\w+)[\w.]* is not there yet", r"\1 is not there"),
+    (r"No module named '(caffe2\.\w+\.\w+)", r"\1 is not there"),
+    (r"cannot import name '(\w+)' from 'caffe2.python'", r"caffe2.python.\1 is not there"),
+    (r"No module named '(\w+)'", r"the test needs the package \1"),
+    (r"setting an array element with a sequence|only 0-dimensional arrays", "the test's own reference needs NumPy 1"),
+    (r"FileNotFoundError.*serialized_test", "its recorded result was not found"),
+    (r"DeadlineExceeded", "the machine was too slow for the test's deadline"),
+    (r"no end within", f"no end within {FILE_TIMEOUT_S} s"),
+    (r"^(?:failure|error): (\w[\w.]*(?:Error|Exception)\b[^\n]{0,100})", r"\1"),
+]
+"""What failures say -> the reason that is noted; the first one that is found counts."""
+
+
+def reason(told: str) -> str:
+    """Return why a test failed, by what it said.
+
+    >>> reason("failure: tazza.errors.UnknownOperatorError: unknown operator 'TT'")
+    'operator TT is not there'
+    """
+    for pattern, text in REASONS:
+        found = re.search(pattern, told)
+        if found is not None:
+            return found.expand(text)
+    told = next((line for line in told.splitlines() if line.startswith("E  ")), told)
+    lines = [line.removeprefix("E").strip() for line in told.splitlines() if line.strip()]
+    return lines[0][:120] if lines else "it was not found"
+
+
+def suite() -> Any:
+    """Return the module that fetches the tests, and holds their list."""
+    spec = importlib.util.spec_from_file_location("conformance_run", SUITE / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def baseline() -> dict[str, list[str]]:
+    """Return by file the tests that pass on the genuine Caffe2."""
+    return json.loads((SUITE / "baseline.json").read_text(encoding="utf-8"))
+
+
+def outcomes(folder: Path, name: str, tests: list[str]) -> dict[str, str]:
+    """Return `ok` or the reason for each test of a file, which runs in a process of its own."""
+    paths = [str(SUITE), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"CONFORMANCE_OVERLAY": str(folder / "overlay"), "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "peer_plugin", "-p", "no:cacheprovider", "--tb=short"]
+        command += ["--import-mode=importlib", "-W", "ignore", f"--rootdir={folder}", f"--junitxml={report}"]
+        command += [str(folder / "caffe2" / name)]
+        try:
+            done = subprocess.run(
+                command, env=environment, cwd=scratch, capture_output=True, text=True, timeout=FILE_TIMEOUT_S
+            )
+            rest = "" if done.returncode in (0, 1) else done.stdout + done.stderr
+        except subprocess.TimeoutExpired:
+            rest = "no end within"
+        told = cases(report) if report.exists() else {}
+    return {test: "ok" if told.get(test) == "" else reason(told.get(test, rest)) for test in tests}
+
+
+def cases(report: Path) -> dict[str, str]:
+    """Return by test what its failure says, nothing where it passed."""
+    found: dict[str, str] = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
+        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name', '')}"
+        found[name] = "".join(f"{one.tag}: {one.get('message', '')}\n{one.text or ''}" for one in bad)
+    return found
+
+
+def main(words: list[str]) -> None:
+    """Run files, and note each when it has ended."""
+    folder, known = suite().unpack(), baseline()
+    for name in sorted(known):
+        if not words or any(word in name for word in words):
+            found = outcomes(folder, name, known[name])
+            note({name: found}, known)
+            print(f"{sum(one == 'ok' for one in found.values()):4d} / {len(known[name]):<4d} {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
