@@ -7,7 +7,7 @@ import itertools
 import pickle
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,7 @@ def test_narrower_vectors(dtype: type[np.floating[Any]], vector_bytes: int, monk
         pytest.skip(f"the processor has no vectors of {vector_bytes} bytes")
     narrow = Processor(processor().name, "+avx2" if vector_bytes == 32 else "")
     monkeypatch.setattr(kernel, "processor", lambda: narrow)
-    monkeypatch.setattr(sparse_matrix, "compiled_once", sparse_matrix.compiled_once.__wrapped__)
+    monkeypatch.setattr(sparse_matrix, "compiled_once", cast("Any", sparse_matrix.compiled_once).__wrapped__)
     S, x = matrix(LENGTHS["one long between short"] + LENGTHS["each residue, up and down"], dtype), vector(dtype)
     tolerance = 2e-5 if dtype is np.float32 else 1e-13
     np.testing.assert_allclose((S @ x).numpy(), summed(S, x), rtol=tolerance, atol=10 * tolerance)

@@ -123,10 +123,17 @@ def test_a_builder_makes_a_function_for_each_operator(register: Register) -> Non
     def build() -> Callable[..., None]:
         runs: list[int] = []
         made.append(runs)
-        return lambda inputs, outputs: runs.append(inputs[0].data.item())
+
+        def note(inputs: Any, outputs: Any) -> None:
+            runs.append(inputs[0].data.item())
+
+        return note
 
     def gradient() -> Callable[..., None]:
-        return lambda inputs, outputs: outputs[0].feed(inputs[0].data * 2)
+        def double(inputs: Any, outputs: Any) -> None:
+            outputs[0].feed(inputs[0].data * 2)
+
+        return double
 
     token = register_python(build, gradient, builds=True)
     home = Workspace()
