@@ -31,6 +31,7 @@ NOT_RUN = {
     "make format": "a part of `make check` looks for what it would change",
     "make documents": "runs this",
     "make proto": "fetches a compiler of messages",
+    "python -m tools.run_conformance": "needs the tests of Caffe2",
     "make test-oldest": "makes an environment of the oldest dependencies",
     "make array-api": "needs a checkout of the suite",
     "pip install '.[peers]'": "gigabytes",

@@ -100,6 +100,8 @@ class Operator(Observable):
         require_init(definition.type)
         super().__init__()
         self.definition = deepcopy(definition) if copy else definition
+        # Made now: errors that say that memory is out must not ask a message, which does not bear to get none.
+        self._text, self._made_at = _text_of(self.definition), self.definition.debug_info
         self.workspace = workspace
         self.event = Event()
         self.label = label
@@ -124,10 +126,7 @@ class Operator(Observable):
             hook(self.definition)
 
     def __repr__(self) -> str:
-        name = f" {self.definition.name!r}" if self.definition.name else ""
-        return (
-            f"{self.definition.type}{name}({', '.join(self.definition.input)} -> {', '.join(self.definition.output)})"
-        )
+        return self._text
 
     # -- making --------------------------------------------------------------------------------------------------------
 
@@ -528,8 +527,8 @@ class Operator(Observable):
         where = f"in operator {self!r}{self.label}"
         if where not in error.where:  # an operator within may have been named before
             error.add_context(where)
-            if self.definition.debug_info:
-                error.add_context(f"made at {self.definition.debug_info}")
+            if self._made_at:
+                error.add_context(f"made at {self._made_at}")
         return error
 
 
@@ -537,3 +536,8 @@ def ignored_text(operators: Iterable[Operator]) -> str:
     """Return a line about arguments that have no effect; empty when there are none."""
     names = dict.fromkeys(f"{operator.op.type}.{name}" for operator in operators for name in operator.ignored)
     return f"arguments without effect, unknown to the schema: {', '.join(names)}" if names else ""
+
+
+def _text_of(definition: OperatorDef) -> str:
+    name = f" {definition.name!r}" if definition.name else ""
+    return f"{definition.type}{name}({', '.join(definition.input)} -> {', '.join(definition.output)})"
