@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -118,7 +117,8 @@ class Cache(Generic[K, V]):
         """
         self.name = name
         self._entries, self._most, self._kernels, self._dropped = entries, nbytes, kernels, dropped
-        self._kept: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        # A plain one: an interrupt (Ctrl-C) within the hash of a key leaves an OrderedDict in parts.
+        self._kept: dict[Hashable, tuple[V, int]] = {}
         self._bytes = 0
         self._counts = [0, 0, 0]  # hits, misses, evictions
         self._lock = threading.RLock()
@@ -160,7 +160,7 @@ class Cache(Generic[K, V]):
                 self._counts[1] += 1
                 return None
             self._counts[0] += 1
-            self._kept.move_to_end(known)
+            self._kept[known] = self._kept.pop(known)
             return found[0]
 
     def put(self, key: K, value: V, nbytes: int = 0) -> None:
@@ -188,7 +188,7 @@ class Cache(Generic[K, V]):
         gone: list[V] = []
         with self._lock:
             while len(self._kept) > 1 and self.is_over():
-                _, (value, nbytes) = self._kept.popitem(last=False)
+                value, nbytes = self._kept.pop(next(iter(self._kept)))
                 self._bytes -= nbytes
                 self._counts[2] += 1
                 gone.append(value)
@@ -225,7 +225,7 @@ class Cache(Generic[K, V]):
         if is_free(self._lock):
             return
         self._lock = threading.RLock()
-        self._kept = OrderedDict()
+        self._kept = {}
         self._bytes = 0
 
 
