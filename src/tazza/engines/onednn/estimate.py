@@ -23,8 +23,6 @@ FEW_CHANNELS, FEW_SHARE, FEW_WEIGHTS_SHARE, FEW_DATA_SHARE = 8, 0.39, 0.47, 0.05
 """With so few channels of X most lanes of a vector stay empty."""
 NARROW_GAIN, TILE_GAIN, NARROW_BLOCK = 2.6, 8.0, 32
 """What bfloat16 gains, in vectors and in tiles, for whole blocks of so many channels: products, and half the bytes."""
-PASSES = {"SpatialBN": 4, "SpatialBNGradient": 6}
-"""How often batch normalization that trains goes over X: twice for its statistics, and once to read and to write."""
 WEIGHT_PASSES = 1.5
 """How often a product of few rows goes over its weights, which it reads into another order first."""
 
@@ -84,8 +82,3 @@ def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     gain = _narrow_gain()
     memory_ns = WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns / min(gain, 2.0)  # half the bytes, at the most
     return memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * gain)
-
-
-def batch_norm_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """All passes over X."""
-    return PASSES[op.type] * specs["X"].nbytes / machine().memory_bytes_per_ns

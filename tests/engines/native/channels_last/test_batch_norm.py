@@ -1,4 +1,4 @@
-"""Batch normalization on the engine `channels` against the reference, in float64 where that differs."""
+"""Batch normalization on `native/channels_last` against the reference, in float64 where that differs."""
 
 from __future__ import annotations
 

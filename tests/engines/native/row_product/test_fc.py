@@ -1,4 +1,4 @@
-"""FC and FusedFC for few rows on the engine `gemv` against the reference."""
+"""FC and FusedFC for few rows on the engine `native/row_product` against the reference."""
 
 from __future__ import annotations
 

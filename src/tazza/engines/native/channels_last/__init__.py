@@ -12,7 +12,7 @@ from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import engine
 
 SOURCES = Sources(Path(__file__).parent)
-CHANNELS = engine(
+CHANNELS_LAST = engine(
     "native/channels_last",
     "batch normalization where channels lie innermost, compiled",
     priority=24,

@@ -18,7 +18,7 @@ from tazza.operator import engine
 from tazza.tensor import REORDERS, Tensor
 
 SOURCES = Sources(Path(__file__).parent)
-STEM = engine(
+FEW_CHANNELS = engine(
     "native/few_channels",
     "convolutions of images with few channels, compiled",
     priority=26,

@@ -48,7 +48,7 @@ class Code:
     def description(self) -> str:
         """A text that only equal codes have."""
         after = "" if self.epilogue is None else self.epilogue.text()
-        return f"stem {self.packing.description} {self.rows} {self.bias} {self.operands} {after}"
+        return f"few channels {self.packing.description} {self.rows} {self.bias} {self.operands} {after}"
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""

@@ -42,7 +42,7 @@ class WeightsCode:
     @property
     def description(self) -> str:
         """A text that only equal codes have."""
-        return f"stem weights {self.packing.description} {self.numbers} {self.bias}"
+        return f"few channels, dW {self.packing.description} {self.numbers} {self.bias}"
 
     @property
     def run(self) -> int:

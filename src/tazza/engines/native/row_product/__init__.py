@@ -12,7 +12,7 @@ from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import engine
 
 SOURCES = Sources(Path(__file__).parent)
-GEMV = engine(
+ROW_PRODUCT = engine(
     "native/row_product",
     "products of a matrix with few rows, compiled",
     priority=25,

@@ -43,7 +43,7 @@ class Code:
     @property
     def description(self) -> str:
         """A text that only equal codes have."""
-        return f"gemv {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+        return f"row product {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: its outputs, L at a time, for each of N rows."""
