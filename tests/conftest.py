@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 from tests.declared import LEDGER
+from tests.sampled import few
 
 # One BLAS thread: tests run side by side, and threads that wait for each other on busy processors take seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -27,8 +29,10 @@ os.environ.setdefault("TAZZA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytes
 # An example that takes long on a busy machine is no failure: tests assert nothing about time.
 settings.register_profile("tazza", deadline=None)
 # `make check` takes this one: no law is shown with more examples than this, whatever its own settings say.
-FAST = settings(deadline=None, max_examples=15)
+FAST = settings(deadline=None, max_examples=10)
 settings.register_profile("fast", FAST)
+FAST_CASES = 6
+"""Of how many of its cases a parametrized test is run with the profile `fast`."""
 settings.load_profile("tazza")
 
 SETTINGS = "_hypothesis_internal_use_settings"
@@ -81,6 +85,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         setattr(test, SETTINGS, settings(own, max_examples=min(own.max_examples, FAST.max_examples)))
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With the profile `fast`, take a few of the cases of each test; `make test` takes all of them."""
+    if settings.get_current_profile_name() != "fast":
+        return
+    cases: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        if "slow" not in item.keywords:
+            cases[item.nodeid.partition("[")[0]].append(item.nodeid)
+    taken = {name for names in cases.values() for name in few(names, FAST_CASES)}
+    left = [item for item in items if item.nodeid not in taken]
+    items[:] = [item for item in items if item.nodeid in taken]
+    config.hook.pytest_deselected(items=left)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """With `--declare`, let the table of engines be written; hear of Ctrl-C, which who runs the tests may ignore."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -110,9 +128,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line)
 
 
+def pytest_sessionstart() -> None:
+    """Search for no garbage while tests are collected: each search would go through all that is there by then."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Take what was collected out of Python's search for garbage: each one would go through all tests and modules."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

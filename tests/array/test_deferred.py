@@ -150,6 +150,7 @@ def test_operators_from_both_sides() -> None:
     assert [(n < 5).evaluate().array.tolist(), (n == 6).evaluate().array.tolist()] == [[False, True], [True, False]]
 
 
+@pytest.mark.slow
 def test_a_long_expression_needs_no_deep_stack() -> None:
     x = lazy(np.zeros(3, np.int32))
     for _ in range(3000):

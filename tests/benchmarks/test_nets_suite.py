@@ -81,6 +81,7 @@ def test_graphs_have_the_chains_that_they_are_named_after(graph: overhead.Graph,
     assert set(net.external_output) == {name for op in net.op for name in op.output} - read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", overhead.WORKS, ids=lambda work: work.name)
 def test_every_net_type_runs_every_work(work: overhead.Work) -> None:
     before = set(SCHEMAS.registered())

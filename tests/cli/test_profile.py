@@ -88,6 +88,7 @@ INITS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", [None, "simple"])
 @pytest.mark.parametrize("fill", INITS)
 @pytest.mark.parametrize("first", [True, False])

@@ -61,6 +61,7 @@ def test_every_round_through_the_data_is_tested_once_and_its_end_is_the_end(
         assert [line.split()[1] for line in result.output.splitlines() if line.startswith("epoch")] == ["1", "2"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_going_on_to_an_end_that_was_passed_is_refused(run: Run, bars: Path, tmp_path: Path) -> None:
     assert run("train", "lenet", "--data", bars, "--out", tmp_path, *SMALL, "--iterations", 5).exit_code == 0

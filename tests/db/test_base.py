@@ -210,6 +210,7 @@ for argument in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_in_a_transaction_changes_nothing(tmp_path: Path, fill: Fill) -> None:
     held: dict[tuple[str, Path], Model] = {}
     arguments: list[str] = []

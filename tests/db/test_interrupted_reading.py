@@ -65,6 +65,7 @@ def test_interrupts_of_a_reader(db_type: str, shards: int, shard: int, tmp_path:
             everywhere(read, check, FAST // 8, soak)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("db_type", DB_TYPES)
 def test_interrupts_of_opening(db_type: str, tmp_path: Path, soak: int) -> None:
     """Also what another thread has open stays usable, and the folder can be written to afterwards."""
@@ -106,6 +107,7 @@ def test_interrupts_of_a_cursor(db_type: str, tmp_path: Path, soak: int) -> None
         everywhere(lambda: turn(cursor), check, FAST, soak)
 
 
+@pytest.mark.slow
 # What ends the end of a transaction leaves records that nobody commits, which is told when it is deleted.
 @pytest.mark.filterwarnings("ignore:records that were put into:ResourceWarning")
 @pytest.mark.parametrize("db_type", ["minidb", "lmdb", "leveldb"])

@@ -23,6 +23,7 @@ def check_results(count: int, seed: int) -> None:
     assert found.total() == count
 
 
+@pytest.mark.slow
 def test_no_damage_ends_the_process_or_gives_other_records() -> None:
     check_results(40, 1)
 

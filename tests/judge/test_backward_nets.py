@@ -81,6 +81,7 @@ def text(ops: Sequence[OperatorDef]) -> str:
     return "\n".join(f"{op.type}: {' '.join(op.input)} -> {' '.join(op.output)}" for op in ops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))])
 def test_gradients_of_random_nets(block: int, caplog: pytest.LogCaptureFixture) -> None:
     checked = 0

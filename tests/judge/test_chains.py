@@ -33,6 +33,7 @@ def shown(found: Sequence[object]) -> str:
     return "\n".join(map(str, found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fpmath", ["", "bf16"])
 def test_some_chains(fpmath: str) -> None:
     assert not _wrong(range(4), fpmath)
@@ -120,6 +121,7 @@ def _is_sane(session: Session) -> bool:
 EPILOGUES = ("relu(y + s0)", "min(max(y * s0, -0.7), 0.7)", "min(max(y + s0, -0.5), 0.5)", "max(y * s0, s0)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fpmath", ["", pytest.param("bf16", marks=needs_narrow)])
 @pytest.mark.parametrize("first", ["Sigmoid", "Conv"])
 @pytest.mark.parametrize("channels", [19, 32])

@@ -13,6 +13,7 @@ from tests.judge.hand import GENERATORS
 SEEDS = 2
 
 
+@pytest.mark.slow
 def test_every_operator_has_legal_problems() -> None:
     """No operator is left out, and what is drawn is what its schema and reference kernel take."""
     found = {type: [draw(type, seed) for seed in range(SEEDS)] for type in drawable()}

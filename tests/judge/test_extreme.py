@@ -90,6 +90,7 @@ def pooled_by_hand(X: Any, type: str, k: int, stride: int, head: int, out: int) 
     return Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["MaxPool", "AveragePool"])
 def test_windows_larger_than_the_image(type: str) -> None:
     """What is clipped counts for nothing; the gradient hands each window's share to what it has of the image."""

@@ -102,6 +102,7 @@ def check_layouts(type: str, engine: str, problems: int) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_layouts_of_several() -> None:
     """Operators of as many inputs as one likes."""
     _check("onednn", [type for type in drawable() if any(spec.variadic for spec in SCHEMAS[type].inputs)])

@@ -180,6 +180,7 @@ def test_interrupts_of_observed_runs(soak: int) -> None:
         everywhere(work, check, FAST, soak)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["simple", *(pytest.param(one, marks=pytest.mark.slow) for one in ("dag", "plan"))])
 def test_interrupts_of_making_and_closing(type: str, soak: int) -> None:
     made: list[Runs] = []

@@ -171,6 +171,7 @@ def check(seed: int) -> set[str]:
     return set(gradients) & set(INPUTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_gradients_are_the_derivatives(count: int) -> None:
     had = sum(len(check(seed)) for seed in range(count))

@@ -55,6 +55,7 @@ def test_results_are_kept_on_disk_and_not_searched_again(tmp_path: Path, monkeyp
     search.stored.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_broken_file_of_results_is_searched_anew(tmp_path: Path) -> None:
     (tmp_path / "search.json").write_text("{ not json")
     with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):

@@ -135,6 +135,7 @@ BATCHED = sorted(type for type, schema in ((t, SCHEMAS[t]) for t in sorted(SCHEM
 POINTWISE = sorted(type for type in sorted(SCHEMAS.keys()) if SCHEMAS[type].formulas is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", sampled(BATCHED, 16))
 def test_images_have_the_same_bits_in_any_batch(type: str) -> None:
     cases = [case for case in cases_of(type) if case.type == type]

@@ -33,6 +33,7 @@ def test_no_gap_is_without_its_reason() -> None:
     assert set(REASONS) <= {(one.recording.definition.type, one.letters) for one in gaps}
 
 
+@pytest.mark.slow
 def test_values_are_those_of_caffe2() -> None:
     compared = 0
     for operator in OPERATORS:

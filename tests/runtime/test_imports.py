@@ -76,6 +76,7 @@ print(library.unavailable(), openmp.has_library_regions())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "reason"),
     [

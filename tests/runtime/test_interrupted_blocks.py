@@ -27,6 +27,7 @@ def state() -> tuple[object, ...]:
     return thread_count(), threads_allowed(), current_stream(CPUPlace()), current_place(), NUM_THREADS.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", BLOCKS)
 @pytest.mark.parametrize("inner", BLOCKS)
 def test_interrupts_of_blocks(outer: str, inner: str, soak: int) -> None:

@@ -170,6 +170,7 @@ def _zeroed(content: bytes, source: random.Random) -> bytes:
     return content[:at] + bytes(min(512, len(content) - at)) + content[at + 512 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [_changed, _cut, _zeroed])
 def test_any_damage_is_compiled_again(tmp_path: Path, entries: dict[str, bytes], damage: Damage) -> None:
     source = random.Random(3)

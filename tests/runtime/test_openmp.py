@@ -61,6 +61,7 @@ def test_missing_library_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
         openmp.openmp_threads()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "expected"),
     [({}, "'5000'"), ({"GOMP_SPINCOUNT": "7"}, "'7'"), ({"OMP_WAIT_POLICY": "passive"}, "'0'")],

@@ -34,6 +34,7 @@ def test_both_packages_lend_the_same() -> None:
     assert [name for name in dir(tt) if getattr(tt, name) is not getattr(ta, name)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "loaded"),
     [

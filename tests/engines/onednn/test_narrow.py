@@ -198,6 +198,7 @@ def test_over_an_operand_that_lies_narrow() -> None:
     assert engines(ws)[1:-1] == [("Conv", "onednn"), ("FusedConv", "onednn")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", [(112, 113), (9, 7)])
 def test_two_convolutions_at_once(image: tuple[int, int]) -> None:
     """A large image goes through one primitive: its second bias is float32, whatever the elements are."""

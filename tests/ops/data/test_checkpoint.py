@@ -306,6 +306,7 @@ ws.run_operator(operator_def("Save", ["s/a"], db="c.minidb", db_type="minidb"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["commit", "move"])
 def test_a_process_that_is_killed_while_saving_leaves_the_file_before_it(ws: Workspace, moment: str) -> None:
     save(ws, "s/a")

@@ -61,6 +61,7 @@ def computed(op: OperatorDef, given: Sequence[Array]) -> Array:
     return got
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(processor().vector_bytes < 64, reason="code for both at once is looked for on AVX-512 only")
 @pytest.mark.parametrize(
     ("channels", "image", "stride", "order"),
