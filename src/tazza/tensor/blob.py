@@ -73,20 +73,16 @@ class Blob:
     ('', 'float32', 'Tensor')
     """
 
-    __slots__ = ("__weakref__", "_emptied", "_type", "_value", "name")
+    __slots__ = ("__weakref__", "_emptied", "_type", "name", "value")
 
     def __init__(self, name: str, value: object = None) -> None:
         self.name = name
-        self._value: object = None
+        self.value: object = None
+        """What it holds (a string is `bytes`); None when it is empty. To be read: `set` changes it."""
         self._type = _EMPTY
         self._emptied = ""
         if value is not None:
             self.set(value)
-
-    @property
-    def value(self) -> object:
-        """What it holds (a string is `bytes`); None when it is empty."""
-        return self._value
 
     @property
     def type_name(self) -> str:
@@ -95,7 +91,7 @@ class Blob:
 
     @property
     def _names(self) -> BlobType:
-        value = self._value
+        value = self.value
         if isinstance(value, Tensor) and value.spec.quantization is not None:
             return _INT8 if value.spec.quantization.type_name == _INT8.serialized else self._type
         return self._type
@@ -103,7 +99,7 @@ class Blob:
     @property
     def spec(self) -> TensorSpec | TypeSpec | None:
         """What it holds, without elements; None when it is empty."""
-        value = self._value
+        value = self.value
         if value is None or isinstance(value, Tensor):
             return None if value is None else value.spec
         return TypeSpec(self._type.serialized, None if self._type.content is None else self._type.content(value))
@@ -111,12 +107,12 @@ class Blob:
     @property
     def is_tensor(self) -> bool:
         """Whether it holds a tensor."""
-        return isinstance(self._value, Tensor)
+        return isinstance(self.value, Tensor)
 
     @property
     def is_empty(self) -> bool:
         """Whether it holds nothing."""
-        return self._value is None
+        return self.value is None
 
     def tensor(self) -> Tensor:
         """Return the tensor, which is created when the blob is empty.
@@ -124,7 +120,7 @@ class Blob:
         Raises:
             BlobTypeError: it holds something else.
         """
-        value = self._value
+        value = self.value
         if type(value) is Tensor:
             return value
         if value is None:
@@ -139,16 +135,16 @@ class Blob:
         Raises:
             BlobTypeError: it holds something else, or nothing.
         """
-        if not isinstance(self._value, cls):
+        if not isinstance(self.value, cls):
             names = BLOB_TYPES.get(cls)
             wanted = cls.__name__ if names is None else names.native
             raise BlobTypeError(
                 f"blob {self.name!r} holds {self._names.native}, wanted {wanted}",
                 hint=self._emptied
-                if self._value is None and self._emptied
+                if self.value is None and self._emptied
                 else "an operator before this one must write that type, or the input is another blob",
             )
-        return self._value
+        return self.value
 
     def set(self, value: object) -> None:
         """Hold `value` instead of what was there; text is stored as UTF-8 bytes.
@@ -165,12 +161,12 @@ class Blob:
             )
         if isinstance(held, Tensor) and not held.storage.holder:
             held.storage.holder = self.name
-        self._value = held
+        self.value = held
         self._type = names
 
     def reset(self, why: str = "") -> None:
         """Become empty; who asks for the value afterwards is told why, and what to do."""
-        self._value = None
+        self.value = None
         self._type = _EMPTY
         self._emptied = why
 
@@ -183,8 +179,8 @@ class Blob:
         return f"{self.name}, a C++ native class of type {self._names.native}."
 
     def __repr__(self) -> str:
-        if self._value is None:
+        if self.value is None:
             return f"Blob({self.name!r}, empty)"
         return (
-            f"Blob({self.name!r}, {self._value!r})" if self.is_tensor else f"Blob({self.name!r}, {self._type.native})"
+            f"Blob({self.name!r}, {self.value!r})" if self.is_tensor else f"Blob({self.name!r}, {self._type.native})"
         )
