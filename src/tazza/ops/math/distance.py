@@ -19,6 +19,7 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    Role,
     arg,
     blob,
     ends,
@@ -191,7 +192,7 @@ def distances(type: str, row: Distance) -> OpSchema:
     made = schema(
         type,
         row.doc,
-        inputs=[blob("X", FLOAT, doc="(N, D...)"), blob("Y", "X", doc="(N, D...)")],
+        inputs=[blob("X", FLOAT, doc="(N, D...)"), blob("Y", "X", role=Role.DATA, doc="(N, D...)")],
         outputs=[blob("Z", "X", doc="(N)")],
         effects=Effects.PURE,
         source="Caffe2",
@@ -246,7 +247,7 @@ PADDING = (
 DOT_PRODUCT_WITH_PADDING = schema(
     "DotProductWithPadding",
     "Z[n] = sum over d of X[n, d] Y[n, d], the shorter rows of the two filled with pad_value.",
-    inputs=[blob("X", FLOAT, doc="(N, D...)"), blob("Y", "X", doc="(N, E...), of as many dimensions")],
+    inputs=[blob("X", FLOAT, doc="(N, D...)"), blob("Y", "X", role=Role.DATA, doc="(N, E...), of as many dimensions")],
     outputs=[blob("Z", "X", doc="(N)")],
     args=PADDING,
     effects=Effects.PURE,
