@@ -185,7 +185,51 @@ def updates() -> list[tuple[str, list[Call]]]:
     return [("MomentumSGDUpdate", calls), ("ScatterWeightedSum", rows)]
 
 
-GROUPS = (pointwise, of_two, sums, fills, convolutions, windows, updates)
+def distances() -> list[tuple[str, list[Call]]]:
+    """Numbers for pairs of rows, norms, and parts by indices."""
+    found: list[tuple[str, list[Call]]] = []
+    pairs = [(signed(*shape), signed(*shape, seed=1)) for shape in (SOLID, FLAT)]
+    for name in ("SquaredL2Distance", "L1Distance", "DotProduct", "CosineSimilarity"):
+        given: list[dict[str, Any]] = [{"X": x, "Y": y} for x, y in pairs]
+        found.append((name, [Call(one, ["Z"], {}) for one in given]))
+        back = [Call({**one, "dZ": signed(len(one["X"]))}, ["dX", "dY"], {}) for one in given]
+        found.append((f"{name}Gradient", back))
+    uneven: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"X": signed(4, 7), "Y": signed(4, 5)}, {"pad_value": 0.5}),
+        ({"X": signed(5, 2), "Y": signed(5, 6)}, {"replicate": 1}),
+    ]
+    name = "DotProductWithPadding"
+    found.append((name, [Call(inputs, ["Z"], args) for inputs, args in uneven]))
+    back = [Call({**inputs, "dZ": signed(len(inputs["X"]))}, ["dX", "dY"], args) for inputs, args in uneven]
+    found.append((f"{name}Gradient", back))
+    norms: list[tuple[Any, dict[str, Any]]] = [(pairs[0][0], {"p": 1, "average": 1}), (pairs[1][0], {})]
+    found.append(("LpNorm", [Call({"X": x}, ["Y"], args) for x, args in norms]))
+    found.append(("LpNormGradient", [Call({"X": x, "dY": signed(1)}, ["dX"], args) for x, args in norms]))
+    rows = np.array([[1, 0, 1, 1], [0, 0, 1, 0]])
+    solid, deep = pairs[0][0], signed(2, 3, 5, 7)
+    found.append(
+        ("Gather", [Call({"D": solid, "I": rows}, ["Y"], {}), Call({"D": deep, "I": rows}, ["Y"], {"axis": 2})])
+    )
+    own: dict[str, Any] = {"match_outer": 1}
+    found.append(("BatchGather", [Call({"D": solid, "I": rows}, ["Y"], {}), Call({"D": deep, "I": rows}, ["Y"], own)]))
+    back = [
+        Call({"D": solid, "I": rows, "dY": signed(2, 2, 4, 5)}, ["dD"], {}),
+        Call({"D": deep, "I": rows, "dY": signed(2, 4, 5, 7)}, ["dD"], own),
+    ]
+    found.append(("BatchGatherGradient", back))
+    return found
+
+
+GROUPS = (
+    pointwise,
+    of_two,
+    sums,
+    fills,
+    convolutions,
+    windows,
+    updates,
+    distances,
+)
 """All cases, by what they are about."""
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
-    Dims,
     Effects,
     GradientRequest,
     OpSchema,
@@ -265,7 +264,7 @@ def padded_count(op: OpView, X: TensorSpec, Y: TensorSpec) -> int | None:
         relation = f"X has the shape {show_dims(X.dims)}, Y {show_dims(Y.dims)}"
         fits = len(X.dims) == len(Y.dims) and (not X.dims or agree(X.dims[0], Y.dims[0]))
         op.require(fits, relation, "as many rows, and as many dimensions")
-    dims: Dims | None = Y.dims if X.dims is None else X.dims
+    dims = Y.dims if X.dims is None else X.dims
     return None if dims is None else dims[0] if dims else 1
 
 
