@@ -103,7 +103,7 @@ def test_shared_parameters_are_filled_once_and_have_one_form(model: Any) -> None
                 model.FC(x, 3)
         assert [str(layer.w) for layer in model.layers] == ["outer/a/fc/w"] * 2
         assert [str(layer.output_schema()) for layer in model.layers] == ["outer/a/fc/output", "outer/b/fc/output"]
-        with scope.NameScope("b"), pytest.raises(ValueError, match="two shapes"):
+        with scope.NameScope("b"), pytest.raises(ValueError, match="inconsistent shapes"):
             model.create_param("fc/w", [7, 4], ("UniformFill", {}))
     init, net = core.Net("init"), core.Net("net")
     for layer in model.layers:
@@ -138,3 +138,39 @@ def test_lists_of_numbers_have_keys_and_limits() -> None:
     asked = schema.Struct(("a", np.int32))
     layers.set_request_only(asked)
     assert layers.is_request_only_scalar(asked.a)
+
+
+@pytest.mark.parametrize(
+    ("add", "shapes", "trained", "predicted"),
+    [
+        ("Split(x, 2, split=[1, 3])", [(1,), (3,)], "Split split=[1, 3] axis=1", None),
+        ("Split(x, 2)", [(2,), (2,)], "Split axis=1", None),
+        ("Concat(both)", [(8,)], "Concat axis=1 add_axis=0", None),
+        ("Concat(both, add_axis=1)", [(2, 4)], "Concat axis=1 add_axis=1", None),
+        ("Dropout(x, ratio=0.25)", [(4,)], "Dropout ratio=0.25 is_test=0", "Dropout ratio=0.25 is_test=1"),
+        ("Dropout(x, dropout_for_eval=True)", [(4,)], "Dropout ratio=0.5 is_test=0", None),
+        ("FCWithoutBias(x, 3)", [(3,)], "MatMul trans_b=1", None),
+    ],
+)
+def test_layers_add_the_operators_that_caffe2_added(
+    model: Any, add: str, shapes: list[Any], trained: str, predicted: str | None
+) -> None:
+    """As its own layers did, asked by hand; what goes out has the shape that it says."""
+    x = model.input_feature_schema.x
+    made = eval(f"model.{add}", {"model": model, "x": x, "both": schema.Struct(("a", x), ("b", x))})
+    assert [dtype.shape for dtype in made.field_types()] == shapes
+    model.output_schema = schema.Struct(("made", made))
+    init, train = generate_training_nets_forward_only(model)
+    predict = generate_predict_net(model)
+    assert (told_of(train), told_of(predict)) == (trained, predicted or trained)
+    workspace.RunNetOnce(init)
+    for net in (train, predict):
+        workspace.RunNetOnce(net)
+        assert [workspace.FetchBlob(blob).shape for blob in made.field_blobs()] == [(3, *shape) for shape in shapes]
+
+
+def told_of(net: Any) -> str:
+    """Return the operator of a net with its arguments."""
+    (op,) = net.Proto().op
+    values = [f"{arg.name}={list(arg.ints) or (arg.f if arg.HasField('f') else arg.i)}" for arg in op.arg]
+    return " ".join([op.type, *values])

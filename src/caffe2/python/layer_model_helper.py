@@ -271,7 +271,9 @@ class LayerModelHelper(model_helper.ModelHelper):
         op = core.CreateOperator(kind, [], blob, **arguments) if self._initialize_params else None
         known = self._param_to_shape.setdefault(name, list(shape))
         if known != list(shape):
-            raise ValueError(f"shared parameters of two shapes: {name} is {known}, and {list(shape)} is wanted")
+            raise ValueError(
+                f"Got inconsistent shapes of a shared parameter: {name} is {known}, and {list(shape)} is wanted"
+            )
         self._check_optimizer(name, optimizer)
         return layers.LayerParameter(
             parameter=blob, optimizer=optimizer, initializer=op, ps_param=ps_param, regularizer=regularizer
