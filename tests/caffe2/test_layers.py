@@ -174,3 +174,15 @@ def told_of(net: Any) -> str:
     (op,) = net.Proto().op
     values = [f"{arg.name}={list(arg.ints) or (arg.f if arg.HasField('f') else arg.i)}" for arg in op.arg]
     return " ".join([op.type, *values])
+
+
+def test_features_keep_their_places_in_joined_columns(model: Any) -> None:
+    """As Caffe2 gave for the same columns."""
+
+    def column(width: int, places: dict[int, list[int]] | None) -> Any:
+        known = schema.Metadata(feature_specs=schema.FeatureSpec(feature_to_index=places))
+        return schema.Scalar((np.float32, (width,)), core.BlobReference(f"c{width}"), None if places is None else known)
+
+    parts = schema.Tuple(column(2, {1: [0, 1]}), column(3, None), column(4, {2: [0, 1, 2], 1: [3]}))
+    known = model.Concat(parts).metadata
+    assert known.feature_specs.feature_to_index == {1: [0, 1, 8], 2: [5, 6, 7]}

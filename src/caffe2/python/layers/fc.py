@@ -12,6 +12,12 @@ from caffe2.python.layers.layers import ModelLayer
 from tazza.errors import UnavailableError
 
 
+def get_fc_predictor_version(fc_version: str) -> str:
+    """Return the precision of fully connected layers in nets that predict, if it is one of the two."""
+    assert fc_version in ("fp32", "fp16"), f"the precision of an FC that predicts is fp32 or fp16, not {fc_version}"
+    return fc_version
+
+
 class FC(ModelLayer):
     """A fully connected layer; everything behind `axis` counts as one row."""
 
