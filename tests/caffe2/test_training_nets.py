@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -78,8 +77,6 @@ def _all_operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyrigh
 @pytest.mark.parametrize("case", sampled(CASES, 8))
 @pytest.mark.usefixtures("_all_operators")
 def test_nets_are_those_of_caffe2(case: str) -> None:
-    if "recorded(" in CASES[case] and not getattr(find_spec("caffe2.python.schema"), "has_location", False):
-        pytest.skip("records of nets are not there yet")
     got = json.loads(json.dumps(run_case(CASES[case], imported)))
     assert equal(got, RECORDED[case]), differing(got, RECORDED[case])
 

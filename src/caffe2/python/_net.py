@@ -142,12 +142,12 @@ class Net(NetRecords):
         return self.NextBlob(ScopedName(prefix))
 
     def NextBlob(self, prefix: str = "unnamed") -> BlobReference:
-        """Return a name that this net does not define: `<prefix>`, then `<prefix>_auto_0` ..."""
+        """Return a name that this net does not define: `<prefix>`, then `<prefix>_auto_0` ...; no net makes it yet."""
         prefix = str(prefix)
         names = itertools.chain([prefix], (f"{prefix}_auto_{count}" for count in itertools.count()))
         found = next(name for name in names if name not in self._given_names and not self.BlobIsDefined(name))
         self._given_names.add(found)
-        return BlobReference(found, self)
+        return BlobReference(found)
 
     def NextName(self, prefix: str | None = None, output_id: int | None = None) -> str:
         """Return a name for an output, without the scope: `<net>/<prefix>`, or `<net>_blob_<n>`."""

@@ -1,0 +1,68 @@
+"""Any operators as a layer: a function adds them to a net."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from caffe2.python import core, schema, scope, workspace
+from caffe2.python.layers.layers import ModelLayer
+
+logger = logging.getLogger(__name__)
+
+
+class Functional(ModelLayer):
+    """A layer of what `function(net, input_record, output_record)` adds."""
+
+    def __init__(
+        self,
+        model: Any,
+        input_record: Any,
+        output_names_or_num: int | Sequence[str],
+        function: Callable[..., Any],
+        name: str = "functional",
+        output_dtypes: Any = None,
+        tags: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Add a layer; types of outputs are inferred where they are not given."""
+        record = schema.as_record(input_record)
+        super().__init__(model, name, record, tags=tags, **kwargs)
+        self._function = function
+        self._kwargs = kwargs
+        self.output_schema = self._outputs(output_names_or_num)
+        if output_dtypes is not None:
+            types: list[Any] = [*output_dtypes] if isinstance(output_dtypes, (list, tuple)) else [output_dtypes]
+            for scalar, dtype in zip(self.output_schema.all_scalars(), types, strict=True):
+                scalar.set_type(dtype)
+        elif any(dtype == schema.Scalar().dtype for dtype in record.field_types()):
+            logger.info("%s: a column of unknown type comes in, what goes out is unknown as well", self.name)
+        else:
+            self._infer()
+
+    def _outputs(self, wanted: int | Sequence[str]) -> Any:
+        if isinstance(wanted, int):
+            fields = schema.RawTuple(wanted)
+        else:
+            fields = schema.Struct(*((one, schema.Scalar()) for one in wanted))
+        with scope.NameScope(self.name, reset=True):
+            made = schema.NewRecord(self.model.net, fields)
+        return made[0] if len(made) == 1 else made
+
+    def _infer(self) -> None:
+        net = core.Net("_temp_type_and_shape_inference_net")
+        schema.InitEmptyRecord(net, self.input_record, enforce_types=True)
+        self._function(net, self.input_record, self.output_schema, **self._kwargs)
+        shapes, types = workspace.InferShapesAndTypes([net], {})
+        for scalar in self.output_schema.all_scalars():
+            blob = str(scalar())
+            if blob not in types or blob not in shapes:
+                continue
+            shape = shapes[blob]
+            rows = shape[1:] if shape and shape[0] == 0 else shape
+            scalar.set_type((schema.dtype_for_core_type(types[blob]), tuple(rows)))
+
+    def add_ops(self, net: Any) -> None:
+        """Add what the function adds."""
+        self._function(net, self.input_record, self.output_schema, **self._kwargs)
