@@ -36,3 +36,21 @@ def test_transforms_to_an_engine_write_its_name() -> None:
     assert [op.engine for op in made.op] == ["NNPACK", "", ""]
     assert net.Proto().op[0].engine == "CUDNN"
     assert workspace.ApplyTransform("AddNNPACK", net.Proto()).op[0].engine == "CUDNN"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_the_cost_of_an_operator_follows_from_extents_alone(dtype: type[np.generic]) -> None:
+    costs: dict[str, tuple[int, int]] = {}
+    for type, count in (("Relu", 1), ("Add", 2), ("FC", 3)):
+        names = [f"cost{i}" for i in range(count)]
+        for i, name in enumerate(names):
+            workspace.FeedBlob(name, np.zeros((4, 4) if i < 2 else 4, dtype))
+        op = core.CreateOperator(type, names, ["y"])
+        costs[type] = workspace.GetOperatorCost(op.SerializeToString(), names)
+    assert {type: written for type, (_, written) in costs.items()} == {"Relu": 64, "Add": 64, "FC": 64}
+    assert costs["Add"][0] == 16
+    for name, shape in (("X", (1, 8, 8, 8)), ("W", (1, 1, 3, 3))):
+        workspace.FeedBlob(name, np.zeros(shape, dtype))
+    conv = core.CreateOperator("Conv", ["X", "W"], ["Y"], kernel=3, pad=1)
+    with pytest.raises(Exception, match="channels"):
+        workspace.GetOperatorCost(conv.SerializeToString(), ["X", "W"])

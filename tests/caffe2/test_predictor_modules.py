@@ -21,7 +21,7 @@ def model() -> model_helper.ModelHelper:
 
 def test_a_predictor_file_goes_there_and_back(tmp_path: Path) -> None:
     workspace.ResetWorkspace()
-    net, path, X = model(), str(tmp_path / "model.minidb"), np.float32([[1, 2, 3]])
+    net, path, X = model(), str(tmp_path / "model.minidb"), np.array([[1, 2, 3]], np.float32)
     meta = predictor_exporter.PredictorExportMeta(
         net.net, net.params, ["data"], ["y"], {"data": (1, 3), "y": (1, 2)}, net_type="dag"
     )
@@ -50,7 +50,7 @@ def test_roles_of_blobs() -> None:
 
 def test_a_pair_of_nets_predicts() -> None:
     workspace.ResetWorkspace()
-    net, X = model(), np.float32([[1, 2, 3]])
+    net, X = model(), np.array([[1, 2, 3]], np.float32)
     wanted = X @ workspace.FetchBlob("y_w").T + workspace.FetchBlob("y_b")
     init, predict = mobile_exporter.Export(workspace, net.net, net.params)
     assert list(predict.external_output) == ["y"]

@@ -225,16 +225,26 @@ def infer_shapes_and_types_from_map(
 
 
 def get_operator_cost(op_def: Any, names: Sequence[str]) -> tuple[int, int]:
-    """Return operations and written bytes of an operator with the present blobs."""
+    """Return operations and written bytes of an operator with the present blobs.
+
+    What can hold float32 counts as that, as it did: the extents of the blobs tell, whatever is in them.
+    """
     from tazza.operator import find_schema
 
     op = message(OperatorDef, op_def)
     workspace, schema = home.current_workspace(), find_schema(op.type)
-    inputs = [workspace.blob(name).spec for name in names]
     view = schema.view(op)
+    letters = [schema.inputs_by_letter[letter].dtypes for letter in view.input_letters]
+    inputs = [_as_float(workspace.blob(name).spec, dtypes) for name, dtypes in zip(names, letters, strict=True)]
     outputs = [spec for spec in schema.infer_specs(view, inputs).specs if spec is not None]
     cost = schema.infer_cost(view, inputs, outputs)
     return cost.flops, cost.bytes_written
+
+
+def _as_float(spec: Any, dtypes: Any) -> Any:
+    if isinstance(spec, TensorSpec) and (dtypes is None or isinstance(dtypes, str) or DataType.FLOAT in dtypes):
+        return TensorSpec(spec.dims, DataType.FLOAT)
+    return spec
 
 
 def fill_random_network_inputs(
