@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from caffe2.proto import caffe2_pb2
 from caffe2.python._extension_workspace import message
 from tazza import workspace as home
 from tazza.errors import ArgumentError, NotFoundError
@@ -87,8 +88,10 @@ NAMES = {
     "FuseConvBN": "fold_batch_norm",
 }
 """Transforms of tazza by the names that Caffe2 had for theirs."""
-ENGINES_ALONE = ("AddNNPACK", "ConvToNNPack", "FuseNNPACKConvRelu")
-"""Those that only chose an engine, which tazza does by itself: they leave a net as it is."""
+ENGINES_ALONE = {"AddNNPACK": {}, "ConvToNNPack": {"Conv": "NNPACK"}, "FuseNNPACKConvRelu": {}}
+"""Those that only chose an engine, and what they wrote on which operators of the host in nets of no phone.
+
+Tazza chooses by itself: a name of an engine of old falls through."""
 
 
 def transform_exists(name: str) -> bool:
@@ -109,11 +112,20 @@ def apply_transform(name: str, net_def: Any) -> bytes:
 
     net = message(NetDef, net_def)
     if name in ENGINES_ALONE:
-        return net.SerializeToString()
+        return _with_engines(net, ENGINES_ALONE[name]).SerializeToString()
     key = NAMES.get(name, name)
     if key not in TRANSFORMS:
         raise NotFoundError(f"transform {name!r} is not registered", hint=TRANSFORMS.near(key))
     return TRANSFORMS[key]().apply(net).net.SerializeToString()
+
+
+def _with_engines(net: NetDef, engines: Mapping[str, str]) -> NetDef:
+    made = NetDef()
+    made.CopyFrom(net)
+    for op in made.op:
+        if op.type in engines and op.device_option.device_type == caffe2_pb2.CPU:
+            op.engine = engines[op.type]
+    return made
 
 
 def apply_transform_if_faster(
@@ -213,16 +225,26 @@ def infer_shapes_and_types_from_map(
 
 
 def get_operator_cost(op_def: Any, names: Sequence[str]) -> tuple[int, int]:
-    """Return operations and written bytes of an operator with the present blobs."""
+    """Return operations and written bytes of an operator with the present blobs.
+
+    What can hold float32 counts as that, as it did: the extents of the blobs tell, whatever is in them.
+    """
     from tazza.operator import find_schema
 
     op = message(OperatorDef, op_def)
     workspace, schema = home.current_workspace(), find_schema(op.type)
-    inputs = [workspace.blob(name).spec for name in names]
     view = schema.view(op)
+    letters = [schema.inputs_by_letter[letter].dtypes for letter in view.input_letters]
+    inputs = [_as_float(workspace.blob(name).spec, dtypes) for name, dtypes in zip(names, letters, strict=True)]
     outputs = [spec for spec in schema.infer_specs(view, inputs).specs if spec is not None]
     cost = schema.infer_cost(view, inputs, outputs)
     return cost.flops, cost.bytes_written
+
+
+def _as_float(spec: Any, dtypes: Any) -> Any:
+    if isinstance(spec, TensorSpec) and (dtypes is None or isinstance(dtypes, str) or DataType.FLOAT in dtypes):
+        return TensorSpec(spec.dims, DataType.FLOAT)
+    return spec
 
 
 def fill_random_network_inputs(

@@ -24,10 +24,12 @@ M = TypeVar("M", bound=Message)
 
 
 def message(cls: type[M], given: Any) -> M:
-    """Return a message that is given as itself or as bytes."""
+    """Return a message that is given as itself or as bytes; a text is neither."""
     if isinstance(given, cls):
         return given
-    return parse(cls, given.encode() if isinstance(given, str) else given, f"the {cls.DESCRIPTOR.name} of a call")
+    if isinstance(given, str):
+        raise TypeError(f"a {cls.DESCRIPTOR.name} is given as bytes or as itself, {given[:40]!r} is a text")
+    return parse(cls, given, f"the {cls.DESCRIPTOR.name} of a call")
 
 
 class TensorCPU(PythonTensor):

@@ -112,13 +112,23 @@ def test_range_from_blobs() -> None:
     ]
 
 
+@pytest.mark.parametrize(("type", "dtype"), [("UniformFill", np.float32), ("UniformIntFill", np.int32)])
+def test_nothing_is_drawn_from_an_empty_range(type: str, dtype: type[Any]) -> None:
+    """As in Caffe2: the first extent is 0, and back again when the inputs change."""
+    low, high = np.array(5, dtype), np.array(3, dtype)
+    drawn = run_op(type, np.array([2, 7]), low, high, input_as_shape=1)
+    assert drawn.shape == (0, 7)
+    assert run_op(type, np.zeros((2, 7), np.float32), low, high, extra_shape=[4]).shape == (0, 7, 4)
+    assert run_op(type, np.array([2, 7]), high, low, input_as_shape=1).shape == (2, 7)
+
+
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("UniformFill", [], {"min": 1.0, "max": 1.0}, ArgumentError, "min = 1.0 is not below max = 1.0"),
     ("UniformFill", [], {"min": 2.0}, ArgumentError, "min = 2.0 is not below max = 1.0"),
     ("UniformFill", [], {"min": 0}, ArgumentError, "'min' wants float"),
     ("UniformFill", [ONE, ONE], {}, SchemaError, "does not take 2 inputs"),
     ("UniformFill", [ONE, ONE, ONE * 2], {"max": 3.0}, ArgumentError, "max are given as arguments and as inputs"),
-    ("UniformFill", [ONE, ONE * 2, ONE], {}, ArgumentError, "min = 2.0 is above max = 1.0"),
+    ("UniformFill", [np.zeros((), np.float32), ONE * 2, ONE], {}, ArgumentError, "min = 2.0 is above max = 1.0"),
     ("UniformFill", [ONE, np.zeros(2, np.float32), ONE], {}, ShapeError, "low has 2 elements, it must have 1"),
     ("UniformIntFill", [], {"min": 3, "max": 2}, ArgumentError, "min = 3 is not below max = 2"),
     ("UniformIntFill", [], {"max": 2**31}, ArgumentError, "'max' = 2147483648 is above its maximum"),

@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tazza.errors import ArgumentError, DuplicateError, NotFoundError, TrustError
+from tazza.errors import ArgumentError, DTypeError, DuplicateError, NotFoundError, TrustError
 from tazza.operator import (
     BlobOwner,
     Effects,
@@ -142,8 +142,15 @@ class PythonTensor:
         self.tensor.resize(tuple(dims))
 
     def init(self, dims: Iterable[SupportsIndex], data_type: int) -> None:
-        """Take extents and an element type by its number in `TensorProto`."""
-        self.tensor.resize(tuple(dims), DataType.from_proto(data_type))
+        """Take extents and an element type by its number in `TensorProto`.
+
+        Raises:
+            DTypeError: the type is that of texts, which are fed.
+        """
+        dtype = DataType.from_proto(data_type)
+        if dtype is DataType.STRING:
+            raise DTypeError("a tensor of texts is not made by init", hint="feed it an array of texts")
+        self.tensor.resize(tuple(dims), dtype)
 
     def feed(self, array: ArrayLike) -> None:
         """Take shape, element type and a copy of the elements of an array."""

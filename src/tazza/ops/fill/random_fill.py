@@ -66,10 +66,7 @@ def _range_of(op: OpView, low: Array | None, high: Array | None) -> tuple[float,
     """Return the range from the inputs if they are there, else from the arguments; that of inputs may be one number."""
     if low is None or high is None:
         return op.min, op.max
-    found = low.reshape(()).item(), high.reshape(()).item()
-    if found[0] > found[1]:
-        raise op.error(ArgumentError, f"min = {found[0]} is above max = {found[1]}", hint="swap low and high")
-    return found
+    return low.reshape(()).item(), high.reshape(()).item()
 
 
 def _range_infer(
@@ -78,7 +75,21 @@ def _range_infer(
     for name, spec in (("low", low), ("high", high)):
         if spec is not None and spec.shape_known:
             op.require(spec.size == 1, f"{name} has {spec.size} elements, it must have 1")
-    return fill_dims(op, X)
+    dims = fill_dims(op, X)
+    return dims if low is None or dims is None else _dims_in_range(op, dims)
+
+
+def _dims_in_range(op: OpView, dims: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """Return dims, of which the first one is 0 where the range from the inputs is empty: there is nothing to draw."""
+    low, high = op.value_of("low"), op.value_of("high")
+    if low is None or high is None:
+        return (None, *dims[1:]) if dims else dims
+    first, last = low.reshape(()).item(), high.reshape(()).item()
+    if first <= last:
+        return dims
+    if not dims:
+        raise op.error(ArgumentError, f"min = {first} is above max = {last}", hint="swap low and high")
+    return (0, *dims[1:])
 
 
 def _range_cost(
@@ -167,6 +178,8 @@ def uniform_int_fill_infer(
 @kernel(UNIFORM_INT_FILL)
 def uniform_int_fill(op: OpView, random: Generator, low: Array | None, high: Array | None, Y: Array) -> None:
     first, last = _range_of(op, low, high)
+    if Y.size == 0:  # the range may be empty too
+        return
     Y[...] = random.integers(Y.size, int(first), int(last)).reshape(Y.shape)
 
 

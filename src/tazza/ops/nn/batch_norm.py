@@ -241,8 +241,8 @@ def spatial_bn_gradients(
     inverse = (1 / np.sqrt(inv_std + op.epsilon) if op.is_test else inv_std).reshape(-1)
     z = (x - _along(mean, x)) * _along(inverse, x)
     if dscale_sum is not None and dbias_sum is not None and op.num_batches > 1:
-        np.divide(dscale_sum.reshape(-1), op.num_batches, out=dscale)
-        np.divide(dbias_sum.reshape(-1), op.num_batches, out=dbias)
+        for total, share in ((dscale_sum, dscale), (dbias_sum, dbias)):
+            share[...] = total.reshape(-1) / op.num_batches if x.size else 0  # no image has no share
     else:
         dscale[...] = (dy * z).sum(axis=_others(x), dtype=np.float64)
         dbias[...] = dy.sum(axis=_others(x), dtype=np.float64)

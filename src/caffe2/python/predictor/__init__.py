@@ -1,0 +1,1 @@
+"""Nets that predict, to files and back."""

@@ -1,0 +1,56 @@
+"""What scripts reach of `workspace.C` behaves as the genuine Caffe2 was seen to; runs of the two were compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core, workspace
+
+
+@pytest.mark.parametrize("give", ["RunNetOnce", "RunOperatorOnce", "CreateNet"])
+def test_a_text_is_no_message(give: str) -> None:
+    with pytest.raises(TypeError, match="is a text"):
+        getattr(workspace, give)("...")
+    with pytest.raises(RuntimeError):
+        getattr(workspace, give)(b"...")
+    with pytest.raises(TypeError, match="is a text"):
+        workspace.C.Workspace().create_net("...")
+
+
+def test_a_tensor_of_texts_is_not_made_by_init() -> None:
+    tensor = workspace.C.Workspace().create_blob("texts").tensor()
+    with pytest.raises(RuntimeError, match="feed it"):
+        tensor.init([3], core.DataType.STRING)
+    tensor.init([3], core.DataType.INT16)
+    assert tensor.data.dtype == np.int16
+
+
+def test_transforms_to_an_engine_write_its_name() -> None:
+    net = core.Net("engines")
+    net.Conv(["x", "w"], "y", kernel=3, engine="CUDNN")
+    net.Conv(["y", "w"], "z", kernel=3, device_option=core.DeviceOption(caffe2_pb2.CUDA))
+    net.Relu("z", "z")
+    made = workspace.ApplyTransform("ConvToNNPack", net.Proto())
+    assert [op.engine for op in made.op] == ["NNPACK", "", ""]
+    assert net.Proto().op[0].engine == "CUDNN"
+    assert workspace.ApplyTransform("AddNNPACK", net.Proto()).op[0].engine == "CUDNN"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_the_cost_of_an_operator_follows_from_extents_alone(dtype: type[np.generic]) -> None:
+    costs: dict[str, tuple[int, int]] = {}
+    for type, count in (("Relu", 1), ("Add", 2), ("FC", 3)):
+        names = [f"cost{i}" for i in range(count)]
+        for i, name in enumerate(names):
+            workspace.FeedBlob(name, np.zeros((4, 4) if i < 2 else 4, dtype))
+        op = core.CreateOperator(type, names, ["y"])
+        costs[type] = workspace.GetOperatorCost(op.SerializeToString(), names)
+    assert {type: written for type, (_, written) in costs.items()} == {"Relu": 64, "Add": 64, "FC": 64}
+    assert costs["Add"][0] == 16
+    for name, shape in (("X", (1, 8, 8, 8)), ("W", (1, 1, 3, 3))):
+        workspace.FeedBlob(name, np.zeros(shape, dtype))
+    conv = core.CreateOperator("Conv", ["X", "W"], ["Y"], kernel=3, pad=1)
+    with pytest.raises(Exception, match="channels"):
+        workspace.GetOperatorCost(conv.SerializeToString(), ["X", "W"])
