@@ -8,6 +8,7 @@ such a seed is recorded as null.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -21,7 +22,8 @@ TYPES = "ABC"
 
 def draw_net(draw: random.Random) -> list[tuple[str, list[str], list[str]]]:
     """Return operators as type, inputs and outputs; names are written again now and then."""
-    names, made = ["x0", "x1"], []
+    names = ["x0", "x1"]
+    made: list[tuple[str, list[str], list[str]]] = []
     for number in range(draw.randint(2, 6)):
         inputs = [draw.choice(names[-4:]) for _ in range(draw.choice([0, 1, 1, 2, 2]))]
         outputs = [f"y{number}_{place}" for place in range(draw.choice([0, 1, 1, 1, 2]))]
@@ -38,7 +40,8 @@ def edited(seed: int, core: Any, ng: Any) -> dict[str, Any]:
     module = ng.NNModule(net)
     for _ in range(draw.randint(0, 6)):
         _edit(draw, module, ng)
-    pattern, nodes = ng.NNMatchGraph(), []
+    pattern = ng.NNMatchGraph()
+    nodes: list[Any] = []
     for number in range(draw.randint(1, 4)):
         strict, kind = draw.random() < 0.7, draw.choice("oodda")
         given = {"o": [ng.NeuralNetOperator(draw.choice(TYPES))], "d": [ng.NeuralNetData("any")], "a": []}[kind]
@@ -117,7 +120,7 @@ def _apart(seed: int) -> Any:
 
 
 if __name__ == "__main__":
-    import caffe2.python.nomnigraph  # noqa: F401  # loaded once, before the children are
+    importlib.import_module("caffe2.python.nomnigraph")  # once, before the children are
 
     with open(sys.argv[1], "w") as file:
         lines = (json.dumps(_apart(seed), separators=(",", ":")) for seed in range(SEEDS))

@@ -211,12 +211,10 @@ class Wiring:
         """Take away nodes, and all edges that begin or end there."""
         gone = set(nodes)
         for node in gone:
-            for source in dict.fromkeys(node.sources):
-                source.targets[:] = [one for one in source.targets if one is not node]  # pyright: ignore[reportAttributeAccessIssue]
-            for target in dict.fromkeys(node.targets):
-                target.sources[:] = [one for one in target.sources if one is not node]  # pyright: ignore[reportAttributeAccessIssue]
-            node.sources.clear()
-            node.targets.clear()
+            for source in list(node.sources):
+                self.cut(source, node)
+            for target in list(node.targets):
+                self.cut(node, target)
         self.nodes = [node for node in self.nodes if node not in gone]
 
     def exchange(self, old: Wired, new: Wired) -> None:
