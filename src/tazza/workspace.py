@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast, overload
@@ -23,7 +23,8 @@ import numpy as np
 from tazza.device import current_context
 from tazza.errors import ArgumentError, DuplicateError, NotFoundError
 from tazza.nets import NetBase, create_net
-from tazza.operator import LocalBlobs, Operator
+from tazza.nets.base import AS_PLANS, PLAN
+from tazza.operator import LocalBlobs, Operator, read_first
 from tazza.operator.owner import RunnableNet
 from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.runtime.fork import freed_in_child
@@ -99,10 +100,22 @@ class Workspace(LocalBlobs):
         Raises:
             NotFoundError: nobody has it.
         """
+        gone = self._recall(lambda: (name,))
         found = self.get_blob(name)
         if found is None:
             raise NotFoundError(f"blob {name!r} does not exist", hint=self._why_missing(name))
+        if found.is_empty and gone is not None:
+            raise NotFoundError(f"blob {name!r} is empty", hint=gone)
         return found
+
+    def _recall(self, names: Callable[[], Iterable[str]]) -> str | None:
+        """Tell the nets that want to know which blobs are asked for; return why one is empty, if a net knows."""
+        nets = [net for net in list(self._nets.values()) if net.recalls]
+        if not nets:
+            return None
+        from tazza.nets.plan.recall import recall
+
+        return recall(nets, names(), self)
 
     def _why_missing(self, name: str) -> str:
         reasons = (net.why_missing(name) for net in list(self._nets.values()))
@@ -184,7 +197,8 @@ class Workspace(LocalBlobs):
         """
         if definition.name in self._nets and not overwrite:
             raise self._net_exists(definition.name)
-        made = create_net(definition, self, strict=strict)
+        self._recall(lambda: read_first(definition.op))
+        made = self._made(definition, strict=strict)
         with self._lock:
             former = self._nets.get(definition.name)
             taken = former is not None and not overwrite  # by a thread that was quicker
@@ -195,6 +209,16 @@ class Workspace(LocalBlobs):
             superseded.close()
         if taken:
             raise self._net_exists(definition.name)
+        return made
+
+    def _made(self, definition: NetDef, *, strict: bool) -> NetBase:
+        if not AS_PLANS.value or definition.type == PLAN:
+            return create_net(definition, self, strict=strict)
+        from tazza.nets.plan.recall import RecallNet
+
+        made = RecallNet(definition, self, strict=strict)
+        for net in list(self._nets.values()):
+            made.ask(read_first(net.definition.op))
         return made
 
     @staticmethod
@@ -253,6 +277,7 @@ class Workspace(LocalBlobs):
         Raises:
             TazzaError: the net is not well formed, or what it raises.
         """
+        self._recall(lambda: read_first(definition.op))
         made = create_net(definition, self, strict=strict, copy=False)
         try:
             made.run()
@@ -265,6 +290,7 @@ class Workspace(LocalBlobs):
         Raises:
             TazzaError: the operator is not legal, or what it raises.
         """
+        self._recall(lambda: read_first([definition]))
         made = Operator(definition, self, strict=strict)
         try:
             with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.nets.base import AS_PLANS
 from tools.record_legacy import PROGRAMS, run_all
 
 DATA = Path(__file__).parents[1] / "data"
@@ -17,9 +18,10 @@ BEGUN = re.compile(r"toy_regression/(W|X)|mnist/(\w+_[wb]|images)|fine_tuning/sc
 """What was drawn or read, before anything was computed: equal to the last bit."""
 
 
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return run_all(str(DATA / "db" / "mnist.lmdb"), "lmdb", str(tmp_path_factory.mktemp("legacy")))
+@pytest.fixture(scope="module", params=[False, True], ids=["as they are", "as plans"])
+def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    with AS_PLANS.override(request.param):
+        return run_all(str(DATA / "db" / "mnist.lmdb"), "lmdb", str(tmp_path_factory.mktemp("legacy")))
 
 
 @pytest.mark.slow

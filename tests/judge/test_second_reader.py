@@ -59,7 +59,8 @@ def run_backward(
         if isinstance(gradient, RowSlices):
             rows, values = workspace.fetch(gradient.indices), workspace.fetch(gradient.values)
             found[name] = np.zeros_like(workspace.fetch(name))
-            np.add.at(found[name], rows.reshape(-1), values.reshape(-1, *found[name].shape[1:]))
+            if values.size:  # nothing is taken from nothing, whatever the indices say
+                np.add.at(found[name], rows.reshape(-1), values.reshape(-1, *found[name].shape[1:]))
         elif gradient is not None:
             found[name] = workspace.fetch(gradient)
     return found, workspace

@@ -42,6 +42,7 @@ DEFAULT_TYPE = "simple"
 OVERRIDES = flag(
     "caffe2_override_executor", "", "net types that others replace, in pairs: dag,simple runs every dag net as simple"
 )
+AS_PLANS = flag("nets_as_plans", False, "run nets that a workspace keeps as plans, any blob of which can be fetched")
 CLOSING_S = 1e-3
 """Who closes a net that runs looks again after this time whether the run has ended."""
 
@@ -72,6 +73,8 @@ class NetBase(Observable):
     type_name: ClassVar[str] = ""
     runs_operators: ClassVar[bool] = True
     """Whether a run is that of `operators`, which can be observed; else `watch` tells what its steps are."""
+    recalls: ClassVar[bool] = False
+    """Whether it has to be told what is asked for (`nets.plan.recall`)."""
 
     def __init__(
         self,

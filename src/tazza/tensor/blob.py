@@ -181,6 +181,4 @@ class Blob:
     def __repr__(self) -> str:
         if self.value is None:
             return f"Blob({self.name!r}, empty)"
-        return (
-            f"Blob({self.name!r}, {self.value!r})" if self.is_tensor else f"Blob({self.name!r}, {self._type.native})"
-        )
+        return f"Blob({self.name!r}, {self.value!r})" if self.is_tensor else f"Blob({self.name!r}, {self._type.native})"

@@ -55,8 +55,15 @@ def _narrow_gain(*channels: int) -> float:
 def conv_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """Bringing in the filters, and the products."""
     W = specs["W"]
-    share = FEW_SHARE if _few(op, W) else FORWARD_SHARE * _narrow_gain(_channels(op, W), W.shape[0])
+    share = _few_share(op, W) if _few(op, W) else FORWARD_SHARE * _narrow_gain(_channels(op, W), W.shape[0])
     return W.nbytes / machine().memory_bytes_per_ns + _compute_ns(conv_flops(W, specs["Y"]), share)
+
+
+def _few_share(op: OpView, W: TensorSpec) -> float:
+    """What convolutions of few channels reach; narrow ones have a row of the window for a block of channels."""
+    if not multiplies(FPMATH.value):
+        return FEW_SHARE
+    return FORWARD_SHARE * _narrow_gain(_channels(op, W) * Window.of(op).kernel[-1], W.shape[0])
 
 
 def conv_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:

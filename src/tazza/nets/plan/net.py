@@ -182,6 +182,16 @@ class PlanNet(NetBase, StepHost):
         if together != self._together:
             self._together, self._shared, self._adopted = together, _Shared(), None
 
+    @property
+    def public(self) -> frozenset[str]:
+        """The names that stand for blobs of the workspace."""
+        return self._public
+
+    def rewrite_anew(self) -> None:
+        """Forget how the definition was rewritten, apart from clones, and do it again."""
+        self._shared, self._adopted = _Shared(), None
+        self._current()
+
     def _take_cut(self, rewrite: Rewrite) -> None:
         """Make what the parts of a net need: blobs between them, and loose operators, which live on where they can."""
         if rewrite.cut is not self._cut:

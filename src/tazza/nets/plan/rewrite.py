@@ -26,6 +26,8 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.cache import Cache
 from tazza.tensor import Blob, Storage, Tensor, TensorSpec
 
+KEEP_LEFT = "keep_left"
+"""The argument of a net that keeps all blobs which no transform has removed."""
 KEPT = 64
 """Signatures for which a net remembers what was compiled."""
 
@@ -292,6 +294,8 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
             lying[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype, quantization=blob.value.quantization)
     context = PassContext(constants, survivors, lying, takes_epilogue, takes_operator)
     result = apply_all(net, context)
+    if find_argument(net, KEEP_LEFT) is not None:
+        survivors |= frozenset(touched_by(definition).writes).difference(result.gone)
     computed = frozenset(result.prelude.external_output) if result.prelude.op else frozenset[str]()
     public = (survivors | frozenset(read_first(definition.op))) - computed
     keys = _keys(list(result.net.op))

@@ -28,7 +28,7 @@ TRANSFORM_CYCLES = {
     (4, 5): (1200, 900),
 }
 """(m, r) -> of one tile and one vector of channels: into V, out of M."""
-PRODUCT_SHARE, CACHE_SHARE = 0.85, 0.67
+PRODUCT_SHARE, CACHE_SHARE = 0.85, 0.58
 """Parts of the rates at which cores compute, and read from the last cache, that the products here reach."""
 OVERLAP = 0.85
 """Part of the sum of all steps that it takes: loads of one overlap with products of another."""

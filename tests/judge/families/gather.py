@@ -1,0 +1,26 @@
+"""Parts of tensors by indices along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tazza.operator import OpSchema
+from tests.judge.hand import Hand, Sketch, draws
+
+
+@draws("Gather", "BatchGather")
+def gather(hand: Hand, schema: OpSchema) -> Sketch:
+    alone = schema.type == "Gather"
+    shape = hand.given.get("DATA", tuple(hand.size() for _ in range(hand.integer(1 if alone else 2, 4))))
+    axis = hand.integer(0, len(shape) - 1) if alone else 1
+    found: dict[str, Any] = hand.some({"axis": axis}, 1.0 if axis else 0.3) if alone else {}
+    outer: tuple[int, ...] = ()
+    if hand.chance(0.3):
+        found["match_outer"] = 1
+        outer = shape[:axis]
+    own = tuple(hand.size() for _ in range(hand.integer(0 if not outer else 1, 2)))
+    indices = hand.rng.integers(0, max(shape[axis], 1), (*outer, *own))
+    dtype = np.int32 if hand.chance(0.5) else np.int64
+    return Sketch(found, {"DATA": shape}, {"INDICES": indices.astype(dtype)})
