@@ -17,7 +17,6 @@ RECORDED: dict[str, dict[str, Any]] = json.loads(
 )
 TEXTS = "Python 2: texts and whole numbers have one type"
 CLI = "it was a program; `tazza show` and `tazza profile` are"
-NOMNIGRAPH = "graphs of nomnigraph are not there yet"
 ONNX = "ONNX is not there yet"
 VENDORS = "of libraries that tazza does not drive"
 PASS = "a step of the backward pass, which is one function in tazza"
@@ -29,17 +28,6 @@ ABSENT = {
     ),
     **dict.fromkeys(("dyndep.Lock", "dyndep.dll_lock"), "no library is loaded"),
     **dict.fromkeys(("net_drawer.main",), CLI),
-    **dict.fromkeys(
-        (f"_import_c_extension.{name}" for name in ("NNModuleFromProtobuf", "NNModuleFromProtobufDistributed")),
-        NOMNIGRAPH,
-    ),
-    **dict.fromkeys(
-        (
-            f"_import_c_extension.{name}"
-            for name in ("matchSubgraph", "replaceAllUsesWith", "replaceAsConsumer", "replaceProducer")
-        ),
-        NOMNIGRAPH,
-    ),
     **dict.fromkeys((f"_import_c_extension.{name}" for name in ("export_to_onnx", "onnx_to_trt_op", "onnxifi")), ONNX),
     **dict.fromkeys(
         (
