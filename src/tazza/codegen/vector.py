@@ -212,8 +212,8 @@ def _rsqrt(v: Lanes, x: str) -> str:
 
 def _sign(v: Lanes, x: str) -> str:
     some = v.compare("une", x, v.constant(0.0))
-    signed = v.copy_sign(v.constant(1.0), x)
-    return v.select(v.compare("uno", x, x), x, v.select(some, signed, x))
+    signed = v.copy_sign(v.constant(1.0), x)  # what a comparison flushes to 0 has to become 0 as well
+    return v.select(v.compare("uno", x, x), x, v.select(some, signed, v.mul(x, v.constant(0.0))))
 
 
 def _relu(v: Lanes, x: str) -> str:
