@@ -22,7 +22,7 @@ from tools.write_conformance import note
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = Path(os.environ.get("TAZZA_SHARED", ROOT.parent / "shared")) / "conformance"
-FILE_TIMEOUT_S = 420
+FILE_TIMEOUT_S = 900
 REASONS = [
     (r"unknown operator '(\w+)'", r"operator \1 is not there"),
     (r"Method (\w+) is not a registered operator", r"operator \1 is not there"),

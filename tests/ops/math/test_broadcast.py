@@ -43,3 +43,15 @@ def test_what_lies_under_a_fits(dims: tuple[int, ...], data: st.DataObject) -> N
     total = summed(np.ones(dims), laid, np.zeros(b))
     assert total.shape == b
     assert total.sum() == np.prod(dims)
+
+
+@pytest.mark.parametrize("type", ["Add", "Sub", "Mul", "Div", "LT"])
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_one_number_lies_under_any_tensor(type: str, axis: int) -> None:
+    """Whatever its rank, and whatever the axis: as in genuine Caffe2."""
+    for dims in ((), (1,), (3,), (2, 3)):
+        A = np.full(dims, 3, np.float32)
+        wanted = run_op(type, A, np.full(dims, 2, np.float32))
+        for rank in range(4):
+            B = np.full((1,) * rank, 2, np.float32)
+            np.testing.assert_array_equal(run_op(type, A, B, broadcast=1, axis=axis), wanted, strict=True)

@@ -39,10 +39,14 @@ def check_axis(op: OpView) -> None:
 def under(op: OpView, A: Sequence[int | None], B: Sequence[int | None]) -> Dims:
     """Return the dims of B with 1 for each dimension of A behind it, so that NumPy broadcasts it to A.
 
+    As in Caffe2 a B of one element fits any A and any axis.
+
     Raises:
         ShapeError: B does not lie under A.
     """
     shapes = f"A has the shape {show_dims(A)}, B has {show_dims(B)}"
+    if all(extent == 1 for extent in B):
+        return (1,) * len(A)  # one number lies anywhere, whatever its rank
     room = len(A) - len(B)
     op.require(room >= 0, f"{shapes}: B has more dimensions", "swap them, or leave out broadcast")
     axis = op.order.index(op.axis_str) if op.axis_str else room if op.axis == -1 else op.axis
