@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tazza.errors import ShapeError
-from tazza.operator import find_schema, operator_def
+from tazza.operator import find_schema, operator_def, run_op
 from tazza.ops.math.broadcast import joint_dims, summed, under
 from tazza.tensor import DataType, TensorSpec
 
