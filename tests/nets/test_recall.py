@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tazza.errors import NotFoundError
+from caffe2.python import _extension_workspace as extension
+from tazza.errors import NetError, NotFoundError, TazzaError
 from tazza.models import Model
 from tazza.nets.base import AS_PLANS
 from tazza.nets.plan.recall import RecallNet
+from tazza.observers.benchmark import benchmark
 from tazza.operator import operator_def, read_first, touched_by
 from tazza.proto import NetDef
-from tazza.tensor import Tensor
+from tazza.tensor import Blob, Tensor
+from tazza.tensor.serialization import serialize
 from tazza.workspace import Workspace
 from tests.nets.test_net_types import RECORDED_CASES, SMALL, STORED, Array, Case, close, tensors, zoo_case
 
@@ -161,3 +165,89 @@ def test_what_a_net_keeps_by_itself_stays_kept() -> None:
     for _ in range(3):
         net.run()
     assert not ws.blobs["sums"].is_empty
+
+
+DOORS: dict[str, Callable[[Workspace], object]] = {
+    "fetch": lambda ws: ws.fetch("sums"),
+    "the extension's blob": lambda ws: extension.Workspace.showing(ws).blobs["sums"].fetch(),
+    "a message of the extension's blob": lambda ws: extension.Workspace.showing(ws).blobs["sums"].serialize("sums"),
+    "the extension's workspace": lambda ws: extension.Workspace.showing(ws).fetch_blob("sums"),
+    "an operator": lambda ws: ws.run_operator(operator_def("Copy", ["sums"], ["copied"])),
+    "a net": lambda ws: ws.run_net_once(NetDef(name="once", op=[operator_def("Copy", ["sums"], ["copied"])])),
+    "a net that is kept": lambda ws: (
+        ws.create_net(NetDef(name="kept", op=[operator_def("Copy", ["sums"], ["copied"])]), overwrite=True),
+        ws.run_net("kept"),
+    ),
+    "a plan": lambda ws: ws.run_net_once(
+        NetDef(
+            name="p",
+            type="plan",
+            op=[operator_def("Exp", ["sums"], ["a"]), operator_def("Exp", ["a"], ["b"])],
+            external_input=["sums"],
+            external_output=["b"],
+        )
+    ),
+    "a file": lambda ws: save(ws.blob("sums")),
+}
+
+
+def save(blob: Blob) -> bytes:
+    return serialize(blob, "sums")
+
+
+def two_layers() -> tuple[Workspace, RecallNet]:
+    """Return a net that ran twice, the second time without `sums` and `more`, and whose input is another one now."""
+    built = Model("m")
+    hidden = built.relu(built.fc("data", "sums", 3, 4), "hidden")
+    built.relu(built.fc(hidden, "more", 4, 5), "last")
+    ws = Workspace()
+    ws.feed("data", np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+    ws.run_net_once(built.init_net.export())
+    net = made(ws, built.net.export(), "n")
+    for _ in range(2):
+        net.run()
+    assert ws.blobs["sums"].is_empty
+    assert ws.blobs["more"].is_empty
+    ws.feed("data", np.zeros((2, 3), np.float32))
+    return ws, net
+
+
+@pytest.mark.parametrize("again", DOORS)
+@pytest.mark.parametrize("first", [*DOORS, "fetch another"])
+def test_through_every_door_a_blob_is_there_or_an_error_says_to_run_again(first: str, again: str) -> None:
+    """Through whichever door somebody came before, and however often; once the net ran again it is there."""
+    ws, net = two_layers()
+    doors = {**DOORS, "fetch another": lambda ws: ws.fetch("more")}
+    for door in (first, again, again):
+        with pytest.raises(TazzaError) as raised:
+            doors[door](ws)
+        assert "run it again" in str(raised.value)
+    net.run()
+    DOORS[again](ws)
+    assert ws.fetch("sums").shape == (2, 4)
+
+
+def test_a_blob_that_somebody_feeds_is_what_was_fed() -> None:
+    ws, _ = two_layers()
+    ws.feed("sums", np.ones(3, np.float32))
+    np.testing.assert_array_equal(ws.fetch("sums"), np.ones(3, np.float32))
+
+
+def test_a_run_that_fails_leaves_no_numbers_that_nobody_asked_for() -> None:
+    ws, net = two_layers()
+    ws.feed("data", np.zeros((2, 7), np.float32))
+    with pytest.raises(TazzaError):
+        net.run()
+    with pytest.raises(NotFoundError, match="run it again"):
+        ws.fetch("sums")
+
+
+def test_a_benchmark_times_the_operators_of_the_definition() -> None:
+    ws, net = two_layers()
+    assert len(benchmark(net, warm_up=1, runs=2, each=True)) == 1 + 4
+    assert ws.fetch("sums").shape == (2, 4)
+
+
+def test_a_type_that_nobody_knows_is_refused_under_the_flag_too() -> None:
+    with AS_PLANS.override(True), pytest.raises(NetError, match="unknown type 'dagg'"):
+        Workspace().create_net(NetDef(name="n", type="dagg"))

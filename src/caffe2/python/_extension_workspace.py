@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -46,27 +47,33 @@ class TensorCPU(PythonTensor):
 class Blob:
     """A blob."""
 
-    def __init__(self, blob: TazzaBlob) -> None:
-        """Show a blob of tazza."""
-        self._blob = blob
+    def __init__(self, blob: TazzaBlob, ask: Callable[[], object] | None = None) -> None:
+        """Show a blob of tazza; `ask` tells its workspace that somebody wants what it holds."""
+        self._blob, self._ask = blob, ask
+
+    @property
+    def _asked(self) -> TazzaBlob:
+        if self._ask is not None:
+            self._ask()
+        return self._blob
 
     def fetch(self) -> Any:
         """Return what it holds."""
-        return home.take(self._blob)
+        return home.take(self._asked)
 
     def is_tensor(self) -> bool:
         """Whether it holds a tensor."""
-        return self._blob.is_tensor
+        return self._asked.is_tensor
 
     def tensor(self) -> TensorCPU:
         """Return its tensor, made where it is empty."""
-        return TensorCPU(self._blob.tensor())
+        return TensorCPU(self._asked.tensor())
 
     as_tensor = tensor
 
     def serialize(self, name: str) -> bytes:
         """Return it as one message under a name."""
-        return serialize(self._blob, name)
+        return serialize(self._asked, name)
 
     def deserialize(self, content: bytes) -> None:
         """Take what a message holds."""
@@ -130,7 +137,8 @@ class Workspace:
     @property
     def blobs(self) -> dict[str, Blob]:
         """Its own blobs by name."""
-        return {name: Blob(blob) for name, blob in sorted(self._workspace.blobs.items())}
+        own = self._workspace
+        return {name: Blob(blob, functools.partial(own.blob, name)) for name, blob in sorted(own.blobs.items())}
 
     @property
     def nets(self) -> dict[str, Net]:

@@ -127,6 +127,10 @@ class NetBase(Observable):
         """The net's name."""
         return self.definition.name
 
+    def by_operators(self) -> NetBase:
+        """Return a net on the same blobs run as the definition says: this one, or one that the caller closes."""
+        return self
+
     def _create(self, strict: bool) -> None:
         """Make what `_run` needs; here an operator for each of the definition."""
         for position, op in enumerate(self.definition.op):
@@ -453,12 +457,21 @@ def create_net(
     Raises:
         NetError: an unknown type.
     """
+    return net_class(definition)(definition, workspace, strict=strict, copy=copy, within=within)
+
+
+def net_class(definition: NetDef) -> type[NetBase]:
+    """Return the class of the net that a definition is run as.
+
+    Raises:
+        NetError: an unknown type.
+    """
     name = definition.type if definition.type else DEFAULT_TYPE
     name = overrides().get(name, name)
     found = NETS.get(name)
     if found is None:
         raise NetError(f"net {definition.name!r} has the unknown type {name!r}", hint=NETS.near(name))
-    return found(definition, workspace, strict=strict, copy=copy, within=within)
+    return found
 
 
 def _create_within(definition: NetDef, workspace: BlobOwner, *, within: Operator | None = None) -> NetBase:

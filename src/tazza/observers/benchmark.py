@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
 from tazza.errors import ArgumentError
 from tazza.nets import NetBase
@@ -35,12 +36,14 @@ def benchmark(net: NetBase, *, warm_up: int, runs: int, each: bool = False) -> l
     total_ms = (time.perf_counter() - started) * 1000 / max(1, runs)
     if not each:
         return [total_ms] + [0.0] * len(net.definition.op)
-    times = observe_times(net)
-    try:
+    with ExitStack() as ends:
+        timed = net.by_operators()
+        if timed is not net:
+            ends.callback(timed.close)
+        times = observe_times(timed)
+        ends.callback(times.detach)
         for _ in range(runs):
-            net.run()
-    finally:
-        times.detach()
+            timed.run()
     return [total_ms, *(one.mean_s * 1000 for one in times.operators)]
 
 

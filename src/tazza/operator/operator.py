@@ -425,9 +425,7 @@ class Operator(Observable):
     def _input_spec(self, letter: str, blob: Blob) -> Spec:
         value = blob.value
         if value is None:
-            raise BlobTypeError(
-                f"blob {blob.name!r} has no value", hint="feed it, or run the operator that makes it first"
-            )
+            raise BlobTypeError(f"blob {blob.name!r} has no value", hint=blob.remedy)
         if not isinstance(value, Tensor):
             spec = blob.spec
             if spec is not None and not self.schema.inputs_by_letter[letter].only_tensors:

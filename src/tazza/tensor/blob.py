@@ -170,6 +170,11 @@ class Blob:
         self._type = _EMPTY
         self._emptied = why
 
+    @property
+    def remedy(self) -> str:
+        """What to do where a value is needed and it is empty."""
+        return self._emptied or "feed it, or run the operator that makes it first"
+
     def describe(self) -> str:
         """Return the text that stands for a value that is no array: it names the C++ type, as old scripts expect.
 

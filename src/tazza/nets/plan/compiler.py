@@ -28,7 +28,7 @@ from tazza.operator.placement import check_places
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import Inferred, logical
 from tazza.proto import OperatorDef
-from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Place, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Blob, DataType, Layout, Opaque, Place, Tensor, TensorSpec
 
 MOST_CHANGES = 3
 """How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""
@@ -487,13 +487,14 @@ def _laid_out(program: Program) -> Program:
     return program
 
 
-def input_spec(name: str, value: object) -> TensorSpec:
-    """Return the spec of a blob's value.
+def input_spec(blob: Blob) -> TensorSpec:
+    """Return the spec of the tensor in a blob.
 
     Raises:
         BlobTypeError: it holds no tensor with data.
     """
+    value = blob.value
     if not isinstance(value, Tensor) or (not value.allocated and value.size > 0):
         held = "no value" if value is None else "no tensor with data"
-        raise BlobTypeError(f"blob {name!r} has {held}", hint="feed it, or run the operator that makes it first")
+        raise BlobTypeError(f"blob {blob.name!r} has {held}", hint=blob.remedy)
     return value.spec

@@ -43,7 +43,7 @@ from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
-from tazza.tensor import ROW_MAJOR, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
 from tazza.tensor.storage import SHARINGS
 
 CHANGES = 3
@@ -364,7 +364,8 @@ class PlanNet(NetBase, StepHost):
     def _input_spec(self, rewrite: Rewrite, name: str) -> TensorSpec:
         if name in rewrite.spared:
             return self._tensor(name).spec
-        return input_spec(name, None if (blob := self._blobs.get_blob(name)) is None else blob.value)
+        blob = self._blobs.get_blob(name)
+        return input_spec(Blob(name) if blob is None else blob)
 
     def _movable(self, region: Region, name: str) -> bool:
         """Whether a blob may be kept in the layout of its kernels: a weight that nobody outside has a view of."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable
 
-from tazza.nets.base import NetBase
+from tazza.nets.base import NetBase, create_net
 from tazza.nets.plan.net import PlanNet
 from tazza.nets.plan.rewrite import KEEP_LEFT
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, find_argument, read_first, touched_by
 from tazza.operator.effect import Effects
 from tazza.operator.trust import effects_of
+from tazza.proto import NetDef
 from tazza.tensor import Blob, Tensor
 
 KEEP = "keep"
@@ -37,13 +38,17 @@ class RecallNet(PlanNet):
     recalls = True
 
     def _create(self, strict: bool) -> None:
+        self._strict = strict
+        self._original = NetDef()
+        self._original.CopyFrom(self.definition)
         self._writes = frozenset(touched_by(self.definition).writes)
         own = find_argument(self.definition, KEEP)
         self._asked: set[str] = {name.decode() for name in (() if own is None else own.strings)}
         self.ran_at = 0
         self._narrow = False
-        self._lost: tuple[Blob, ...] = ()
-        self._inputs: list[_State] = []
+        self._outdated = False
+        self._lost: frozenset[Blob] = frozenset()
+        self._inputs: list[_State] | None = None
         alone = self._writes.isdisjoint(read_first(self.definition.op))
         self._repeatable = alone and all(effects_of(op) is Effects.PURE for op in self.definition.op)
         self.definition.arg.add(name=KEEP_LEFT, i=1)
@@ -54,27 +59,31 @@ class RecallNet(PlanNet):
         kept = next((one for one in self.definition.arg if one.name == KEEP), None)
         if kept is None:
             kept = self.definition.arg.add(name=KEEP)
-        kept.strings.extend(sorted({name.encode() for name in names}.difference(kept.strings)))
+        kept.strings[:] = sorted(name.encode() for name in names)
 
     def _run(self, run: Run | None) -> None:
-        if self.ran_at and not self._narrow:
-            self._narrow = True
-            del next(one for one in self.definition.arg if one.name == KEEP).strings[:]
+        if (self.ran_at and not self._narrow) or self._outdated:
+            self._narrow, self._outdated = True, False
             self._keep(self._asked)
-            self._begin_anew()
+            self.rewrite_anew()
+        self._inputs = None
         try:
             super()._run(run)
         finally:
-            for blob in self._lost:
-                if not blob.is_empty:
-                    blob.reset(self.why_lost(blob.name))
+            if self._narrow:
+                self._lose()
         self.ran_at = next(_times)
         self._inputs = self._states()
 
-    def _begin_anew(self) -> None:
-        self.rewrite_anew()
-        gone = self._writes - self.public
-        self._lost = tuple(blob for name in sorted(gone) if (blob := self.workspace.get_blob(name)) is not None)
+    def _lose(self) -> None:
+        self.ran_at = next(_times)
+        self._lost = self._fused_away()
+        for blob in self._lost:
+            blob.reset(self.why_lost(blob.name))
+
+    def _fused_away(self) -> frozenset[Blob]:
+        blobs = (self.workspace.get_blob(name) for name in self._writes - self.public)
+        return frozenset(blob for blob in blobs if blob is not None)
 
     def _states(self) -> list[_State]:
         blobs = (self.workspace.get_blob(name) for name in read_first(self.definition.op))
@@ -88,20 +97,22 @@ class RecallNet(PlanNet):
         """Keep these blobs, where the net writes them, from the next run on."""
         new = self._writes.intersection(names) - self._asked
         self._asked |= new
-        if self._narrow and not new <= self.public:
-            self._keep(new)
-            self._begin_anew()
+        self._outdated |= self._narrow and not new <= self.public
 
-    def lost(self, name: str) -> bool:
+    def lost(self, blob: Blob) -> bool:
         """Whether the last run left a blob unwritten that the definition writes."""
-        return any(blob.name == name for blob in self._lost)
+        return blob in self._lost
 
     def repeat(self) -> bool:
         """Run once more where that computes the same again; whether it does."""
-        same = self._repeatable and self._states() == self._inputs
+        same = self._repeatable and self._inputs is not None and self._states() == self._inputs
         if same:
             self.run()
         return same
+
+    def by_operators(self) -> NetBase:
+        """Return a new net of the type that the definition names."""
+        return create_net(self._original, self.workspace, strict=self._strict)
 
     def why_lost(self, name: str) -> str:
         """Return what to do about a blob that the last run left unwritten."""
@@ -109,14 +120,21 @@ class RecallNet(PlanNet):
 
 
 def recall(nets: Iterable[NetBase], names: Iterable[str], owner: BlobOwner) -> str | None:
-    """See to it that blobs are there for who asks for them; return why one is not."""
+    """See to it that blobs are there for who asks for them; return why one is not.
+
+    Raises:
+        TazzaError: what a net raises that is run again.
+    """
+    asked = frozenset(names)
     recalling = sorted((net for net in nets if isinstance(net, RecallNet)), key=lambda net: net.ran_at, reverse=True)
+    for net in recalling:
+        net.ask(asked)
     why: str | None = None
-    for name in names:
+    for name in sorted(asked):
         blob = owner.get_blob(name)
-        last = next((net for net in recalling if net.lost(name)), None)
-        for net in recalling:
-            net.ask([name])
-        if last is not None and blob is not None and blob.is_empty and not last.repeat():
+        if blob is None or not blob.is_empty:
+            continue
+        last = next((net for net in recalling if net.lost(blob)), None)
+        if last is not None and not last.repeat():
             why = last.why_lost(name)
     return why
