@@ -45,6 +45,11 @@ def test_the_blob_is_looked_at_behind_each_net(workspace: Workspace) -> None:
     assert x_after(workspace, ExecutionStep(network=["add", "stop", "add"], should_stop_blob="stop")) == 1
 
 
+def test_a_net_of_the_step_may_make_the_blob_which_is_false_while_it_is_empty(workspace: Workspace) -> None:
+    workspace.remove_blob("stop")
+    assert x_after(workspace, ExecutionStep(network=["add", "add", "stop"], should_stop_blob="stop")) == 2
+
+
 def test_only_once_ends_a_step_that_nothing_stops(workspace: Workspace) -> None:
     assert x_after(workspace, ExecutionStep(network=["add", "add"], should_stop_blob="stop", only_once=True)) == 2
 

@@ -119,12 +119,13 @@ class _Step:
         self._beside = [(one.run_every_ms / 1000, go) for one, go in bound if one.HasField("run_every_ms")]
         self._steps = [go for one, go in bound if not one.HasField("run_every_ms")]
         self._nets = [run.net(definition, name, self._workspace) for name in definition.network]
-        self._stop = self._workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None
         if definition.HasField("report_net"):
             if not definition.HasField("report_interval"):
                 raise ArgumentError(f"step {definition.name!r} has a report_net without report_interval")
             report = run.net(definition, definition.report_net, self._workspace)
             self._beside.append((float(definition.report_interval), report.run))
+        # Behind the nets, any of which may make it.
+        self._stop = self._workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None
 
     def run(self) -> None:
         """Run it as often as it says."""
@@ -149,13 +150,13 @@ class _Step:
         return iter(range(1)) if definition.only_once else itertools.count()
 
     def _stopped(self) -> bool:
-        """Whether the blob that says so is true.
+        """Whether the blob that says so is true; an empty one is not.
 
         Raises:
             DTypeError: it does not hold one truth value.
             BlobTypeError: it holds no tensor.
         """
-        if self._stop is None:
+        if self._stop is None or self._stop.is_empty:
             return False
         found = self._stop.get(Tensor).plain()
         if found.dtype != np.bool_ or found.size != 1:

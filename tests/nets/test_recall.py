@@ -217,7 +217,7 @@ def two_layers() -> tuple[Workspace, RecallNet]:
 def test_through_every_door_a_blob_is_there_or_an_error_says_to_run_again(first: str, again: str) -> None:
     """Through whichever door somebody came before, and however often; once the net ran again it is there."""
     ws, net = two_layers()
-    doors = {**DOORS, "fetch another": lambda ws: ws.fetch("more")}
+    doors: dict[str, Callable[[Workspace], object]] = {**DOORS, "fetch another": lambda ws: ws.fetch("more")}
     for door in (first, again, again):
         with pytest.raises(TazzaError) as raised:
             doors[door](ws)

@@ -112,7 +112,7 @@ def InjectCrossDeviceCopies(
 ) -> tuple[Any, Blobs]:
     """Return a net in which blobs are copied to where operators read them, and where blobs lie.
 
-    Inputs from outside of which `blob_to_device` says nothing lie where the first operator that reads them runs.
+    Inputs from outside of which `blob_to_device` says nothing lie on the CPU.
     """
     made = net.Clone(net.Name() + "_cross_device", keep_schema=True)
     ops = list(made.Proto().op)
@@ -130,7 +130,7 @@ def InjectCrossDeviceCopies(
             if name not in places:
                 if name not in made.Proto().external_input:
                     raise AttributeError(f"No device information found for blob {name}.")
-                places[name] = wanted
+                places[name] = DeviceOption()
             own.input[position] = name if is_holder else copier.input(op, name, wanted)
         moved = dict(zip(op.input, own.input, strict=True))
         own.output[:] = [str(moved.get(name, name)) for name in op.output]

@@ -225,7 +225,7 @@ def check_device(given: Any) -> None:
 def fed(value: Any) -> Any:
     """Return a value as tazza takes it: texts of any width are texts."""
     if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
+        array = cast("NDArray[Any]", np.asarray(value))  # a mask is left behind
         return array.astype(object) if array.dtype.kind in "SU" else array
     return value
 
@@ -248,9 +248,11 @@ def nets() -> list[str]:
     return home.current_workspace().nets()
 
 
-def has_blob(name: str) -> bool:
+def has_blob(name: str | bytes) -> bool:
     """Whether a name stands for a blob."""
-    return home.current_workspace().has_blob(name)
+    if not isinstance(name, (str, bytes)):
+        raise TypeError(f"has_blob(): a blob is asked for by its name, not by {name!r}")
+    return home.current_workspace().has_blob(name if isinstance(name, str) else name.decode())
 
 
 def create_blob(name: Any) -> bool:

@@ -147,11 +147,10 @@ class NetRecords:
         """
         given = inputs if isinstance(inputs, Mapping) else {one: one for one in inputs}
         names = {str(key): str(value) for key, value in given.items()}
-        for one in names:
-            assert self.BlobIsDefined(one), f"{one} is not defined"
         ssa, versions = get_ssa(self)
-        used = get_op_ids_in_path(ssa, versions, list(names), outputs)
-        making = get_op_ids_in_path(ssa, versions, [], list(names))
+        known = [one for one in names if one in versions]
+        used = get_op_ids_in_path(ssa, versions, known, outputs)
+        making = get_op_ids_in_path(ssa, versions, [], known)
         assert not set(used) & set(making), (
             "Cannot partially clone net: some of the ops required would generate the given input."
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from caffe2.python import scope, utils
 from tazza.operator import SCHEMAS
 from tazza.proto import DeviceOption as DeviceOptionProto
-from tazza.proto import OperatorDef
+from tazza.proto import OperatorDef, TensorProto
 from tazza.tensor import DataType as TensorType
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class DataType(metaclass=_ByName):
 
 for _name, _number in [(one.name, one.proto) for one in TensorType if one.proto is not None]:
     setattr(DataType, _name, _number)
+DataType.UNDEFINED = TensorProto.UNDEFINED
 
 
 class GradientSlice(NamedTuple):
@@ -134,7 +135,7 @@ class BlobReference:
         return isinstance(other, BlobReference) and self._name == other._name
 
     def __str__(self) -> str:
-        return self._name
+        return str(self._name)
 
     def __repr__(self) -> str:
         return f'BlobReference("{self._name}")'

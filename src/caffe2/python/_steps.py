@@ -44,7 +44,7 @@ class ExecutionStep:
 
     def __init__(self, name: str, nets: Any = None, num_iter: int | None = None) -> None:
         """Start a step, with nets that run `num_iter` times."""
-        self._step = StepProto(name=name or self._get_next_step_name("ExecutionStep"))
+        self._step = StepProto(name=name or self._get_next_step_name("step"))
         self._net_dict: dict[str, Any] = {}
         self._is_used = False
         self._substeps: list[ExecutionStep] = []
@@ -278,9 +278,11 @@ def to_execution_step(step_or_nets: Any, default_name: str | None = None) -> Exe
     return stepper() if stepper is not None else execution_step(default_name, step_or_nets)
 
 
-def _wrapped(name: str | None, steps_or_nets: Any) -> ExecutionStep:
+def _wrapped(name: str | None, steps_or_nets: Any, concurrent_substeps: bool | None) -> ExecutionStep:
     """Return a step of nets, or of steps."""
     made = ExecutionStep(name or "")
+    if concurrent_substeps is not None:
+        made.SetConcurrentSubsteps(concurrent_substeps)  # before there are nets, which it means nothing to
     one = steps_or_nets
     if isinstance(one, ExecutionStep):
         return made.AddSubstep(one)
@@ -315,12 +317,11 @@ def execution_step(
     assert should_stop_blob is None or num_iter is None, "Cannot set both should_stop_blob and num_iter."
     if should_stop_blob is None and num_iter is None:
         num_iter = 1
-    made = _wrapped(default_name, steps_or_nets)
+    made = _wrapped(default_name, steps_or_nets, concurrent_substeps)
     if report_net is not None:
         made.SetReportNet(report_net, report_interval if report_interval is not None else 0)
     settings: list[tuple[Any, Any]] = [
         (made.SetIter, num_iter),
-        (made.SetConcurrentSubsteps, concurrent_substeps),
         (made.SetOnlyOnce, only_once),
         (made.SetShouldStopBlob, None if should_stop_blob is None else get_blob_ref(should_stop_blob)),
         (made.SetNumConcurrentInstances, num_concurrent_instances),

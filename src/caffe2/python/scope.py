@@ -23,10 +23,10 @@ def CurrentDeviceScope() -> DeviceOption | None:
 
 
 @contextmanager
-def NameScope(prefix: str, reset: bool = False) -> Generator[None, None, None]:
-    """Put `prefix/` in front of names given inside."""
-    assert isinstance(prefix, str), "NameScope takes in a string as its argument."
-    with name_scope(prefix, reset=reset):
+def NameScope(prefix: str | None, reset: bool = False) -> Generator[None, None, None]:
+    """Put `prefix/` in front of names given inside; None or an empty text puts nothing there."""
+    assert prefix is None or isinstance(prefix, str), "NameScope takes in a string as its argument."
+    with name_scope(prefix or "", reset=reset):
         yield
 
 

@@ -59,7 +59,9 @@ CASES = [
     Case("Concat", LAST, joined(3), {"order": "NHWC"}, batched=(0, 1, 2), id="NHWC"),
     Case("Concat", LAST, joined(3), {"axis": -1}, id="axis -1"),
     Case("Concat", [A[:0], A, A[:1]], joined(0), {"axis": 0}, id="axis 0, one empty"),
-    Case("Concat", [A, A + 1, A * 2], stacked(1), {"add_axis": 1}, id="add_axis"),
+    Case("Concat", [A, A + 1, A * 2], stacked(1), {"axis": 1, "add_axis": 1}, id="add_axis"),
+    Case("Concat", [A, B], joined(1), {"add_axis": 1}, id="add_axis counts beside axis alone"),
+    Case("Concat", LAST, joined(3), {"add_axis": 1, "order": "NHWC"}, id="add_axis beside order"),
     Case("Concat", [A, A + 1], stacked(4), {"axis": -1, "add_axis": 1}, id="add_axis -1"),
     Case("Concat", [A[0, 0, 0, 0], A[0, 0, 0, 1]], stacked(0), {"axis": 0, "add_axis": 1}, id="numbers"),
     # What is no float has no derivative.
@@ -78,7 +80,7 @@ def test_concat(case: Case, engine: str) -> None:
 
 REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
     ([A, B], {"axis": 0}, ShapeError, r"X1 has the shape \(2, 7, 5, 4\), X0 has \(2, 3, 5, 4\)"),
-    ([A, B], {"add_axis": 1}, ShapeError, r"X1 has the shape \(2, 7, 5, 4\), X0 has"),
+    ([A, B], {"axis": 1, "add_axis": 1}, ShapeError, r"X1 has the shape \(2, 7, 5, 4\), X0 has"),
     ([A, A[..., None]], {}, ShapeError, r"X1 has the shape \(2, 3, 5, 4, 1\), X0 has"),
     ([A, A], {"axis": 4}, ShapeError, "axis = 4 is not an axis of Y, which has 4 dimensions"),
     ([A, A], {"axis": -6, "add_axis": 1}, ShapeError, "axis = -6 is not an axis of Y, which has 5 dimensions"),

@@ -55,6 +55,7 @@ CASES = [
     Case("Split", [X], cut(3, 2, 2), {"order": "NHWC"}, outputs=2, id="NHWC"),
     Case("Split", [X], cut(0, 1, 1), {"axis": -4}, outputs=2, id="axis -4"),
     Case("Split", [X], unstacked(3, 4), {"axis": -1, "add_axis": 1}, outputs=4, id="add_axis"),
+    Case("Split", [X], cut(1, 2, 2, 2), {"add_axis": 1}, outputs=3, id="add_axis counts beside axis alone"),
     Case("Split", [X, SIZES[:2] * 7], unstacked(0, 2), {"axis": 0, "add_axis": 1}, 2, id="add_axis, lengths"),
     # What is no float has no derivative.
     Case("Split", [np.arange(6).reshape(2, 3)], cut(0, 1, 1), {"axis": 0}, 2, gradient=False, id="int64"),

@@ -39,7 +39,12 @@ CHANNELS = {"NCHW": 1, "NHWC": 3}
 JOIN_ARGS = (
     arg("axis", int, None, doc="the joined axis; negative ones count from the end; by default that of the channels"),
     arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand: 1 or 3"),
-    arg("add_axis", bool, False, doc="the axis is a new one, along which each part has 1 element"),
+    arg(
+        "add_axis",
+        bool,
+        False,
+        doc="the axis is a new one, along which each part has 1 element; ignored without `axis`",
+    ),
 )
 
 
@@ -47,6 +52,11 @@ def join_validate(op: OpView) -> None:
     """Refuse both ways to name the axis at once."""
     if op.given("axis") and op.given("order"):
         raise op.error(ArgumentError, f"axis = {op.axis} and order = {op.order!r} both name an axis", hint="drop one")
+
+
+def adds_axis(op: OpView) -> bool:
+    """Whether the axis is a new one; as in Caffe2 `add_axis` counts beside `axis` alone."""
+    return op.add_axis and op.given("axis")
 
 
 def join_axis(op: OpView, letter: str, rank: int) -> int:
@@ -75,11 +85,11 @@ def concat_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, Ten
     if k is None:
         return TensorSpec(None, X[0].dtype), split_info
     shape = [*(X[k].dims or ())]
-    axis = join_axis(op, "Y", len(shape) + op.add_axis)
-    free = None if op.add_axis else axis
+    axis = join_axis(op, "Y", len(shape) + adds_axis(op))
+    free = None if adds_axis(op) else axis
     for i, spec in enumerate(X):
         _fit(op, free, shape, (k, i), spec)
-    if op.add_axis:
+    if adds_axis(op):
         return TensorSpec((*shape[:axis], len(X), *shape[axis:]), X[0].dtype), split_info
     extents = [None if spec.dims is None else spec.dims[axis] for spec in X]
     known = [extent for extent in extents if extent is not None]
@@ -113,7 +123,7 @@ def concat_gradient(g: GradientRequest) -> list[OperatorDef]:
 
 def concat(op: OpView, X: Sequence[Array], Y: Array, split_info: Array) -> None:
     axis = join_axis(op, "Y", Y.ndim)
-    if op.add_axis:
+    if adds_axis(op):
         np.stack(X, axis=axis, out=Y)
         split_info[...] = 1
     else:
@@ -142,8 +152,8 @@ def concats(type: str) -> OpSchema:
     )
     made.validate(join_validate)
     made.infer(concat_infer)
-    made.hands_on("X", when=lambda op: len(op.input_letters) == 1 and not op.add_axis)
-    made.batched("X", when=lambda op: not op.add_axis and (op.axis is None or op.axis > 0), but=["split_info"])
+    made.hands_on("X", when=lambda op: len(op.input_letters) == 1 and not adds_axis(op))
+    made.batched("X", when=lambda op: not adds_axis(op) and (op.axis is None or op.axis > 0), but=["split_info"])
     made.cost(concat_cost)
     made.gradient(concat_gradient)
     kernel(made)(concat)

@@ -27,7 +27,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.shape.axis import agree, product
-from tazza.ops.shape.concat import JOIN_ARGS, join_axis, join_validate
+from tazza.ops.shape.concat import JOIN_ARGS, adds_axis, join_axis, join_validate
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -51,7 +51,7 @@ def split_infer(op: OpView, X: TensorSpec, lengths: TensorSpec | None) -> tuple[
         return (TensorSpec(None, X.dtype),) * count
     axis = join_axis(op, "X", len(X.dims))
     before, extent, behind = X.dims[:axis], X.dims[axis], X.dims[axis + 1 :]
-    if op.add_axis:
+    if adds_axis(op):
         op.require(agree(extent, count), f"axis {axis} of X has {extent} elements for {count} outputs, with add_axis")
         return (TensorSpec((*before, *behind), X.dtype),) * count
     parts = part_extents(op, axis, extent, lengths)
@@ -113,7 +113,7 @@ def split(op: OpView, X: Array, Y: Sequence[Array]) -> None:
     axis = join_axis(op, "X", X.ndim)
     start = 0
     for y in Y:
-        part = 1 if op.add_axis else y.shape[axis]
+        part = 1 if adds_axis(op) else y.shape[axis]
         y[...] = X[(slice(None),) * axis + (slice(start, start + part),)].reshape(y.shape)
         start += part
 

@@ -21,7 +21,7 @@ from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import Call, CallChain, LaidOut, Operands, OpView
-from tazza.ops.shape.concat import concats, join_axis
+from tazza.ops.shape.concat import adds_axis, concats, join_axis
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, Tensor, TensorSpec, channels_last
 
 
@@ -60,7 +60,7 @@ def concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     join = _joined(sources, Descriptor.of(Y.shape, Y.dtype, layout), axis)
     numbers = Descriptor.of((len(parts),), DataType.INT32)
     copy = PrimitiveLaunch(reorder(numbers, numbers), {"src": "X", "dst": "Y"})
-    layouts: dict[str, Layout] = {"X": ROW_MAJOR, "Y": layout} if op.add_axis else {"Y": layout}
+    layouts: dict[str, Layout] = {"X": ROW_MAJOR, "Y": layout} if adds_axis(op) else {"Y": layout}
     return LaidOut(ConcatLaunch(join, copy, tuple(source.dims[axis] for source in sources)), layouts)
 
 
@@ -81,14 +81,14 @@ def _joined(sources: tuple[Descriptor, ...], target: Descriptor, axis: int) -> P
 
 def _source(op: OpView, axis: int, spec: TensorSpec) -> Descriptor:
     """Return the descriptor of a part; with `add_axis` it is read row-major, and gets the axis."""
-    if not op.add_axis:
+    if not adds_axis(op):
         return Descriptor.of(spec).reshape(spec.shape)
     return Descriptor.of((*spec.shape[:axis], 1, *spec.shape[axis:]), spec.dtype)
 
 
 def _joined_layout(op: OpView, Y: TensorSpec, parts: Sequence[TensorSpec]) -> Layout:
     """Return the order of axes in memory that most parts have, for the whole; narrow where all parts are."""
-    if op.add_axis:
+    if adds_axis(op):
         return ROW_MAJOR
     order = Counter(axes_in_memory(part) for part in parts).most_common(1)[0][0]
     last = len(Y.shape) > 2 and order == (0, *range(2, len(Y.shape)), 1)

@@ -9,7 +9,7 @@ from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView
-from tazza.ops.shape.concat import join_axis
+from tazza.ops.shape.concat import adds_axis, join_axis
 from tazza.ops.shape.split import splits
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
 
@@ -24,7 +24,7 @@ def split(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     start = 0
     for i, part in enumerate(parts):
         extents = [*X.shape]
-        extents[axis] = 1 if op.add_axis else part.shape[axis]
+        extents[axis] = 1 if adds_axis(op) else part.shape[axis]
         target = Descriptor.of(part.shape, part.dtype, layout).reshape(extents)
         found = reorder(source.part(axis, start, extents), target)
         steps.append(PrimitiveLaunch(found, {"src": "X", "dst": ("Y", i)}))
@@ -34,5 +34,5 @@ def split(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 
 def _part_layout(op: OpView, X: TensorSpec, parts: Sequence[TensorSpec]) -> Layout:
     """Return channels-last where X is so and one layout does for all parts."""
-    same = len({part.shape for part in parts}) == 1 and not op.add_axis and len(X.shape) > 2
+    same = len({part.shape for part in parts}) == 1 and not adds_axis(op) and len(X.shape) > 2
     return channels_last(parts[0].shape) if same and X.layout == channels_last(X.shape) else ROW_MAJOR
