@@ -225,7 +225,7 @@ def check_device(given: Any) -> None:
 def fed(value: Any) -> Any:
     """Return a value as tazza takes it: texts of any width are texts."""
     if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", np.asarray(value))  # a mask is left behind
+        array = np.asarray(cast("NDArray[Any]", value))  # a mask is left behind
         return array.astype(object) if array.dtype.kind in "SU" else array
     return value
 
@@ -248,7 +248,7 @@ def nets() -> list[str]:
     return home.current_workspace().nets()
 
 
-def has_blob(name: str | bytes) -> bool:
+def has_blob(name: object) -> bool:
     """Whether a name stands for a blob."""
     if not isinstance(name, (str, bytes)):
         raise TypeError(f"has_blob(): a blob is asked for by its name, not by {name!r}")

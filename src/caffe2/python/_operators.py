@@ -32,9 +32,11 @@ class DataType(metaclass=_ByName):
     """Numbers of element types, by the names in `TensorProto`."""
 
 
-for _name, _number in [(one.name, one.proto) for one in TensorType if one.proto is not None]:
+for _name, _number in [
+    ("UNDEFINED", TensorProto.UNDEFINED),
+    *((one.name, one.proto) for one in TensorType if one.proto is not None),
+]:
     setattr(DataType, _name, _number)
-DataType.UNDEFINED = TensorProto.UNDEFINED
 
 
 class GradientSlice(NamedTuple):
