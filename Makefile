@@ -50,8 +50,9 @@ check: venv  ## Formatting, lint; types beside gates and fast tests: under two m
 types: venv  ## Types, of the package and of all that surrounds it
 	NODE_OPTIONS=--max-semi-space-size=256 $(BIN)/basedpyright
 
+# They give way to the type checker, which takes one process however many cores there are.
 fast: venv  ## The fast tests, with fewer examples of each law than `make test` takes
-	$(BIN)/pytest --quiet -m 'not slow' --hypothesis-profile fast $(SPREAD)
+	nice $(BIN)/pytest --quiet -m 'not slow' --hypothesis-profile fast $(SPREAD)
 
 format: venv  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)

@@ -31,7 +31,7 @@ settings.register_profile("tazza", deadline=None)
 # `make check` takes this one: no law is shown with more examples than this, whatever its own settings say.
 FAST = settings(deadline=None, max_examples=10)
 settings.register_profile("fast", FAST)
-FAST_CASES = 6
+FAST_CASES = 4
 """Of how many of its cases a parametrized test is run with the profile `fast`."""
 settings.load_profile("tazza")
 
