@@ -182,7 +182,15 @@ def updates() -> list[tuple[str, list[Call]]]:
         Call({"X": signed(*shape), "w": half, "i": at, "A": signed(len(at), *shape[1:]), "v": rate}, ["X"], {})
         for shape, at in ((SOLID, np.array([1, 0, 1], np.int32)), (FLAT, np.array([3, 0])))
     ]
-    return [("MomentumSGDUpdate", calls), ("ScatterWeightedSum", rows)]
+    means = [
+        Call(
+            {"g": signed(*shape), "s": numbers(*shape), "m": signed(*shape, seed=1), "lr": rate},
+            ["step", "s", "m"],
+            {"decay": 0.7, "momentum": 0.5 * i, "epsilon": 0.01},
+        )
+        for i, shape in enumerate((SOLID, FLAT))
+    ]
+    return [("MomentumSGDUpdate", calls), ("ScatterWeightedSum", rows), ("RmsProp", means)]
 
 
 def distances() -> list[tuple[str, list[Call]]]:

@@ -106,15 +106,27 @@ def rows_of(hand: Hand, letter: str) -> tuple[Shape, Array, dict[str, Any]]:
     return table, indices, {"dW": (indices.size, *table[1:])}
 
 
-@draws("SparseAdagrad", "SparseMomentumSGDUpdate", "SparseAdam")
+@draws("SparseAdagrad", "SparseMomentumSGDUpdate", "SparseAdam", "SparseAdadelta")
 def update_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     table, indices, shapes = rows_of(hand, "W")
     found = hand.some({"momentum": hand.real(0, 1), "epsilon": 0.1}, 0.7)
     values: dict[str, Any] = {"indices": indices, "M": hand.rng.uniform(0.01, 2.0, table).astype(np.float32)}
     if "V" in schema.inputs_by_letter:
         values |= {"V": values["M"] + 1, "iter": np.array([hand.integer(0, 200)])}
+    if "D" in schema.inputs_by_letter:
+        values["D"] = values["M"] + 1
     known = {name: value for name, value in found.items() if name in schema.args}
     return Sketch(known, {**shapes, "W": table, "lr": (1,)}, values)
+
+
+@draws("Adadelta", "RmsProp")
+def moving_means(hand: Hand, schema: OpSchema) -> Sketch:
+    shape = hand.given.get("dW", hand.dims())
+    found = hand.some({"epsilon": 0.1, "decay": hand.real(0.1, 0.95), "momentum": hand.real(0, 1)})
+    letters = [letter for letter in schema.inputs_by_letter if letter != "lr"]
+    means = {letter: hand.rng.uniform(0.01, 2.0, shape).astype(np.float32) for letter in letters if letter in "SMD"}
+    known = {name: value for name, value in found.items() if name in schema.args}
+    return Sketch(known, {**dict.fromkeys(letters, shape), "lr": (1,)}, means)
 
 
 @draws("Adagrad")
