@@ -22,7 +22,7 @@ def values(*shape: int, seed: int = 0) -> Array:
 
 
 def by_hand(
-    W: Array, M: Array, D: Array, dW: Array, lr: Array, epsilon: float = 1e-5, decay: float = 0.95
+    W: Array, M: Array, D: Array, dW: Array, lr: Array, *, epsilon: float = 1e-5, decay: float = 0.95
 ) -> tuple[Array, ...]:
     """Update one element after the other."""
     results = tuple(np.zeros(one.shape, np.float32) for one in (W, M, D))
@@ -41,10 +41,17 @@ RATE = np.array([-0.3], np.float32)
 GIVEN = [values(3, 5), values(3, 5, seed=1) ** 2, values(3, 5, seed=2) ** 2, values(3, 5, seed=3), RATE]
 SHAPES = [GIVEN[0], GIVEN[1].ravel(), GIVEN[2].reshape(5, 3), GIVEN[3].reshape(5, 3), RATE.reshape(1, 1)]
 OTHER: dict[str, Any] = {"decay": 0.5, "epsilon": 0.1}
+
+
+def other(*given: Array) -> tuple[Array, ...]:
+    """Update with the other arguments."""
+    return by_hand(*given, **OTHER)
+
+
 CASES = [
     Case("Adadelta", GIVEN, by_hand, outputs=3),
-    Case("Adadelta", GIVEN, lambda *given: by_hand(*given, **OTHER), OTHER, 3, id="other decay"),
-    Case("Adadelta", SHAPES, lambda *given: by_hand(*given, **OTHER), OTHER, 3, id="as many elements in other shapes"),
+    Case("Adadelta", GIVEN, other, OTHER, 3, id="other decay"),
+    Case("Adadelta", SHAPES, other, OTHER, 3, id="as many elements in other shapes"),
     Case("Adadelta", [*(one[:0] for one in GIVEN[:4]), RATE], by_hand, outputs=3, id="empty"),
 ]
 

@@ -21,7 +21,7 @@ def values(*shape: int, seed: int = 0) -> Array:
 
 
 def by_hand(
-    dW: Array, S: Array, M: Array, lr: Array, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-5
+    dW: Array, S: Array, M: Array, lr: Array, *, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-5
 ) -> tuple[Array, ...]:
     """Update one element after the other."""
     results = np.zeros(dW.size, np.float32), np.zeros(S.shape, np.float32), np.zeros(M.shape, np.float32)
@@ -38,10 +38,17 @@ RATE = np.array([0.3], np.float32)
 GIVEN = [values(3, 5), values(3, 5, seed=1) ** 2, values(3, 5, seed=2), RATE]
 SHAPES = [GIVEN[0], GIVEN[1].ravel(), GIVEN[2].reshape(5, 3), RATE.reshape(1, 1)]
 OTHER: dict[str, Any] = {"decay": 0.5, "momentum": 0.75, "epsilon": 0.1}
+
+
+def other(*given: Array) -> tuple[Array, ...]:
+    """Update with the other arguments."""
+    return by_hand(*given, **OTHER)
+
+
 CASES = [
     Case("RmsProp", GIVEN, by_hand, outputs=3),
-    Case("RmsProp", GIVEN, lambda *given: by_hand(*given, **OTHER), OTHER, 3, id="momentum"),
-    Case("RmsProp", SHAPES, lambda *given: by_hand(*given, **OTHER), OTHER, 3, id="as many elements in other shapes"),
+    Case("RmsProp", GIVEN, other, OTHER, 3, id="momentum"),
+    Case("RmsProp", SHAPES, other, OTHER, 3, id="as many elements in other shapes"),
     Case("RmsProp", [*(one[:0] for one in GIVEN[:3]), RATE], by_hand, outputs=3, id="empty"),
 ]
 
