@@ -38,7 +38,6 @@ class RecallNet(PlanNet):
     recalls = True
 
     def _create(self, strict: bool) -> None:
-        self._strict = strict
         self._original = NetDef()
         self._original.CopyFrom(self.definition)
         self._writes = frozenset(touched_by(self.definition).writes)

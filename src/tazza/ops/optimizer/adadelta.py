@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.shape.axis import agree, product, require_one_element
+from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
 ADADELTA = schema(
@@ -58,10 +58,7 @@ def adadelta_infer(
     op: OpView, W: TensorSpec, M: TensorSpec, D: TensorSpec, dW: TensorSpec, lr: TensorSpec
 ) -> tuple[TensorSpec, ...]:
     require_one_element(op, "lr", lr.dims)
-    for letter, spec in (("W", W), ("M", M), ("D", D)):
-        if spec.dims is not None and dW.dims is not None:
-            relation = f"{letter} has the shape {show_dims(spec.dims)}, dW {show_dims(dW.dims)}"
-            op.require(agree(product(spec.dims), product(dW.dims)), relation, "all must have as many elements")
+    require_as_many(op, "dW", dW.dims, W=W.dims, M=M.dims, D=D.dims)
     return tuple(TensorSpec(spec.dims, spec.dtype) for spec in (W, M, D))
 
 

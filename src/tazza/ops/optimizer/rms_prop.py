@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
-from tazza.ops.shape.axis import agree, product, require_one_element
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema
+from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
 RMS_PROP = schema(
@@ -52,10 +52,7 @@ RMS_PROP = schema(
 @RMS_PROP.infer
 def rms_prop_infer(op: OpView, dW: TensorSpec, S: TensorSpec, M: TensorSpec, lr: TensorSpec) -> tuple[TensorSpec, ...]:
     require_one_element(op, "lr", lr.dims)
-    for letter, spec in (("S", S), ("M", M)):
-        if spec.dims is not None and dW.dims is not None:
-            relation = f"{letter} has the shape {show_dims(spec.dims)}, dW {show_dims(dW.dims)}"
-            op.require(agree(product(spec.dims), product(dW.dims)), relation, "all must have as many elements")
+    require_as_many(op, "dW", dW.dims, S=S.dims, M=M.dims)
     return tuple(TensorSpec(spec.dims, spec.dtype) for spec in (dW, S, M))
 
 

@@ -74,6 +74,20 @@ def agree(first: int | None, second: int | None) -> bool:
     return first is None or second is None or first == second
 
 
+def require_as_many(
+    op: OpView, letter: str, dims: Sequence[int | None] | None, **others: Sequence[int | None] | None
+) -> None:
+    """Check that other blobs have as many elements as blob `letter`, as far as their shapes are known.
+
+    Raises:
+        ShapeError: one has not.
+    """
+    for other, own in others.items():
+        if own is not None and dims is not None:
+            relation = f"{other} has the shape {show_dims(own)}, {letter} {show_dims(dims)}"
+            op.require(agree(product(own), product(dims)), relation, "all must have as many elements")
+
+
 def shapes_agree(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
     """Whether two shapes are equal, as far as both are known.
 
