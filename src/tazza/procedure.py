@@ -4,7 +4,7 @@ A step runs nets, or steps, in turn or side by side (`concurrent_substeps`); onc
 `should_stop_blob` is true, which is looked at after each net and each step. With `create_workspace` it runs in a
 workspace of its own, below the other; nets that it makes there go with it. A step with `run_every_ms` runs again and
 again beside the others of its parent, as `report_net` does beside its step, every `report_interval` seconds.
-`num_concurrent_instances` is for who writes procedures, and has no effect when they run.
+With `num_concurrent_instances` each of its steps runs that often, all side by side; nets of its own run in turn.
 
 Nets are made in the workspace of the first step that runs them, in place of those of their names, and stay there.
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from tazza.device import Event
 from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError
-from tazza.nets import NetBase
+from tazza.nets import NetBase, create_net
 from tazza.nets.run import Run
 from tazza.proto import ExecutionStep, NetDef, PlanDef
 from tazza.runtime.log import logger
@@ -49,8 +49,12 @@ def run_procedure(definition: PlanDef, workspace: Workspace) -> None:
         TazzaError: what a net raises; the steps that run beside it end behind the net that they run.
     """
     run = _Run(definition, workspace)
-    for step in definition.execution_step:
-        _Step(run, step, workspace).run()
+    nets = _Nets(run, workspace)
+    try:
+        for step in definition.execution_step:
+            _bound(step, nets, ())()
+    finally:
+        nets.close()
 
 
 def run_in_background(definition: PlanDef, workspace: Workspace) -> Run:
@@ -71,30 +75,40 @@ def run_in_background(definition: PlanDef, workspace: Workspace) -> Run:
     return future
 
 
+_Path = tuple[int, ...]
+"""Which one a step is of those that run side by side, at each floor where there are several. Where two paths part, the
+steps run at once; where one begins with the other, they run in turn."""
+
+
 class _Run:
-    """One run of a procedure: its nets by name, and whether something failed."""
+    """One run of a procedure: what its nets are, and whether something failed."""
 
     def __init__(self, definition: PlanDef, workspace: Workspace) -> None:
-        self.nets: dict[str, NetDef] = {}
+        self._nets: dict[str, NetDef] = {}
         for net in definition.network:
-            if net.name in self.nets:
+            if net.name in self._nets:
                 raise NetError(
                     f"procedure {definition.name!r} has two nets called {net.name!r}",
                     hint="names of nets tell them apart",
                 )
-            self.nets[net.name] = net
-        self._replaced = {name for name in self.nets if name in workspace.nets()}
+            self._nets[net.name] = net
+        self._replaced = {name for name in self._nets if name in workspace.nets()}
         self._lock = threading.Lock()
         self.failed = False
 
-    def net(self, step: ExecutionStep, name: str, workspace: Workspace) -> NetBase:
-        """Return the net of a name in a workspace, made where it is not there yet, or was there before this run."""
-        definition = self.nets.get(name)
-        if definition is None:
+    def definition(self, step: ExecutionStep, name: str) -> NetDef:
+        """Return the net that a step names."""
+        found = self._nets.get(name)
+        if found is None:
             raise NotFoundError(
                 f"step {step.name!r} runs the net {name!r}, which the procedure does not have",
-                hint=f"nets: {', '.join(self.nets)}",
+                hint=f"nets: {', '.join(self._nets)}",
             )
+        return found
+
+    def kept(self, definition: NetDef, workspace: Workspace) -> NetBase:
+        """Return a net that stays in a workspace, made where it is not there yet, or was there before this run."""
+        name = definition.name
         with self._lock:
             if name in self._replaced:
                 self._replaced.discard(name)
@@ -102,36 +116,72 @@ class _Run:
             return workspace.net(name) if name in workspace.nets() else workspace.create_net(definition)
 
 
+class _Nets:
+    """The nets that steps run in one workspace.
+
+    Steps that run in turn share the net of a name, which stays there. What runs at the same time has a net of its own,
+    over the same blobs, for as long as this is open.
+    """
+
+    def __init__(self, run: _Run, workspace: Workspace) -> None:
+        self.run = run
+        self.workspace = workspace
+        self._lock = threading.Lock()
+        self._used: dict[str, list[tuple[_Path, NetBase]]] = {}
+
+    def net(self, step: ExecutionStep, name: str, path: _Path) -> NetBase:
+        """Return the net of a name, for a step of that path."""
+        definition = self.run.definition(step, name)
+        with self._lock:
+            used = self._used.setdefault(name, [])
+            for other, net in used:
+                if all(ours == theirs for ours, theirs in zip(path, other, strict=False)):
+                    return net
+            made = create_net(definition, self.workspace) if used else self.run.kept(definition, self.workspace)
+            used.append((path, made))
+            return made
+
+    def close(self) -> None:
+        """Forget the nets that do not stay."""
+        for used in self._used.values():
+            for _, net in used[1:]:
+                net.close()
+
+
 class _Step:
     """A step, bound to a workspace: its nets are made, its steps bound in turn."""
 
-    def __init__(self, run: _Run, definition: ExecutionStep, outer: Workspace) -> None:
+    def __init__(self, definition: ExecutionStep, nets: _Nets, path: _Path) -> None:
         if definition.substep and definition.network:
             raise NetError(f"step {definition.name!r} has nets and steps", hint="put the nets into a step of their own")
         if definition.HasField("should_stop_blob") and definition.HasField("num_iter"):
             raise ArgumentError(
                 f"step {definition.name!r} has num_iter and should_stop_blob", hint="a step runs so often, or until"
             )
-        self._run = run
+        self._run = nets.run
         self._definition = definition
-        self._workspace = Workspace(root=outer.root, parent=outer) if definition.create_workspace else outer
-        bound = [(one, _bound(run, one, self._workspace)) for one in definition.substep]
-        self._beside = [(one.run_every_ms / 1000, go) for one, go in bound if one.HasField("run_every_ms")]
-        self._steps = [go for one, go in bound if not one.HasField("run_every_ms")]
-        self._nets = [run.net(definition, name, self._workspace) for name in definition.network]
+        again = [one for one in definition.substep if one.HasField("run_every_ms")]
+        beside = [(one.run_every_ms / 1000, _bound(one, nets, (*path, count))) for count, one in enumerate(again)]
         if definition.HasField("report_net"):
             if not definition.HasField("report_interval"):
                 raise ArgumentError(f"step {definition.name!r} has a report_net without report_interval")
-            report = run.net(definition, definition.report_net, self._workspace)
-            self._beside.append((float(definition.report_interval), report.run))
+            report = nets.net(definition, definition.report_net, (*path, len(again)))
+            beside.append((float(definition.report_interval), report.run))
+        self._beside = beside
+        own = (*path, len(beside)) if beside else path
+        instances = max(definition.num_concurrent_instances, 1)
+        work = [one for one in definition.substep if not one.HasField("run_every_ms") for _ in range(instances)]
+        self._at_once = (definition.concurrent_substeps or instances > 1) and len(work) > 1
+        self._steps = [_bound(one, nets, (*own, count) if self._at_once else own) for count, one in enumerate(work)]
+        self._nets = [nets.net(definition, name, own) for name in definition.network]
         # Behind the nets, any of which may make it.
-        self._stop = self._workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None
+        self._stop = nets.workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None
 
     def run(self) -> None:
         """Run it as often as it says."""
         with self._company():
             for _ in self._rounds():
-                if self._definition.concurrent_substeps and len(self._steps) > 1:
+                if self._at_once:
                     self._side_by_side()
                     if self._stopped():
                         return
@@ -205,11 +255,20 @@ class _Step:
                 one.wait()
 
 
-def _bound(run: _Run, definition: ExecutionStep, workspace: Workspace) -> Callable[[], None]:
+def _bound(definition: ExecutionStep, nets: _Nets, path: _Path) -> Callable[[], None]:
     """Return what runs a step: bound now, or anew for each time where it has a workspace of its own."""
-    if definition.create_workspace:
-        return lambda: _Step(run, definition, workspace).run()
-    return _Step(run, definition, workspace).run
+    if not definition.create_workspace:
+        return _Step(definition, nets, path).run
+
+    def run() -> None:
+        outer = nets.workspace
+        own = _Nets(nets.run, Workspace(root=outer.root, parent=outer))
+        try:
+            _Step(definition, own, ()).run()
+        finally:
+            own.close()
+
+    return run
 
 
 def _started(work: Callable[[], None], name: str) -> Event:

@@ -31,13 +31,13 @@ def get_external_blob_names(net: Any, lexical_scope: Iterable[Any]) -> tuple[lis
     return reads, list(writes)
 
 
-def _bound(net: Any, scope: Any, visible: Iterable[Any], copied: bool = False) -> Bound:
+def _bound(name: str, net: Any, scope: Any, visible: Iterable[Any], copied: bool = False) -> Bound:
     """Return a net that runs another in a scope, bound to the blobs that are visible."""
     reads, writes = get_external_blob_names(net, visible)
     names = list(dict.fromkeys([*reads, *writes]))
     inputs, outputs = [*reads, str(scope)], [*writes, str(scope)]
-    outside = [*reads, *(name for name in writes if name not in reads)]
-    made = core.Net("do")
+    outside = [*reads, *writes]
+    made = core.Net(f"do_{name}")
     arguments: dict[str, Any] = {"net": net.Proto(), "inner_blobs": names}
     arguments["outer_blobs_idx"] = [outside.index(name) for name in names]
     if copied:
@@ -50,7 +50,7 @@ def _bound(net: Any, scope: Any, visible: Iterable[Any], copied: bool = False) -
 
 
 def _add(net: Any, op_type: str, condition: Any, nets: dict[str, Bound]) -> None:
-    inputs = dict.fromkeys([str(condition), *(name for one in nets.values() for name in one.inputs)])
+    inputs = [str(condition), *dict.fromkeys(name for one in nets.values() for name in one.inputs)]
     outputs = dict.fromkeys(name for one in nets.values() for name in one.outputs)
     arguments = {key: one.net for key, one in nets.items()}
     references = [[core.BlobReference(name) for name in names] for names in (inputs, outputs)]
@@ -67,7 +67,8 @@ def add_if_op(if_net: Any, cond_blob: Any, lexical_scope: Iterable[Any], then_ne
     visible = [*lexical_scope]
     given = {"then": then_net} | ({} if else_net is None else {"else": else_net})
     scopes = {key: _scope(if_net, f"workspace_if_{key}") for key in given}
-    _add(if_net, "If", cond_blob, {f"{key}_net": _bound(net, scopes[key], visible) for key, net in given.items()})
+    nets = {f"{key}_net": _bound(f"{key}_net", net, scopes[key], visible) for key, net in given.items()}
+    _add(if_net, "If", cond_blob, nets)
 
 
 def add_while_op(
@@ -78,8 +79,8 @@ def add_while_op(
     if condition_body_net is not None:
         while_net.ConstantFill([], cond_blob, dtype=core.DataType.BOOL, value=False)
     body = _scope(while_net, "workspace_loop_body")
-    nets = {"loop_net": (loop_body_net, body, visible, True)}
+    nets = {"loop_net": ("loop_body_net", loop_body_net, body, visible, True)}
     if condition_body_net is not None:
         scope = _scope(while_net, "workspace_loop_cond")
-        nets["cond_net"] = (condition_body_net, scope, [*visible, cond_blob], False)
+        nets["cond_net"] = ("loop_condition_net", condition_body_net, scope, [*visible, cond_blob], False)
     _add(while_net, "While", cond_blob, {key: _bound(*given) for key, given in nets.items()})
