@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-MODULES = ("core", "brew", "model_helper", "cnn", "optimizer", "optimizer_context")
+MODULES = ("core", "brew", "model_helper", "cnn", "optimizer", "optimizer_context", "regularizer")
 MODELING = ("initializers", "parameter_info", "parameter_sharing")
 MODIFIERS = {
     "gradient_clipping": "GradientClipping",

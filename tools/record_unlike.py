@@ -23,6 +23,9 @@ SOLID, FLAT = (2, 3, 5), (4, 7)
 """The extents of the two runs of operators that take any tensor."""
 
 TRUTH = [np.arange(30).reshape(SOLID) % 3 > 0, np.arange(28).reshape(FLAT) % 4 < 2]
+AGAIN, TWO = np.array([1, 0, 1], np.int32), np.array([3, 0])
+"""Rows of each, one of them twice."""
+
 VOLUME = (2, 3, 4, 5, 7)
 """(N, C, D, H, W)."""
 
@@ -180,7 +183,7 @@ def updates() -> list[tuple[str, list[Call]]]:
     ]
     rows = [
         Call({"X": signed(*shape), "w": half, "i": at, "A": signed(len(at), *shape[1:]), "v": rate}, ["X"], {})
-        for shape, at in ((SOLID, np.array([1, 0, 1], np.int32)), (FLAT, np.array([3, 0])))
+        for shape, at in ((SOLID, AGAIN), (FLAT, TWO))
     ]
     means = [
         Call(
@@ -190,7 +193,20 @@ def updates() -> list[tuple[str, list[Call]]]:
         )
         for i, shape in enumerate((SOLID, FLAT))
     ]
-    return [("MomentumSGDUpdate", calls), ("ScatterWeightedSum", rows), ("RmsProp", means)]
+    kept: list[tuple[str, list[Call]]] = [
+        (name, [Call({"p": signed(*shape), "i": at}, ["p"], arguments) for shape, at in ((SOLID, AGAIN), (FLAT, TWO))])
+        for name, arguments in (
+            ("SparseNormalize", {"norm": 0.5}),
+            ("SparseLpRegularizer", {"p": 1.0, "reg_lambda": 0.25}),
+        )
+    ]
+    bounds = {"min": -0.25, "max": 0.5}
+    beside = [
+        Call({"p": signed(*shape), "i": at, "g": signed(len(at), *shape[1:])}, ["p"], bounds)
+        for shape, at in ((SOLID, AGAIN), (FLAT, TWO))
+    ]
+    clipped = ("EnsureClipped", [*beside, Call({"p": signed(*SOLID)}, ["p"], bounds)])
+    return [("MomentumSGDUpdate", calls), ("ScatterWeightedSum", rows), ("RmsProp", means), *kept, clipped]
 
 
 def distances() -> list[tuple[str, list[Call]]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from caffe2.python import core, schema, scope, workspace
+from caffe2.python import core, regularizer, schema, scope, workspace
 from caffe2.python.layer_model_helper import LayerModelHelper
 from caffe2.python.layer_model_instantiator import (
     generate_eval_net,
@@ -131,7 +131,7 @@ def test_operators_are_layers_and_their_outputs_have_types(model: Any) -> None:
 def test_lists_of_numbers_have_keys_and_limits() -> None:
     limited = schema.Scalar(np.int64, core.BlobReference("keys"), schema.Metadata(6))
     for made in (schema.List(limited), schema.Map(limited, np.float32), schema.ListWithEvicted(limited)):
-        assert (str(layers.get_key(made)), layers.get_categorical_limit(made)) == ("keys", 6)
+        assert (str(layers.get_key(made)()), layers.get_categorical_limit(made)) == ("keys", 6)
     assert layers.almost_equal_schemas(layers.IdListWithEvicted, layers.IdList)
     assert not layers.almost_equal_schemas(layers.IdList, layers.IdListWithEvicted)
     assert not layers.is_request_only_scalar(schema.Scalar())
@@ -186,3 +186,58 @@ def test_features_keep_their_places_in_joined_columns(model: Any) -> None:
     parts = schema.Tuple(column(2, {1: [0, 1]}), column(3, None), column(4, {2: [0, 1, 2], 1: [3]}))
     known = model.Concat(parts).metadata
     assert known.feature_specs.feature_to_index == {1: [0, 1, 8], 2: [5, 6, 7]}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("layer", ["Concat", "FC", "FCWithoutBias", "Dropout", "Split", "Relu"])
+def test_what_is_the_same_for_a_request_stays_so(layer: str, whole: bool) -> None:
+    columns = schema.Struct(("a", schema.Scalar((np.float32, (4,)))), ("b", schema.Scalar((np.float32, (4,)))))
+    model = LayerModelHelper("asked", columns, schema.Struct())
+    features = model.input_feature_schema
+    layers.set_request_only(features if whole else features.a)
+    if layer == "Concat":
+        out = model.Concat(features)
+    else:
+        column = features.b
+        out = getattr(model, layer)(column) if layer == "Dropout" else getattr(model, layer)(column, 2)
+    assert all(layers.is_request_only_scalar(one) is whole for one in out.all_scalars())
+
+
+def test_a_type_with_its_shape_is_that_of_each_output() -> None:
+    columns = schema.Struct(("a", schema.Scalar((np.float32, (4,)))))
+    model = LayerModelHelper("typed", columns, schema.Struct())
+    loss = model.AveragedLoss(model.input_feature_schema, 1, output_dtypes=(np.float32, (1,)))
+    assert loss.field_types() == [np.dtype((np.float32, (1,)))]
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (3, 4)])
+def test_terms_and_constraints_of_regularizers(shape: tuple[int, int]) -> None:
+    """Terms of the loss are the sums that they say; constraints hold behind them."""
+    W = np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
+    columns = np.sqrt((W**2).sum(axis=0))
+    sizes = np.sort(abs(W).ravel())
+    groups = [1, shape[1] - 1]
+    lengths = [np.sqrt((part**2).sum()) for part in np.split(W, [1], axis=1)]
+    positive = np.clip(W, 1e-9, None)
+    terms: list[tuple[Any, Any]] = [
+        (regularizer.L1Norm(0.5), 0.5 * sizes.sum()),
+        (regularizer.L2Norm(0.5), 0.5 * (W**2).sum()),
+        (regularizer.LpNorm(0.5, 0.7), 0.5 * (columns**0.7).sum() ** (1 / 0.7)),
+        (regularizer.L0ApproxNorm(0.5, 0.8, 2), 0.5 * max(0, np.minimum(columns, 0.8).sum() / 0.8 - 2)),
+        (regularizer.ElasticNet(0.3, 0.4), 0.3 * sizes.sum() + 0.4 * (W**2).sum()),
+        (regularizer.GroupL1Norm(0.5, groups), 0.5 * np.dot(np.sqrt(groups), lengths)),
+        (regularizer.LogBarrier(0.5), -0.25 * np.log(positive).sum()),
+    ]
+    for made, wanted in terms:
+        workspace.ResetWorkspace()
+        workspace.FeedBlob("W", W)
+        net, init = core.Net("term"), core.Net("term_init")
+        term = made(net, init, core.BlobReference("W"), by=regularizer.RegularizationBy.ON_LOSS)
+        workspace.RunNetOnce(init)
+        workspace.RunNetOnce(net)
+        np.testing.assert_allclose(workspace.FetchBlob(str(term)).item(), wanted, rtol=1e-4)
+    bounded = regularizer.BoundedGradientProjection(-0.5, 0.25)
+    net = core.Net("constraint")
+    bounded(net, net, core.BlobReference("W"), None, regularizer.RegularizationBy.AFTER_OPTIMIZER)
+    workspace.RunNetOnce(net)
+    np.testing.assert_array_equal(workspace.FetchBlob("W"), np.clip(W, -0.5, 0.25))

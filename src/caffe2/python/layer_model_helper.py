@@ -311,6 +311,8 @@ class LayerModelHelper(model_helper.ModelHelper):
             self.params.append(param.parameter)
             self.param_to_reg[param.parameter] = param.regularizer
         layer.add_operators(self.net, self.param_init_net)
+        if layer.request_only and layer.output_schema is not None:
+            layers.set_request_only(layer.output_schema)
         return layer.output_schema
 
     @property

@@ -119,6 +119,14 @@ def update_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(known, {**shapes, "W": table, "lr": (1,)}, values)
 
 
+@draws("SparseNormalize", "SparseLpRegularizer")
+def constraint_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
+    table, indices, shapes = rows_of(hand, "W")
+    found = hand.some({"norm": hand.real(0, 2), "p": hand.integer(1, 2) * 1.0, "reg_lambda": hand.real(0.1, 0.9)}, 0.7)
+    known = {name: value for name, value in found.items() if name in schema.args}
+    return Sketch(known, {**shapes, "W": table}, {"indices": indices})
+
+
 @draws("Adadelta", "RmsProp")
 def moving_means(hand: Hand, schema: OpSchema) -> Sketch:
     shape = hand.given.get("dW", hand.dims())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from caffe2.python import core, schema, scope, workspace
 from caffe2.python.layers.layers import ModelLayer
@@ -33,8 +33,11 @@ class Functional(ModelLayer):
         self._kwargs = kwargs
         self.output_schema = self._outputs(output_names_or_num)
         if output_dtypes is not None:
-            types: list[Any] = [*output_dtypes] if isinstance(output_dtypes, (list, tuple)) else [output_dtypes]
-            for scalar, dtype in zip(self.output_schema.all_scalars(), types, strict=True):
+            scalars = self.output_schema.all_scalars()
+            types: list[Any] = [output_dtypes] * len(scalars)  # a tuple is a type and a shape
+            if isinstance(output_dtypes, list):
+                types = [*cast("list[Any]", output_dtypes)]
+            for scalar, dtype in zip(scalars, types, strict=True):
                 scalar.set_type(dtype)
         elif any(dtype == schema.Scalar().dtype for dtype in record.field_types()):
             logger.info("%s: a column of unknown type comes in, what goes out is unknown as well", self.name)

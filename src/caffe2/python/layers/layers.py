@@ -93,11 +93,7 @@ def almost_equal_schemas(
 
 
 def get_key(record: Any) -> Any:
-    """Return the blob of the numbers in a list of them, or of the keys in a map."""
-    return _keys(record)()
-
-
-def _keys(record: Any) -> Any:
+    """Return the column of the numbers in a list of them, or of the keys in a map."""
     for form in (IdList, IdListWithEvicted):
         if almost_equal_schemas(record, form):
             return record.items
@@ -109,7 +105,7 @@ def _keys(record: Any) -> Any:
 
 def get_categorical_limit(record: Any) -> int:
     """Return below which limit the numbers in a list of them are, or the keys in a map."""
-    return _keys(record).metadata.categorical_limit
+    return get_key(record).metadata.categorical_limit
 
 
 def get_avg_length(record: Any) -> Any:
