@@ -1,7 +1,7 @@
 """Regularizers of parameters: a term of the loss, or a constraint that is kept behind each update.
 
-W is the parameter. A regularizer is called twice for each: `by` `RegularizationBy.ON_LOSS` (it returns a blob, a term of
-the loss, or None) and by `AFTER_OPTIMIZER` (it changes W, or leaves it).
+W is the parameter. A regularizer is called twice for each: `by` `RegularizationBy.ON_LOSS` (it returns a blob, a term
+of the loss, or None) and by `AFTER_OPTIMIZER` (it changes W, or leaves it).
 """
 
 from __future__ import annotations
