@@ -93,6 +93,7 @@ def plain(value: Any) -> Any:
 
 
 MODULES = ("core", "brew", "model_helper", "cnn", "optimizer", "optimizer_context", "regularizer")
+NETS = ("resnet", "shufflenet")
 MODELING = ("initializers", "parameter_info", "parameter_sharing")
 MODIFIERS = {
     "gradient_clipping": "GradientClipping",
@@ -110,6 +111,7 @@ def names(caffe2: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = {name: caffe2(name) for name in MODULES}
     found.update((name, caffe2("modeling." + name)) for name in MODELING)
+    found.update((name, caffe2("models." + name)) for name in NETS)
     found.update((cls, getattr(caffe2("modeling." + module), cls)) for module, cls in MODIFIERS.items())
     found.update(np=np, pb=__import__("caffe2.proto.caffe2_pb2", fromlist=["NetDef"]), err=err, aux=aux, clip=clip)
     found.update(M=found["model_helper"].ModelHelper, W=SimpleNamespace, modified=modified, recorded=recorded)

@@ -11,6 +11,7 @@ import pytest
 from caffe2.python import _optimizer_base, brew, model_helper, optimizer
 from caffe2.python import workspace as old_workspace
 from caffe2.python._extension_workspace import home
+from caffe2.python.models import resnet, shufflenet
 from tazza import Model, Workspace, sgd
 from tazza.nets.simple import SimpleNet
 from tazza.proto import NetDef
@@ -90,3 +91,31 @@ def test_a_loop_by_the_old_workspace_runs_that_net() -> None:
         old_workspace.RunNet(net.name)
         losses.append(old_workspace.FetchBlob("loss").tobytes())
     assert losses == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["resnet", "shufflenet"])
+def test_a_net_of_an_old_trainer_learns(kind: str) -> None:
+    model = model_helper.ModelHelper(f"trained_{kind}")
+    random = np.random.default_rng(5)
+    if kind == "resnet":
+        resnet.create_resnet_32x32(model, "data", 3, 1, 4)
+        model.LabelCrossEntropy(["softmax", "label"], "each")
+        loss = model.AveragedLoss("each", "loss")
+        size = 32
+    else:
+        _, loss = shufflenet.create_shufflenet(model, "data", 3, 4, label="label")
+        size = 224
+    model.AddGradientOperators([loss])
+    optimizer.build_sgd(model, 0.02)
+    old_workspace.ResetWorkspace()
+    old_workspace.FeedBlob("data", random.standard_normal((4, 3, size, size)).astype(np.float32))
+    old_workspace.FeedBlob("label", np.arange(4, dtype=np.int32))
+    old_workspace.RunNetOnce(model.param_init_net)
+    old_workspace.CreateNet(model.net)
+    losses: list[float] = []
+    for _ in range(6):
+        old_workspace.RunNet(model.net)
+        losses.append(float(old_workspace.FetchBlob(loss)))
+    old_workspace.ResetWorkspace()
+    assert losses[-1] < 0.95 * losses[0]

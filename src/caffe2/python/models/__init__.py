@@ -1,0 +1,1 @@
+"""Builders of known nets, under their old names."""

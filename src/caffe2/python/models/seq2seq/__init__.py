@@ -1,0 +1,1 @@
+"""Nets that make sequences of sequences, under their old names."""
