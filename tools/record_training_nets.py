@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-MODULES = ("core", "brew", "model_helper", "cnn", "optimizer", "optimizer_context", "regularizer")
+MODULES = ("core brew model_helper cnn optimizer optimizer_context regularizer schema layer_model_helper").split()
 NETS = ("resnet", "shufflenet")
 MODELING = ("initializers", "parameter_info", "parameter_sharing")
 MODIFIERS = {
@@ -117,8 +117,24 @@ def names(caffe2: Any) -> dict[str, Any]:
     found.update(M=found["model_helper"].ModelHelper, W=SimpleNamespace, modified=modified, recorded=recorded)
     for net in (train_net, sparse_net, half_net):
         found[net.__name__] = partial(net, SimpleNamespace(**found))
-    found.update(r=None, r_seen=[])
+    found.update(layered=partial(layered, SimpleNamespace(**found)), r=None, r_seen=[])
     return found
+
+
+def layered(given: Any, name: str, columns: dict[str, Any], add: Any) -> list[Any]:
+    """Add a layer to a model of columns; returns its nets that train, test and predict, and what it says of itself."""
+    fields = [(key, given.schema.Scalar(columns[key])) for key in sorted(columns)]
+    record = given.schema.NewRecord(given.core.Net(name + "_record"), given.schema.Struct(*fields))
+    model = given.layer_model_helper.LayerModelHelper(name, record, given.schema.Struct())
+    output = add(model, model.input_feature_schema)
+    layer = model.layers[-1]
+    nets: list[Any] = []
+    for kind in ("train", "eval", ""):
+        nets.append(given.core.Net(name + "_" + (kind or "predict")))
+        getattr(layer, "add_" + (kind and kind + "_") + "ops")(nets[-1])
+    constants = sorted(str(key) for key in model.global_constants)
+    said = [str(output.field_types()), str(output()), [str(one) for one in layer.params], sorted(map(str, layer.tags))]
+    return [model, *nets, [*said, constants]]
 
 
 def train_net(given: Any, m: Any, prefix: str = "") -> Any:

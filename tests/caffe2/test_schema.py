@@ -86,3 +86,20 @@ def test_nets_keep_records_of_inputs_and_outputs() -> None:
     recovered.AddExternalInput("in/ids:lengths", "in/ids:values", "in/label")
     recovered.recover_input_record_by_prefix("in/")
     assert isinstance(recovered.input_record().ids, schema.List)
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "entry"),
+    [
+        ((np.float32, (32,)), np.zeros((5, 1, 32), np.float32), (1, 32)),
+        ((np.float64, (3,)), np.zeros((5, 4), np.float32), (4,)),
+        (np.int32, np.zeros((2, 3), np.int32), (3,)),
+        ((np.float32, (32,)), np.zeros(5, np.float32), (32,)),
+    ],
+)
+def test_values_say_what_an_entry_looks_like(declared: Any, values: Any, entry: tuple[int, ...]) -> None:
+    """As the genuine Caffe2: the type of elements stays, values of one dimension say nothing of entries."""
+    workspace.FeedBlob("entries", values)
+    found = schema.FetchRecord(schema.Scalar(declared, core.BlobReference("entries")))
+    assert found.field_types() == [np.dtype((np.dtype(declared).base, entry))]
+    workspace.ResetWorkspace()

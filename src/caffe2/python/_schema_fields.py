@@ -258,6 +258,8 @@ class Scalar(Field):
             assert isinstance(blob, np.ndarray), f"Invalid blob type: {type(blob)}"
             return blob  # pyright: ignore[reportUnknownVariableType]
         made = np.array(blob, dtype=self.dtype.base)
+        if made.ndim > 1:  # what an entry looks like is what the values say
+            self.dtype = np.dtype((self.dtype.base, made.shape[1:]))
         return made if isinstance(blob, np.ndarray) else np.atleast_1d(made)
 
     def set_type(self, dtype: Any) -> None:
