@@ -151,6 +151,25 @@ def task(part: Callable[[Any], Any], settings: dict[str, Any], m: Any) -> Any:
     return made
 
 
+def one_net(m: Any) -> Any:
+    """A builder with control operators is one net."""
+    with m.net_builder.NetBuilder(_use_control_ops=True) as init:
+        x = m.ops.ConstantFill([], "x", shape=[1], value=0.0)
+        y = m.ops.ConstantFill([], "y", shape=[1], value=1.0)
+    with m.net_builder.NetBuilder(name="train", _use_control_ops=True, initial_scope=[x, y]) as train:
+        z = m.ops.ConstantFill([], "z", shape=[1], value=0.0)
+        with m.ops.IfNet(m.ops.LT([x, y])):
+            m.ops.Add([x, y], z)
+        with m.ops.Else():
+            m.ops.Sub([x, y], z)
+        with m.ops.WhileNet():
+            with m.ops.Condition():
+                m.ops.LT([x, y])
+            m.ops.Add([x, z], x)
+        z.Relu([], ["loss"])
+    return [one for built in (init, train) for one in built.get()]
+
+
 def constant(m: Any) -> None:
     m.const()
 
@@ -442,4 +461,4 @@ def clusters(m: Any) -> Any:
     return [here, repr(again), repr(cluster)]
 
 
-TASKS = [by_node, given_steps, shared_setup, names, outputs, clusters]
+TASKS = [one_net, by_node, given_steps, shared_setup, names, outputs, clusters]

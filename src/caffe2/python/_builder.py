@@ -117,7 +117,9 @@ class NetBuilder(context.Managed):
         return self.merge_nets(children, self._init_lexical_scope) or core.Net(name)
 
     def _finish(self) -> None:
-        """Add what comes at its end, while it is still the current one."""
+        """Add what comes at its end, while it is still the current one; with control operators, become one net."""
+        if self._use_control_ops and self._children:
+            self._children = [self.merge_nets(self._children, self._init_lexical_scope)]
 
     def __exit__(self, *args: object) -> None:
         try:
