@@ -75,9 +75,20 @@ def run_in_background(definition: PlanDef, workspace: Workspace) -> Run:
     return future
 
 
-_Path = tuple[int, ...]
-"""Which one a step is of those that run side by side, at each floor where there are several. Where two paths part, the
-steps run at once; where one begins with the other, they run in turn."""
+_Path = tuple[tuple[object, int], ...]
+"""At each floor where steps run side by side: the whole that they belong to, and which one of them it is."""
+
+
+def _at_once(one: _Path, other: _Path) -> bool:
+    """Whether two steps may run at the same time: they are parts of one whole, and not the same part.
+
+    >>> _at_once((("a", 0),), (("a", 1),)), _at_once((("a", 0),), (("a", 0), ("b", 1)))
+    (True, False)
+    >>> _at_once((("a", 0),), (("b", 1),))  # one whole runs behind the other
+    False
+    """
+    parted = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), None)
+    return parted is not None and parted[0][0] == parted[1][0]
 
 
 class _Run:
@@ -127,18 +138,19 @@ class _Nets:
         self.run = run
         self.workspace = workspace
         self._lock = threading.Lock()
-        self._used: dict[str, list[tuple[_Path, NetBase]]] = {}
+        self._used: dict[str, list[tuple[list[_Path], NetBase]]] = {}
 
     def net(self, step: ExecutionStep, name: str, path: _Path) -> NetBase:
         """Return the net of a name, for a step of that path."""
         definition = self.run.definition(step, name)
         with self._lock:
             used = self._used.setdefault(name, [])
-            for other, net in used:
-                if all(ours == theirs for ours, theirs in zip(path, other, strict=False)):
+            for others, net in used:
+                if not any(_at_once(path, other) for other in others):
+                    others.append(path)
                     return net
             made = create_net(definition, self.workspace) if used else self.run.kept(definition, self.workspace)
-            used.append((path, made))
+            used.append(([path], made))
             return made
 
     def close(self) -> None:
@@ -160,19 +172,24 @@ class _Step:
             )
         self._run = nets.run
         self._definition = definition
+        beside_it = object()  # the whole of this step and what runs beside it
         again = [one for one in definition.substep if one.HasField("run_every_ms")]
-        beside = [(one.run_every_ms / 1000, _bound(one, nets, (*path, count))) for count, one in enumerate(again)]
+        beside = [
+            (one.run_every_ms / 1000, _bound(one, nets, (*path, (beside_it, count)))) for count, one in enumerate(again)
+        ]
         if definition.HasField("report_net"):
             if not definition.HasField("report_interval"):
                 raise ArgumentError(f"step {definition.name!r} has a report_net without report_interval")
-            report = nets.net(definition, definition.report_net, (*path, len(again)))
+            report = nets.net(definition, definition.report_net, (*path, (beside_it, len(again))))
             beside.append((float(definition.report_interval), report.run))
         self._beside = beside
-        own = (*path, len(beside)) if beside else path
+        own = (*path, (beside_it, len(beside))) if beside else path
         instances = max(definition.num_concurrent_instances, 1)
         work = [one for one in definition.substep if not one.HasField("run_every_ms") for _ in range(instances)]
         self._at_once = (definition.concurrent_substeps or instances > 1) and len(work) > 1
-        self._steps = [_bound(one, nets, (*own, count) if self._at_once else own) for count, one in enumerate(work)]
+        self._steps = [
+            _bound(one, nets, (*own, (self, count)) if self._at_once else own) for count, one in enumerate(work)
+        ]
         self._nets = [nets.net(definition, name, own) for name in definition.network]
         # Behind the nets, any of which may make it.
         self._stop = nets.workspace.blob(definition.should_stop_blob) if definition.should_stop_blob else None

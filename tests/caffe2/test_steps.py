@@ -123,6 +123,27 @@ def test_a_net_in_two_steps_side_by_side_runs_twice_at_once() -> None:
     assert watched.calls == 2
 
 
+def test_steps_in_turn_share_a_net_whatever_its_place() -> None:
+    made: list[str] = []
+
+    def nothing(inputs: Any, outputs: Any) -> None:
+        del inputs, outputs
+
+    def builder(name: str) -> Any:
+        made.append(name)
+        return nothing
+
+    nets = {name: core.Net(name) for name in ("a", "b")}
+    for name, net in nets.items():
+        net.Python((builder, [name], {}))([], [])
+    steps = [
+        core.execution_step("", [core.execution_step("", nets[name]) for name in order], concurrent_substeps=True)
+        for order in ("ab", "ba", "aab")
+    ]
+    workspace.RunPlan(core.Plan(core.execution_step("", [*steps, core.execution_step("", nets["b"])])))
+    assert sorted(made) == ["a", "a", "b"]
+
+
 def test_instances_of_nets_run_once() -> None:
     net, name = counted()
     workspace.RunPlan(core.Plan(core.execution_step("nets", net, num_concurrent_instances=5)))
