@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,21 @@ def test_a_session_runs_nets_steps_plans_and_what_was_compiled() -> None:
         session.run(net)
     with pytest.raises(NotImplementedError):
         Session().run(net)
+
+
+def test_what_was_compiled_goes_with_what_ran() -> None:
+    def run() -> list[Any]:
+        net, _ = counted("gone")
+        with Task() as task:
+            ops.Const(1)
+        session = LocalSession()
+        session.run(net)
+        session.run(task)
+        return [weakref.ref(net), weakref.ref(task)]
+
+    found = run()
+    gc.collect()
+    assert [one() for one in found] == [None, None]
 
 
 def test_a_session_in_a_workspace_leaves_others_alone() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from caffe2.python import core, workspace
 from caffe2.python.task import Cluster, Task, TaskGroup, WorkspaceType
@@ -46,8 +45,6 @@ def _as_group(runnable: Any, workspace_type: str | None) -> TaskGroup:
 class Session:
     """Runs things one after the other: `with Session() as session: session.run(...)`."""
 
-    _compiled_cache: ClassVar[WeakKeyDictionary[Any, dict[type[Session], CompiledRunnable]]] = WeakKeyDictionary()
-
     def __init__(self) -> None:
         """Open it."""
         self._open = True
@@ -64,7 +61,9 @@ class Session:
         if isinstance(runnable, CompiledRunnable):
             assert cls is runnable.session_class, f"{cls} does not run what {runnable.session_class} compiled"
             return runnable
-        kept = {} if isinstance(runnable, (list, tuple)) else cls._compiled_cache.setdefault(runnable, {})
+        # What was compiled belongs to what runs, and goes with it.
+        own: dict[str, dict[type[Session], CompiledRunnable]] = getattr(runnable, "__dict__", {})
+        kept = own.setdefault("_compiled_by", {})
         if cls not in kept:
             group = _as_group(runnable, workspace_type)
             kept[cls] = CompiledRunnable(cls._compile_task_group(group, setup_net_list), cls)
