@@ -109,8 +109,12 @@ def test_a_net_of_an_old_trainer_learns(kind: str) -> None:
     model.AddGradientOperators([loss])
     optimizer.build_sgd(model, 0.02)
     old_workspace.ResetWorkspace()
-    old_workspace.FeedBlob("data", random.standard_normal((4, 3, size, size)).astype(np.float32))
+    colours = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [-2, -2, 0]], np.float32)  # of each class
+    images = random.standard_normal((4, 3, size, size)).astype(np.float32) + colours[:, :, None, None]
+    old_workspace.FeedBlob("data", images)
     old_workspace.FeedBlob("label", np.arange(4, dtype=np.int32))
+    for seed, op in enumerate(model.param_init_net.Proto().op, 1):
+        op.device_option.random_seed = seed
     old_workspace.RunNetOnce(model.param_init_net)
     old_workspace.CreateNet(model.net)
     losses: list[float] = []
@@ -118,4 +122,4 @@ def test_a_net_of_an_old_trainer_learns(kind: str) -> None:
         old_workspace.RunNet(model.net)
         losses.append(float(old_workspace.FetchBlob(loss)))
     old_workspace.ResetWorkspace()
-    assert losses[-1] < 0.95 * losses[0]
+    assert losses[-1] < 0.9 * losses[0], losses
