@@ -181,4 +181,4 @@ def test_no_byte_is_left_of_threads_that_are_gone(cycles: int) -> None:
     after = default_allocator().statistics  # what other tests left may go meanwhile
     assert after.in_use_bytes <= before.in_use_bytes
     assert after.count <= before.count
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
