@@ -169,11 +169,11 @@ class TaskGroup(context.Managed):
 
     def report_step(self, step: Any = None, node: Any = None, interval_ms: int = 1000) -> None:
         """Let a step run beside the tasks of a node, every so many milliseconds."""
-        self._report_steps.append((step, str(Node.current(node)), interval_ms))
+        self._report_steps.append((step, str(Node.current() if node is None else node), interval_ms))
 
     def report_net(self, net: Any = None, node: Any = None, report_interval: float = 5) -> Any:
         """Let a net run beside the tasks of a node, every so many seconds; without one, return a new one."""
-        name = str(Node.current(None if node is None else Node(str(node))))
+        name = str(Node.current() if node is None else node)
         assert net is None or name not in self._report_nets, f"the node {name} has a net that reports"
         if name not in self._report_nets:
             self._report_nets[name] = (net or core.Net(f"{name}/reporter"), report_interval)

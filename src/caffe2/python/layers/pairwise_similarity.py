@@ -35,6 +35,8 @@ class PairwiseSimilarity(ModelLayer):
         assert named in ({"all_embeddings"}, {"x_embeddings", "y_embeddings"}), (
             "either (all_embeddings) xor (x_embeddings and y_embeddings) should be given."
         )
+        if pairwise_similarity_func != "dot":
+            raise NotImplementedError(f"pairwise_similarity_func={pairwise_similarity_func} is not valid")
         self.pairwise_similarity_func = pairwise_similarity_func
         first, last = ("all_embeddings",) * 2 if "all_embeddings" in named else ("x_embeddings", "y_embeddings")
         for one in (first, last):

@@ -11,7 +11,7 @@ from typing import Any
 
 from caffe2.python import brew
 
-log = logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 RESNEXT_BLOCK_CONFIG: dict[int, tuple[int, ...]] = {
     18: (2, 2, 2, 2),
@@ -95,13 +95,12 @@ class ResNetBuilder:
         self.add_relu()
         self.comp_count += 1
 
-    def _projected(self, shortcut: Any, in_filters: int, out_filters: int, stride: int) -> Any:
-        """Return what goes round a block, with as many channels as come out of it."""
-        name = f"shortcut_projection_{self.comp_count}"
-        return brew.conv(
+    def _projected(self, shortcut: Any, in_filters: int, out_filters: int, stride: int, **normal: Any) -> Any:
+        """Return what goes round a block, with as many channels as come out of it; normalized by `normal`, if given."""
+        made = brew.conv(
             self.model,
             shortcut,
-            name,
+            f"shortcut_projection_{self.comp_count}",
             in_filters,
             out_filters,
             weight_init=FILLER,
@@ -109,6 +108,9 @@ class ResNetBuilder:
             stride=stride,
             no_bias=self.no_bias,
         )
+        if not normal:
+            return made
+        return brew.spatial_bn(self.model, made, f"{made}_spatbn", out_filters, **normal, is_test=self.is_test)
 
     def add_bottleneck(
         self,
@@ -131,17 +133,8 @@ class ResNetBuilder:
         self.add_conv(base_filters, output_filters, kernel=1)
         self._normalized(output_filters, spatial_batch_norm)
         if output_filters != input_filters:
-            shortcut = self._projected(shortcut, input_filters, output_filters, stride)
-            if spatial_batch_norm:
-                shortcut = brew.spatial_bn(
-                    self.model,
-                    shortcut,
-                    f"{shortcut}_spatbn",
-                    output_filters,
-                    epsilon=self.bn_epsilon,
-                    momentum=self.bn_momentum,
-                    is_test=self.is_test,
-                )
+            normal = {"epsilon": self.bn_epsilon, "momentum": self.bn_momentum} if spatial_batch_norm else {}
+            shortcut = self._projected(shortcut, input_filters, output_filters, stride, **normal)
         self._joined(shortcut)
 
     def _normalized(self, num_filters: int, wanted: bool) -> None:
@@ -161,10 +154,8 @@ class ResNetBuilder:
         self.add_conv(num_filters, num_filters, kernel=3, pad=1)
         self._normalized(num_filters, spatial_batch_norm)
         if num_filters != input_filters:
-            shortcut = self._projected(shortcut, input_filters, num_filters, stride)
-            if spatial_batch_norm:
-                name = f"{shortcut}_spatbn"
-                shortcut = brew.spatial_bn(self.model, shortcut, name, num_filters, epsilon=1e-3, is_test=self.is_test)
+            normal = {"epsilon": 1e-3} if spatial_batch_norm else {}
+            shortcut = self._projected(shortcut, input_filters, num_filters, stride, **normal)
         self._joined(shortcut)
 
 
@@ -213,9 +204,7 @@ def create_resnext(
         KeyError: `num_layers` is none of `RESNEXT_BLOCK_CONFIG`.
     """
     if num_layers not in RESNEXT_BLOCK_CONFIG:
-        (globals()["log"] if log is None else log).error(
-            "%s layers are not among %s", num_layers, [*RESNEXT_BLOCK_CONFIG]
-        )
+        raise KeyError(f"{num_layers} layers are not among {[*RESNEXT_BLOCK_CONFIG]}")
     blocks = RESNEXT_BLOCK_CONFIG[num_layers]
     filters = [64, 64, 128, 256, 512] if num_layers in {18, 34} else [64, 256, 512, 1024, 2048]
     first: dict[str, Any] = {"kernel": conv1_kernel, "stride": conv1_stride, "pad": 3, "no_bias": no_bias}

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
+from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -43,7 +44,7 @@ ADADELTA = schema(
     ],
     in_place={"W_next": "W", "M_next": "M", "D_next": "D"},
     effects=Effects.PURE,
-    no_gradient=forbidden("an update of parameters is no function of the net"),
+    no_gradient=NO_GRADIENT,
     source="Zeiler 2012",
     example="""
     >>> W, M, D = run("Adadelta", [1.0, 2.0], [4.0, 0.0], [4.0, 1.0], [2.0, 1.0], [-0.5], epsilon=0.0, decay=0.0)

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema, show_dims
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
+from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
@@ -45,7 +46,7 @@ ADAM = schema(
     ],
     in_place={"W_next": "W", "M_next": "M", "V_next": "V"},
     effects=Effects.PURE,
-    no_gradient=forbidden("an update of parameters is no function of the net"),
+    no_gradient=NO_GRADIENT,
     source="Kingma, Ba 2014, arXiv 1412.6980",
     example="""
     >>> zero = np.zeros(2, "f")

@@ -11,13 +11,13 @@ rows that shrink.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from tazza.errors import SchemaError
 from tazza.operator import (
     FLOAT,
-    INDEX,
     Array,
     Cost,
     Effects,
@@ -26,16 +26,15 @@ from tazza.operator import (
     Role,
     arg,
     blob,
-    forbidden,
     kernel,
     schema,
 )
-from tazza.ops.optimizer.rows import occurrences
+from tazza.ops.optimizer.rows import INDICES, occurrences
+from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import TensorSpec
 
-NO_GRADIENT = forbidden("an update of parameters is no function of the net")
 LARGEST = float(np.finfo(np.float32).max)
 GRADIENT = blob("dW", None, optional=True, role=Role.SHAPE, doc="gradient of the rows, of any type; not read")
 TINY = np.float32(1e-12)
@@ -46,7 +45,7 @@ ENSURE_CLIPPED = schema(
     """W_next = min(max(W, min), max), for the rows that `indices` picks if they are given, with the gradient.""",
     inputs=[
         blob("W", FLOAT, role=Role.PARAMETER),
-        blob("indices", INDEX, role=Role.INDEX, optional=True, doc="K rows, each in [0, R)"),
+        replace(INDICES, optional=True),
         GRADIENT,
     ],
     outputs=[blob("W_next", like="W")],
@@ -122,7 +121,7 @@ SPARSE_NORMALIZE = schema(
     """Rows of W that `indices` picks are scaled to a norm, or, with `use_max_norm`, those alone that are longer.""",
     inputs=[
         blob("W", FLOAT, role=Role.PARAMETER),
-        blob("indices", INDEX, role=Role.INDEX, doc="K rows, each in [0, R)"),
+        INDICES,
         GRADIENT,
     ],
     outputs=[blob("W_next", like="W")],
@@ -150,7 +149,7 @@ SPARSE_LP_REGULARIZER = schema(
     For p = 1 by `reg_lambda`, to 0 at most; for p = 2 to (1 - reg_lambda) of what they were.""",
     inputs=[
         blob("W", FLOAT, role=Role.PARAMETER),
-        blob("indices", INDEX, role=Role.INDEX, doc="K rows, each in [0, R)"),
+        INDICES,
         GRADIENT,
     ],
     outputs=[blob("W_next", like="W")],

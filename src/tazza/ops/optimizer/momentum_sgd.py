@@ -27,16 +27,15 @@ from tazza.operator import (
     Spec,
     arg,
     blob,
-    forbidden,
     formula,
     kernel,
     schema,
 )
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
+from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.tensor import TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
-NO_GRADIENT = forbidden("an update of parameters is no function of the net")
 
 
 def _check(op: OpView, dW: TensorSpec, others: dict[str, TensorSpec], lr: TensorSpec) -> None:

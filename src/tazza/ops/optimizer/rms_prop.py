@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
+from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -39,7 +40,7 @@ RMS_PROP = schema(
     ],
     in_place={"step": "dW", "S_next": "S", "M_next": "M"},
     effects=Effects.PURE,
-    no_gradient=forbidden("an update of parameters is no function of the net"),
+    no_gradient=NO_GRADIENT,
     source="Hinton 2012, lecture 6",
     example="""
     >>> step, S, M = run("RmsProp", [2.0, -3.0], [4.0, 9.0], [0.0, 1.0], [0.5], momentum=0.25, epsilon=0.0)
