@@ -92,7 +92,8 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-MODULES = ("core brew model_helper cnn optimizer optimizer_context regularizer schema layer_model_helper").split()
+MODULES = """core brew model_helper cnn optimizer optimizer_context regularizer schema layer_model_helper
+    rnn_cell gru_cell attention""".split()
 NETS = ("resnet", "shufflenet")
 MODELING = ("initializers", "parameter_info", "parameter_sharing")
 MODIFIERS = {

@@ -19,17 +19,7 @@ from tazza.models.model import Model, layer
 from tazza.models.net import BlobReference, Net, scoped, without_debug_info
 from tazza.models.scope import name_scope
 from tazza.ops.recurrent.backward_step import with_backward
-from tazza.ops.recurrent.recurrence import LOCAL_TYPE, Alias, Link, Recurrence, State
-from tazza.proto import NetDef
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """A state: the blob of a step that is its value before, the one that is its value after, and its initial value."""
-
-    before: str
-    after: str
-    initial: str
+from tazza.ops.recurrent.over_sequence import Carried, over_sequence
 
 
 def recurrent_net(
@@ -67,42 +57,19 @@ def recurrent_net(
         ArgumentError: an operator makes some blobs that are made again, and some that are not.
     """
     prefix = f"{net.next_name('recurrent') if scope is None else scope}/"
-    all_states = {state.before: f"{prefix}{state.before}_states" for state in states}
-    known = {sequence[1], timestep, *(name for state in states for name in (state.before, state.initial))}
-    shared = [name for name in step.proto.external_input if name not in known and name != sequence[0]]
-    inputs = [sequence[1], *(state.initial for state in states), *shared]
-    outputs = [f"{state.after}_{end}" for state in states for end in ("all", "last")]
-    links = [
-        Link(name, all_states[state.before], offset)
-        for state in states
-        for offset, name in enumerate((state.before, state.after))
-    ]
-    sources = [all_states[state.before] for state in states for _ in range(2)]
-    recurrence = Recurrence(
-        _plain(step.proto),
-        (*links, Link(*sequence, 0)),
-        tuple(State(all_states[state.before], state.initial, inputs.index(state.initial)) for state in states),
-        tuple(map(Alias, sources, outputs, (1, -1) * len(states))),
-        timestep,
-        enable_rnn_executor=1,
-    )
+    plain = without_debug_info(step.proto)
+    recurrence, inputs, outputs = over_sequence(plain, sequence, states, prefix, timestep)
     if not forward_only:
         recurrence = with_backward(recurrence, inputs, outputs_with_grads, recompute)
     elif num_workspaces is not None:
         recurrence = replace(recurrence, num_workspaces=num_workspaces)
     made = net.add(
         "RecurrentNetwork",
-        [BlobReference(name) for name in inputs],
-        [BlobReference(name) for name in (*outputs, f"{prefix}step_workspaces")],
+        list(map(BlobReference, inputs)),
+        list(map(BlobReference, outputs)),
         **recurrence.arguments(),
     )
     return made[:-1]
-
-
-def _plain(net: NetDef) -> NetDef:
-    made = without_debug_info(net)
-    made.type = LOCAL_TYPE
-    return made
 
 
 @dataclass(frozen=True, slots=True)

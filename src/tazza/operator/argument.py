@@ -110,6 +110,8 @@ class ArgSpec:
         """
         fields = _fields(self.type)
         present = stored_fields(argument)
+        if not present and self.takes(NetDef) and not self.required:
+            return self.default  # exporters take the net out, and leave its name
         field = next((field for field in fields if present == [field.field] or (field.repeated and not present)), None)
         if field is None:
             wanted = " or ".join(f"{field.label} (field {field.field!r})" for field in fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from caffe2.python.helpers._given import BIAS, WEIGHT, Fill, blob_of
+from caffe2.python.helpers._given import BIAS, COMPUTED, WEIGHT, Fill, blob_of
 from caffe2.python.modeling import initializers
 
 
@@ -39,7 +39,8 @@ def _FC_or_packed_FC(
         makes_weight = makes_bias = initializers.ExternalInitializer()
     blob_out = blob_out or model.net.NextName()
     weight = model.create_param(blob_out + "_w", [dim_out, dim_in], makes_weight, tags=WEIGHT)
-    bias = model.create_param(blob_out + "_b", [dim_out], makes_bias, tags=BIAS)
+    tags = [BIAS, COMPUTED] if "freeze_bias" in kwargs else BIAS
+    bias = model.create_param(blob_out + "_b", [dim_out], makes_bias, tags=tags)
     if enable_tensor_core:
         kwargs["engine"] = "TENSORCORE"
     if float16_compute:

@@ -10,8 +10,6 @@ that has ended keeps its state, or drops it to 0.
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from tazza.errors import SchemaError
@@ -28,28 +26,33 @@ from tazza.operator import (
     ends,
     kernel,
     schema,
-    show_dims,
 )
-from tazza.ops.shape.axis import agree, require_one_element
+from tazza.ops.recurrent.step_unit import (
+    STEP_ARGS,
+    STEP_INPUTS,
+    UNUSED,
+    check_gates,
+    check_step,
+    goes_on,
+    require_timestep,
+    sigmoid,
+)
 from tazza.proto import OperatorDef
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
-INT32 = frozenset({DataType.INT32})
 FLOPS = 60
 """About so many for each unit: five functions with exp, and what joins them."""
 
 LSTM_UNIT_ARGS = (
     arg("forget_bias", float, 0.0, doc="added to the gate of forgetting"),
-    arg("sequence_lengths", int, 1, doc="sequences have lengths, and end at them; without, `seq_lengths` is left out"),
-    arg("drop_states", int, 0, doc="the state of a sequence that has ended is 0, not what it was"),
+    *STEP_ARGS,
 )
 
 STATE_INPUTS = (
     blob("H_prev", FLOAT, "1 N D"),
     blob("C_prev", "H_prev", "1 N D", role=Role.DATA),
     blob("gates", "H_prev", "1 N G", role=Role.DATA, doc="G = 4 D"),
-    blob("seq_lengths", INT32, optional=True, role=Role.INDEX, doc="N elements; there unless `sequence_lengths` is 0"),
-    blob("timestep", INT32, host=True, role=Role.INDEX, doc="one element"),
+    *STEP_INPUTS,
 )
 
 LSTM_UNIT = schema(
@@ -58,7 +61,7 @@ LSTM_UNIT = schema(
 
     i, f, o = sigmoid of the first three quarters of the gates, f with `forget_bias` added; g = tanh of the fourth.
     Elsewhere C = C_prev and H = H_prev, or 0 with `drop_states`.""",
-    inputs=[*STATE_INPUTS, blob("unused", optional=True, role=Role.DATA, doc="old nets give lengths all the same")],
+    inputs=[*STATE_INPUTS, UNUSED],
     outputs=[blob("H", like="H_prev"), blob("C", like="C_prev")],
     args=LSTM_UNIT_ARGS,
     effects=Effects.PURE,
@@ -78,20 +81,6 @@ def lstm_unit_inputs(op: OpView, count: int) -> tuple[str, ...]:
     return ("H_prev", "C_prev", "gates", "timestep", "unused", "unused")[:count]
 
 
-def check_step(op: OpView, gates: TensorSpec, like: TensorSpec, lengths: TensorSpec | None, step: TensorSpec) -> None:
-    """Check the gates against a state of theirs, and that lengths and step are there and have as many elements."""
-    if gates.dims is not None and like.dims is not None:
-        G, D = gates.dims[2], like.dims[2]
-        op.require(
-            agree(G, None if D is None else 4 * D), f"gates have G = {G}, the state has D = {D}", "G must be 4 D"
-        )
-    if lengths is not None and lengths.dims is not None and like.dims is not None:
-        count = lengths.size if lengths.shape_known else None
-        relation = f"seq_lengths {show_dims(lengths.dims)} are not one for each of N = {like.dims[1]} sequences"
-        op.require(agree(count, like.dims[1]), relation)
-    require_one_element(op, "timestep", step.dims)
-
-
 @LSTM_UNIT.infer
 def lstm_unit_infer(
     op: OpView,
@@ -103,23 +92,14 @@ def lstm_unit_infer(
     unused: TensorSpec | None,
 ) -> tuple[TensorSpec, TensorSpec]:
     del unused
-    check_step(op, gates, H_prev, seq_lengths, timestep)
+    check_step(op, H_prev, seq_lengths, timestep)
+    check_gates(op, gates, H_prev, 4)
     return TensorSpec(H_prev.dims, H_prev.dtype), TensorSpec(C_prev.dims, C_prev.dtype)
 
 
 @LSTM_UNIT.validate
 def lstm_unit_validate(op: OpView) -> None:
     require_timestep(op)
-
-
-def require_timestep(op: OpView) -> None:
-    """Check that the operator has as many inputs as `sequence_lengths` says."""
-    if not op.has_input("timestep"):
-        raise op.error(
-            SchemaError,
-            f"{len(op.definition.input)} inputs with sequence_lengths = {op.sequence_lengths}, timestep is missing",
-            "without lengths, say sequence_lengths=0",
-        )
 
 
 @LSTM_UNIT.cost
@@ -169,18 +149,6 @@ def activated(op: OpView, gates: Array) -> tuple[Array, Array, Array, Array]:
     return sigmoid(i), sigmoid(f + gates.dtype.type(op.forget_bias)), sigmoid(o), np.tanh(g)
 
 
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x))."""
-    return cast("Array", 1 / (1 + np.exp(-x)))
-
-
-def goes_on(seq_lengths: Array | None, timestep: Array) -> Array:
-    """Return (1, N, 1) or a scalar: whether the step lies within each sequence."""
-    if seq_lengths is None:
-        return np.array(True)
-    return timestep.reshape(()) < seq_lengths.reshape(1, -1, 1)
-
-
 LSTM_UNIT_GRADIENT = schema(
     "LSTMUnitGradient",
     """With T = tanh(C) and e = dC + dH * o * (1 - T^2), where the step is within the sequence:
@@ -192,7 +160,7 @@ LSTM_UNIT_GRADIENT = schema(
         blob("H_prev", None, "1 N D", doc="of any type: only its shape counts"),
         blob("C_prev", FLOAT, "1 N D"),
         blob("gates", "C_prev", "1 N G"),
-        *STATE_INPUTS[3:],
+        *STEP_INPUTS,
         *(blob(letter, "C_prev", "1 N D") for letter in ("H", "C", "dH", "dC")),
     ],
     outputs=[blob("dH_prev", like="C_prev"), blob("dC_prev", like="C_prev"), blob("dgates", like="gates")],
@@ -236,7 +204,8 @@ def lstm_unit_gradient_infer(
     dC: TensorSpec,
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
     del H, C, dH, dC
-    check_step(op, gates, H_prev, seq_lengths, timestep)
+    check_step(op, H_prev, seq_lengths, timestep)
+    check_gates(op, gates, H_prev, 4)
     return (
         TensorSpec(H_prev.dims, C_prev.dtype),
         TensorSpec(C_prev.dims, C_prev.dtype),
