@@ -24,6 +24,11 @@ def links() -> list[tuple[str, list[Call]]]:
     ]
 
 
+def marks() -> list[tuple[str, list[Call]]]:
+    """What does nothing, and has a gradient."""
+    return [("ZeroGradient", [Call({"X": signed(4, 3)}, [], {})])]
+
+
 def steps_of_lstm() -> list[tuple[str, list[Call]]]:
     """LSTMUnit and its gradient: sequences that have ended, with and without their states, and none with lengths."""
     state = {"H_prev": signed(1, 5, 3), "C_prev": signed(1, 5, 3, seed=1), "gates": signed(1, 5, 12, seed=2)}
@@ -43,4 +48,4 @@ def steps_of_lstm() -> list[tuple[str, list[Call]]]:
 
 
 if __name__ == "__main__":
-    main([steps_of_lstm, links])
+    main([steps_of_lstm, links, marks])

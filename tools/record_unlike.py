@@ -8,13 +8,14 @@ here too; the runs are cases 50 and 51 of `tests/data/golden/<Op>.npz`, beside t
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tools.record_golden import FOLDER, NHWC, Call, caffe2, numbers, record, signed
+from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -244,6 +245,44 @@ def distances() -> list[tuple[str, list[Call]]]:
     return found
 
 
+def sequences() -> list[tuple[str, list[Call]]]:
+    """Steps of sequences, some of which have ended; sequences side by side; masks; columns with a scale."""
+    state = {"H_prev": signed(1, 5, 3), "gates": signed(1, 5, 9, seed=2)}
+    lengths, step = {"seq_lengths": labels(0, 4, 2, 1, 3)}, {"timestep": labels(2)}
+    slopes = {letter: signed(1, 5, 3, seed=3 + i) for i, letter in enumerate(("H", "dH"))}
+    ragged, even = {**state, **lengths, **step}, {**state, **step}
+    steps: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (ragged, {}),
+        (ragged, {"drop_states": 1}),
+        (even, {"sequence_lengths": 0}),
+    ]
+    uneven = {"lengths": labels(2, 0, 3)}
+    rows, whole = {"X": signed(3, 4, 2), "lengths": labels(1, 4, 2)}, {"X": signed(2, 3, 4)}
+    masks: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (rows, {"mode": "sequence"}),
+        (rows, {"mode": "sequence", "repeat_from_axis": 2, "grad": 1}),
+        (rows, {"mode": "window", "radius": 1, "fill_val": 0.5}),
+        ({**whole, "lengths": labels(1, 4, 2)}, {"mode": "sequence", "axis": 2, "batch": 0}),
+        *((whole, {"mode": mode, "axis": 2}) for mode in ("upper", "lower", "upperdiag", "lowerdiag")),
+    ]
+    columns = [(signed(*shape), shape[axis:], {"axis": axis}) for shape, axis in ((SOLID, 1), (SOLID, 2), (FLAT, 1))]
+    scaled = [
+        (x, {"w": signed(math.prod(own), seed=1), "b": signed(math.prod(own), seed=2)}, args)
+        for x, own, args in columns
+    ]
+    back = [Call({"dY": x[::-1].copy(), "X": x, "w": by["w"]}, ["dX", "dw", "db"], args) for x, by, args in scaled]
+    return [
+        ("GRUUnit", [Call(inputs, ["H"], args) for inputs, args in steps]),
+        ("GRUUnitGradient", [Call({**inputs, **slopes}, ["dH_prev", "dgates"], args) for inputs, args in steps]),
+        ("PackRNNSequence", [Call({"rows": signed(5, 2), **uneven}, ["steps"], {})]),
+        ("UnpackRNNSequence", [Call({"steps": signed(3, 3, 2), **uneven}, ["rows"], {})]),
+        ("SequenceMask", [Call(inputs, ["Y"], args) for inputs, args in masks]),
+        ("ElementwiseLinear", [Call({"X": x, **by}, ["Y"], args) for x, by, args in scaled]),
+        ("ElementwiseLinearGradient", back),
+        ("NegateGradient", [Call({"X": signed(*shape)}, ["Y"], {}) for shape in (SOLID, FLAT)]),
+    ]
+
+
 GROUPS = (
     pointwise,
     of_two,
@@ -253,6 +292,7 @@ GROUPS = (
     windows,
     updates,
     distances,
+    sequences,
 )
 """All cases, by what they are about."""
 

@@ -113,8 +113,8 @@ def check_second_readers(problem: Problem) -> int:
         return 0  # this one has no gradient
     count, rows = 0, _sparse([definition], weights)
     for name, value in feeds.items():
-        if name not in alone:
-            continue
+        if name not in alone or value.dtype.kind != "f":
+            continue  # of what is no float nobody adds gradients
         if name in rows:
             count += _check_twin(definition, feeds, weights, (name, alone[name]))
             continue

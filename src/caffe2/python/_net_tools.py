@@ -77,6 +77,7 @@ Remap = Callable[[OperatorDef, str, Mapping[str, str]], None]
 
 def recurrent_network_op_remap(op: OperatorDef, prefix: str, blob_remap: Mapping[str, str]) -> None:
     """Give blobs that a recurrent operator names in its arguments other names."""
+    del prefix
 
     def remapped(name: str) -> str:
         return str(blob_remap.get(name, name))
@@ -85,7 +86,7 @@ def recurrent_network_op_remap(op: OperatorDef, prefix: str, blob_remap: Mapping
         if argument.strings:
             argument.strings[:] = [remapped(text.decode()).encode() for text in argument.strings]
         elif argument.name == "timestep":
-            argument.s = f"{prefix}{argument.s.decode()}".encode()
+            argument.s = remapped(argument.s.decode()).encode()
         elif argument.name.endswith("step_net"):
             remap_proto(argument, blob_remap)
 

@@ -18,7 +18,7 @@ from caffe2.python.attention import (
 
 
 class AttentionCell(RNNCell):
-    """A decoder's cell with attention: its states are those of the cell, the context, and a coverage if there is one."""
+    """A decoder's cell with attention: states are those of the cell, the context, and a coverage if there is one."""
 
     def __init__(
         self,

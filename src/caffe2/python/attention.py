@@ -8,9 +8,9 @@ Letters: L steps of the encoder, N sequences, E elements of what the encoder lef
 
 s (L, N, E) is what the encoder left, w a product of it; the coverage adds up all weights so far.
 
-Sources: Bahdanau, Cho, Bengio: Neural machine translation by jointly learning to align and translate, 2015; Luong, Pham,
-Manning: Effective approaches to attention-based neural machine translation, 2015; Tu et al.: Modeling coverage for
-neural machine translation, 2016.
+Sources: Bahdanau, Cho, Bengio: Neural machine translation by jointly learning to align and translate, 2015; Luong,
+Pham, Manning: Effective approaches to attention-based neural machine translation, 2015; Tu et al.: Modeling coverage
+for neural machine translation, 2016.
 """
 
 from __future__ import annotations

@@ -9,21 +9,44 @@ import numpy as np
 from tazza.operator import OpSchema, OpView
 from tests.check import evaluate
 from tests.judge.condition import Factor, steps_of, wide
+from tests.judge.families.segment import lengths_of
 from tests.judge.hand import Array, Hand, Sketch, draws
 
 
-@draws("LSTMUnit")
-def lstm_unit(hand: Hand, schema: OpSchema) -> Sketch:
-    """Some sequences are at their end already."""
-    del schema
+def step_of(hand: Hand, N: int) -> dict[str, Array]:
+    """Return lengths of N sequences and the number of a step: some of them are at their end already."""
+    return {
+        "seq_lengths": hand.rng.integers(0, 6, N).astype(np.int32),
+        "timestep": np.array([hand.integer(0, 3)], np.int32),
+    }
+
+
+@draws("LSTMUnit", "GRUUnit", "GRUUnitGradient")
+def unit(hand: Hand, schema: OpSchema) -> Sketch:
+    """A step of N sequences."""
     N, D = hand.shape("H_prev", 2, 2) if "H_prev" not in hand.given else hand.given["H_prev"][1:]
     found: dict[str, Any] = hand.some({"forget_bias": hand.real(-1, 1), "drop_states": hand.integer(0, 1)})
-    step = hand.integer(0, 3)
-    values = {
-        "seq_lengths": hand.rng.integers(0, 6, N).astype(np.int32),
-        "timestep": np.array([step], np.int32),
-    }
-    return Sketch(found, {"H_prev": (1, N, D), "C_prev": (1, N, D), "gates": (1, N, 4 * D)}, values)
+    gates = 4 if "C_prev" in schema.inputs_by_letter else 3
+    states = {letter: (1, N, D) for letter in ("H_prev", "C_prev", "H", "dH") if letter in schema.inputs_by_letter}
+    return Sketch(found, {**states, "gates": (1, N, gates * D)}, step_of(hand, N))
+
+
+@draws("PackRNNSequence")
+def packed(hand: Hand, schema: OpSchema) -> Sketch:
+    """Lengths count all rows: of those that they leave out, the gradient has none."""
+    del schema
+    rows = hand.shape("rows", 2, 4)
+    return Sketch({}, {"rows": rows}, {"lengths": lengths_of(hand, rows[0])})
+
+
+@draws("UnpackRNNSequence")
+def unpacked(hand: Hand, schema: OpSchema) -> Sketch:
+    """Some sequence has all steps: of those behind the longest one, the gradient has none."""
+    del schema
+    T, N, *row = hand.shape("steps", 3, 5)
+    lengths = hand.rng.integers(0, T, N, endpoint=True).astype(np.int32)
+    lengths[:1] = T
+    return Sketch({}, {"steps": (T if N else 0, N, *row)}, {"lengths": lengths})
 
 
 @steps_of("LSTMUnitGradient")
