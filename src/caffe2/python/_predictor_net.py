@@ -68,6 +68,9 @@ def _for_prediction(op: OperatorDef, device: Any) -> OperatorDef:
             )
         if op.type == "RecurrentNetwork" and argument.name == "backward_step_net":
             argument.ClearField("n")
+        if op.type == "RecurrentNetwork" and argument.name == "step_net" and device is not None:
+            for step in argument.n.op:
+                step.device_option.CopyFrom(device)
     if device is not None:
         made.device_option.CopyFrom(device)
     return made

@@ -84,7 +84,7 @@ class AttentionCell(RNNCell):
         return after
 
     def _attended(self, model: Any, own: Sequence[Any]) -> Any:
-        given = {
+        given: dict[str, Any] = {
             "model": model,
             "encoder_output_dim": self.encoder_output_dim,
             "encoder_outputs_transposed": self.encoder_outputs_transposed,

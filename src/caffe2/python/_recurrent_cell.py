@@ -17,19 +17,13 @@ Extra: TypeAlias = Iterable[tuple[Any, int]] | None
 """Blobs beside the input of a step, each with its extent; `prepare_input` does not see them."""
 
 
-def _RectifyName(blob_reference_or_name: Any) -> Any:
+def reference(blob: Any) -> Any:
     """Return a reference; a text gets the current scope in front."""
-    if blob_reference_or_name is None or isinstance(blob_reference_or_name, core.BlobReference):
-        return blob_reference_or_name
-    if isinstance(blob_reference_or_name, str):
-        return core.ScopedBlobReference(blob_reference_or_name)
+    if blob is None or isinstance(blob, core.BlobReference):
+        return blob
+    if isinstance(blob, str):
+        return core.ScopedBlobReference(blob)
     raise Exception("Unknown blob reference type")
-
-
-def _RectifyNames(blob_references_or_names: Iterable[Any] | None) -> list[Any] | None:
-    if blob_references_or_names is None:
-        return None
-    return [_RectifyName(one) for one in blob_references_or_names]
 
 
 class RNNCell:
@@ -130,10 +124,10 @@ class RNNCell:
         self, input_t: Any, seq_lengths: Any, states: Any, timestep: Any, extra_inputs: Extra
     ) -> list[Any]:
         taken: Callable[..., Any] = self.apply_override
-        found: list[Any] = [_RectifyName(input_t), _RectifyName(seq_lengths), _RectifyNames(states)]
-        found.append(_RectifyName(timestep))
+        found: list[Any] = [reference(input_t), reference(seq_lengths), [reference(one) for one in states]]
+        found.append(reference(timestep))
         if "extra_inputs" in inspect.signature(taken).parameters:
-            found.append([(_RectifyName(blob), size) for blob, size in extra_inputs] if extra_inputs else extra_inputs)
+            found.append([(reference(blob), size) for blob, size in extra_inputs] if extra_inputs else extra_inputs)
         return found
 
     # -- what a cell says of itself ------------------------------------------------------------------------------------

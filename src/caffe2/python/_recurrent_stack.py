@@ -7,7 +7,7 @@ from typing import Any
 
 from caffe2.proto import caffe2_pb2
 from caffe2.python import brew, core, scope
-from caffe2.python._recurrent_cell import Extra, RNNCell, _RectifyName
+from caffe2.python._recurrent_cell import Extra, RNNCell, reference
 from caffe2.python.modeling.parameter_sharing import ParameterSharing
 
 
@@ -102,7 +102,7 @@ class MultiRNNCell(RNNCell):
         """
         super().__init__(**kwargs)
         self.cells = cells
-        self.residual_output_layers = [] if residual_output_layers is None else residual_output_layers
+        self.residual_output_layers: Sequence[int] = [] if residual_output_layers is None else residual_output_layers
         ends = [self._first_state(i) + cell.get_output_state_index() for i, cell in enumerate(cells)]
         last = len(cells) - 1
         first = last  # of the layers whose outputs, added up, are what all put out
@@ -124,7 +124,7 @@ class MultiRNNCell(RNNCell):
 
     def prepare_input(self, model: Any, input_blob: Any) -> Any:
         """Do as the first cell."""
-        given = _RectifyName(input_blob)
+        given = reference(input_blob)
         with core.NameScope(self.name or ""):
             return self.cells[0].prepare_input(model, given)
 

@@ -92,5 +92,5 @@ class GRUCell(rnn_cell.RNNCell):
         return self.hidden_size
 
 
-GRU = functools.partial(rnn_cell._LSTM, GRUCell)
+GRU = functools.partial(rnn_cell._LSTM, GRUCell)  # pyright: ignore[reportPrivateUsage] -- others do so too
 """What adds gated recurrent units over a sequence, as `rnn_cell.LSTM` adds LSTMs."""

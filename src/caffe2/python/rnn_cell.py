@@ -105,7 +105,7 @@ def _LSTM(
         )
         for given, size in zip([dim_in, *sizes], sizes, strict=False)
     ]
-    cell = MultiRNNCell(cells, name=scope, forward_only=forward_only) if last else cells[0]
+    cell: Any = MultiRNNCell(cells, name=scope, forward_only=forward_only) if last else cells[0]
     if static_rnn_unroll_size is not None:
         cell = UnrolledCell(cell, static_rnn_unroll_size)
     _, result = cell.apply_over_sequence(

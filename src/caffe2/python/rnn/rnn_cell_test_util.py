@@ -21,7 +21,7 @@ def tanh(x: Any) -> Any:
     return 2.0 * sigmoid(2.0 * x) - 1
 
 
-def _prepare_rnn(
+def _prepare_rnn(  # pyright: ignore[reportUnusedFunction] -- tests import it
     t: int,
     n: int,
     dim_in: int,

@@ -1,0 +1,39 @@
+"""RecurrentNetworkBlobFetcher: copies of what each step left are rows of what the net puts out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.errors import BlobTypeError, TazzaError
+from tazza.operator import operator_def
+from tests.ops.recurrent.recorded import recorded, workspace_with
+
+FETCH = "RecurrentNetworkBlobFetcher"
+
+
+@pytest.mark.parametrize(("case", "steps"), [("lstm_text", 4), ("lstm_forward", 2)])
+def test_copies_are_what_steps_left(case: str, steps: int) -> None:
+    """With a gradient each step has a workspace; without, two serve all in turn, and the last steps' is there."""
+    one = recorded(case)
+    home = workspace_with(one.fed)
+    home.run_net_once(one.net)
+    (op,) = [op for op in one.net.op if op.type == "RecurrentNetwork"]
+    home.run_operator(operator_def(FETCH, [op.output[-1]], ["names"], prefix="copy"))
+    names: list[Any] = [name.decode() for name in home.fetch("names")]
+    states = [name for name in names if name.startswith("copy_LSTM/hidden_state")]
+    assert states == [f"copy_LSTM/hidden_state{step}" for step in range(steps)]
+    over_time = home.fetch(op.output[0])
+    for name, step in zip(states, range(len(over_time) - steps, len(over_time)), strict=True):
+        np.testing.assert_array_equal(home.fetch(name)[0], over_time[step], err_msg=name)
+    assert set(names) <= set(home.blob_names())
+    home.feed("LSTM/hidden_state", over_time)
+    np.testing.assert_array_equal(home.fetch(states[-1])[0], over_time[-1])
+
+
+def test_another_blob_is_refused() -> None:
+    home = workspace_with({"x": np.zeros(2, np.float32)})
+    with pytest.raises((BlobTypeError, TazzaError), match="x"):
+        home.run_operator(operator_def(FETCH, ["x"], ["names"]))
