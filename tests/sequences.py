@@ -250,7 +250,16 @@ def _check_effects(step: Step, before: Seen, after: Seen, where: str) -> None:
         letters, read = view.schema.inputs_by_letter, zip(step.op.input, view.input_letters, strict=True)
         stateful = effects_of(step.op) >= Effects.STATE
         allowed |= {*touches(step.op).writes, *(name for name, one in read if stateful and letters[one].type_name)}
+        if effects_of(step.op) == Effects.WORKSPACE:
+            allowed |= {told for name in step.op.output for told in _texts(after[name][0])}
     assert changed <= allowed, f"{where} changes {sorted(changed - allowed)}, which it does not declare"
+
+
+def _texts(content: Any) -> set[str]:
+    """Return the texts of a tensor of texts, by which an operator says what else it wrote."""
+    value = deserialize(content).value if isinstance(content, bytes) else None
+    texts: list[Any] = value.numpy().ravel().tolist() if isinstance(value, Tensor) else []
+    return {text.decode() for text in texts if isinstance(text, bytes)}
 
 
 def _compare(where: str, found: Any, wanted: Any, slack: float) -> None:

@@ -9,9 +9,42 @@ import pytest
 
 from tazza.errors import BlobTypeError, TazzaError
 from tazza.operator import operator_def
+from tazza.proto import NetDef
+from tests.check import check_op
 from tests.ops.recurrent.recorded import recorded, workspace_with
+from tests.sequences import Sequence, Step, on_sequences
 
 FETCH = "RecurrentNetworkBlobFetcher"
+ROWS = np.arange(1, 7, dtype=np.float32).reshape(3, 1, 2)
+SUMS = operator_def(
+    "RecurrentNetwork",
+    ["x", "begin"],
+    ["all", "last", "scratch"],
+    recurrent_states=["states"],
+    initial_recurrent_state_ids=[1],
+    link_internal=["row", "before", "after"],
+    link_external=["x", "states", "states"],
+    link_offset=[0, 0, 1],
+    alias_src=["states", "states"],
+    alias_dst=["all", "last"],
+    alias_offset=[1, -1],
+    step_net=NetDef(name="step", op=[operator_def("Add", ["row", "before"], ["after"])]),
+    num_workspaces=2,
+)
+CASES = [
+    Sequence(
+        "two workspaces for three steps",
+        (
+            Step(SUMS, {"all": ROWS.cumsum(axis=0)}, {"x": ROWS, "begin": 0 * ROWS[:1]}),
+            Step(operator_def(FETCH, ["scratch"], ["names"]), {"rnn_row0": ROWS[2:], "rnn_row1": ROWS[1:2]}),
+        ),
+    ),
+]
+
+
+@on_sequences(CASES)
+def test_copies_have_names_of_their_own(case: Sequence) -> None:
+    check_op(case)
 
 
 @pytest.mark.parametrize(("case", "steps"), [("lstm_text", 4), ("lstm_forward", 2)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Effects, Operator, arg, blob, forbidden, host_kernel, schema
+from tazza.operator import Effects, Operator, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.ops.recurrent.step import SCRATCH, StepWorkspaces
 from tazza.tensor import Blob, DataType, Tensor
 
@@ -13,7 +13,7 @@ RECURRENT_NETWORK_BLOB_FETCHER = schema(
     """Copies each tensor of each step to `<prefix>_<name><number of the step>`; names are their names.
 
     Where nothing is kept for a gradient a few workspaces serve all steps, and have what the last ones left.""",
-    inputs=[blob("step_workspaces", type_name=SCRATCH, doc="the last output of RecurrentNetwork")],
+    inputs=[blob("step_workspaces", type_name=SCRATCH, role=Role.STATE, doc="the last output of RecurrentNetwork")],
     outputs=[blob("names", DataType.STRING, dynamic=True)],
     args=[arg("prefix", str, "rnn", doc="of the copies")],
     effects=Effects.WORKSPACE,

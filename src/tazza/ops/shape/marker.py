@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, Role, blob, kernel, schema
+from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, blob, kernel, schema
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -43,7 +43,7 @@ def negate_gradient(X: Array, Y: Array) -> None:
 ZERO_GRADIENT = schema(
     "ZeroGradient",
     "Does nothing; the gradient of X is 0, or what other readers of X add to that.",
-    inputs=[blob("X", role=Role.SHAPE)],
+    inputs=[blob("X", doc="its numbers are not read")],
     effects=Effects.PURE,
     source="Caffe2",
     example="""
