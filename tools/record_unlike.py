@@ -283,6 +283,36 @@ def sequences() -> list[tuple[str, list[Call]]]:
     ]
 
 
+def one_of(value: float) -> Any:
+    """Return a float32 tensor of one element."""
+    return np.array([value], np.float32)
+
+
+def shared_steps() -> list[tuple[str, list[Call]]]:
+    """Updates whose step length all elements share, and scales from norms."""
+    one, rate = {"b": one_of(4.0)}, {"lr": one_of(-0.5)}
+    found: list[tuple[str, list[Call]]] = []
+    dense = [({"W": signed(*shape), "g": signed(*shape, seed=1)}, signed(*shape, seed=2)) for shape in (SOLID, FLAT)]
+    rows = [
+        ({"W": signed(*shape), "g": signed(len(at), *shape[1:], seed=1)}, signed(*shape, seed=2), {"i": at})
+        for shape, at in ((SOLID, AGAIN), (FLAT, TWO))
+    ]
+    calls = [Call({"W": x["W"], **one, "g": x["g"], **rate}, ["W1", "b1", "rate", "step"], {}) for x, _ in dense]
+    found.append(("Wngrad", calls))
+    calls = [Call({"W": x["W"], **one, **i, "g": x["g"], **rate}, ["W", "b"], {"epsilon": 0.5}) for x, _, i in rows]
+    found.append(("SparseWngrad", calls))
+    slow = {"momentum": 2.0, "beta": 0.5}
+    calls = [Call({"W": x["W"], "M": m, **one, "g": x["g"], **rate}, ["W1", "M1", "s1"], slow) for x, m in dense]
+    found.append(("Storm", calls))
+    calls = [Call({"W": x["W"], "M": m, **one, "g": x["g"], **i, **rate}, ["W", "M", "b"], slow) for x, m, i in rows]
+    found.append(("SparseStorm", calls))
+    scales = {"decay": one_of(0.125), "trust": one_of(2), "most": one_of(10)}
+    found.append(("Lars", [Call({**x, **scales}, ["rate"], {"offset": 0.25}) for x, _ in dense]))
+    above = [Call({"X": x["W"], "norm": one_of(4)}, ["Y"], {"threshold": 1.5}) for x, _ in dense]
+    below = Call({"X": dense[0][0]["W"], "norm": one_of(4), "factor": one_of(3)}, ["Y"], {"threshold": 1.5})
+    return [*found, ("ClipTensorByScaling", [*above, below])]
+
+
 GROUPS = (
     pointwise,
     of_two,
@@ -293,6 +323,7 @@ GROUPS = (
     updates,
     distances,
     sequences,
+    shared_steps,
 )
 """All cases, by what they are about."""
 

@@ -119,6 +119,19 @@ def update_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(known, {**shapes, "W": table, "lr": (1,)}, values)
 
 
+@draws("SparseWngrad", "SparseStorm")
+def shared_step_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
+    """What the length of a step comes from stays away from 0."""
+    table, indices, shapes = rows_of(hand, "W")
+    found = hand.some({"epsilon": 0.1, "momentum": hand.real(0, 2), "beta": hand.real(0.1, 1)}, 0.7)
+    known = {name: value for name, value in found.items() if name in schema.args}
+    states = {letter: (1,) for letter in ("b", "s") if letter in schema.inputs_by_letter}
+    values: dict[str, Any] = {"indices": indices}
+    values |= {letter: np.array([hand.real(0.5, 4)], np.float32) for letter in states}
+    moments = {"M": table} if "M" in schema.inputs_by_letter else {}
+    return Sketch(known, {**shapes, **moments, "W": table, "lr": (1,)}, values)
+
+
 @draws("SparseNormalize", "SparseLpRegularizer")
 def constraint_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     table, indices, shapes = rows_of(hand, "W")
