@@ -265,6 +265,16 @@ def sequences() -> list[tuple[str, list[Call]]]:
         ({**whole, "lengths": labels(1, 4, 2)}, {"mode": "sequence", "axis": 2, "batch": 0}),
         *((whole, {"mode": mode, "axis": 2}) for mode in ("upper", "lower", "upperdiag", "lowerdiag")),
     ]
+    segments = {"lengths": labels(1, 0, 3, 2), "data": signed(6, 2)}
+    packed: list[tuple[list[str], dict[str, Any]]] = [
+        (["packed"], {}),
+        (["packed"], {"max_length": 2, "pad_minf": True}),
+        (["packed", "mask"], {"max_length": 5, "return_presence_mask": True}),
+    ]
+    apart = [
+        Call({"lengths": labels(1, 0, 3, 2), "packed": signed(4, T, 5)}, ["data"], args)
+        for T, args in ((3, {}), (2, {"max_length": 2}))
+    ]
     columns = [(signed(*shape), shape[axis:], {"axis": axis}) for shape, axis in ((SOLID, 1), (SOLID, 2), (FLAT, 1))]
     scaled = [
         (x, {"w": signed(math.prod(own), seed=1), "b": signed(math.prod(own), seed=2)}, args)
@@ -277,6 +287,8 @@ def sequences() -> list[tuple[str, list[Call]]]:
         ("PackRNNSequence", [Call({"rows": signed(5, 2), **uneven}, ["steps"], {})]),
         ("UnpackRNNSequence", [Call({"steps": signed(3, 3, 2), **uneven}, ["rows"], {})]),
         ("SequenceMask", [Call(inputs, ["Y"], args) for inputs, args in masks]),
+        ("PackSegments", [Call(segments, outputs, args) for outputs, args in packed]),
+        ("UnpackSegments", apart),
         ("ElementwiseLinear", [Call({"X": x, **by}, ["Y"], args) for x, by, args in scaled]),
         ("ElementwiseLinearGradient", back),
         ("NegateGradient", [Call({"X": signed(*shape)}, ["Y"], {}) for shape in (SOLID, FLAT)]),

@@ -119,6 +119,20 @@ def update_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(known, {**shapes, "W": table, "lr": (1,)}, values)
 
 
+@draws("PackSegments", "UnpackSegments")
+def packed_segments(hand: Hand, schema: OpSchema) -> Sketch:
+    """All rows are packed: of those that are cut off, the gradient has none. Some segment is as long as any can be."""
+    if schema.type == "PackSegments":
+        rows = hand.shape("DATA", 1, 4)
+        lengths = lengths_of(hand, rows[0])
+        longer = {"max_length": int(lengths.max(initial=0)) + hand.integer(0, 2), "pad_minf": hand.integer(0, 1)}
+        return Sketch(hand.some(longer), {"DATA": rows}, {"LENGTHS": lengths})
+    N, T, *row = hand.shape("packed", 2, 4)
+    lengths = hand.rng.integers(0, T, N, endpoint=True).astype(np.int64)
+    lengths[:1] = T
+    return Sketch(hand.some({"max_length": T if N else 0}), {"packed": (N, T if N else 0, *row)}, {"LENGTHS": lengths})
+
+
 @draws("SparseWngrad", "SparseStorm")
 def shared_step_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     """What the length of a step comes from stays away from 0."""
