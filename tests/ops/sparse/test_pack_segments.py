@@ -22,11 +22,11 @@ TEXTS = np.array([b"a", b"b", b"c", b"d", b"e", b"f"], object)
 
 def packed(lengths: Array, data: Array, T: int | None = None, pad: Any = 0) -> Array:
     """Return (N, T, *S)."""
-    T = max(lengths, default=0) if T is None else T
-    rows = np.full((len(lengths), T, *data.shape[1:]), pad, data.dtype)
+    extent = int(max(lengths, default=0)) if T is None else T
+    rows: Array = np.full((len(lengths), extent, *data.shape[1:]), pad, data.dtype)
     places = [(n, t) for n, length in enumerate(lengths) for t in range(length)]
     for row, (n, t) in zip(data, places, strict=True):
-        if t < T:
+        if t < extent:
             rows[n, t] = row
     return rows
 
@@ -35,6 +35,11 @@ def unpacked(lengths: Array, rows: Array) -> Array:
     """Return the rows of all segments."""
     taken = [rows[n, t] for n, length in enumerate(lengths) for t in range(min(length, rows.shape[1]))]
     return np.array(taken, rows.dtype).reshape(-1, *rows.shape[2:])
+
+
+def with_mask(lengths: Array, data: Array) -> tuple[Array, Array]:
+    """Return the rows, and where they are."""
+    return packed(lengths, data), MASK
 
 
 MASK = np.arange(3) < LENGTHS[:, None]
@@ -47,8 +52,8 @@ CASES = [
     Case("PackSegments", [LENGTHS, DATA], partial(packed, pad=-np.inf), {"pad_minf": 1}, gradient=False, id="minus"),
     Case("PackSegments", [LENGTHS, DATA.astype("i")], packed, {"pad_minf": 1}, gradient=False, id="whole numbers"),
     Case("PackSegments", [LENGTHS, TEXTS], partial(packed, pad=b""), gradient=False, id="texts"),
-    Case("PackSegments", [LENGTHS, DATA], lambda L, X: (packed(L, X), MASK), {"return_presence_mask": 1}, 2, id="mask"),
-    Case("PackSegments", [LENGTHS, DATA], lambda L, X: (packed(L, X), MASK), outputs=2, id="mask, not said"),
+    Case("PackSegments", [LENGTHS, DATA], with_mask, {"return_presence_mask": 1}, 2, id="mask"),
+    Case("PackSegments", [LENGTHS, DATA], with_mask, outputs=2, id="mask, not said"),
     Case("PackSegments", [0 * LENGTHS, DATA[:0]], np.zeros((4, 0, 2)), id="empty segments"),
     Case("PackSegments", [LENGTHS[:0], DATA[:0]], np.zeros((0, 0, 2)), id="no segments"),
     Case("UnpackSegments", [LENGTHS, packed(LENGTHS, DATA)], DATA),
