@@ -244,6 +244,27 @@ def distances() -> list[tuple[str, list[Call]]]:
     return found
 
 
+def choices() -> list[tuple[str, list[Call]]]:
+    """Choices by a condition, and places of what is largest or smallest."""
+    pairs = [(signed(*shape), signed(*shape, seed=1)) for shape in (SOLID, FLAT)]
+    rows: dict[str, Any] = {"broadcast_on_rows": 1}
+    return [
+        ("ThresholdedRelu", [Call({"X": x}, ["Y"], {"alpha": 0.25}) for x, _ in pairs]),
+        ("ThresholdedReluGradient", [Call({"Y": x, "dY": y}, ["dX"], {"alpha": 0.25}) for x, y in pairs]),
+        (
+            "Where",
+            [
+                Call({"C": TRUTH[0], "X": pairs[0][0], "Y": pairs[0][1]}, ["Z"], {}),
+                Call({"C": TRUTH[1][:, 1].copy(), "X": pairs[1][0], "Y": pairs[1][1]}, ["Z"], rows),
+            ],
+        ),
+        *(
+            (name, [Call({"X": x}, ["Y"], {"axis": 1, "keepdims": 1 - i}) for i, (x, _) in enumerate(pairs)])
+            for name in ("ArgMax", "ArgMin")
+        ),
+    ]
+
+
 GROUPS = (
     pointwise,
     of_two,
@@ -253,6 +274,7 @@ GROUPS = (
     windows,
     updates,
     distances,
+    choices,
 )
 """All cases, by what they are about."""
 
