@@ -259,6 +259,10 @@ def choices() -> list[tuple[str, list[Call]]]:
             ],
         ),
         *(
+            (name, [Call({"X": signed(*shape)}, ["Y"], {}) for shape in (SOLID, (4, 7, 2))])
+            for name in ("RowwiseMax", "ColwiseMax")
+        ),
+        *(
             (name, [Call({"X": x}, ["Y"], {"axis": 1, "keepdims": 1 - i}) for i, (x, _) in enumerate(pairs)])
             for name in ("ArgMax", "ArgMin")
         ),
