@@ -135,5 +135,14 @@ def proposals() -> list[tuple[str, list[Call]]]:
     return [("GenerateProposals", [Call(given, ["rois", "probs"], args) for args in kinds])]
 
 
+def maxima() -> list[tuple[str, list[Call]]]:
+    """The largest of each row or column of matrices, backwards, with some that are equal."""
+    found: list[tuple[str, list[Call]]] = []
+    for operator, axis in (("RowwiseMaxGradient", 2), ("ColwiseMaxGradient", 1)):
+        calls = [(x, x.max(axis)) for x in (halves(2, 5, 7), halves(1, 3, 4))]
+        found.append((operator, [Call({"X": x, "Y": y, "dY": signed(*y.shape)}, ["dX"], {}) for x, y in calls]))
+    return found
+
+
 if __name__ == "__main__":
-    main([segments, updates, largest, proposals])
+    main([segments, updates, largest, proposals, maxima])

@@ -325,6 +325,31 @@ def shared_steps() -> list[tuple[str, list[Call]]]:
     return [*found, ("ClipTensorByScaling", [*above, below])]
 
 
+def choices() -> list[tuple[str, list[Call]]]:
+    """Choices by a condition, and places of what is largest or smallest."""
+    pairs = [(signed(*shape), signed(*shape, seed=1)) for shape in (SOLID, FLAT)]
+    rows: dict[str, Any] = {"broadcast_on_rows": 1}
+    return [
+        ("ThresholdedRelu", [Call({"X": x}, ["Y"], {"alpha": 0.25}) for x, _ in pairs]),
+        ("ThresholdedReluGradient", [Call({"Y": x, "dY": y}, ["dX"], {"alpha": 0.25}) for x, y in pairs]),
+        (
+            "Where",
+            [
+                Call({"C": TRUTH[0], "X": pairs[0][0], "Y": pairs[0][1]}, ["Z"], {}),
+                Call({"C": TRUTH[1][:, 1].copy(), "X": pairs[1][0], "Y": pairs[1][1]}, ["Z"], rows),
+            ],
+        ),
+        *(
+            (name, [Call({"X": signed(*shape)}, ["Y"], {}) for shape in (SOLID, (4, 7, 2))])
+            for name in ("RowwiseMax", "ColwiseMax")
+        ),
+        *(
+            (name, [Call({"X": x}, ["Y"], {"axis": 1, "keepdims": 1 - i}) for i, (x, _) in enumerate(pairs)])
+            for name in ("ArgMax", "ArgMin")
+        ),
+    ]
+
+
 GROUPS = (
     pointwise,
     of_two,
@@ -336,6 +361,7 @@ GROUPS = (
     distances,
     sequences,
     shared_steps,
+    choices,
 )
 """All cases, by what they are about."""
 

@@ -1,4 +1,4 @@
-"""Relu, LeakyRelu, ReluN and their gradients."""
+"""Relu, LeakyRelu, ReluN, ThresholdedRelu and their gradients."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ CASES = [
     Case("ReluN", [X], np.array([[0, 0.25, 2.5], [2, 0, 0]]), {"n": 2.5}, id="n"),
     Case("ReluN", [ODD], np.array([0, np.nan, 6]), gradient=False, id="odd"),
     Case("ReluNGradient", [X, X + 10], np.array([[0, 10.25, 0], [12, 0, 0]]), {"n": 3.0}, batched=(0, 1)),
+    Case("ThresholdedRelu", [X], np.array([[0, 0, 3], [2, 0, 0]]), batched=(0,)),
+    Case("ThresholdedRelu", [X], np.array([[0, 0, 3], [0, 0, 0]]), {"alpha": 2.5}, id="alpha"),
+    # Caffe2's gradient is not the derivative of what lies between a negative alpha and 0.
+    Case(
+        "ThresholdedRelu", [X], np.array([[-1.5, 0.25, 3], [2, -0.5, 0]]), {"alpha": -2.0}, gradient=False, id="below 0"
+    ),
+    Case("ThresholdedRelu", [ODD], np.array([0, 0, np.inf]), gradient=False, id="odd"),
+    Case("ThresholdedReluGradient", [np.maximum(X, 0), X + 10], np.where(X > 0, X + 10, 0), batched=(0, 1)),
+    Case("ThresholdedReluGradient", [X, X + 10], np.array([[-8.5, 10.25, 13], [12, -9.5, -6]]), id="turned around"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Rectified linear units: Relu, LeakyRelu, ReluN. X, Y, dY and dX all have one shape S."""
+"""Rectified linear units: Relu, LeakyRelu, ReluN, ThresholdedRelu. X, Y, dY and dX all have one shape S."""
 
 from __future__ import annotations
 
@@ -175,3 +175,60 @@ RELU_N_GRADIENT.validate(relu_n_validate)
 @kernel(RELU_N_GRADIENT)
 def relu_n_gradient_kernel(op: OpView, Y: Array, dY: Array, dX: Array) -> None:
     np.multiply(dY, (Y > 0) & (Y < op.n), out=dX)
+
+
+THRESHOLD = arg("alpha", float, 1.0, doc="what X must be above to pass")
+
+THRESHOLDED_RELU = schema(
+    "ThresholdedRelu",
+    "Y = X where X > alpha, else 0; NaN gives 0.",
+    inputs=[blob("X", FLOAT, "*S")],
+    outputs=[blob("Y", like="X")],
+    args=[THRESHOLD],
+    in_place={"Y": "X"},
+    effects=Effects.PURE,
+    source="Konda, Memisevic, Krueger 2014, section 4; Caffe2",
+    example="""
+    >>> run("ThresholdedRelu", [-1.0, 2.0, 3.0], alpha=2.0)
+    array([0., 0., 3.], dtype=float32)
+    """,
+)
+formula(THRESHOLDED_RELU, Y="where(X > alpha, X, 0)")
+THRESHOLDED_RELU.cost(formula_cost)
+
+
+@THRESHOLDED_RELU.gradient
+def thresholded_relu_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("ThresholdedReluGradient", [g.Y, g.dY], [g.dX])
+
+
+@kernel(THRESHOLDED_RELU)
+def thresholded_relu(op: OpView, X: Array, Y: Array) -> None:
+    Y[...] = np.where(X > op.alpha, X, 0)
+
+
+THRESHOLDED_RELU_GRADIENT = schema(
+    "ThresholdedReluGradient",
+    """dX = dY * sign of Y.
+
+    As in Caffe2, below 0 the sign turns that of dY around. Only a negative alpha lets such Y through: then it is not
+    the derivative.""",
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    outputs=[blob("dX", like="Y")],
+    args=[THRESHOLD],
+    in_place={"dX": "dY"},
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="Caffe2",
+    example="""
+    >>> run("ThresholdedReluGradient", [0.0, 3.0], [5.0, 7.0])
+    array([0., 7.], dtype=float32)
+    """,
+)
+formula(THRESHOLDED_RELU_GRADIENT, dX="dY * sign(Y)")
+THRESHOLDED_RELU_GRADIENT.cost(formula_cost)
+
+
+@kernel(THRESHOLDED_RELU_GRADIENT)
+def thresholded_relu_gradient_kernel(Y: Array, dY: Array, dX: Array) -> None:
+    np.multiply(dY, np.sign(Y), out=dX)
