@@ -329,7 +329,10 @@ def choices() -> list[tuple[str, list[Call]]]:
     """Choices by a condition, and places of what is largest or smallest."""
     pairs = [(signed(*shape), signed(*shape, seed=1)) for shape in (SOLID, FLAT)]
     rows: dict[str, Any] = {"broadcast_on_rows": 1}
+    edges = {"bin_edges": [-0.75, 0.0, 0.25, 1.5]}
     return [
+        ("Histogram", [Call({"X": x, "more": y}, ["Y"], edges) for x, y in pairs]),
+        ("IsMemberOf", [Call({"X": np.array(np.round(4 * x), "i")}, ["Y"], {"value": [1, -2]}) for x, _ in pairs]),
         ("ThresholdedRelu", [Call({"X": x}, ["Y"], {"alpha": 0.25}) for x, _ in pairs]),
         ("ThresholdedReluGradient", [Call({"Y": x, "dY": y}, ["dX"], {"alpha": 0.25}) for x, y in pairs]),
         (

@@ -23,3 +23,10 @@ def arg_max(hand: Hand, schema: OpSchema) -> Sketch:
     X = hand.shape("X", 1, 4)
     arguments: dict[str, Any] = {"axis": hand.integer(0, len(X) - 1), "keepdims": hand.integer(0, 1)}
     return Sketch(hand.some(arguments), {"X": X})
+
+
+@draws("Histogram")
+def histogram(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    edges = sorted({hand.real(-3, 3) for _ in range(hand.integer(2, 6))})
+    return Sketch({"bin_edges": [*edges, 4.0]}, {})

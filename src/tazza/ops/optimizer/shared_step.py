@@ -78,7 +78,7 @@ SPARSE_WNGRAD = schema(
 
 STORM = schema(
     "Storm",
-    """s_next = s + sum of dW^2, n = lr * (beta + s_next)^(-1/3), a = momentum * n^2;
+    """With s_next = s + sum of dW^2, n = lr * (beta + s_next)^(-1/3) and a = momentum * n^2:
 
     M_next = dW + (1 - a) * (M - dW), W_next = W + n * M_next.""",
     inputs=[W, M, S, DW, LR],
