@@ -22,6 +22,15 @@ def logarithms_of_sums(op: OpView, inputs: list[Array], factor: Factor) -> list[
     return [y + (factor(y.shape, 1.0) - 1) for y in plain]
 
 
+@steps_of("Storm", "SparseStorm")
+def running_gradients(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """M' = dW + (1 - a) (M - dW): what is rounded is as large as dW and M, however small their sum may be."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
+    size = max(np.abs(given[letter]).max(initial=0) for letter in ("M", "dW"))
+    return [y + size * (factor(y.shape, 1.0) - 1) for y in plain]
+
+
 def lengths_of(hand: Hand, rows: int, segments: int | None = None) -> Array:
     """Return lengths of segments, empty ones among them, that add up to a number of rows."""
     count = (hand.integer(1, 6) if rows else hand.integer(0, 2)) if segments is None else segments

@@ -14,6 +14,7 @@ from tazza.operator import (
     Cost,
     Effects,
     OpView,
+    Role,
     Spec,
     arg,
     blob,
@@ -32,8 +33,8 @@ WHERE = schema(
     "Z = X where C is true, else Y.",
     inputs=[
         blob("C", TRUTH, doc="of shape S; with `broadcast_on_rows` (N)"),
-        blob("X", COMPARABLE | {DataType.STRING}, "*S"),
-        blob("Y", "X", "*S"),
+        blob("X", COMPARABLE | {DataType.STRING}, "*S", role=Role.DATA),
+        blob("Y", "X", "*S", role=Role.DATA),
     ],
     outputs=[blob("Z", like="X")],
     args=[arg("broadcast_on_rows", bool, False, doc="whether C has one element for each row of X and Y")],

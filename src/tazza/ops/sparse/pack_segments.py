@@ -44,7 +44,7 @@ PACK_SEGMENTS = schema(
     """packed[n, t] is row t of segment n; behind its end there are zeros, minus infinities, or empty texts.
 
     mask (N, T) says where rows are.""",
-    inputs=[LENGTHS, blob("DATA", PACKABLE, "R *S")],
+    inputs=[LENGTHS, blob("DATA", PACKABLE, "R *S", role=Role.DATA)],
     outputs=[blob("packed", PACKABLE, dynamic=True), blob("mask", DataType.BOOL, dynamic=True, optional=True)],
     args=ARGS,
     effects=Effects.PURE,
@@ -59,7 +59,7 @@ PACK_SEGMENTS = schema(
 UNPACK_SEGMENTS = schema(
     "UnpackSegments",
     "The rows of all segments, one behind the other; padding is left out.",
-    inputs=[LENGTHS, blob("packed", PACKABLE, "N T *S")],
+    inputs=[LENGTHS, blob("packed", PACKABLE, "N T *S", role=Role.DATA)],
     outputs=[blob("DATA", PACKABLE, dynamic=True)],
     args=ARGS,
     effects=Effects.PURE,
