@@ -89,6 +89,8 @@ class LSTMCell(RNNCell):
     """What a step calls its states."""
     _cell_first = False
     """Whether c is declared before h."""
+    _tells_lengths = True
+    """Whether the unit is told that there are lengths, which it takes for granted."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class LSTMCell(RNNCell):
         """Add one step."""
         gates = self._gates(model, input_t, *self._joined(model, states[0], extra_inputs))
         ends = [] if seq_lengths is None else [seq_lengths]
-        said = {"sequence_lengths": bool(ends)} if type(self)._gates is LSTMCell._gates or not ends else {}
+        said = {"sequence_lengths": bool(ends)} if self._tells_lengths or not ends else {}
         hidden, cell = model.net.LSTMUnit(
             [*states, gates, *ends, timestep],
             list(self._left),
@@ -180,6 +182,7 @@ class LayerNormLSTMCell(LSTMCell):
     """An LSTM whose gates are normalized."""
 
     _left = "hidden_t", "cell_t"
+    _tells_lengths = False
 
     def _gates(self, model: Any, input_t: Any, hidden: Any, size: int) -> Any:
         return self._normalized(model, super()._gates(model, input_t, hidden, size))
@@ -190,6 +193,7 @@ class MILSTMCell(LSTMCell):
 
     _left = "hidden_t_intermediate", "cell_t"
     _cell_first = True
+    _tells_lengths = False
 
     def _gates(self, model: Any, input_t: Any, hidden: Any, size: int) -> Any:
         net = model.net
