@@ -7,8 +7,8 @@ import pytest
 
 from tazza.errors import TazzaError
 from tazza.nets import NetBase
-from tazza.observers import CostObserver, TimeObserver, count_runs, observe_times, operator_costs
-from tazza.operator import Cost, Operator, operator_def
+from tazza.observers import CostObserver, RunCountObserver, TimeObserver, count_runs, observe_times, operator_costs
+from tazza.operator import Cost, Operator, attach_throughout, detach_throughout, operator_def
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 
@@ -89,3 +89,21 @@ def test_cost_observers_add_up_runs_of_different_shapes() -> None:
     net.run()
     assert observer.count == 2
     assert observer.total.flops == (2 + 5) * 4
+
+
+def test_an_observer_throughout_sees_the_operators_of_nets_within() -> None:
+    workspace = Workspace()
+    body = NetDef(op=[operator_def("Add", ["i", "one"], ["i"]), operator_def("LT", ["i", "limit"], ["more"])])
+    for name, value in {"i": 0, "one": 1, "limit": 3}.items():
+        workspace.feed(name, np.array(value, np.int32))
+    workspace.feed("more", np.array(True))
+    net = workspace.create_net(NetDef(op=[operator_def("While", ["more"], [], loop_net=body)]))
+    counter = RunCountObserver()
+    (loop,) = net.operators
+    attach_throughout(loop, counter)  # pyright: ignore[reportArgumentType] -- a counter sees anything
+    net.run()
+    assert counter.count == 1 + 3 * 2
+    detach_throughout(loop, counter)  # pyright: ignore[reportArgumentType] -- a counter sees anything
+    workspace.feed("more", np.array(True))
+    net.run()
+    assert counter.count == 1 + 3 * 2

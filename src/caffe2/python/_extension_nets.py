@@ -299,6 +299,7 @@ class Observer:
 def add_observer_to_net(net_name: str, observer_type: str) -> Observer:
     """Attach an observer of a kind to a net."""
     from tazza.observers import RunCountObserver, TimeObserver
+    from tazza.operator import attach_throughout
 
     net = home.current_workspace().net(net_name)
     counts, times = observer_type == "RunCountObserver", observer_type in ("TimeObserver", "ProfileObserver")
@@ -307,7 +308,7 @@ def add_observer_to_net(net_name: str, observer_type: str) -> Observer:
     kind: Any = RunCountObserver if counts else TimeObserver
     each = [kind() for _ in net.operators]
     for operator, one in zip(net.operators, each, strict=True):
-        operator.attach(one)
+        attach_throughout(operator, one) if counts else operator.attach(one)
     total = net.attach(kind())
 
     def text(seen: Observer) -> str:
@@ -321,10 +322,12 @@ def add_observer_to_net(net_name: str, observer_type: str) -> Observer:
 
 def remove_observer_from_net(net_name: str, observer: Observer) -> None:
     """Detach an observer."""
+    from tazza.operator import detach_throughout
+
     net = home.current_workspace().net(net_name)
     net.detach(observer.total)
     for operator, one in zip(net.operators, observer.each, strict=True):
-        operator.detach(one)
+        detach_throughout(operator, one)
 
 
 def num_observers_on_net(net_name: str) -> int:

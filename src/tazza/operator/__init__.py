@@ -54,7 +54,7 @@ from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.one_value import one_value
 from tazza.operator.operator import Operator, definition_hooks, ignored_text
-from tazza.operator.owned import OwnedNets
+from tazza.operator.owned import OwnedNets, attach_throughout, detach_throughout
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
@@ -129,11 +129,13 @@ __all__ = [
     "anything",
     "arg",
     "as_many",
+    "attach_throughout",
     "blob",
     "check_trust",
     "choose_kernel",
     "contiguous",
     "definition_hooks",
+    "detach_throughout",
     "each",
     "effects_of",
     "ends",

@@ -17,6 +17,7 @@ from tazza.errors import ArgumentError
 from tazza.operator.index import ANY, index, load_engine
 from tazza.operator.kernel import kernel_for
 from tazza.registry import Registry, note_change, registry_changes
+from tazza.runtime import fp_exceptions
 from tazza.runtime.cache import remembered
 from tazza.runtime.native import NATIVE_KERNELS
 from tazza.tensor.place import CPU_KIND
@@ -157,6 +158,12 @@ def _by_priority(device: str, names: tuple[str, ...], generation: int) -> tuple[
 def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
     """Return the engines to ask for an operator type, best first; `wanted` is the comma list of its OperatorDef."""
     return _ranked(type, device, wanted, registry_changes())
+
+
+def telling_engines(ranking: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return those that tell of exceptions of arithmetic, where these are asked for and one does; else all."""
+    telling = [one for one in ranking if one.engine in fp_exceptions.TELLING] if fp_exceptions.asked() else []
+    return telling or ranking
 
 
 @remembered("rankings of engines", entries=KEPT)

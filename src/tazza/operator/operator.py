@@ -20,21 +20,16 @@ from dataclasses import replace
 from typing import Any
 
 from tazza.device import Context, Event, Generator, current_context, place_of
-from tazza.errors import (
-    BlobTypeError,
-    NotFoundError,
-    SchemaError,
-    TazzaError,
-    UnknownOperatorError,
-)
+from tazza.errors import BlobTypeError, NotFoundError, SchemaError, TazzaError, UnknownOperatorError
 from tazza.operator.binding import Binding, check_overwritten, same_memory
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, why_passed_over
-from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, why_unavailable
+from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, telling_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
 from tazza.operator.launches import OperatorLaunches
 from tazza.operator.letter import TENSOR
 from tazza.operator.native_calls import as_one, threads_of
 from tazza.operator.observable import Observable
+from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
@@ -42,6 +37,7 @@ from tazza.operator.reorder import Refresh, bind_reorder, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.proto import OperatorDef
+from tazza.runtime import fp_exceptions
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.init import require_init
 from tazza.runtime.log import logger
@@ -199,10 +195,14 @@ class Operator(Observable):
         return self._host is not None
 
     @property
+    def owned(self) -> OwnedNets | None:
+        """Where its kernel has the nets that it runs, where it runs some."""
+        return None if self._host is None else self._host.nets
+
+    @property
     def nets(self) -> tuple[RunnableNet, ...]:
         """The nets that its kernel runs, those that are there now."""
-        owned = None if self._host is None else self._host.nets
-        return () if owned is None else tuple(owned)
+        return tuple(self.owned or ())
 
     def cancel(self) -> None:
         """Ask a host kernel that waits for something to give up, where it can; called by another thread."""
@@ -232,7 +232,7 @@ class Operator(Observable):
         if self._observers:
             self.start_all()
         try:
-            call = self.ready(context)
+            call = fp_exceptions.guarded(self.ready(context))
             if budget is None:
                 call()
             else:
@@ -300,12 +300,13 @@ class Operator(Observable):
     def lasting(self, context: Context) -> Binding | None:
         """Return what the last run on `context` was bound to, where a run is nothing but its call; None elsewhere.
 
-        That is: nobody observes, no shape depends on values or data, and the kernel works on tensors of the host.
+        That is: nobody observes or asks for exceptions of arithmetic, no shape depends on values or data, and the
+        kernel works on tensors of the host.
         """
         if self._observers or self._host is not None or not self.place.is_host or self.schema.dynamic:
             return None
         found = self._bindings.get(context)
-        return None if found is None or found.watch.values else found
+        return None if found is None or found.watch.values or fp_exceptions.asked() else found
 
     def forget(self) -> None:
         """Hold no tensors and no memory between runs any more, until the next one; what was prepared stays."""
@@ -348,8 +349,9 @@ class Operator(Observable):
         reads = sorted(inferred.reads)
         values = tuple(value_key(value) for value in map(self._value, reads) if value is not None)
         key = context.key, self.op.batch_invariant, tuple(inputs), outputs, values
+        ranking = telling_engines(self.ranking)
         chosen = self._launches.get(
-            key, self.op, self.ranking, lambda: choose_kernel(self.op, self.ranking, context, inputs, outputs)
+            key, self.op, ranking, lambda: choose_kernel(self.op, ranking, context, inputs, outputs)
         )
         if chosen.choices is not self.choices:
             self._remember(chosen.choices)
