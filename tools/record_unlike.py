@@ -353,6 +353,47 @@ def choices() -> list[tuple[str, list[Call]]]:
     ]
 
 
+def steps_of_rows() -> list[tuple[str, list[Call]]]:
+    """Updates of rows with one number for each, leaders that are followed, and rates that adapt."""
+    one, iter = {"lr": one_of(-0.5)}, {"iter": np.array([3])}
+    rows = [
+        (signed(*shape), np.abs(signed(shape[0], seed=3)), at, signed(len(at), *shape[1:], seed=1))
+        for shape, at in ((SOLID, AGAIN), (FLAT, TWO))
+    ]
+    adagrad = [
+        Call({"W": W, "M": M, "i": i, "g": g, **one}, ["W", "M"], {"weight_decay": 0.125}) for W, M, i, g in rows
+    ]
+    adam = [
+        Call(
+            {"W": W, "M": signed(*W.shape, seed=2), "V": V, "i": i, "g": g, **one, **iter}, ["W", "M", "V", "step"], {}
+        )
+        for W, V, i, g in rows
+    ]
+    half = {"counter_halflife": 2}
+    counted = [(np.arange(6).reshape(2, 3), AGAIN), (np.arange(28).reshape(4, 7) % 5, TWO)]
+    count = [Call({"last": t, "n": t * 0.5, "i": i, **iter}, ["last", "n"], half) for t, i in counted]
+    leader = {"alpha": 0.25, "lambda1": 0.5, "lambda2": 0.125}
+    state = {W.shape: np.abs(signed(*W.shape, 2, seed=4)) for W, *_ in rows}
+    dense = [(W, signed(*W.shape, seed=1)) for W, *_ in rows]
+    ftrl = [Call({"W": W, "nz": state[W.shape], "g": g}, ["W1", "nz1"], leader) for W, g in dense]
+    of_rows = [Call({"W": W, "nz": state[W.shape], "i": i, "g": g}, ["W", "nz"], leader) for W, _, i, g in rows]
+    adapted = [Call({**one, "g": W, "e": g}, ["lr1"], {"lr_alpha": 0.25}) for W, g in dense]
+    scaled = [
+        Call({"W": W, **iter}, ["Y"], {"stepsize": 2, "upper_bound_iter": 3 + i, "scale": 0.5})
+        for i, (W, *_) in enumerate(rows)
+    ]
+    return [
+        ("RowWiseSparseAdagrad", adagrad),
+        ("RowWiseSparseAdam", adam),
+        ("RowWiseCounter", count),
+        ("Ftrl", ftrl),
+        ("GFtrl", ftrl),
+        ("SparseFtrl", of_rows),
+        ("LearningRateAdaption", adapted),
+        ("WeightScale", scaled),
+    ]
+
+
 GROUPS = (
     pointwise,
     of_two,
@@ -365,6 +406,7 @@ GROUPS = (
     sequences,
     shared_steps,
     choices,
+    steps_of_rows,
 )
 """All cases, by what they are about."""
 

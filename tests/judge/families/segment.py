@@ -155,6 +155,40 @@ def shared_step_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(known, {**shapes, **moments, "W": table, "lr": (1,)}, values)
 
 
+@draws("RowWiseSparseAdagrad", "RowWiseSparseAdam", "SparseFtrl")
+def number_for_each_row(hand: Hand, schema: OpSchema) -> Sketch:
+    table, indices, shapes = rows_of(hand, "W")
+    found = hand.some({"epsilon": 0.1, "weight_decay": hand.real(0, 1), "alpha": 0.5, "lambda1": hand.real(0, 1)}, 0.7)
+    known = {name: value for name, value in found.items() if name in schema.args}
+    extents = {"M": table if "V" in schema.inputs_by_letter else table[:1], "V": table[:1], "nz": (*table, 2)}
+    squares = {"V", "nz"} if "V" in schema.inputs_by_letter else {"M", "nz"}
+    here = extents.keys() & schema.inputs_by_letter.keys()
+    values = {letter: hand.rng.uniform(0.1, 2, extents[letter]).astype(np.float32) for letter in here & squares}
+    if "iter" in schema.inputs_by_letter:
+        values["iter"] = np.array([hand.integer(0, 20)])
+    given = {letter: extents[letter] for letter in here - squares}
+    alone = {"lr": (1,)} if "lr" in schema.inputs_by_letter else {}
+    return Sketch(known, {**shapes, **given, **alone, "W": table}, {**values, "indices": indices})
+
+
+@draws("Ftrl", "GFtrl")
+def leader(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    table = hand.shape("W", 1, 3)
+    found = hand.some({"alpha": 0.5, "lambda1": hand.real(0, 1), "lambda2": hand.real(0, 1)}, 0.7)
+    nz = hand.rng.uniform(0.1, 2, (*table, 2)).astype(np.float32)
+    return Sketch(found, {"W": table, "dW": table}, {"nz": nz})
+
+
+@draws("RowWiseCounter")
+def counter(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    (R, *_), indices, _ = rows_of(hand, "last")
+    times, counts = hand.rng.integers(0, 9, R), hand.rng.uniform(0, 5, R)
+    values = {"last": times, "count": counts, "indices": indices, "iter": np.array([hand.integer(0, 12)])}
+    return Sketch(hand.some({"counter_halflife": hand.integer(-1, 4)}, 0.8), {}, values)
+
+
 @draws("SparseNormalize", "SparseLpRegularizer")
 def constraint_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     table, indices, shapes = rows_of(hand, "W")

@@ -78,6 +78,13 @@ def adam_cost(op: OpView, W: TensorSpec, step: TensorSpec | None, **others: Tens
     return Cost(13 * W.size, 4 * W.nbytes, 3 * W.nbytes + (0 if step is None else step.nbytes), W.nbytes)
 
 
+def bias_correction(op: OpView, iter: Array) -> np.float64:
+    """Return what makes up for moments that began with 0: sqrt(1 - beta2^t) / (1 - beta1^t)."""
+    t = iter.reshape(()).item() + 1
+    with np.errstate(all="ignore"):  # decays of 1 and more give infinity or NaN
+        return np.float64(np.sqrt(1 - np.float64(op.beta2) ** t) / (1 - np.float64(op.beta1) ** t))
+
+
 @kernel(ADAM)
 def adam(
     op: OpView,
@@ -92,9 +99,7 @@ def adam(
     V_next: Array,
     step: Array | None,
 ) -> None:
-    t = iter.reshape(()).item() + 1
-    with np.errstate(all="ignore"):  # decays of 1 and more give infinity or NaN
-        correction = np.sqrt(1 - np.float64(op.beta2) ** t) / (1 - np.float64(op.beta1) ** t)
+    correction = bias_correction(op, iter)
     mean = op.beta1 * M + (1 - op.beta1) * dW.reshape(M.shape)
     square = op.beta2 * V + (1 - op.beta2) * np.square(dW.reshape(V.shape))
     move = correction * mean.reshape(dW.shape) / (np.sqrt(square.reshape(dW.shape)) + op.epsilon)

@@ -151,6 +151,18 @@ def _check_shapes(op: OpView, of: Rows, indices: TensorSpec, specs: dict[str, Te
             op.require(agree(product(spec.dims), 1), f"{letter} has the shape {show_dims(spec.dims)}, not 1 element")
 
 
+def require_rows(op: OpView, W: TensorSpec, indices: TensorSpec, dW: TensorSpec) -> None:
+    """Require that dW has a row of W for each index.
+
+    Raises:
+        ShapeError: it has not, or W has no rows.
+    """
+    op.require(W.dims is None or len(W.dims) > 0, "W has rank 0, it must have rows")
+    if None not in (W.dims, indices.dims, dW.dims):
+        wanted, found = product((*(indices.dims or ()), *(W.dims or ())[1:])), product(dW.dims or ())
+        op.require(agree(wanted, found), f"dW has {found} elements, the rows of W that indices pick have {wanted}")
+
+
 def occurrences(indices: Array) -> Iterator[Array]:
     """Yield the places of all first occurrences of indices, then those of all second ones ...
 

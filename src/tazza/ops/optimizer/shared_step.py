@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
-from tazza.ops.optimizer.rows import INDICES, occurrences
+from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
 from tazza.ops.optimizer.update import NO_GRADIENT
-from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
+from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import TensorSpec
 
@@ -123,7 +123,7 @@ def _declare(declared: OpSchema, flops: int) -> None:
         if "M" in specs:
             require_as_many(op, "W", specs["W"].dims, M=specs["M"].dims)
         if "indices" in specs:
-            _require_rows(op, specs["W"], specs["indices"], specs["dW"])
+            require_rows(op, specs["W"], specs["indices"], specs["dW"])
         else:
             require_as_many(op, "W", specs["W"].dims, dW=specs["dW"].dims)
         like = (str(op.schema.outputs_by_letter[letter].like) for letter in op.output_letters)
@@ -134,13 +134,6 @@ def _declare(declared: OpSchema, flops: int) -> None:
         states = 2 if "M" in others else 1
         read = (1 + states) * dW.nbytes + (others["indices"].nbytes if "indices" in others else 0)
         return Cost(flops * dW.size, read, states * dW.nbytes, dW.nbytes)
-
-
-def _require_rows(op: OpView, W: TensorSpec, indices: TensorSpec, dW: TensorSpec) -> None:
-    op.require(W.dims is None or len(W.dims) > 0, "W has rank 0, it must have rows")
-    if None not in (W.dims, indices.dims, dW.dims):
-        wanted, found = product((*(indices.dims or ()), *(W.dims or ())[1:])), product(dW.dims or ())
-        op.require(agree(wanted, found), f"dW has {found} elements, the rows of W that indices pick have {wanted}")
 
 
 for one, work in ((WNGRAD, 5), (SPARSE_WNGRAD, 5), (STORM, 7), (SPARSE_STORM, 7)):

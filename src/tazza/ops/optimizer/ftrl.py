@@ -1,0 +1,185 @@
+"""Follow the regularized leader: parameters that are 0 while their gradients have not moved them enough.
+
+W are the parameters, dW their gradient; nz holds two numbers for each element of W, in turn: n, the sum of squares of
+its gradients, and z, the sum of what moved it. All are computed anew from nz:
+
+    n' = n + dW^2;    z' = z + dW - (sqrt(n') - sqrt(n)) / alpha W
+    Ftrl     W' = 0 where |z'| <= lambda1, else -(z' - sign(z') lambda1) / ((beta + sqrt(n')) / alpha + lambda2)
+    GFtrl    the same for groups, the elements that differ only in their first coordinate, R of them: with
+             s = lambda1 sqrt(R) and l = sqrt(sum of z'^2 over the group), 0 where l <= s, else
+             -z' (1 - s / l) / ((beta + sqrt(n')) / alpha + lambda2)
+
+alpha is an argument or, without that, an input. Of rows, `indices` (K, of any shape) picks those that the K rows of dW
+belong to; an index that stands there several times is updated as often, in turn.
+
+Source: McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches", algorithm 1; Caffe2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tazza.errors import ArgumentError
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
+from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
+from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
+from tazza.ops.sparse.segment import check_rows
+from tazza.tensor import TensorSpec
+
+W = blob("W", FLOAT, role=Role.PARAMETER)
+NZ = blob("nz", FLOAT, role=Role.STATE, doc="n and z of each element of W, in turn")
+DW = blob("dW", FLOAT)
+ALPHA = blob("alpha", FLOAT, optional=True, role=Role.PARAMETER, doc="of one element: the argument `alpha`")
+OUTPUTS = [blob("W_next", like="W"), blob("nz_next", like="nz")]
+ARGS = [
+    arg("alpha", float, 0.005, doc="the learning rate"),
+    arg("beta", float, 1.0, doc="added to sqrt(n)"),
+    arg("lambda1", float, 0.001, doc="the threshold of z"),
+    arg("lambda2", float, 0.001, doc="makes W smaller"),
+]
+OVER = {"W_next": "W", "nz_next": "nz"}
+GIVEN = "alpha=0.5, beta=0.0, lambda1=1.0, lambda2=0.0"
+
+FTRL = schema(
+    "Ftrl",
+    "W_next = the minimum of what all gradients so far make of it, with |W| lambda1 and W^2 lambda2 / 2 added.",
+    inputs=[W, NZ, DW, ALPHA],
+    outputs=OUTPUTS,
+    args=ARGS,
+    in_place=OVER,
+    effects=Effects.PURE,
+    no_gradient=NO_GRADIENT,
+    source="McMahan et al. 2013, algorithm 1",
+    example=f"""
+    >>> run("Ftrl", [0.0, 0.0], [[0.0, 0.0], [0.0, 0.0]], [2.0, -1.0], {GIVEN}, outputs=2)
+    (array([-0.25,  0.  ], dtype=float32), array([[ 4.,  2.],
+           [ 1., -1.]], dtype=float32))
+    """,
+)
+GFTRL = schema(
+    "GFtrl",
+    "As Ftrl, for groups that are 0 as a whole: all elements that differ only in their first coordinate.",
+    inputs=[W, NZ, DW, ALPHA],
+    outputs=OUTPUTS,
+    args=ARGS,
+    in_place=OVER,
+    effects=Effects.PURE,
+    no_gradient=NO_GRADIENT,
+    source="McMahan et al. 2013; Yuan, Lin 2006 for groups",
+    example=f"""
+    >>> run("GFtrl", [[0.0, 0.0]], np.zeros((1, 2, 2), "f"), [[2.0, -1.0]], {GIVEN}, outputs=2)[0]
+    array([[-0.25,  0.  ]], dtype=float32)
+    """,
+)
+SPARSE_FTRL = schema(
+    "SparseFtrl",
+    "As Ftrl, for the rows of W and nz that `indices` picks.",
+    inputs=[W, NZ, INDICES, DW, ALPHA],
+    outputs=OUTPUTS,
+    args=ARGS,
+    must_in_place=OVER,
+    effects=Effects.PURE,
+    no_gradient=NO_GRADIENT,
+    source="McMahan et al. 2013, algorithm 1",
+    example=f"""
+    >>> W, nz = np.array([[3.0], [0.0]], np.float32), np.zeros((2, 1, 2), np.float32)
+    >>> run("SparseFtrl", W, nz, [1], [[2.0]], {GIVEN})[0]
+    array([[ 3.  ],
+           [-0.25]], dtype=float32)
+    """,
+)
+
+
+def _declare(declared: OpSchema) -> None:
+    """Give an operator its shapes, and its cost."""
+
+    @declared.infer
+    def infer(
+        op: OpView, W: TensorSpec, nz: TensorSpec, dW: TensorSpec, **others: TensorSpec
+    ) -> tuple[TensorSpec, ...]:
+        if others.get("alpha") is not None:
+            require_one_element(op, "alpha", others["alpha"].dims)
+            if op.given("alpha"):
+                raise op.error(ArgumentError, "alpha is given as an argument and as an input", "give one of them")
+        if W.dims is not None:
+            op.require(len(W.dims) > 0 or op.type == "Ftrl", "W has rank 0, it must have rows")
+        if W.dims is not None and nz.dims is not None:
+            count, found = product(W.dims), product(nz.dims)
+            relation = f"nz has {found} elements, W has {count}"
+            op.require(count is None or agree(2 * count, found), relation, "n and z for each of them")
+        if "indices" in others:
+            require_rows(op, W, others["indices"], dW)
+        else:
+            require_as_many(op, "W", W.dims, dW=dW.dims)
+        return W, nz
+
+    @declared.cost
+    def cost(op: OpView, dW: TensorSpec, **others: TensorSpec | None) -> Cost:
+        del op
+        indices = others.get("indices")
+        return Cost(16 * dW.size, 4 * dW.nbytes + (0 if indices is None else indices.nbytes), 3 * dW.nbytes, dW.nbytes)
+
+
+for one in (FTRL, GFTRL, SPARSE_FTRL):
+    _declare(one)
+
+
+def _alpha(op: OpView, alpha: Array | None) -> np.float32:
+    return np.float32(op.alpha) if alpha is None else np.float32(alpha.reshape(()))
+
+
+def _moved(alpha: np.float32, W: Array, nz: Array, dW: Array) -> tuple[Array, Array]:
+    """Return n' and z', each of the shape of dW."""
+    pairs = nz.reshape(*dW.shape, 2)
+    n, z = pairs[..., 0], pairs[..., 1]
+    more = n + np.square(dW)
+    return more, z + dW - (np.sqrt(more) - np.sqrt(n)) / alpha * W.reshape(dW.shape)
+
+
+def _divided(op: OpView, alpha: np.float32, n: Array, above: Array) -> Array:
+    return -above / ((np.float32(op.beta) + np.sqrt(n)) / alpha + np.float32(op.lambda2))
+
+
+@kernel(FTRL)
+def ftrl(op: OpView, W: Array, nz: Array, dW: Array, alpha: Array | None, W_next: Array, nz_next: Array) -> None:
+    rate, threshold = _alpha(op, alpha), np.float32(op.lambda1)
+    n, z = _moved(rate, W, nz, dW)
+    moved = _divided(op, rate, n, z - np.sign(z) * threshold)
+    W_next[...] = np.where(np.abs(z) > threshold, moved, 0).reshape(W.shape)
+    nz_next[...] = np.stack([n, z], axis=-1).reshape(nz.shape)
+
+
+@kernel(GFTRL)
+def gftrl(op: OpView, W: Array, nz: Array, dW: Array, alpha: Array | None, W_next: Array, nz_next: Array) -> None:
+    rate = _alpha(op, alpha)
+    n, z = _moved(rate, W, nz, dW)
+    n, z, threshold = n.reshape(W.shape), z.reshape(W.shape), np.float32(op.lambda1) * np.sqrt(np.float32(len(W)))
+    length = np.sqrt(np.square(z).sum(axis=0, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):  # no gradient has moved the group
+        share = np.where(length > threshold, 1 - threshold / length, 0)
+    W_next[...] = _divided(op, rate, n, z * share)
+    nz_next[...] = np.stack([n, z], axis=-1).reshape(nz.shape)
+
+
+@kernel(SPARSE_FTRL)
+def sparse_ftrl(
+    op: OpView,
+    W: Array,
+    nz: Array,
+    indices: Array,
+    dW: Array,
+    alpha: Array | None,
+    W_next: Array,
+    nz_next: Array,
+) -> None:
+    at = indices.reshape(-1)
+    check_rows(op, at, len(W), "indices")
+    rows, weights, pairs = dW.reshape(at.size, *W.shape[1:]), W.copy(), nz.reshape(*W.shape, 2).copy()
+    for places in occurrences(at):
+        picked = at[places]
+        own, both = np.empty_like(rows[places]), np.empty((len(picked), *pairs.shape[1:]), np.float32)
+        ftrl(op, weights[picked], pairs[picked], rows[places], alpha, own, both)
+        weights[picked], pairs[picked] = own, both
+    W_next[...] = weights
+    nz_next[...] = pairs.reshape(nz.shape)
