@@ -177,6 +177,10 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 """Operators whose blobs hold one number each."""
 
 
+LISTS = {"LengthsRangeFill", "LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Unique"}
+"""Operators whose blobs have one axis each."""
+
+
 def test_recordings_tell_axes_apart() -> None:
     """Each type has one of a tensor with several axes, of which no two are equally long; squares hide swapped axes."""
 
@@ -186,7 +190,7 @@ def test_recordings_tell_axes_apart() -> None:
         return any(len(extents) > 1 and len(set(extents)) == len(extents) for extents in shapes)
 
     lacking = {type for type in operators() if not any(map(told, recordings(type)))}
-    assert lacking == ONE_NUMBER
+    assert lacking == ONE_NUMBER | LISTS
 
 
 WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorProtosDBInput"}

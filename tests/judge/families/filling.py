@@ -36,6 +36,17 @@ def constant_fill(hand: Hand, schema: OpSchema) -> Sketch:
     return sketch
 
 
+@draws("DiagonalFill")
+def diagonal_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    n, rank = hand.integer(0, 5), hand.integer(2, 4)
+    shape = (n, hand.integer(0, 5)) if rank == 2 else (n,) * rank
+    dtype = hand.pick(schema.args["dtype"].choices or (1,))
+    whole = int(dtype) not in (DataType.FLOAT.proto, DataType.DOUBLE.proto)
+    found: dict[str, Any] = {"dtype": int(dtype), "value": hand.integer(0, 3) if whole else hand.real(-3, 3)}
+    way = {"X": shape} if hand.chance(0.5) else {}
+    return Sketch(found if way else {**found, "shape": list(shape)}, way)
+
+
 @draws("GaussianFill", "UniformFill", "UniformIntFill", "MSRAFill", "XavierFill")
 def random_fill(hand: Hand, schema: OpSchema) -> Sketch:
     sketch, _ = shaped(hand, schema)

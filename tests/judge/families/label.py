@@ -56,3 +56,31 @@ def softmax_with_loss(hand: Hand, schema: OpSchema) -> Sketch:
     if hand.chance(0.4):
         values["weights"] = hand.rng.uniform(0, 2, N).astype(np.float32)
     return Sketch(found, {"X": X}, values)
+
+
+@draws("CrossEntropy", "CrossEntropyGradient")
+def cross_entropy(hand: Hand, schema: OpSchema) -> Sketch:
+    X = hand.given.get("X", (hand.batch(), hand.channels()))
+    dY = {"dY": X[:1]} if "dY" in schema.inputs_by_letter else {}
+    return Sketch({}, dY, {"X": distribution(hand, X), "label": distribution(hand, X)})
+
+
+@draws(
+    "SigmoidCrossEntropyWithLogits",
+    "WeightedSigmoidCrossEntropyWithLogits",
+    "SigmoidCrossEntropyWithLogitsGradient",
+    "WeightedSigmoidCrossEntropyWithLogitsGradient",
+)
+def sigmoid_cross_entropy(hand: Hand, schema: OpSchema) -> Sketch:
+    X = hand.shape("X", 1, 4)
+    tricks = [name for name in ("log_D_trick", "unjoined_lr_loss") if name in schema.args]
+    found: dict[str, Any] = {hand.pick(tricks): 1} if tricks and hand.chance(0.5) else {}
+    shapes = {letter: X for letter in ("X", "W", "T") if letter in schema.inputs_by_letter}
+    dY = {"dY": X[:-1]} if "dY" in schema.inputs_by_letter else {}
+    return Sketch(found, {**shapes, **dY}, {"T": hand.rng.uniform(0, 1, X).astype(np.float32)})
+
+
+@draws("MakeTwoClassGradient")
+def make_two_class_gradient(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    return Sketch({}, {"dY": (*hand.shape("dX", 0, 3), 2)})

@@ -214,3 +214,23 @@ def adagrad(hand: Hand, schema: OpSchema) -> Sketch:
     found = hand.some({"epsilon": 0.1, "decay": hand.real(0.5, 1), "weight_decay": hand.real(0, 0.5)})
     values: dict[str, Any] = {"M": hand.rng.uniform(0.01, 2.0, shape).astype(np.float32)}
     return Sketch(found, {"W": shape, "dW": shape, "lr": (1,)}, values, hand.integer(2, 4))
+
+
+@draws(
+    "LengthsToRanges",
+    "LengthsToOffsets",
+    "LengthsToSegmentIds",
+    "LengthsRangeFill",
+    "LengthsToWeights",
+    "SegmentIdsToLengths",
+    "SegmentIdsToRanges",
+)
+def said_in_other_ways(hand: Hand, schema: OpSchema) -> Sketch:
+    if "ids" in schema.inputs_by_letter:
+        ids = np.sort(picked(hand, 9, hand.integer(0, 12)))
+        return Sketch(
+            {}, {"like": (int(ids.max(initial=-1)) + 1 + hand.integer(0, 2),)} if hand.chance(0.5) else {}, {"ids": ids}
+        )
+    numbers = {"include_last_offset": hand.integer(0, 1), "power": hand.real(0, 2)}
+    known = {name: value for name, value in numbers.items() if name in schema.args}
+    return Sketch(hand.some(known), {}, {"LENGTHS": lengths_of(hand, hand.integer(0, 20))})

@@ -163,3 +163,30 @@ def reduce_front_back(hand: Hand, schema: OpSchema) -> Sketch:
             {"num_reduce_dim": 1}, {"X": X}, {"lengths": hand.rng.integers(0, rows + 1, kept).astype(np.int32)}
         )
     return Sketch(found, {"X": X})
+
+
+@draws("Tile", "TileGradient")
+def tile(hand: Hand, schema: OpSchema) -> Sketch:
+    back = "dY" in schema.inputs_by_letter
+    shape = hand.shape("dY" if back else "X", 1, 4)
+    at = hand.integer(0, len(shape) - 1)
+    axis, tiles = at - len(shape) * hand.integer(0, 1), hand.integer(0 if not back else 1, 4)
+    if back:
+        shape = (*shape[:at], shape[at] * tiles, *shape[at + 1 :]) if "dY" not in hand.given else shape
+        tiles = hand.pick([n for n in range(1, 5) if shape[at] % n == 0])
+    given = {"tiles": np.array([tiles], np.int32)} if hand.chance(0.3) else {}
+    given |= {"axis": np.array([axis], np.int32)} if given and hand.chance(0.5) else {}
+    numbers = {"tiles": tiles, "axis": axis}
+    found = {name: value for name, value in numbers.items() if name not in given}
+    return Sketch(found, {"dY" if back else "X": shape}, given)
+
+
+@draws("Expand", "ExpandGradient")
+def expand(hand: Hand, schema: OpSchema) -> Sketch:
+    X = hand.shape("X", 0, 3)
+    wanted = [n if n != 1 else hand.integer(1, 4) for n in X]
+    wanted = [*(hand.integer(1, 3) for _ in range(hand.integer(0, 2))), *wanted]
+    if "dY" in schema.inputs_by_letter:
+        return Sketch({}, {"X": X, "dY": tuple(wanted)})
+    shown = [hand.pick((1, n)) if n != 1 and i >= len(wanted) - len(X) else n for i, n in enumerate(wanted)]
+    return Sketch({}, {"X": X}, {"shape": np.array(shown, np.int64)})

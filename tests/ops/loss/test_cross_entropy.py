@@ -1,4 +1,4 @@
-"""LabelCrossEntropy and its gradient: against one row after the other; and what is refused."""
+"""LabelCrossEntropy, CrossEntropy and gradients: against one row after the other; and what is refused."""
 
 from __future__ import annotations
 
@@ -99,3 +99,47 @@ REFUSED: list[tuple[str, list[Any], type[Exception], str]] = [
 def test_refused(type: str, inputs: list[Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op(type, *inputs)
+
+
+def of_probabilities(X: Array, label: Array) -> Array:
+    """Return Y, one row after the other."""
+    rows = X.reshape(len(label), -1)
+    pairs = [zip(x, t, strict=True) for x, t in zip(rows, label.reshape(rows.shape), strict=True)]
+    return np.array([-sum(float(t) * math.log(max(float(x), 1e-20)) for x, t in row) for row in pairs])
+
+
+SHARES = np.random.default_rng(3).random((3, 5), np.float32)
+SOFT = [
+    Case("CrossEntropy", [values(3, 5), SHARES], of_probabilities, batched=(0, 1), slack=2),
+    Case("CrossEntropy", [values(3, 5, 1), SHARES], of_probabilities, slack=2, id="rank 3"),
+    Case("CrossEntropy", [values(3, 1), SHARES[:, 0]], of_probabilities, slack=2, id="labels (N)"),
+    Case("CrossEntropy", [values(5), SHARES[:1]], of_probabilities, slack=2, id="a single row of rank 1"),
+    Case(
+        "CrossEntropy", [np.zeros((2, 3), "f"), SHARES[:2, :3]], of_probabilities, gradient=False, id="nothing likely"
+    ),
+    Case(
+        "CrossEntropyGradient",
+        [values(3, 5), SHARES, values(3)],
+        -values(3)[:, None] * SHARES / values(3, 5),
+        batched=(0, 1, 2),
+    ),
+]
+
+
+@on_all_engines(SOFT)
+def test_probabilities(case: Case, engine: str) -> None:
+    check_op(case, engine)
+
+
+@pytest.mark.parametrize("wrong", [-0.25, 1.5, math.nan])
+def test_labels_that_are_no_probabilities_are_refused(wrong: float) -> None:
+    label = SHARES.copy()
+    label[1, 2] = wrong
+    with pytest.raises(NumericError, match=r"label of row 1 is .*not in \[0, 1\]"):
+        run_op("CrossEntropy", values(3, 5), label)
+
+
+@pytest.mark.parametrize("label", [SHARES[:2], SHARES.T, SHARES[:, 0], SHARES[None]])
+def test_labels_of_another_shape_are_refused(label: Array) -> None:
+    with pytest.raises(ShapeError, match="label has the shape"):
+        run_op("CrossEntropy", values(3, 5), label)

@@ -109,18 +109,20 @@ CONSTANT_FILL = schema(
 )
 
 
-def constant_fill_dtype(op: OpView) -> DataType:
+def fill_dtype(op: OpView) -> DataType:
+    """Return the element type that `dtype`, or else the type of `value`, says."""
     if op.dtype is not None:
         return DataType.from_proto(op.dtype)
     return DataType.INT64 if isinstance(op.value, int) else DataType.FLOAT
 
 
-@CONSTANT_FILL.validate
-def constant_fill_validate(op: OpView) -> None:
-    check_shape_args(op)
-    dtype = constant_fill_dtype(op)
-    if op.has_input("V") and dtype is DataType.STRING:
-        raise op.error(ArgumentError, "text cannot be taken from V", hint="give it as the argument value")
+def check_value(op: OpView) -> None:
+    """Refuse a `value` that the element type cannot hold.
+
+    Raises:
+        ArgumentError: it is of another kind, or too large.
+    """
+    dtype = fill_dtype(op)
     if op.value is None:
         return
     wanted = STORED_AS[dtype]
@@ -135,9 +137,18 @@ def constant_fill_validate(op: OpView) -> None:
             )
 
 
+@CONSTANT_FILL.validate
+def constant_fill_validate(op: OpView) -> None:
+    check_shape_args(op)
+    dtype = fill_dtype(op)
+    if op.has_input("V") and dtype is DataType.STRING:
+        raise op.error(ArgumentError, "text cannot be taken from V", hint="give it as the argument value")
+    check_value(op)
+
+
 @CONSTANT_FILL.infer
 def constant_fill_infer(op: OpView, X: TensorSpec | None, V: TensorSpec | None) -> TensorSpec:
-    dtype = constant_fill_dtype(op)
+    dtype = fill_dtype(op)
     if V is not None:
         op.require(V.dtype is dtype, f"V is {V.dtype}, Y is {dtype}", "set dtype to that of V")
         op.require(

@@ -1,6 +1,7 @@
-"""Cross entropy of probabilities with labels: LabelCrossEntropy.
+"""Cross entropy of probabilities with labels: LabelCrossEntropy, CrossEntropy.
 
-Letters: N rows, D classes. X (N, D...) is taken as a matrix (N, D); X of rank 1 is a single row. Labels count from 0.
+Letters: N rows, D classes. X (N, D...) is taken as a matrix (N, D); X of rank 1 is a single row. Labels count from 0,
+or are probabilities themselves.
 """
 
 from __future__ import annotations
@@ -8,8 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import NumericError
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, Role, blob, ends, kernel, schema, show_dims
-from tazza.ops.shape.axis import agree
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    Role,
+    blob,
+    ends,
+    kernel,
+    schema,
+    show_dims,
+    streamed,
+)
+from tazza.ops.shape.axis import agree, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -116,3 +131,101 @@ def label_cross_entropy_gradient_kernel(op: OpView, X: Array, label: Array, dY: 
     columns = check_labels(op, label, shape[1])
     dx[...] = 0
     dx[rows, columns] = -dY / np.maximum(x[rows, columns], PROBABILITY_MIN)
+
+
+CROSS_ENTROPY = schema(
+    "CrossEntropy",
+    "Y[n] = -sum over d of label[n, d] * log(max(X[n, d], 1e-20)).",
+    inputs=[
+        blob("X", FLOAT, doc="(N, D...): probabilities"),
+        blob("label", FLOAT, role=Role.DATA, doc="(N, D), or (N) for D = 1: probabilities"),
+    ],
+    outputs=[blob("Y", "X", doc="(N)")],
+    effects=Effects.PURE,
+    source="Goodfellow, Bengio, Courville 2016, section 3.13; Caffe2",
+    example="""
+    >>> run("CrossEntropy", [[0.5, 0.5], [1.0, 0.0]], [[0.5, 0.5], [1.0, 0.0]])
+    array([ 0.6931472, -0.       ], dtype=float32)
+    """,
+)
+CROSS_ENTROPY_GRADIENT = schema(
+    "CrossEntropyGradient",
+    "dX[n, d] = -dY[n] * label[n, d] / max(X[n, d], 1e-20); below 1e-20 the gradient is that at 1e-20.",
+    inputs=[
+        blob("X", FLOAT, doc="(N, D...)"),
+        blob("label", FLOAT, role=Role.DATA, doc="(N, D), or (N) for D = 1"),
+        blob("dY", "X", "N"),
+    ],
+    outputs=[blob("dX", "X")],
+    effects=Effects.PURE,
+    no_gradient=ends("second derivatives are not built"),
+    source="derivative of the forward operator",
+    example="""
+    >>> run("CrossEntropyGradient", [[0.5, 0.5]], [[1.0, 0.0]], [1.0])
+    array([[-2., -0.]], dtype=float32)
+    """,
+)
+
+
+def _matrix_rows(op: OpView, X: TensorSpec, label: TensorSpec) -> int | None:
+    """Return N, as far as known; checks that X and label are matrices of one shape."""
+    if label.dims is not None:
+        op.require(len(label.dims) in (1, 2), f"label has the shape {show_dims(label.dims)}, it must be a matrix")
+    if X.dims is None:
+        return None if label.dims is None else label.dims[0]
+    op.require(len(X.dims) > 0, "X has rank 0, it must have at least 1 dimension")
+    N, D = (X.dims[0], product(X.dims[1:])) if len(X.dims) > 1 else (1, X.dims[0])
+    if label.dims is not None:
+        relation = f"label has the shape {show_dims(label.dims)}, X has {N} rows of {D} elements"
+        of_one = len(label.dims) == 1 and agree(D, 1) and agree(label.dims[0], N)
+        op.require(of_one or shapes_agree(label.dims, (N, D)), relation, "one probability for each")
+    return N
+
+
+@CROSS_ENTROPY.infer
+def cross_entropy_infer(op: OpView, X: TensorSpec, label: TensorSpec) -> TensorSpec:
+    return TensorSpec((_matrix_rows(op, X, label),), X.dtype)
+
+
+@CROSS_ENTROPY.cost
+def cross_entropy_cost(op: OpView, X: TensorSpec, label: TensorSpec, Y: TensorSpec) -> Cost:
+    del op
+    return streamed((X, label), (Y,), flops=4 * X.size)
+
+
+@CROSS_ENTROPY.gradient
+def cross_entropy_gradient(g: GradientRequest) -> list[OperatorDef]:
+    return g.emit("CrossEntropyGradient", [g.X, g.label, g.dY], [g.dX])
+
+
+@kernel(CROSS_ENTROPY)
+def cross_entropy(op: OpView, X: Array, label: Array, Y: Array) -> None:
+    wrong = ~((label >= 0) & (label <= 1))
+    if wrong.any():
+        row = int(wrong.reshape(Y.size, -1).any(axis=1).argmax())
+        relation = f"a label of row {row} is {label[wrong][0]}, not in [0, 1]"
+        raise op.error(NumericError, relation, "LabelCrossEntropy takes numbers of classes")
+    shape = Y.size, X.size // max(Y.size, 1)
+    logarithms = np.log(np.maximum(X.reshape(shape), PROBABILITY_MIN, dtype=X.dtype))
+    Y[...] = -(label.reshape(shape) * logarithms).sum(axis=1, dtype=X.dtype)
+
+
+@CROSS_ENTROPY_GRADIENT.infer
+def cross_entropy_gradient_infer(op: OpView, X: TensorSpec, label: TensorSpec, dY: TensorSpec) -> TensorSpec:
+    rows = _matrix_rows(op, X, label)
+    if dY.dims is not None:
+        op.require(agree(dY.dims[0], rows), f"dY has {dY.dims[0]} elements, X has {rows} rows")
+    return TensorSpec(X.dims, X.dtype)
+
+
+@CROSS_ENTROPY_GRADIENT.cost
+def cross_entropy_gradient_cost(op: OpView, X: TensorSpec, label: TensorSpec, dY: TensorSpec, dX: TensorSpec) -> Cost:
+    del op
+    return streamed((X, label, dY), (dX,), flops=4 * X.size)
+
+
+@kernel(CROSS_ENTROPY_GRADIENT)
+def cross_entropy_gradient_kernel(X: Array, label: Array, dY: Array, dX: Array) -> None:
+    shape = dY.size, X.size // max(dY.size, 1)
+    above = np.maximum(X.reshape(shape), PROBABILITY_MIN, dtype=X.dtype)
+    dX[...] = (-dY[:, None] * label.reshape(shape) / above).reshape(dX.shape)

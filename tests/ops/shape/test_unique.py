@@ -1,0 +1,42 @@
+"""Unique: what is different, and where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.errors import DTypeError, ShapeError
+from tazza.operator import run_op
+from tests.check import Case, check_op, on_all_engines
+
+Array = NDArray[Any]
+
+
+def by_element(X: Array) -> tuple[Array, Array]:
+    """Return the different elements and the place of each."""
+    found = sorted(set(X.tolist()))
+    return np.array(found, X.dtype), np.array([found.index(x) for x in X.tolist()], np.int32)
+
+
+GIVEN = np.array([5, -1, 5, 2**40, -1])
+CASES = [
+    Case("Unique", [GIVEN], by_element, outputs=2),
+    Case("Unique", [GIVEN], by_element(GIVEN)[:1], outputs=1, id="without places"),
+    Case("Unique", [np.array([7, 7, 3], np.int32)], by_element, outputs=2, id="int32"),
+    Case("Unique", [GIVEN[:0]], by_element, outputs=2, id="nothing"),
+]
+
+
+@on_all_engines(CASES)
+def test_unique(case: Case, engine: str) -> None:
+    check_op(case, engine)
+
+
+def test_refused() -> None:
+    with pytest.raises(ShapeError, match="X"):
+        run_op("Unique", GIVEN.reshape(1, 5))
+    with pytest.raises(DTypeError, match="float32"):
+        run_op("Unique", np.ones(3, np.float32))
