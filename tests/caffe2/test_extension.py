@@ -54,3 +54,23 @@ def test_the_cost_of_an_operator_follows_from_extents_alone(dtype: type[np.gener
     conv = core.CreateOperator("Conv", ["X", "W"], ["Y"], kernel=3, pad=1)
     with pytest.raises(Exception, match="channels"):
         workspace.GetOperatorCost(conv.SerializeToString(), ["X", "W"])
+
+
+def test_what_a_net_reads_is_filled_by_operator() -> None:
+    """As genuine Caffe2 counts: each operator that reads what none before it made wants a shape for each such input."""
+    net = core.Net("fills")
+    net.Add(["A", "B"], ["C"])
+    net.Relu("C", "D")
+    net.Add(["D", "A"], "E")
+    shapes, types = [[(3, 2), (3, 2)], [(3, 2)]], [["float", "int"], ["float"]]
+    workspace.ResetWorkspace()
+    workspace.FillRandomNetworkInputs(net, shapes, types)
+    assert sorted(workspace.Blobs()) == ["A", "B"]
+    assert [workspace.FetchBlob(name).dtype for name in "AB"] == ["float32", "int32"]
+    for wrong in (shapes[:1], [*shapes, []], [[(3, 2)], [(3, 2)]]):
+        with pytest.raises(RuntimeError, match="shapes for"):
+            workspace.FillRandomNetworkInputs(net, wrong, types)
+    with pytest.raises(RuntimeError, match="types for"):
+        workspace.FillRandomNetworkInputs(net, shapes, types[:1])
+    with pytest.raises(ValueError, match="does not support type float16"):
+        workspace.FillRandomNetworkInputs(net, shapes, [["float", "float16"], ["float"]])

@@ -247,16 +247,43 @@ def _as_float(spec: Any, dtypes: Any) -> Any:
     return spec
 
 
+FILLED = {"float": "f", "double": "d", "int": "i", "bool": "u1"} | {
+    f"{name}_t": name for name in ("uint8", "int8", "int16", "int32", "int64")
+}
+"""Name of a type that blobs are filled with -> NumPy's."""
+
+
 def fill_random_network_inputs(
     net_def: Any, input_dims: Sequence[Sequence[Sequence[int]]], input_types: Sequence[Sequence[str]]
 ) -> None:
-    """Feed the first inputs of the first operators of a net with random numbers of given shapes and types."""
+    """Feed what a net reads and does not make itself, with random numbers of given shapes and types.
+
+    Args:
+        net_def: the net.
+        input_dims: for each operator that reads some of these blobs, a shape for each of them.
+        input_types: in the same order, a type.
+
+    Raises:
+        ArgumentError: there are more or fewer of them.
+        ValueError: a type that is not known.
+    """
     net = message(NetDef, net_def)
     workspace, random = home.current_workspace(), np.random.default_rng(0)
-    for op, shapes, types in zip(net.op, input_dims, input_types, strict=False):
-        for name, dims, type in zip(op.input, shapes, types, strict=False):
+    made: set[str] = set()
+    wanted: list[list[str]] = []
+    for op in net.op:
+        wanted.append([name for name in op.input if name not in made])
+        made.update(op.output)
+    wanted = [names for names in wanted if names]
+    for what, given in (("shapes", input_dims), ("types", input_types)):
+        if list(map(len, given)) != list(map(len, wanted)):
+            raise ArgumentError(f"{what} for {list(map(len, given))} blobs, the operators read {wanted}")
+    for names, shapes, types in zip(wanted, input_dims, input_types, strict=True):
+        for name, dims, type in zip(names, shapes, types, strict=True):
+            if type not in FILLED:
+                raise ValueError(f"filler does not support type {type}")
             numbers = random.random(tuple(dims)) * (1 if "float" in type else 10)
-            workspace.feed(name, numbers.astype(type.replace("_t", "")))
+            workspace.feed(name, numbers.astype(FILLED[type]))
 
 
 # -- timing and observers ----------------------------------------------------------------------------------------------
