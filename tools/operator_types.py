@@ -34,7 +34,10 @@ GENERAL = {
 
 NO_SIZES = "an X that is no list of int64 has the shape of dX, which dY does not fit: Caffe2 reads behind it"
 
+MIXED = "the lists of BooleanUnmask have one type: Caffe2 takes the bytes of one for elements of another"
+
 REASONS = {
+    ("BooleanUnmask", "X"): MIXED,
     ("LayerNormGradient", "dY Y mean std X"): "Caffe2 has the forward operator in float64 but not the gradient",
     ("LayerNormGradient", "dY Y mean std X gamma"): "Caffe2 has the forward operator in float64 but not the gradient",
     ("ReduceBackMeanGradient", "dY X"): NO_SIZES,

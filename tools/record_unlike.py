@@ -18,6 +18,7 @@ import numpy as np
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
+from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import shared_steps, steps_of_rows
 
 FIRST = 50
@@ -335,6 +336,11 @@ GROUPS = (
     repeated,
     said_otherwise,
     labelled,
+    marked,
+    masked,
+    looked_up,
+    put,
+    moved,
 )
 """All cases, by what they are about."""
 

@@ -177,7 +177,10 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 """Operators whose blobs hold one number each."""
 
 
-LISTS = {"LengthsRangeFill", "LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Unique"}
+LISTS = {
+    *("BooleanMaskGradient", "BooleanMaskLengths", "BooleanUnmask", "FindDuplicateElements", "LengthsRangeFill"),
+    *("LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Range", "Unique"),
+}
 """Operators whose blobs have one axis each."""
 
 

@@ -1,8 +1,10 @@
-"""Choices by a condition, and places along an axis."""
+"""Choices by a condition, places along an axis, and rows that masks and numbers name."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from tazza.operator import OpSchema
 from tests.judge.hand import Hand, Sketch, draws
@@ -30,3 +32,63 @@ def histogram(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     edges = sorted({hand.real(-3, 3) for _ in range(hand.integer(2, 6))})
     return Sketch({"bin_edges": [*edges, 4.0]}, {})
+
+
+def shares(hand: Hand, count: int, total: int) -> Any:
+    """Return `count` lengths that add up to `total`."""
+    return np.bincount(hand.rng.integers(0, max(count, 1), total if count else 0), minlength=count).astype(np.int32)
+
+
+@draws("OneHot")
+def one_hot(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    size, (N,) = hand.integer(1, 20), hand.shape("X", 1, 1)
+    return Sketch({}, {}, {"X": hand.rng.integers(0, size, N), "size": np.array([size])})
+
+
+@draws("SegmentOneHot")
+def segment_one_hot(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    size, (K,) = hand.integer(1, 20), hand.shape("X", 1, 1)
+    count = hand.integer(0, 6)
+    lengths = shares(hand, count, K)
+    return Sketch({}, {}, {"lengths": lengths, "X": hand.rng.integers(0, size, K), "size": np.array([size])})
+
+
+@draws("BatchOneHot", "BatchBucketOneHot")
+def batch_one_hot(hand: Hand, schema: OpSchema) -> Sketch:
+    X = hand.shape("X", 1, 3)
+    D = int(np.prod(X[1:]))
+    if schema.type == "BatchBucketOneHot":
+        lengths = hand.rng.integers(1, 4, D).astype(np.int32)
+        bounds = [bound for n in lengths for bound in sorted(hand.real(-2, 2) for _ in range(int(n)))]
+        return Sketch({}, {"X": X}, {"lengths": lengths, "boundaries": np.array(bounds, np.float32)})
+    lengths = hand.rng.integers(0, 4, D).astype(np.int32)
+    return Sketch({}, {"X": X, "values": (int(lengths.sum()),)}, {"lengths": lengths})
+
+
+@draws("BooleanMask", "BooleanMaskGradient")
+def boolean_mask(hand: Hand, schema: OpSchema) -> Sketch:
+    if schema.type == "BooleanMask":
+        X = hand.shape("X", 1, 4)
+        return Sketch({}, {"X": X}, {"mask": hand.rng.random(X[0]) < 0.5})
+    dY = hand.shape("dY", 1, 4)
+    mask = np.arange(dY[0] + hand.integer(0, 5)) < dY[0]
+    return Sketch({}, {"dY": dY}, {"mask": hand.rng.permutation(mask)})
+
+
+@draws("BooleanMaskLengths")
+def boolean_mask_lengths(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    (M,) = hand.shape("lengths", 1, 1)
+    N = hand.integer(0, 20) if M else 0
+    return Sketch({}, {}, {"lengths": shares(hand, M, N), "mask": hand.rng.random(N) < 0.5})
+
+
+@draws("BooleanUnmask")
+def boolean_unmask(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    count, N = hand.integer(1, 3), hand.integer(0, 20)
+    owner = hand.rng.integers(0, count, N)
+    masks = [owner == i for i in range(count)]
+    return Sketch({}, {"X": [(int(mask.sum()),) for mask in masks]}, {"mask": masks})

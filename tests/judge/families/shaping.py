@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema
-from tests.judge.hand import Hand, Shape, Sketch, draws
+from tests.judge.hand import Hand, Shape, Sketch, divisors, draws
 
 
 @draws("Concat", "DepthConcat")
@@ -190,3 +190,90 @@ def expand(hand: Hand, schema: OpSchema) -> Sketch:
         return Sketch({}, {"X": X, "dY": tuple(wanted)})
     shown = [hand.pick((1, n)) if n != 1 and i >= len(wanted) - len(X) else n for i, n in enumerate(wanted)]
     return Sketch({}, {"X": X}, {"shape": np.array(shown, np.int64)})
+
+
+@draws("NumpyTile")
+def numpy_tile(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 0, 4)
+    return Sketch({}, {"X": X}, {"repeats": np.array([hand.integer(0, 3) for _ in X], np.int64)})
+
+
+@draws("PrependDim")
+def prepend_dim(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    return Sketch({"dim_size": hand.pick(divisors(X[0]) if X[0] else [1, 3])}, {"X": X})
+
+
+@draws("SplitByLengths")
+def split_by_lengths(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    axis, count = hand.integer(0, len(X) - 1), hand.integer(1, 4)
+    lengths = np.zeros(count * hand.integer(1, 3), np.int32)
+    scaled = hand.chance(0.3)
+    total = hand.pick(divisors(X[axis])) if scaled and X[axis] else X[axis]
+    np.add.at(lengths, hand.rng.integers(0, lengths.size, total), 1)
+    return Sketch({"axis": axis, "use_scaling_lengths": int(scaled)}, {"X": X}, {"lengths": lengths}, count)
+
+
+@draws("Range")
+def range_(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    kind = hand.pick(("i", "q", "f", "d"))
+    numbers = [hand.integer(-9, 9), hand.integer(-9, 40), hand.pick((-3, -1, 1, 2, 7))]
+    if kind in "fd":
+        numbers = [n / 4 for n in numbers]
+    names = ("start", "stop", "step")[: hand.integer(1, 3)]
+    return Sketch({}, {}, {name: np.array([n], kind) for name, n in zip(names, numbers, strict=False)})
+
+
+@draws("Scatter")
+def scatter(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    axis = hand.integer(0, len(X) - 1)
+    taken = [hand.integer(0, n) for n in X]
+    taken[axis] = hand.integer(0, 5) if X[axis] else 0
+    at = hand.rng.integers(0, max(X[axis], 1), taken).astype(hand.pick((np.int32, np.int64)))
+    return Sketch({"axis": axis - len(X) * hand.integer(0, 1)}, {"X": X, "updates": tuple(taken)}, {"indices": at})
+
+
+@draws("ScatterAssign")
+def scatter_assign(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    at = hand.rng.integers(0, max(X[0], 1), hand.integer(0, 5) if X[0] else 0)
+    return Sketch({}, {"X": X, "rows": (at.size, *X[1:])}, {"indices": at.astype(hand.pick((np.int32, np.int64)))})
+
+
+@draws("BatchPermutation", "BatchPermutationGradient")
+def batch_permutation(hand: Hand, schema: OpSchema) -> Sketch:
+    letter = "dY" if "dY" in schema.inputs_by_letter else "X"
+    X = hand.shape(letter, 1, 4)
+    return Sketch({}, {letter: X}, {"indices": hand.rng.permutation(X[0]).astype(np.int32)})
+
+
+@draws("SpaceToBatch", "BatchToSpace")
+def space_to_batch(hand: Hand, schema: OpSchema) -> Sketch:
+    b, pad = hand.integer(1, 3), hand.integer(0, 2)
+    back = schema.type == "BatchToSpace"
+    N, C, h, w = hand.batch(), hand.integer(1, 5), hand.size(3), hand.size(3)
+    X = hand.given.get("X", (N * b * b, C, h, w) if back else (N, C, h * b, w * b))
+    if "X" in hand.given:
+        fits = [n for n in (1, 2, 3) if (X[0] % (n * n) == 0 if back else X[2] % n == X[3] % n == 0)]
+        b = hand.pick(fits)
+    pad = pad if back else pad * b
+    return Sketch({"block_size": b, "pad": min(pad, (min(X[2:]) * b) // 2) if back else pad}, {"X": X})
+
+
+@draws("ResizeNearest3D", "ResizeNearest3DGradient")
+def resize_volume(hand: Hand, schema: OpSchema) -> Sketch:
+    names = ("temporal_scale", "height_scale", "width_scale")
+    scales = {name: hand.pick((0.5, 1.0, 1.5, 2.0)) for name in names}
+    X = hand.given.get("X", (hand.batch(), hand.integer(1, 5), hand.size(), hand.size(), hand.size()))
+    if "dY" not in schema.inputs_by_letter:
+        return Sketch(scales, {"X": X})
+    resized = (int(n * scale) for n, scale in zip(X[2:], scales.values(), strict=True))
+    return Sketch(scales, {"X": X, "dY": (*X[:2], *resized)})

@@ -46,6 +46,9 @@ CASES = [
     ),
     Case("TileGradient", [X], parts(X, 2, 0), {"tiles": 2, "axis": 0}),
     Case("TileGradient", [X, TWO, np.array([2])], parts(X, 2, 2), id="both by inputs"),
+    Case("NumpyTile", [X, np.array([2, 1, 3])], np.tile(X, (2, 1, 3)), gradient=False),  # Caffe2 has none
+    Case("NumpyTile", [X, np.array([2, 0, 1])], np.zeros((4, 0, 4), "f"), gradient=False, id="no tile"),
+    Case("NumpyTile", [X[0, 0, 0], np.zeros(0, np.int64)], X[0, 0, 0], gradient=False, id="rank 0"),
     Case("Expand", [X[:, :1], np.array([5, 1, 3, 1])], np.broadcast_to(X[:, :1], (5, 2, 3, 4)).copy()),
     Case("Expand", [X, np.array([-1, 0])], X, id="below 1 is 1"),
     Case("Expand", [X[0, 0, 0], np.array([2, 2])], np.full((2, 2), X[0, 0, 0]), id="rank 0"),
@@ -69,6 +72,8 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("Tile", [X, np.array([1, 2])], {"axis": 1}, ShapeError, "tiles has the shape"),
     ("TileGradient", [X], {"tiles": 2, "axis": 1}, ShapeError, "extent 3 along axis 1"),
     ("TileGradient", [X], {"tiles": 0, "axis": 1}, ShapeError, "tiles = 0"),
+    ("NumpyTile", [X, np.array([1, 2])], {}, ShapeError, "one for each axis"),
+    ("NumpyTile", [X, np.array([1, 2, -1])], {}, ShapeError, "none can be negative"),
     ("Expand", [X, np.array([3, 1, 1])], {}, ShapeError, "cannot become"),
     ("ExpandGradient", [X, values(3, 3)], {}, ShapeError, "dY has the shape"),
     ("ExpandGradient", [X, values(1, 2, 3, 4)], {}, ShapeError, "dY has the shape"),

@@ -1,4 +1,4 @@
-"""Shapes of blobs: by hand; all axes or some; what is refused."""
+"""Shapes and sizes of blobs: by hand; all axes or some; what is refused."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ CASES = [
     Case("Shape", [X.astype(np.int32)], np.array([2, 2]), {"axes": [1, 1]}, id="one twice"),
     Case("Shape", [np.zeros((0, 4), bool)], np.array([0, 4]), id="nothing"),
     Case("Shape", [np.array(3.0)], np.zeros(0, np.int64), id="a number"),
+    Case("Size", [X], np.array(30), gradient=False),
+    Case("Size", [np.array([b"a", b"b"], object)], np.array(2), gradient=False, id="text"),
+    Case("HasElements", [X[:0], X], np.array(True), gradient=False),
+    Case("HasElements", [X[:0], np.zeros((2, 0), np.int32)], np.array(False), gradient=False, id="nothing"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Split and DepthSplit: against slices; with parts whose gradient is missing; and what is refused."""
+"""Split, DepthSplit and SplitByLengths: against slices; with parts whose gradient is missing; and what is refused."""
 
 from __future__ import annotations
 
@@ -57,6 +57,19 @@ CASES = [
     Case("Split", [X], unstacked(3, 4), {"axis": -1, "add_axis": 1}, outputs=4, id="add_axis"),
     Case("Split", [X], cut(1, 2, 2, 2), {"add_axis": 1}, outputs=3, id="add_axis counts beside axis alone"),
     Case("Split", [X, SIZES[:2] * 7], unstacked(0, 2), {"axis": 0, "add_axis": 1}, 2, id="add_axis, lengths"),
+    Case("SplitByLengths", [X, SIZES], cut(1, 1, 3, 2), outputs=3, id="lengths"),
+    Case("SplitByLengths", [X, SIZES.repeat(2) // 2], cut(3, 0, 2, 2), {"order": "NHWC"}, 3, id="several for each"),
+    Case("SplitByLengths", [X, SIZES[:2]], cut(3, 1, 3), {"axis": -1, "use_scaling_lengths": 1}, 2, id="scaled by 1"),
+    Case("SplitByLengths", [X, SIZES[::2] * 1], cut(1, 2, 4), {"use_scaling_lengths": 1}, 2, id="scaled by 2"),
+    Case(
+        "SplitByLengths",
+        [X, SIZES[:2] * 0],
+        cut(1, 0, 0),
+        {"use_scaling_lengths": 1},
+        2,
+        gradient=False,  # what is lost cannot be joined
+        id="scaled nothing",
+    ),
     # What is no float has no derivative.
     Case("Split", [np.arange(6).reshape(2, 3)], cut(0, 1, 1), {"axis": 0}, 2, gradient=False, id="int64"),
     Case("Split", [np.array([b"a", b"bc"], object)], cut(0, 1, 1), {"axis": 0}, 2, gradient=False, id="text"),
@@ -125,3 +138,15 @@ def test_unknown_dimensions() -> None:
     assert (found.specs, found.reads) == ((TensorSpec((2, None), DataType.FLOAT),) * 2, {"lengths"})
     nothing = TensorSpec(None, DataType.FLOAT)
     assert schema.infer_specs(op, [nothing]).specs == (nothing, nothing)
+
+
+def test_lengths_that_do_not_fit() -> None:
+    refused: list[tuple[list[int], int, str]] = [
+        ([1, 2], 0, "lengths add up to 3, axis 1 of X has 6 elements"),
+        ([1, 3], 1, "it must be a multiple"),
+        ([7, -1], 0, "no extent can be negative"),
+        ([1, 2, 3], 0, "there are 3 lengths for 2 outputs"),
+    ]
+    for lengths, scaled, text in refused:
+        with pytest.raises(ShapeError, match=text):
+            run_op("SplitByLengths", X, np.array(lengths, np.int32), outputs=2, use_scaling_lengths=scaled)

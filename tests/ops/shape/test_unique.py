@@ -1,4 +1,4 @@
-"""Unique: what is different, and where it is."""
+"""Unique, Find and FindDuplicateElements: what is different, and where it is."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ CASES = [
     Case("Unique", [GIVEN], by_element(GIVEN)[:1], outputs=1, id="without places"),
     Case("Unique", [np.array([7, 7, 3], np.int32)], by_element, outputs=2, id="int32"),
     Case("Unique", [GIVEN[:0]], by_element, outputs=2, id="nothing"),
+    Case("Find", [GIVEN, np.array([[5, 7], [-1, 2**40]])], np.array([[2, -1], [4, 3]])),
+    Case("Find", [GIVEN.reshape(5, 1), np.array(7)], np.array(9), {"missing_value": 9}, id="rank 0"),
+    Case("Find", [GIVEN[:0], GIVEN], np.full(5, -1), id="in nothing"),
+    Case("FindDuplicateElements", [GIVEN], np.array([2, 4])),
+    Case("FindDuplicateElements", [np.array([np.nan, 0, np.nan, -0.0], "f")], np.array([3]), gradient=False, id="NaN"),
+    Case("FindDuplicateElements", [np.array([b"b", b"a", b"b"], object)], np.array([2]), gradient=False, id="text"),
+    Case("FindDuplicateElements", [GIVEN[:0]], np.zeros(0, np.int64), id="nothing"),
 ]
 
 
@@ -40,3 +47,5 @@ def test_refused() -> None:
         run_op("Unique", GIVEN.reshape(1, 5))
     with pytest.raises(DTypeError, match="float32"):
         run_op("Unique", np.ones(3, np.float32))
+    with pytest.raises(ShapeError, match="X"):
+        run_op("FindDuplicateElements", GIVEN.reshape(1, 5))

@@ -56,7 +56,7 @@ def join_validate(op: OpView) -> None:
 
 def adds_axis(op: OpView) -> bool:
     """Whether the axis is a new one; as in Caffe2 `add_axis` counts beside `axis` alone."""
-    return op.add_axis and op.given("axis")
+    return bool(op.arguments.get("add_axis", False)) and op.given("axis")
 
 
 def join_axis(op: OpView, letter: str, rank: int) -> int:
@@ -141,7 +141,11 @@ def concats(type: str) -> OpSchema:
         The extents of all other axes are equal. With `add_axis` all have one shape and are stacked along a new one.""",
         inputs=[blob("X", variadic=True, doc="any element type, one for all")],
         outputs=[blob("Y", "X"), blob("split_info", DataType.INT32, host=True, doc="A0, A1 ...; 1s with add_axis")],
-        args=[*JOIN_ARGS, arg("split", list[int], [], doc="no effect; the gradient of Split brings it")],
+        args=[
+            *JOIN_ARGS,
+            arg("split", list[int], [], doc="no effect; the gradient of Split brings it"),
+            arg("use_scaling_lengths", bool, False, doc="no effect; the gradient of SplitByLengths brings it"),
+        ],
         effects=Effects.PURE,
         source="Caffe2",
         example=f"""

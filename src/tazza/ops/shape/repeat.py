@@ -1,4 +1,4 @@
-"""Tensors that are repeated: Tile along an axis, Expand to the shape that broadcasting gives.
+"""Tensors that are repeated: Tile along an axis, NumpyTile along all, Expand to the shape that broadcasting gives.
 
 Source: Caffe2; NumPy's rules of broadcasting.
 """
@@ -23,6 +23,7 @@ from tazza.operator import (
     blob,
     ends,
     kernel,
+    not_written,
     schema,
     show_dims,
     streamed,
@@ -161,6 +162,52 @@ def tile_gradient_kernel(dY: Array, dX: Array) -> None:
     if dX.size:
         whole, part, _ = _parts(dY, dX)
         np.sum(whole, axis=1, keepdims=True, dtype=dX.dtype, out=part)
+
+
+NUMPY_TILE = schema(
+    "NumpyTile",
+    "Y = X, repeats[i] times one behind the other along each axis i.",
+    inputs=[
+        blob("X"),
+        blob("repeats", DataType.INT64, "R", host=True, role=Role.SHAPE, doc="one number for each axis of X"),
+    ],
+    outputs=[blob("Y", "X")],
+    effects=Effects.PURE,
+    no_gradient=not_written("Caffe2 has none; that of Tile is there"),
+    source="NumPy's tile",
+    example="""
+    >>> run("NumpyTile", [[1, 2]], np.array([2, 2]))
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int32)
+    """,
+)
+
+
+@NUMPY_TILE.infer
+def numpy_tile_infer(op: OpView, X: TensorSpec, repeats: TensorSpec) -> TensorSpec:
+    if X.dims is None:
+        return X
+    if repeats.dims is not None:
+        relation = f"repeats has {repeats.dims[0]} numbers, X has the shape {show_dims(X.dims)}"
+        op.require(agree(repeats.dims[0], len(X.dims)), relation, "one for each axis")
+    value = op.value_of("repeats")
+    if value is None:
+        return TensorSpec((None,) * len(X.dims), X.dtype)
+    counts = value.tolist()
+    op.require(min(counts, default=0) >= 0, f"repeats = {counts}, none can be negative")
+    dims = (None if n is None else n * count for n, count in zip(X.dims, counts, strict=True))
+    return TensorSpec(tuple(dims), X.dtype)
+
+
+@NUMPY_TILE.cost
+def numpy_tile_cost(op: OpView, X: TensorSpec, repeats: TensorSpec, Y: TensorSpec) -> Cost:
+    del op
+    return streamed((X, repeats), (Y,))
+
+
+@kernel(NUMPY_TILE)
+def numpy_tile(X: Array, repeats: Array, Y: Array) -> None:
+    Y[...] = np.tile(X, repeats.tolist())
 
 
 EXPAND = schema(

@@ -1,10 +1,10 @@
-"""Shape: the extents of a blob as a list of int64, or those of some `axes`."""
+"""What is known of a blob without its values: Shape, Size, HasElements. Source: Caffe2."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, show_dims
+from tazza.operator import Array, Cost, Effects, OpView, Role, arg, blob, ends, forbidden, kernel, schema, show_dims
 from tazza.tensor import DataType, TensorSpec
 
 SHAPE = schema(
@@ -42,3 +42,65 @@ def shape_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
 @kernel(SHAPE)
 def shape(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = np.array(X.shape, np.int64)[op.axes if op.axes else slice(None)]
+
+
+SIZE = schema(
+    "Size",
+    "Y = the number of elements of X.",
+    inputs=[blob("X", role=Role.SHAPE, doc="of any type")],
+    outputs=[blob("Y", DataType.INT64, "")],
+    effects=Effects.PURE,
+    no_gradient=ends("a size does not change with the values"),
+    source="Caffe2",
+    example="""
+    >>> run("Size", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    array(6)
+    """,
+)
+HAS_ELEMENTS = schema(
+    "HasElements",
+    "Y = whether one of X0, X1 ... has elements.",
+    inputs=[blob("X", variadic=True, role=Role.SHAPE, doc="each of any type")],
+    outputs=[blob("Y", DataType.BOOL, "", host=True)],
+    effects=Effects.PURE,
+    no_gradient=forbidden("a truth value has none"),
+    source="Caffe2",
+    example="""
+    >>> run("HasElements", [], [7, 8])
+    array(True)
+    """,
+)
+
+
+@SIZE.infer
+def size_infer(op: OpView, X: TensorSpec) -> TensorSpec:
+    del op, X
+    return TensorSpec((), DataType.INT64)
+
+
+@SIZE.cost
+def size_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
+    del op, X
+    return Cost(0, 0, Y.nbytes)
+
+
+@kernel(SIZE)
+def size(X: Array, Y: Array) -> None:
+    Y[...] = X.size
+
+
+@HAS_ELEMENTS.infer
+def has_elements_infer(op: OpView, X: tuple[TensorSpec, ...]) -> TensorSpec:
+    del op, X
+    return TensorSpec((), DataType.BOOL)
+
+
+@HAS_ELEMENTS.cost
+def has_elements_cost(op: OpView, X: tuple[TensorSpec, ...], Y: TensorSpec) -> Cost:
+    del op, X
+    return Cost(0, 0, Y.nbytes)
+
+
+@kernel(HAS_ELEMENTS)
+def has_elements(X: tuple[Array, ...], Y: Array) -> None:
+    Y[...] = any(x.size > 0 for x in X)

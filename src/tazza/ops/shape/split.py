@@ -1,4 +1,4 @@
-"""Splitting along an axis: Split and DepthSplit, which differ by name only. The gradient is Concat.
+"""Splitting along an axis: Split and DepthSplit, which differ by name only, and SplitByLengths. The gradient is Concat.
 
 Letters as in `ops.concat`: X (P..., A0 + A1 + ..., Q...) falls into Y0 (P..., A0, Q...), Y1 (P..., A1, Q...) ...;
 with `add_axis` X (P..., number of outputs, Q...) falls into Y0 (P..., Q...), Y1 (P..., Q...) ...
@@ -148,3 +148,65 @@ def splits(type: str) -> OpSchema:
     made.gradient(split_gradient, copy_arguments=False)
     kernel(made)(split)
     return made
+
+
+SPLIT_BY_LENGTHS = schema(
+    "SplitByLengths",
+    """Y0, Y1 ... = X, cut along `axis`; each part gets as many lengths as there are for each output.
+
+    Its extent is what they add up to; with `use_scaling_lengths` all extents are that times the number that makes
+    them add up to that of X.""",
+    inputs=[
+        blob("X"),
+        blob("lengths", DataType.INT32, "L", host=True, role=Role.SHAPE, doc="as many for each output"),
+    ],
+    outputs=[blob("Y", "X", variadic=True)],
+    args=[
+        *(one for one in JOIN_ARGS if one.name != "add_axis"),
+        arg("use_scaling_lengths", bool, False, doc="extents are multiples of the lengths"),
+    ],
+    effects=Effects.PURE,
+    source="Caffe2",
+    example="""
+    >>> run("SplitByLengths", [[1, 2, 5], [3, 4, 6]], [1, 1, 0, 1], outputs=2)
+    (array([[1, 2],
+           [3, 4]], dtype=int32), array([[5],
+           [6]], dtype=int32))
+    """,
+)
+SPLIT_BY_LENGTHS.validate(join_validate)
+SPLIT_BY_LENGTHS.cost(split_cost)
+SPLIT_BY_LENGTHS.gradient(split_gradient, copy_arguments=False)
+kernel(SPLIT_BY_LENGTHS)(split)
+
+
+@SPLIT_BY_LENGTHS.infer
+def split_by_lengths_infer(op: OpView, X: TensorSpec, lengths: TensorSpec) -> tuple[TensorSpec, ...]:
+    count = len(op.output_letters)
+    if lengths.dims is not None and lengths.dims[0] is not None:
+        given = lengths.dims[0]
+        op.require(given % count == 0, f"there are {given} lengths for {count} outputs", "as many for each")
+    if X.dims is None:
+        return (TensorSpec(None, X.dtype),) * count
+    axis = join_axis(op, "X", len(X.dims))
+    value, extent = op.value_of("lengths"), X.dims[axis]
+    parts: list[int | None] = [None] * count
+    if value is not None and (extent is not None or not op.use_scaling_lengths):
+        parts = [*lengthy_extents(op, value.reshape(count, -1).sum(axis=1, dtype=np.int64), axis, extent)]
+    return tuple(TensorSpec((*X.dims[:axis], part, *X.dims[axis + 1 :]), X.dtype) for part in parts)
+
+
+def lengthy_extents(op: OpView, sums: Array, axis: int, extent: int | None) -> list[int]:
+    """Return the extents of the outputs along the axis, from the sum of the lengths of each.
+
+    Raises:
+        ShapeError: one is negative, or they do not add up to the extent of X, nor do their multiples.
+    """
+    parts, total = sums.tolist(), int(sums.sum())
+    op.require(min(parts) >= 0, f"lengths make {parts}, no extent can be negative")
+    relation = f"lengths add up to {total}, axis {axis} of X has {extent} elements"
+    if op.use_scaling_lengths and extent is not None:
+        op.require(extent % max(total, 1) == 0, relation, "it must be a multiple")
+        return [part * (extent // max(total, 1)) for part in parts]
+    op.require(agree(total, extent), relation)
+    return parts

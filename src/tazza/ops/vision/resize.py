@@ -80,11 +80,16 @@ def resize_infer(op: OpView, X: TensorSpec, scales: TensorSpec | None) -> Tensor
     h = w = None
     if scales is None or given is not None:
         sh, sw = scales_of(op, given)
-        h, w = (None if n is None else _scaled(op, n, s) for n, s in ((H, sh), (W, sw)))
+        h, w = (None if n is None else scaled(op, n, s) for n, s in ((H, sh), (W, sw)))
     return TensorSpec((N, h, w, C) if order_of(op).upper() == "NHWC" else (N, C, h, w), X.dtype)
 
 
-def _scaled(op: OpView, extent: int, scale: np.float32) -> int:
+def scaled(op: OpView, extent: int, scale: np.float32) -> int:
+    """Return how many elements an extent becomes.
+
+    Raises:
+        ShapeError: that is no number.
+    """
     with np.errstate(over="ignore"):
         found = np.float32(extent) * scale
     op.require(bool(np.isfinite(found)), f"{extent} elements times the scale {scale} are {found}")
