@@ -71,3 +71,12 @@ def lstm_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[
         runs = given["timestep"].reshape(()) < given["seq_lengths"].reshape(-1)
     letters = op.output_letters
     return [np.where(runs[None, :, None], found.get(letter, y), y) for letter, y in zip(letters, plain, strict=True)]
+
+
+@steps_of("GRUUnitGradient")
+def gru_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """One minus a gate, or its square, is taken of what is rounded: the error is one of dH (H_prev + 1)."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
+    size = np.abs(given["dH"]).max(initial=0) * (np.abs(given["H_prev"]).max(initial=0) + 1)
+    return [y + size * (factor(y.shape, 1.0) - 1) for y in plain]

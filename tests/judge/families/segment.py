@@ -31,6 +31,17 @@ def running_gradients(op: OpView, inputs: list[Array], factor: Factor) -> list[A
     return [y + size * (factor(y.shape, 1.0) - 1) for y in plain]
 
 
+@steps_of("Ftrl", "GFtrl", "SparseFtrl")
+def leaders(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """What moves z, (sqrt(n') - sqrt(n)) / alpha W, is rounded as a number as large as sqrt(n') / alpha W."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
+    alpha = float(given["alpha"].reshape(())) if "alpha" in given else op.alpha
+    largest = {letter: np.abs(given[letter]).max(initial=0) for letter in ("W", "nz", "dW")}
+    size = largest["nz"] + largest["dW"] + np.sqrt(largest["nz"] + largest["dW"] ** 2) / alpha * largest["W"]
+    return [y + size * (factor(y.shape, 1.0) - 1) for y in plain]
+
+
 def lengths_of(hand: Hand, rows: int, segments: int | None = None) -> Array:
     """Return lengths of segments, empty ones among them, that add up to a number of rows."""
     count = (hand.integer(1, 6) if rows else hand.integer(0, 2)) if segments is None else segments
