@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tazza.operator import OpSchema
-from tests.judge.hand import Hand, Sketch, draws
+import numpy as np
+
+from tazza.operator import OpSchema, OpView
+from tests.check import evaluate
+from tests.judge.condition import Factor, steps_of, wide
+from tests.judge.hand import Array, Hand, Sketch, draws
 
 
 @draws("SquaredL2Distance", "L1Distance", "DotProduct", "CosineSimilarity")
@@ -22,3 +26,16 @@ def padded(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(
         {"replicate": replicate} if replicate else hand.some({"pad_value": hand.real(-2, 2)}), {"X": X, "Y": Y}
     )
+
+
+@steps_of("CosineSimilarityGradient")
+def cosine_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Two terms of the size of the gradient over the length of a row are taken from each other: for one element, 0."""
+    plain = evaluate(op, [wide(x) for x in inputs])
+    X, Y, dZ = (wide(x) for x in inputs[:3])
+    found: list[Array] = []
+    for y, row in zip(plain, (X, Y), strict=False):
+        flat = np.abs(row.reshape(len(row), -1)).sum(axis=1) if row.size else np.ones(len(row))
+        size = np.abs(dZ.reshape(-1)[: len(flat)]) / np.maximum(flat, 1e-12)
+        found.append(y + size.reshape(-1, *(1,) * (y.ndim - 1)) * (factor(y.shape, 1.0) - 1))
+    return found
