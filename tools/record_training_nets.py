@@ -1,8 +1,10 @@
-"""Record the nets that Caffe2's training modules make; run by the Python that has the genuine Caffe2.
+r"""Record the nets that Caffe2's training modules make; run by the Python that has the genuine Caffe2.
 
-    PYTHON_OF_CAFFE2 tools/record_training_nets.py tests/data/training/cases.txt tests/data/training/nets.json.gz
+    PYTHONHASHSEED=0 PYTHON_OF_CAFFE2 tools/record_training_nets.py tests/data/training/cases.txt \
+        tests/data/training/nets.json.gz
 
-Of each case (see the file) all nets that it leaves in its names, an operator a line, and the value `r`.
+Of each case (see the file) all nets that it leaves in its names, an operator a line, and the value `r`. The seed of
+hashes is given because the nets of attention depend on it there: Caffe2 walks through a set of names.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 from caffe2.python import core, workspace
 from tazza.operator import SCHEMAS
 from tazza.operator.gradient import NoGradient
+from tazza.runtime.fp_exceptions import THROW
 from tests.golden import Recording, operators, recordings
 from tests.int8 import fresh
 from tests.operator.test_golden import (
@@ -58,6 +59,14 @@ def run_recording(recording: Recording, slack: float) -> None:
     drawn = recording.definition.device_option.HasField("random_seed")
     for name, wanted in zip(recording.definition.output, recording.outputs, strict=True):
         assert_equal(fetch(name), wanted, slack, bits=drawn)
+
+
+@pytest.mark.parametrize("type", sampled(operators(), 40))
+def test_a_flag_that_asks_for_exceptions_changes_no_number(type: str) -> None:
+    """Nothing that is recorded divides by zero or is not defined."""
+    for recording in recordings(type):
+        with naming(recording), THROW.override(True):
+            run_recording(recording, SLACK.get(recording.name, 1.0))
 
 
 def check_gradient(recording: Recording) -> None:

@@ -335,7 +335,10 @@ def add_observer_to_net(net_name: str, observer_type: str) -> Observer:
     kind: Any = RunCountObserver if counts else TimeObserver
     each = [kind() for _ in net.operators]
     for operator, one in zip(net.operators, each, strict=True):
-        attach_throughout(operator, one) if counts else operator.attach(one)
+        if counts:
+            attach_throughout(operator, one)
+        else:
+            operator.attach(one)
     total = net.attach(kind())
 
     def text(seen: Observer) -> str:

@@ -50,7 +50,7 @@ class Engine:
     `devices` are the kinds that it has kernels for, `ANY` among them where that may be any.
     A `selective` one is made for some shapes of what its operators take, and to refuse the others is no lack of it.
     `version()` is that of the library or the code behind it, as far as it has one: what was measured with one does not
-    hold for another.
+    hold for another. One that `tells` computes with NumPy, which says of arithmetic where it is not defined.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Engine:
     version: Callable[[], str] = _no_version
     module: str = ""
     selective: bool = False
+    tells: bool = False
 
     def serves(self, device: str) -> bool:
         """Whether it is asked for operators on a kind of device.
@@ -83,11 +84,12 @@ def engine(
     unavailable: Callable[[], str | None] = _always,
     version: Callable[[], str] = _no_version,
     selective: bool = False,
+    tells: bool = False,
 ) -> Engine:
     """Register an engine for a kind of device, or several kinds."""
     module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
     devices = frozenset({device} if isinstance(device, str) else device)
-    made = Engine(name, doc, devices, priority, unavailable, version, module, selective)
+    made = Engine(name, doc, devices, priority, unavailable, version, module, selective, tells)
     ENGINES.register(name, made, help=doc)
     return made
 
@@ -96,6 +98,7 @@ REFERENCE = engine(
     "reference",
     "plain NumPy: the definition of every operator, and the judge of all other engines",
     device=(CPU_KIND, ANY),
+    tells=True,
 )
 
 _by_device: dict[str, tuple[str, ...]] = {}
@@ -162,8 +165,10 @@ def rank_engines(type: str, device: str, wanted: str) -> tuple[Candidate, ...]:
 
 def telling_engines(ranking: Sequence[Candidate]) -> Sequence[Candidate]:
     """Return those that tell of exceptions of arithmetic, where these are asked for and one does; else all."""
-    telling = [one for one in ranking if one.engine in fp_exceptions.TELLING] if fp_exceptions.asked() else []
-    return telling or ranking
+    if not fp_exceptions.asked():
+        return ranking
+    found = ((one, ENGINES.get(one.engine)) for one in ranking)  # a net may name engines that nobody has
+    return [one for one, declared in found if declared is not None and declared.tells] or ranking
 
 
 @remembered("rankings of engines", entries=KEPT)

@@ -46,7 +46,8 @@ class OwnedNets:
 
     def attach(self, observer: Observer[object]) -> None:
         """Attach an observer to every operator of every net, also of those to come."""
-        self._observers = (*self._observers, observer)
+        if observer not in self._observers:
+            self._observers = (*self._observers, observer)
         for net in self:
             for operator in net.operators:
                 attach_throughout(operator, observer)

@@ -1,6 +1,6 @@
 """Two flags of Caffe2's: a run of an operator fails where its arithmetic divides by zero, is invalid, or overflows.
 
-NumPy tells what arithmetic did, so operators run on their reference kernels while a flag is set: vector code and
+NumPy tells what arithmetic did, so operators run on engines that compute by it while a flag is set: vector code and
 libraries divide by zero and overflow in lanes that nobody keeps, or leave no trace where they do. Products of matrices
 are libraries' there too, and tell nothing. A net of type `plan` is not looked at: several of its operators are one.
 """
@@ -27,9 +27,6 @@ THROW_OVERFLOW = flag(
     "an operator whose result is too large for its type fails, outside of plans",
     kernels=True,
 )
-
-TELLING = frozenset({"reference"})
-"""Engines whose kernels tell of such arithmetic: an operator leaves its work to them where it has one."""
 
 _NAMES = {"divide by zero": "division by zero", "invalid value": "an invalid operation", "overflow": "overflow"}
 """NumPy's name -> ours."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tazza.operator import OpSchema, OpView
-from tests.check import evaluate
+from tazza.ops.math.distance import norms, rows_of
 from tests.judge.condition import Factor, steps_of, wide
 from tests.judge.hand import Array, Hand, Sketch, draws
 
@@ -30,12 +28,18 @@ def padded(hand: Hand, schema: OpSchema) -> Sketch:
 
 @steps_of("CosineSimilarityGradient")
 def cosine_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
-    """Two terms of the size of the gradient over the length of a row are taken from each other: for one element, 0."""
-    plain = evaluate(op, [wide(x) for x in inputs])
-    X, Y, dZ = (wide(x) for x in inputs[:3])
-    found: list[Array] = []
-    for y, row in zip(plain, (X, Y), strict=False):
-        flat = np.abs(row.reshape(len(row), -1)).sum(axis=1) if row.size else np.ones(len(row))
-        size = np.abs(dZ.reshape(-1)[: len(flat)]) / np.maximum(flat, 1e-12)
-        found.append(y + size.reshape(-1, *(1,) * (y.ndim - 1)) * (factor(y.shape, 1.0) - 1))
-    return found
+    """Two terms are taken from each other, of which nothing is left in rows of one element; both are rounded."""
+    X, Y, dZ = (wide(x) for x in inputs)
+    x, y = rows_of(X), rows_of(Y)
+    D = x.shape[1]
+
+    def rounded(value: Array, terms: float = 1.0) -> Array:
+        return value * factor(value.shape, terms)
+
+    lengths = [rounded(norms(rows), D) for rows in (x, y)]
+    cosine = rounded((x * y).sum(axis=1), D) / (lengths[0] * lengths[1])
+    each = dZ[:, None] / (lengths[0] * lengths[1])[:, None]
+    pairs = ((x, y, lengths[0]), (y, x, lengths[1]))
+    along = [rounded(each * other) for _, other, _ in pairs]
+    back = [rounded((dZ * cosine / n**2)[:, None] * own) for own, _, n in pairs]
+    return [(one - two).reshape(X.shape) for one, two in zip(along, back, strict=True)]

@@ -75,8 +75,15 @@ def lstm_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[
 
 @steps_of("GRUUnitGradient")
 def gru_unit_gradient(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
-    """One minus a gate, or its square, is taken of what is rounded: the error is one of dH (H_prev + 1)."""
+    """As of LSTMUnitGradient: one minus what is rounded, and minus its square, are taken."""
     plain = evaluate(op, [wide(x) for x in inputs])
     given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
-    size = np.abs(given["dH"]).max(initial=0) * (np.abs(given["H_prev"]).max(initial=0) + 1)
-    return [y + size * (factor(y.shape, 1.0) - 1) for y in plain]
+    _, update, output = np.split(given["gates"], 3, axis=2)
+    u, T = (y * factor(y.shape, 1.0) for y in (1 / (1 + np.exp(-update)), np.tanh(output)))
+    dH = given["dH"]
+    thirds = np.zeros_like(u), dH * (given["H_prev"] - T) * u * (1 - u), dH * (1 - u) * (1 - T * T)
+    runs = np.array(True)
+    if "seq_lengths" in given:
+        runs = given["timestep"].reshape(()) < given["seq_lengths"].reshape(1, -1, 1)
+    found = {"dH_prev": dH * u, "dgates": np.concatenate(thirds, axis=2)}
+    return [np.where(runs, found[letter], y) for letter, y in zip(op.output_letters, plain, strict=True)]

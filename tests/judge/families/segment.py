@@ -33,13 +33,35 @@ def running_gradients(op: OpView, inputs: list[Array], factor: Factor) -> list[A
 
 @steps_of("Ftrl", "GFtrl", "SparseFtrl")
 def leaders(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
-    """What moves z, (sqrt(n') - sqrt(n)) / alpha W, is rounded as a number as large as sqrt(n') / alpha W."""
-    plain = evaluate(op, [wide(x) for x in inputs])
+    """The roots of n are rounded before they are taken from each other, z before its threshold is."""
     given = dict(zip(op.input_letters, (wide(x) for x in inputs), strict=True))
     alpha = float(given["alpha"].reshape(())) if "alpha" in given else op.alpha
-    largest = {letter: np.abs(given[letter]).max(initial=0) for letter in ("W", "nz", "dW")}
-    size = largest["nz"] + largest["dW"] + np.sqrt(largest["nz"] + largest["dW"] ** 2) / alpha * largest["W"]
-    return [y + size * (factor(y.shape, 1.0) - 1) for y in plain]
+    W, dW = given["W"], given["dW"]
+    nz = given["nz"].reshape(*W.shape, 2)
+
+    def rounded(value: Array, terms: float = 1.0) -> Array:
+        return value * factor(value.shape, terms)
+
+    def follow(W: Array, nz: Array, dW: Array) -> tuple[Array, Array]:
+        n, z = nz[..., 0], nz[..., 1]
+        more = rounded(n + dW**2)
+        z = rounded(z + dW - (rounded(np.sqrt(more)) - rounded(np.sqrt(n))) / alpha * W)
+        threshold, length = op.lambda1, np.abs(z)
+        if op.type == "GFtrl":
+            threshold = threshold * np.sqrt(len(W))
+            length = rounded(np.sqrt((z**2).sum(axis=0, keepdims=True)), len(W))
+        with np.errstate(all="ignore"):
+            share = np.where(length > threshold, 1 - rounded(threshold / length), 0)
+        return -z * share / ((op.beta + np.sqrt(more)) / alpha + op.lambda2), np.stack([more, z], axis=-1)
+
+    if "indices" in given:
+        moved, state = W.copy(), nz.copy()
+        rows = dW.reshape(-1, *W.shape[1:])
+        for place, row in enumerate(given["indices"].reshape(-1).astype(int)):
+            moved[row], state[row] = follow(moved[row], state[row], rows[place])
+    else:
+        moved, state = follow(W, nz, dW.reshape(W.shape))
+    return [moved, state.reshape(given["nz"].shape)]
 
 
 def lengths_of(hand: Hand, rows: int, segments: int | None = None) -> Array:

@@ -1,4 +1,4 @@
-"""Rates that adapt, and weights that shrink."""
+"""Rates that adapt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.ops.optimizer.of_rows import results, values
 
-RATE, TABLE = np.array([-0.3], np.float32), values(7, 2)
+RATE = np.array([-0.3], np.float32)
 
 
 def test_a_rate_that_adapts() -> None:
@@ -20,10 +20,3 @@ def test_a_rate_that_adapts() -> None:
     assert rate.item() == pytest.approx(-0.3 - 0.5 * float((g * e).sum()), rel=1e-5)
     (rate,) = results("LearningRateAdaption", {"lr": RATE, "g": 0 * g, "e": e}, ["lr"])
     assert rate.item() == RATE.item()
-
-
-@pytest.mark.parametrize(("iter", "factor"), [(0, 1), (1, 0.5), (2, 1), (3, 0.5), (4, 1), (5, 1), (7, 1)])
-def test_weights_shrink_at_some_steps(iter: int, factor: float) -> None:
-    arguments = {"stepsize": 2, "upper_bound_iter": 5, "scale": 0.5}
-    (scaled,) = results("WeightScale", {"X": TABLE, "iter": np.array([iter])}, ["X"], **arguments)
-    np.testing.assert_array_equal(scaled, np.float32(factor) * TABLE)

@@ -24,7 +24,7 @@ class BatchSigmoidCrossEntropyLoss(ModelLayer):
         shapes = [input_record[column].field_type().shape for column in ("prediction", "label")]
         assert shapes[0] == shapes[1], f"prediction and label have the shapes {shapes}"
         self.tags.update([Tags.EXCLUDE_FROM_PREDICTION])
-        self.output_schema = schema.Scalar((np.float32, ()), model.net.NextScopedBlob(f"{self.name}/loss"))
+        self.output_schema = schema.Scalar((np.float32, ()), self.get_next_blob_reference("loss"))
 
     def add_ops(self, net: Any) -> None:
         """Add the operators."""

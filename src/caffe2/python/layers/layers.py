@@ -340,7 +340,7 @@ class ModelLayer:
             InstantiationContext.EVAL: self.add_eval_ops,
             InstantiationContext.ACCUMULATE_PRED: self.add_ops_to_accumulate_pred,
         }
-        with scope.NameScope(self.name, reset=True):
+        with scope.NameScope(self.name):
             if context not in adds:
                 assert init_net is not None, "Only prediction and eval context don't need init_net"
                 self.add_init_params(init_net)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -31,7 +31,7 @@ ADADELTA = schema(
         blob("M", FLOAT, role=Role.STATE, doc="running mean of the square of dW"),
         blob("D", FLOAT, role=Role.STATE, doc="running mean of the square of steps"),
         blob("dW", FLOAT),
-        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend"),
+        LR,
     ],
     outputs=[
         blob("W_next", like="W"),

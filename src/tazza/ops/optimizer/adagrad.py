@@ -16,7 +16,7 @@ import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -29,7 +29,7 @@ ADAGRAD = schema(
         blob("W", FLOAT, role=Role.PARAMETER),
         blob("M", FLOAT, role=Role.STATE, doc="sum of squares"),
         blob("dW", FLOAT),
-        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend"),
+        LR,
     ],
     outputs=[
         blob("W_next", like="W"),

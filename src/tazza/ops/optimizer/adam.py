@@ -18,9 +18,9 @@ import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema, show_dims
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_one_element
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
 ADAM = schema(
     "Adam",
@@ -30,8 +30,8 @@ ADAM = schema(
         blob("M", FLOAT, role=Role.STATE, doc="estimate of the mean of dW"),
         blob("V", FLOAT, role=Role.STATE, doc="estimate of the mean of dW * dW"),
         blob("dW", FLOAT),
-        blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend"),
-        blob("iter", DataType.INT64, host=True, role=Role.STATE, doc="of one element: steps before this one"),
+        LR,
+        ITER,
     ],
     outputs=[
         blob("W_next", like="W"),

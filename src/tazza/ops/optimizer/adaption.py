@@ -1,10 +1,10 @@
-"""What changes a learning rate, or parameters, by itself: LearningRateAdaption, WeightScale.
+"""A learning rate that follows the gradients: LearningRateAdaption.
 
 g is the gradient of a step, e the effective one, by which parameters moved for each unit of the rate:
 
     lr' = lr - lr_alpha g.e                       or, normalized: lr' = lr (1 - lr_alpha g.e / (|g| |e|))
 
-Sources: Baydin et al. 2017, arXiv 1703.04782, for LearningRateAdaption; Caffe2.
+Source: Baydin et al. 2017, arXiv 1703.04782; Caffe2.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema, stops, streamed
-from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
 NORM_MIN = np.float32(1e-12)
 """A shorter vector counts as this long."""
@@ -64,46 +63,3 @@ def adaption(op: OpView, lr: Array, g: Array, e: Array, lr_next: Array) -> None:
         lr_next[...] = lr * (1 - np.float32(op.lr_alpha) * (along / (lengths[0] * lengths[1])))
     else:
         lr_next[...] = lr - np.float32(op.lr_alpha) * along
-
-
-WEIGHT_SCALE = schema(
-    "WeightScale",
-    "Y = scale * X where this step, iter + 1, is a multiple of `stepsize` below `upper_bound_iter`, else X.",
-    inputs=[
-        blob("X", FLOAT, role=Role.PARAMETER),
-        blob("iter", DataType.INT64, host=True, role=Role.STATE, doc="of one element: steps before this one"),
-    ],
-    outputs=[blob("Y", like="X")],
-    args=[
-        arg("stepsize", int, 2**63 - 1, minimum=1, doc="steps from one time to the next"),
-        arg("upper_bound_iter", int, 2**63 - 1, doc="from this step on X is left as it is"),
-        arg("scale", float, 1.0, doc="the factor"),
-    ],
-    in_place={"Y": "X"},
-    effects=Effects.PURE,
-    no_gradient=NO_GRADIENT,
-    source="Caffe2",
-    example="""
-    >>> run("WeightScale", [1.0, 2.0], np.array([3]), stepsize=2, scale=0.5)
-    array([0.5, 1. ], dtype=float32)
-    """,
-)
-
-
-@WEIGHT_SCALE.infer
-def weight_scale_infer(op: OpView, X: TensorSpec, iter: TensorSpec) -> TensorSpec:
-    require_one_element(op, "iter", iter.dims)
-    return X
-
-
-@WEIGHT_SCALE.cost
-def weight_scale_cost(op: OpView, X: TensorSpec, Y: TensorSpec, **others: TensorSpec) -> Cost:
-    del op, others
-    return streamed((X,), (Y,), flops=X.size)
-
-
-@kernel(WEIGHT_SCALE)
-def weight_scale(op: OpView, X: Array, iter: Array, Y: Array) -> None:
-    step = iter.reshape(()).item() + 1
-    scaled = step % op.stepsize == 0 and step < op.upper_bound_iter
-    Y[...] = np.float32(op.scale) * X if scaled else X

@@ -17,21 +17,21 @@ Source: McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches", al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, family, kernel, schema
 from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import TensorSpec
 
-W = blob("W", FLOAT, role=Role.PARAMETER)
-NZ = blob("nz", FLOAT, role=Role.STATE, doc="n and z of each element of W, in turn")
-DW = blob("dW", FLOAT)
+Specs = tuple[TensorSpec, TensorSpec]
+
 ALPHA = blob("alpha", FLOAT, optional=True, role=Role.PARAMETER, doc="of one element: the argument `alpha`")
-OUTPUTS = [blob("W_next", like="W"), blob("nz_next", like="nz")]
 ARGS = [
     arg("alpha", float, 0.005, doc="the learning rate"),
     arg("beta", float, 1.0, doc="added to sqrt(n)"),
@@ -39,90 +39,90 @@ ARGS = [
     arg("lambda2", float, 0.001, doc="makes W smaller"),
 ]
 OVER = {"W_next": "W", "nz_next": "nz"}
-GIVEN = "alpha=0.5, beta=0.0, lambda1=1.0, lambda2=0.0"
 
-FTRL = schema(
-    "Ftrl",
-    "W_next = the minimum of what all gradients so far make of it, with |W| lambda1 and W^2 lambda2 / 2 added.",
-    inputs=[W, NZ, DW, ALPHA],
-    outputs=OUTPUTS,
-    args=ARGS,
-    in_place=OVER,
-    effects=Effects.PURE,
-    no_gradient=NO_GRADIENT,
-    source="McMahan et al. 2013, algorithm 1",
-    example=f"""
-    >>> run("Ftrl", [0.0, 0.0], [[0.0, 0.0], [0.0, 0.0]], [2.0, -1.0], {GIVEN}, outputs=2)
-    (array([-0.25,  0.  ], dtype=float32), array([[ 4.,  2.],
-           [ 1., -1.]], dtype=float32))
-    """,
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """What tells these apart: text, source, and the call and result of the example; whether it is of rows."""
+
+    doc: str
+    source: str
+    given: str
+    W_next: str
+    of_rows: bool = False
+
+
+@family(
+    {
+        "Ftrl": Leader(
+            "W_next = the minimum of what all gradients so far make of it, with |W| lambda1 and W^2 lambda2 / 2 added.",
+            "McMahan et al. 2013, algorithm 1",
+            "[0.0, 0.0], [[0.0, 0.0], [0.0, 0.0]], [2.0, -1.0]",
+            "[-0.25,  0.  ]",
+        ),
+        "GFtrl": Leader(
+            "As Ftrl, for groups that are 0 as a whole: all elements that differ only in their first coordinate.",
+            "McMahan et al. 2013; Yuan, Lin 2006 for groups",
+            "[[0.0, 0.0]], np.zeros((1, 2, 2), 'f'), [[2.0, -1.0]]",
+            "[[-0.25,  0.  ]]",
+        ),
+        "SparseFtrl": Leader(
+            "As Ftrl, for the rows of W and nz that `indices` picks.",
+            "McMahan et al. 2013, algorithm 1",
+            "np.array([[3.0], [0.0]], 'f'), np.zeros((2, 1, 2), 'f'), [1], [[2.0]]",
+            "[[ 3.  ],\n       [-0.25]]",
+            of_rows=True,
+        ),
+    }
 )
-GFTRL = schema(
-    "GFtrl",
-    "As Ftrl, for groups that are 0 as a whole: all elements that differ only in their first coordinate.",
-    inputs=[W, NZ, DW, ALPHA],
-    outputs=OUTPUTS,
-    args=ARGS,
-    in_place=OVER,
-    effects=Effects.PURE,
-    no_gradient=NO_GRADIENT,
-    source="McMahan et al. 2013; Yuan, Lin 2006 for groups",
-    example=f"""
-    >>> run("GFtrl", [[0.0, 0.0]], np.zeros((1, 2, 2), "f"), [[2.0, -1.0]], {GIVEN}, outputs=2)[0]
-    array([[-0.25,  0.  ]], dtype=float32)
-    """,
-)
-SPARSE_FTRL = schema(
-    "SparseFtrl",
-    "As Ftrl, for the rows of W and nz that `indices` picks.",
-    inputs=[W, NZ, INDICES, DW, ALPHA],
-    outputs=OUTPUTS,
-    args=ARGS,
-    must_in_place=OVER,
-    effects=Effects.PURE,
-    no_gradient=NO_GRADIENT,
-    source="McMahan et al. 2013, algorithm 1",
-    example=f"""
-    >>> W, nz = np.array([[3.0], [0.0]], np.float32), np.zeros((2, 1, 2), np.float32)
-    >>> run("SparseFtrl", W, nz, [1], [[2.0]], {GIVEN})[0]
-    array([[ 3.  ],
-           [-0.25]], dtype=float32)
-    """,
-)
+def leaders(type: str, row: Leader) -> OpSchema:
+    """Updates that follow the leader."""
+    made = schema(
+        type,
+        row.doc,
+        inputs=[
+            blob("W", FLOAT, role=Role.PARAMETER),
+            blob("nz", FLOAT, role=Role.STATE, doc="n and z of each element of W, in turn"),
+            *([INDICES] if row.of_rows else []),
+            blob("dW", FLOAT),
+            ALPHA,
+        ],
+        outputs=[blob("W_next", like="W"), blob("nz_next", like="nz")],
+        args=ARGS,
+        in_place={} if row.of_rows else OVER,
+        must_in_place=OVER if row.of_rows else {},
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source=row.source,
+        example=f'>>> run("{type}", {row.given}, alpha=0.5, beta=0.0, lambda1=1.0, lambda2=0.0, outputs=2)[0]\n'
+        f"array({row.W_next}, dtype=float32)",
+    )
 
-
-def _declare(declared: OpSchema) -> None:
-    """Give an operator its shapes, and its cost."""
-
-    @declared.infer
-    def infer(
-        op: OpView, W: TensorSpec, nz: TensorSpec, dW: TensorSpec, **others: TensorSpec
-    ) -> tuple[TensorSpec, ...]:
+    @made.infer
+    def infer(op: OpView, W: TensorSpec, nz: TensorSpec, dW: TensorSpec, **others: TensorSpec) -> Specs:
         if others.get("alpha") is not None:
             require_one_element(op, "alpha", others["alpha"].dims)
             if op.given("alpha"):
                 raise op.error(ArgumentError, "alpha is given as an argument and as an input", "give one of them")
         if W.dims is not None:
-            op.require(len(W.dims) > 0 or op.type == "Ftrl", "W has rank 0, it must have rows")
+            op.require(len(W.dims) > 0 or type == "Ftrl", "W has rank 0, it must have rows")
         if W.dims is not None and nz.dims is not None:
             count, found = product(W.dims), product(nz.dims)
             relation = f"nz has {found} elements, W has {count}"
             op.require(count is None or agree(2 * count, found), relation, "n and z for each of them")
-        if "indices" in others:
+        if row.of_rows:
             require_rows(op, W, others["indices"], dW)
         else:
             require_as_many(op, "W", W.dims, dW=dW.dims)
         return W, nz
 
-    @declared.cost
+    @made.cost
     def cost(op: OpView, dW: TensorSpec, **others: TensorSpec | None) -> Cost:
         del op
         indices = others.get("indices")
         return Cost(16 * dW.size, 4 * dW.nbytes + (0 if indices is None else indices.nbytes), 3 * dW.nbytes, dW.nbytes)
 
-
-for one in (FTRL, GFTRL, SPARSE_FTRL):
-    _declare(one)
+    return made
 
 
 def _alpha(op: OpView, alpha: Array | None) -> np.float32:
@@ -141,7 +141,7 @@ def _divided(op: OpView, alpha: np.float32, n: Array, above: Array) -> Array:
     return -above / ((np.float32(op.beta) + np.sqrt(n)) / alpha + np.float32(op.lambda2))
 
 
-@kernel(FTRL)
+@kernel(leaders["Ftrl"])
 def ftrl(op: OpView, W: Array, nz: Array, dW: Array, alpha: Array | None, W_next: Array, nz_next: Array) -> None:
     rate, threshold = _alpha(op, alpha), np.float32(op.lambda1)
     n, z = _moved(rate, W, nz, dW)
@@ -150,7 +150,7 @@ def ftrl(op: OpView, W: Array, nz: Array, dW: Array, alpha: Array | None, W_next
     nz_next[...] = np.stack([n, z], axis=-1).reshape(nz.shape)
 
 
-@kernel(GFTRL)
+@kernel(leaders["GFtrl"])
 def gftrl(op: OpView, W: Array, nz: Array, dW: Array, alpha: Array | None, W_next: Array, nz_next: Array) -> None:
     rate = _alpha(op, alpha)
     n, z = _moved(rate, W, nz, dW)
@@ -162,7 +162,7 @@ def gftrl(op: OpView, W: Array, nz: Array, dW: Array, alpha: Array | None, W_nex
     nz_next[...] = np.stack([n, z], axis=-1).reshape(nz.shape)
 
 
-@kernel(SPARSE_FTRL)
+@kernel(leaders["SparseFtrl"])
 def sparse_ftrl(
     op: OpView,
     W: Array,

@@ -18,9 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
+from tazza.ops.optimizer.adagrad import ADAGRAD as DENSE_ADAGRAD
+from tazza.ops.optimizer.adam import ADAM as DENSE_ADAM
 from tazza.ops.optimizer.adam import bias_correction
 from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import DataType, TensorSpec
@@ -29,8 +31,6 @@ Specs = tuple[TensorSpec, ...]
 
 W = blob("W", FLOAT, role=Role.PARAMETER)
 DW = blob("dW", FLOAT)
-LR = blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend")
-ITER = blob("iter", DataType.INT64, host=True, role=Role.STATE, doc="of one element: steps before this one")
 
 ADAGRAD = schema(
     "RowWiseSparseAdagrad",
@@ -45,10 +45,7 @@ ADAGRAD = schema(
         LR,
     ],
     outputs=[blob("W_next", like="W"), blob("M_next", like="M")],
-    args=[
-        arg("epsilon", float, 1e-5, doc="added to the root of M_next"),
-        arg("weight_decay", float, 0.0, doc="times W is added to the gradient"),
-    ],
+    args=[DENSE_ADAGRAD.args[name] for name in ("epsilon", "weight_decay")],
     must_in_place={"W_next": "W", "M_next": "M"},
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
@@ -65,24 +62,15 @@ ADAM = schema(
     "As SparseAdam, with one V for each row: V_next = beta2 * V + (1 - beta2) * mean of dW^2.",
     inputs=[
         W,
-        blob("M", FLOAT, role=Role.STATE, doc="estimate of the mean of dW"),
+        DENSE_ADAM.inputs_by_letter["M"],
         blob("V", FLOAT, role=Role.STATE, doc="of R elements: estimate of the mean of dW * dW in each row"),
         INDICES,
         DW,
         LR,
         ITER,
     ],
-    outputs=[
-        blob("W_next", like="W"),
-        blob("M_next", like="M"),
-        blob("V_next", like="V"),
-        blob("step", like="dW", optional=True),
-    ],
-    args=[
-        arg("beta1", float, 0.9, doc="decay of M"),
-        arg("beta2", float, 0.999, doc="decay of V"),
-        arg("epsilon", float, 1e-5, doc="added to the root of V"),
-    ],
+    outputs=DENSE_ADAM.outputs,
+    args=DENSE_ADAM.args.values(),
     must_in_place={"W_next": "W", "M_next": "M", "V_next": "V"},
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,

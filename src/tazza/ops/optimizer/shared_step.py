@@ -18,7 +18,7 @@ import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import TensorSpec
@@ -31,7 +31,6 @@ MOMENTUM = (
 W = blob("W", FLOAT, role=Role.PARAMETER)
 M = blob("M", FLOAT, role=Role.STATE, doc="running gradient")
 DW = blob("dW", FLOAT)
-LR = blob("lr", FLOAT, role=Role.PARAMETER, doc="of one element, negative to descend")
 B = blob("b", FLOAT, role=Role.STATE, doc="of one element: inverse of the length, before lr")
 S = blob("s", FLOAT, role=Role.STATE, doc="of one element: sum of the squares of all gradients")
 

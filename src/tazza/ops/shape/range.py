@@ -77,4 +77,6 @@ def range_cost(op: OpView, Y: TensorSpec, **given: TensorSpec | None) -> Cost:
 @kernel(RANGE)
 def range_(start: Array, stop: Array | None, step: Array | None, Y: Array) -> None:
     first, _, by = range_of([value for value in (start, stop, step) if value is not None])
-    Y[...] = first + np.arange(Y.size).astype(Y.dtype) * by
+    Y[...] = np.arange(Y.size)
+    np.multiply(Y, by, out=Y)
+    np.add(first, Y, out=Y)

@@ -5,6 +5,7 @@ Source: Caffe2; NumPy's rules of broadcasting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -140,27 +141,24 @@ def tile_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("TileGradient", [g.dY, *behind], [g.dX])
 
 
-def _parts(whole: Array, part: Array) -> tuple[Array, Array, int]:
-    """Return both as (before, tiles, behind) and (before, 1, behind), by the axis where they differ."""
-    pairs = zip(whole.shape, part.shape, strict=True)
-    at = next((i for i, (one, other) in enumerate(pairs) if one != other), 0)
-    before = int(np.prod(part.shape[:at]))
-    behind = int(np.prod(part.shape[at:]))
-    tiles = whole.size // max(part.size, 1)
-    return whole.reshape(before, tiles, behind), part.reshape(before, 1, behind), tiles
+def _parts(op: OpView, axis: Array | None, whole: Array, part: Array) -> tuple[Array, Array]:
+    """Return both as (before, tiles, behind) and (before, 1, behind); neither is empty."""
+    at = (int(op.arguments["axis"]) if axis is None else int(axis.reshape(()))) % part.ndim
+    before, behind = math.prod(part.shape[:at]), math.prod(part.shape[at:])
+    return whole.reshape(before, -1, behind), part.reshape(before, 1, behind)
 
 
 @kernel(TILE)
-def tile(X: Array, Y: Array) -> None:
+def tile(op: OpView, X: Array, axis: Array | None, Y: Array) -> None:
     if Y.size:
-        whole, part, _ = _parts(Y, X)
+        whole, part = _parts(op, axis, Y, X)
         whole[...] = part
 
 
 @kernel(TILE_GRADIENT)
-def tile_gradient_kernel(dY: Array, dX: Array) -> None:
+def tile_gradient_kernel(op: OpView, dY: Array, axis: Array | None, dX: Array) -> None:
     if dX.size:
-        whole, part, _ = _parts(dY, dX)
+        whole, part = _parts(op, axis, dY, dX)
         np.sum(whole, axis=1, keepdims=True, dtype=dX.dtype, out=part)
 
 
