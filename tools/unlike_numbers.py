@@ -65,3 +65,46 @@ def by_columns() -> list[tuple[str, list[Call]]]:
             ],
         ),
     ]
+
+
+def drawn() -> list[tuple[str, list[Call]]]:
+    """Fills with numbers in a row, waves and halves; and what is drawn with a seed."""
+    weights = [np.abs(signed(*shape)) for shape in (FLAT, (3, 5))]
+    sums: Any = np.array([0.1, 0.3, 0.6, 1.0], "f")
+    spread: dict[str, Any] = {"min": -1.5, "max": 2.5}
+    some: dict[str, Any] = {"min": 3, "max": 40}
+    shapes = [list(SOLID), list(FLAT)]
+    places = [np.tile(np.array([[3], [1], [5]], "i"), 2), np.array([[7], [2]])]
+    return [
+        ("RangeFill", [Call({}, ["Y"], {"shape": shape}) for shape in shapes]),
+        ("Float16ConstantFill", [Call({}, ["Y"], {"shape": shape, "value": 0.1}) for shape in shapes]),
+        ("Float16UniformFill", [Call({}, ["Y"], {"shape": shape, **spread}, 7 + i) for i, shape in enumerate(shapes)]),
+        (
+            "UniqueUniformFill",
+            [
+                Call({}, ["Y"], {"shape": shapes[1], **some}, 9),
+                Call({"X": signed(2, 5), "avoid": np.array([5, 9, 77])}, ["Y"], {**some, "dtype": 10}, 11),
+            ],
+        ),
+        (
+            "SinusoidPositionEncoding",
+            [
+                Call({"X": x}, ["Y"], {"embedding_size": 5, "alpha": 100.0 + i, "amplitude": 1.5})
+                for i, x in enumerate(places)
+            ],
+        ),
+        (
+            "WeightedSample",
+            [
+                Call({"w": weights[0], "v": signed(*FLAT)}, ["at", "value"], {}, 5),
+                Call({"w": weights[1]}, ["at"], {}, 6),
+            ],
+        ),
+        (
+            "WeightedMultiSampling",
+            [
+                Call({"w": sums, "like": signed(*FLAT)}, ["Y"], {}, 3),
+                Call({"w": sums * 3}, ["Y"], {"num_samples": 9}, 4),
+            ],
+        ),
+    ]
