@@ -105,7 +105,8 @@ def square_root_divide(hand: Hand, schema: OpSchema) -> Sketch:
 def batch_box_cox(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     X = hand.shape("X", 1, 3)
-    return Sketch({}, {"X": X, "lambda1": (int(np.prod(X[1:])),), "lambda2": X[1:]})
+    powers = hand.rng.choice([0, 0.5, 1.25, 2], int(np.prod(X[1:])))  # a small one divides what is rounded
+    return Sketch({}, {"X": X, "lambda2": X[1:]}, {"lambda1": powers.astype(np.float32)})
 
 
 @draws("Bucketize")
@@ -136,8 +137,6 @@ def piecewise_linear_transform(hand: Hand, schema: OpSchema) -> Sketch:
     found: dict[str, Any] = {"bounds": bounds, **lines}
     arguments = {"binary": 1} if binary else {}
     X = hand.pick(((N,), (N, 1), (N, 2))) if binary else (N, G)
-    if hand.chance(0.5):
-        return Sketch(arguments | found, {"X": X})
     return Sketch(arguments, {"X": X}, {name: np.array(one, np.float32) for name, one in found.items()})
 
 
@@ -149,5 +148,13 @@ def mod(hand: Hand, schema: OpSchema) -> Sketch:
 
 @draws("Logit", "LogitGradient")
 def logit(hand: Hand, schema: OpSchema) -> Sketch:
-    letters = schema.inputs_by_letter
-    return Sketch(hand.some({"eps": hand.real(0.01, 0.4)}), dict.fromkeys(letters, hand.shape("X")))
+    shapes = dict.fromkeys(schema.inputs_by_letter, hand.shape("X"))
+    X = 0.02 + 0.96 * hand.rng.random(shapes.pop("X"))  # beside 1 what is rounded is all that is left
+    return Sketch(hand.some({"eps": hand.real(0.01, 0.4)}), shapes, {"X": X.astype(np.float32)})
+
+
+@draws("StumpFunc", "StumpFuncIndex")
+def stump_func(hand: Hand, schema: OpSchema) -> Sketch:
+    found = hand.some({name: hand.integer(-9, 9) + 0.25 for name in schema.args})
+    X = hand.rng.integers(-9, 9, hand.shape("X")) + 0.5  # not beside the threshold
+    return Sketch(found, {}, {"X": X.astype(np.float32)})
