@@ -18,6 +18,7 @@ import numpy as np
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
+from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import shared_steps, steps_of_rows
 
@@ -341,6 +342,9 @@ GROUPS = (
     looked_up,
     put,
     moved,
+    one_by_one,
+    by_columns,
+    drawn,
 )
 """All cases, by what they are about."""
 

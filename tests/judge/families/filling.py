@@ -85,3 +85,46 @@ def cast(hand: Hand, schema: OpSchema) -> Sketch:
         return Sketch({"to": hand.pick((1, 6, "double")), "from_type": hand.pick((1, "float"))}, values={"X": X})
     to = hand.pick((1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13, "FLOAT", "int32", "DOUBLE"))
     return Sketch({"to": to}, {"X": hand.shape("X")})
+
+
+@draws("RangeFill")
+def range_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    return shaped(hand, schema)[0]
+
+
+@draws("Float16ConstantFill", "Float16UniformFill")
+def half_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    shape = {"shape": list(hand.dims(0, 4, elements=300))}
+    if "value" in schema.args:
+        return Sketch(shape | {"value": hand.real(-3, 3)})
+    return Sketch(shape | {"min": hand.real(-3, 0), "max": hand.real(0.5, 3)})
+
+
+@draws("UniqueUniformFill")
+def unique_uniform_fill(hand: Hand, schema: OpSchema) -> Sketch:
+    sketch, shape = shaped(hand, schema)
+    least, wide = hand.integer(-9, 9), hand.chance(0.5)
+    limits = {"min": least, "max": least + math.prod(shape) + hand.integer(4, 20)}
+    sketch.arguments |= limits | ({"dtype": DataType.INT64.proto} if wide else {})
+    if sketch.shapes or sketch.values:
+        avoid = least + hand.rng.permutation(4)[: hand.integer(0, 4)]
+        sketch.values["avoid"] = avoid.astype(np.int64 if wide else np.int32)
+    return sketch
+
+
+@draws("WeightedSample")
+def weighted_sample(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    w = hand.shape("w", 2, 2)
+    values = {"w": hand.rng.random(w).astype(np.float32)}
+    return Sketch({}, {"v": w}, values, outputs=2) if hand.chance(0.5) else Sketch({}, {}, values, outputs=1)
+
+
+@draws("WeightedMultiSampling")
+def weighted_multi_sampling(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    (C,) = hand.shape("cdf", 1, 1)
+    cdf = np.cumsum(hand.rng.random(C)).astype(np.float32)
+    if hand.chance(0.5):
+        return Sketch({}, {"like": hand.dims(0, 3, elements=50)}, {"cdf": cdf})
+    return Sketch({"num_samples": hand.integer(0, 20)}, {}, {"cdf": cdf})

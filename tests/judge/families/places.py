@@ -92,3 +92,69 @@ def boolean_unmask(hand: Hand, schema: OpSchema) -> Sketch:
     owner = hand.rng.integers(0, count, N)
     masks = [owner == i for i in range(count)]
     return Sketch({}, {"X": [(int(mask.sum()),) for mask in masks]}, {"mask": masks})
+
+
+@draws("SquareRootDivide")
+def square_root_divide(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    return Sketch({}, {"X": X}, {"scale": hand.rng.integers(0, 9, X[0]).astype(hand.pick(("i", "q", "f")))})
+
+
+@draws("BatchBoxCox")
+def batch_box_cox(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 3)
+    powers = hand.rng.choice([0, 0.5, 1.25, 2], int(np.prod(X[1:])))  # a small one divides what is rounded
+    return Sketch({}, {"X": X, "lambda2": X[1:]}, {"lambda1": powers.astype(np.float32)})
+
+
+@draws("Bucketize")
+def bucketize(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    return Sketch({"boundaries": sorted(hand.real(-2, 2) for _ in range(hand.integer(0, 6)))}, {})
+
+
+@draws("BatchBucketize")
+def batch_bucketize(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 2, 2)
+    K = hand.integer(0, 4) if X[1] else 0
+    lengths = hand.rng.integers(0, 5, K).astype(np.int32)
+    bounds = [bound for n in lengths for bound in sorted(hand.real(-2, 2) for _ in range(int(n)))]
+    found = {"indices": hand.rng.integers(0, max(X[1], 1), K).astype(np.int32), "lengths": lengths}
+    return Sketch({}, {"X": X}, found | {"boundaries": np.array(bounds, np.float32)})
+
+
+@draws("PiecewiseLinearTransform")
+def piecewise_linear_transform(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    binary = hand.chance(0.4)
+    N, columns = hand.shape("X", 2, 2)
+    F, G = hand.integer(1, 4), 1 if binary else max(columns, 1)
+    bounds = [bound for _ in range(G) for bound in sorted(hand.real(-2, 2) for _ in range(F + 1))]
+    lines = {name: [hand.real(-2, 2) for _ in range(G * F)] for name in ("slopes", "intercepts")}
+    found: dict[str, Any] = {"bounds": bounds, **lines}
+    arguments = {"binary": 1} if binary else {}
+    X = hand.pick(((N,), (N, 1), (N, 2))) if binary else (N, G)
+    return Sketch(arguments, {"X": X}, {name: np.array(one, np.float32) for name, one in found.items()})
+
+
+@draws("Mod")
+def mod(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    return Sketch({"divisor": hand.pick((-7, -1, 1, 2, 3, 10)), "sign_follow_divisor": hand.integer(0, 1)}, {})
+
+
+@draws("Logit", "LogitGradient")
+def logit(hand: Hand, schema: OpSchema) -> Sketch:
+    shapes = dict.fromkeys(schema.inputs_by_letter, hand.shape("X"))
+    X = 0.02 + 0.96 * hand.rng.random(shapes.pop("X"))  # beside 1 what is rounded is all that is left
+    return Sketch(hand.some({"eps": hand.real(0.01, 0.4)}), shapes, {"X": X.astype(np.float32)})
+
+
+@draws("StumpFunc", "StumpFuncIndex")
+def stump_func(hand: Hand, schema: OpSchema) -> Sketch:
+    found = hand.some({name: hand.integer(-9, 9) + 0.25 for name in schema.args})
+    X = hand.rng.integers(-9, 9, hand.shape("X")) + 0.5  # not beside the threshold
+    return Sketch(found, {}, {"X": X.astype(np.float32)})

@@ -1,4 +1,4 @@
-"""Scale: both float types; and what is refused."""
+"""Scale and ScaleBlobs: both float types; and what is refused."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ CASES = [
     Case("Scale", [X[0, 2]], np.float32(-6), {"scale": -2.0}, id="rank 0"),
     # The argument is stored as float32: 0.1 is a little more.
     Case("Scale", [X.astype("d")], X * np.float64(np.float32(0.1)), {"scale": 0.1}, id="float64"),
+    Case("ScaleBlobs", [X, X[0]], (X * 2.5, X[0] * 2.5), {"scale": 2.5}, outputs=2, gradient=False),  # Caffe2 has none
 ]
 
 

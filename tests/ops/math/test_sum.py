@@ -49,6 +49,9 @@ def gradients_of_tensors(dY: Array, *inputs: Array) -> list[Array]:
 
 
 CASES = [
+    Case(
+        "SumInt", [np.array([2**31 - 1, 5], "i"), np.array([1, 7], "i")], np.array([-(2**31), 12]), id="round the end"
+    ),
     Case("Sum", [A], A, batched=(0,), id="alone"),
     Case("Sum", [A, B, C], total, batched=(0, 1, 2)),
     Case("Sum", [A[0, 0, 0], B[0, 0, 0]], total, id="rank 0"),

@@ -41,7 +41,7 @@ def test_cases(case: Case, engine: str) -> None:
 
 
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
-    ("Range", of(1, 5, 0), {}, NumericError, "step is 0"),
+    ("Range", of(1, 5, 0), {}, NumericError, "Step size cannot be 0"),
     ("Range", [np.array([1, 2])], {}, ShapeError, "start has the shape"),
     ("Range", [np.array([1]), *of(5)], {}, DTypeError, "stop"),
 ]

@@ -1,4 +1,4 @@
-"""Sums of whole tensors: Sum, WeightedSum. All tensors of one operator have one shape S; nothing is broadcast."""
+"""Sums of whole tensors: Sum, SumInt, WeightedSum. All tensors of one operator have one shape S: no broadcasting."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tazza.operator import (
     ends,
     formula,
     kernel,
+    not_written,
     pairs,
     schema,
     show_dims,
@@ -99,6 +100,25 @@ def sum_(X: tuple[Array, ...], Y: Array) -> None:
     np.add(X[0], X[1], out=Y)
     for x in X[2:]:
         np.add(Y, x, out=Y)
+
+
+SUM_INT = schema(
+    "SumInt",
+    "Y = X0 + X1 + ..., from left to right; as Sum, but without a gradient.",
+    inputs=[blob("X", SUMMABLE, variadic=True)],
+    outputs=[blob("Y", like="X")],
+    in_place={"Y": "X"},
+    effects=Effects.PURE,
+    no_gradient=not_written("Caffe2 has none; that of Sum is there"),
+    source="Caffe2",
+    example="""
+    >>> run("SumInt", [1, 2], [10, 20])
+    array([11, 22], dtype=int32)
+    """,
+)
+SUM_INT.infer(sum_infer)
+SUM_INT.cost(sum_cost)
+kernel(SUM_INT)(sum_)
 
 
 WEIGHTED_SUM = schema(

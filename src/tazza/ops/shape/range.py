@@ -64,7 +64,7 @@ def range_infer(op: OpView, start: TensorSpec, **others: TensorSpec | None) -> T
         return TensorSpec((None,), start.dtype)
     first, stop, step = range_of(values)
     if step == 0:
-        raise op.error(NumericError, "step is 0", "it must lead from start to stop")
+        raise op.error(NumericError, "Step size cannot be 0", "it must lead from start to stop")
     return TensorSpec((range_count(first, stop, step),), start.dtype)
 
 

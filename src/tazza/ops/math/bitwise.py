@@ -1,0 +1,75 @@
+"""Bit by bit: BitwiseAnd, BitwiseOr, BitwiseXor. C has the joint shape of A and B, see `ops.broadcast`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tazza.operator import (
+    INDEX,
+    Array,
+    Cost,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    blob,
+    family,
+    forbidden,
+    kernel,
+    schema,
+    streamed,
+)
+from tazza.ops.math.broadcast import BROADCAST_ARGS, check_axis, joint_dims, lying
+from tazza.tensor import DataType, TensorSpec
+
+
+def bitwise_infer(op: OpView, A: TensorSpec, B: TensorSpec) -> TensorSpec:
+    return TensorSpec(joint_dims(op, A, B), A.dtype)
+
+
+def bitwise_cost(op: OpView, A: TensorSpec, B: TensorSpec, C: TensorSpec) -> Cost:
+    del op
+    return streamed((A, B), (C,), flops=C.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """What tells one operator from another: when a bit of C is set, the ufunc, what 12 and 10 give."""
+
+    when: str
+    combine: np.ufunc
+    example: int
+
+
+@family(
+    {
+        "BitwiseAnd": Bits("that of A and that of B are", np.bitwise_and, 8),
+        "BitwiseOr": Bits("that of A or that of B is, or both", np.bitwise_or, 14),
+        "BitwiseXor": Bits("that of A or that of B is, but not both", np.bitwise_xor, 6),
+    }
+)
+def bitwise(type: str, row: Bits) -> OpSchema:
+    """An operator on bits."""
+    made = schema(
+        type,
+        f"A bit of C is set where {row.when}.",
+        inputs=[blob("A", INDEX | {DataType.BOOL}), blob("B", "A", role=Role.PARAMETER)],
+        outputs=[blob("C", "A", doc="the joint shape of A and B; with `broadcast` that of A")],
+        args=BROADCAST_ARGS,
+        in_place={"C": "A"},
+        effects=Effects.PURE,
+        no_gradient=forbidden("bits have none"),
+        source="Caffe2",
+        example=f'>>> run("{type}", [12], [10])\narray([{row.example}], dtype=int32)',
+    )
+    made.validate(check_axis)
+    made.infer(bitwise_infer)
+    made.cost(bitwise_cost)
+
+    @kernel(made)
+    def combine(op: OpView, A: Array, B: Array, C: Array) -> None:
+        row.combine(A, lying(op, A, B), out=C)
+
+    return made
