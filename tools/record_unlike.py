@@ -19,6 +19,7 @@ from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, rec
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
+from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import shared_steps, steps_of_rows
 
@@ -33,12 +34,14 @@ def main() -> None:
     """Record all cases."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     for operator, calls in [case for group in GROUPS for case in group()]:
-        path = str(folder / f"{operator}.npz")
-        with np.load(path) as before:
-            stored = {key: before[key] for key in before.files if int(key[4:6]) < FIRST}
+        path = folder / f"{operator}.npz"
+        stored: dict[str, Any] = {}
+        if path.exists():
+            with np.load(str(path)) as before:
+                stored = {key: before[key] for key in before.files if int(key[4:6]) < FIRST}
         for number, call in enumerate(calls, FIRST):
             stored.update({f"case{number:02}/{key}": value for key, value in record(operator, call).items()})
-        np.savez_compressed(path, **stored)
+        np.savez_compressed(str(path), **stored)
         print(operator, len(calls))
 
 
@@ -345,6 +348,8 @@ GROUPS = (
     one_by_one,
     by_columns,
     drawn,
+    in_few_bits,
+    picked,
 )
 """All cases, by what they are about."""
 

@@ -63,7 +63,9 @@ def run_recording(recording: Recording, engine: str, slack: float | None = None)
         feed(blobs, name, find_schema(recording.definition.type).inputs_by_letter[letter].type_name, value)
     definition = OperatorDef()
     definition.CopyFrom(recording.definition)
-    definition.engine = engine
+    definition.engine = ",".join(
+        filter(None, (engine, definition.engine))
+    )  # a recorded one may say how numbers are found
     operator = Operator(definition, blobs)
     with np.errstate(all="ignore"):
         operator.run()
@@ -179,7 +181,8 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 
 LISTS = {
     *("BooleanMaskGradient", "BooleanMaskLengths", "BooleanUnmask", "FindDuplicateElements", "LengthsRangeFill"),
-    *("LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Range", "Unique"),
+    *("LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Range"),
+    *("SparseLengthsSumSparseLookup", "Unique"),
 }
 """Operators whose blobs have one axis each."""
 

@@ -1,0 +1,1 @@
+"""Operators: tables of embeddings whose rows are kept in few bits."""
