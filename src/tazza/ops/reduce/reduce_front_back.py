@@ -50,8 +50,8 @@ def is_mean(op: OpView) -> bool:
     return matrix_reductions.rows[op.type.removesuffix("Gradient")].mean
 
 
-def kept_dims(op: OpView, dims: Dims, lengths: TensorSpec | None) -> Dims:
-    """Return the extents of X that stay; checks lengths.
+def kept_dims(op: OpView, dims: Dims, lengths: TensorSpec | None, *, front: bool) -> Dims:
+    """Return the extents of X that stay, where the first axes are reduced or the last; checks lengths.
 
     Raises:
         ShapeError: X has too few axes, or lengths does not fit.
@@ -59,7 +59,7 @@ def kept_dims(op: OpView, dims: Dims, lengths: TensorSpec | None) -> Dims:
     count: int = op.num_reduce_dim
     relation = f"num_reduce_dim = {count}, X has only {len(dims)} dimensions {show_dims(dims)}"
     op.require(count <= len(dims), relation)
-    kept = dims[count:] if is_front(op) else dims[: len(dims) - count]
+    kept = dims[count:] if front else dims[: len(dims) - count]
     if lengths is not None:
         op.require(count == 1, f"num_reduce_dim = {count} with an input lengths, it must be 1 then")
         if lengths.dims is not None:
@@ -70,7 +70,7 @@ def kept_dims(op: OpView, dims: Dims, lengths: TensorSpec | None) -> Dims:
 
 
 def infer(op: OpView, X: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
-    return TensorSpec(None if X.dims is None else kept_dims(op, tuple(X.dims), lengths), X.dtype)
+    return TensorSpec(None if X.dims is None else kept_dims(op, tuple(X.dims), lengths, front=is_front(op)), X.dtype)
 
 
 def cost(op: OpView, X: TensorSpec, lengths: TensorSpec | None, Y: TensorSpec) -> Cost:
@@ -83,12 +83,12 @@ def gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit(f"{g.op.type}Gradient", [g.dY, g.X, *lengths], [g.dX])
 
 
-def columns_of(op: OpView, X: Array) -> Array:
+def columns_of(op: OpView, X: Array, *, front: bool) -> Array:
     """Return a view (R, K) of X, where that is possible."""
-    count = op.num_reduce_dim if is_front(op) else X.ndim - op.num_reduce_dim
+    count = op.num_reduce_dim if front else X.ndim - op.num_reduce_dim
     rows = int(np.prod(X.shape[:count], dtype=np.int64))
     matrix = X.reshape(rows, int(np.prod(X.shape[count:], dtype=np.int64)))
-    return matrix if is_front(op) else matrix.T
+    return matrix if front else matrix.T
 
 
 def weights_of(op: OpView, R: int, lengths: Array | None) -> tuple[Array | bool, Array | int]:
@@ -113,7 +113,7 @@ def divide(total: Array, count: Array | int) -> Array:
 
 
 def reduce_columns(op: OpView, X: Array, lengths: Array | None, Y: Array) -> None:
-    columns = columns_of(op, X)
+    columns = columns_of(op, X, front=is_front(op))
     counts, number = weights_of(op, columns.shape[0], lengths)
     total = np.sum(np.where(counts, columns, 0), axis=0, dtype=X.dtype)
     Y[...] = (divide(total, number) if is_mean(op) else total).reshape(Y.shape)
@@ -126,7 +126,7 @@ def gradient_infer(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpe
         dims = unknown_dims(op, "X", dims[0]) if shape is None else tuple(shape.tolist())
     if dims is None:
         return TensorSpec(None, dY.dtype)
-    kept = kept_dims(op, tuple(dims), lengths)
+    kept = kept_dims(op, tuple(dims), lengths, front=is_front(op))
     if dY.dims is not None:
         op.require(
             shapes_agree(dY.dims, kept), f"dY has the shape {show_dims(dY.dims)}, reducing X gives {show_dims(kept)}"
@@ -141,7 +141,7 @@ def gradient_cost(op: OpView, dY: TensorSpec, X: TensorSpec, lengths: TensorSpec
 
 def spread_columns(op: OpView, dY: Array, lengths: Array | None, dX: Array) -> None:
     spread = np.empty(dX.shape, dX.dtype)
-    columns = columns_of(op, spread)
+    columns = columns_of(op, spread, front=is_front(op))
     counts, number = weights_of(op, columns.shape[0], lengths)
     row = dY.reshape(-1)
     columns[...] = np.where(counts, divide(row, number) if is_mean(op) else row, 0)
