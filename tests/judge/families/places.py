@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema
-from tests.judge.hand import Hand, Sketch, draws
+from tazza.operator import OpSchema, OpView
+from tazza.ops.math.logit import kept
+from tests.judge.condition import Factor, steps_of
+from tests.judge.hand import Array, Hand, Sketch, draws
 
 
 @draws("Where")
@@ -151,6 +153,15 @@ def logit(hand: Hand, schema: OpSchema) -> Sketch:
     shapes = dict.fromkeys(schema.inputs_by_letter, hand.shape("X"))
     X = 0.02 + 0.96 * hand.rng.random(shapes.pop("X"))  # beside 1 what is rounded is all that is left
     return Sketch(hand.some({"eps": hand.real(0.01, 0.4)}), shapes, {"X": X.astype(np.float32)})
+
+
+@steps_of("Logit")
+def logit_steps(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Round 1 - eps: as float32 it may be a tenth of eps away."""
+    X = inputs[0].astype(np.float64)
+    low, high = kept(op, X)
+    inside = np.clip(X, low, high * factor((), 1.0))
+    return [np.log(inside / (1 - inside))]
 
 
 @draws("StumpFunc", "StumpFuncIndex")
