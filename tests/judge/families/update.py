@@ -8,13 +8,14 @@ import numpy as np
 
 from tazza.operator import OpSchema
 from tazza.ops.optimizer.learning_rate import POLICIES
+from tazza.ops.optimizer.momentum_sgd import decayed_updates
 from tazza.tensor import DataType
 from tests.judge.generic import arguments
 from tests.judge.hand import Hand, Sketch, draws
 from tests.judge.values import fill
 
 
-@draws("MomentumSGD", "MomentumSGDUpdate")
+@draws("MomentumSGD", "MomentumSGDUpdate", *decayed_updates)
 def momentum_sgd(hand: Hand, schema: OpSchema) -> Sketch:
     shape = hand.given.get("dW", hand.dims())
     found = hand.some({"momentum": hand.real(0, 1), "nesterov": hand.integer(0, 1)}, 0.7)
