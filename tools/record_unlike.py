@@ -22,7 +22,7 @@ from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
-from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows
+from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -355,6 +355,7 @@ GROUPS = (
     parted,
     listed,
     fused_steps,
+    tuned_steps,
 )
 """All cases, by what they are about."""
 

@@ -94,3 +94,20 @@ def fused_steps() -> list[tuple[str, list[Call]]]:
             name = f"{update}FusedWithSparseLengths{reducer}Gradient"
             found += [(name, calls), (f"{name}Approx", calls)]
     return found
+
+
+def tuned_steps() -> list[tuple[str, list[Call]]]:
+    """YellowFin at a step that tunes, and at the first one that the window sees; all of its state lies in place."""
+    calls: list[Call] = []
+    for shape, step, width, arguments in (
+        (SOLID, 7, 3, {"curv_win_width": 3, "beta": 0.9, "nesterov": 1}),
+        (FLAT, 2, 20, {"zero_debias": 0, "epsilon": 0.01}),
+        (FLAT, 1, 20, {}),
+    ):
+        W, M, g, dW = (signed(*shape, seed=seed) for seed in range(4))
+        window = np.abs(signed(width, seed=4))
+        averages = np.array([0.5, 0.75, 0.25, 0.5, 0.125], "f")
+        state = {"W": W, "M": M, "lr": one_of(0.125), "mu": one_of(0.5), "c": window, "g": g * 0.1, "g2": g * g}
+        inputs = {**state, "a": averages, "dW": dW, "iter": np.array([step])}
+        calls.append(Call(inputs, [*state, "a"], arguments))
+    return [("YellowFin", calls)]
