@@ -111,7 +111,7 @@ def run(steps: list[Step]) -> dict[str, Any]:
 
 def sequences() -> dict[str, Callable[[], dict[str, Any]]]:
     """Return all sequences of one thread by name."""
-    found = {"counters": counters(), "queues": queues(), "records": records(), **packed()}
+    found = {"counters": counters(), "queues": queues(), "records": records(), "maps": maps(), **packed()}
     return {name: partial(alone, steps) for name, steps in found.items()}
 
 
@@ -166,6 +166,29 @@ def counters() -> list[Step]:
         Step("CountUp", ["x"], ["before"], {}, {"x": np.arange(3.0)}),
         Step("CreateCounter", [], ["x"]),
         Step("CountUp", ["x"], ["before"]),
+    ]
+
+
+def maps() -> list[Step]:
+    """Maps of each pair of types, of one key: the order of several is that of a hash."""
+    found = [Step("CreateMap", [], ["m"]), Step("MapToKeyValue", ["m"], ["k", "v"])]
+    for key in ("i", "q"):
+        for value in ("i", "q"):
+            fed = {"k": np.array([[7, 7], [7, 7]], key), "v": np.array([2, 5, 3, 2], value)}
+            found += [Step("KeyValueToMap", ["k", "v"], ["m"], {}, fed), Step("MapToKeyValue", ["m"], ["k", "v"])]
+    longs, one = {"key_dtype": 10, "value_dtype": 2}, {"k": np.array([1], "q")}
+    return [
+        *found,
+        Step("CreateMap", [], ["m"], longs),
+        Step("MapToKeyValue", ["m"], ["k", "v"]),
+        Step("KeyValueToMap", ["k", "v"], ["m"], {}, {**one, "v": np.array([1, 2])}),
+        Step("KeyValueToMap", ["k", "v"], ["m"], {}, {**one, "v": np.array([1.5], "f")}),
+        Step("KeyValueToMap", ["k", "v"], ["m"], {}, {"k": np.array([1.5], "f"), "v": np.array([1])}),
+        Step("MapToKeyValue", ["k"], ["w", "v"], {}, one),
+        Step("CreateMap", [], ["n"], {"value_dtype": 1}),
+        Step("CreateMap", [], ["n"], {"key_dtype": 5}),
+        Step("CreateMap", [], ["k"]),
+        Step("MapToKeyValue", ["k"], ["x", "v"]),
     ]
 
 

@@ -17,11 +17,12 @@ import numpy as np
 
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
+from tools.unlike_features import listed, merged, parted
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
-from tools.unlike_updates import shared_steps, steps_of_rows
+from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -350,6 +351,11 @@ GROUPS = (
     drawn,
     in_few_bits,
     picked,
+    merged,
+    parted,
+    listed,
+    fused_steps,
+    tuned_steps,
 )
 """All cases, by what they are about."""
 

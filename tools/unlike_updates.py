@@ -72,3 +72,42 @@ def steps_of_rows() -> list[tuple[str, list[Call]]]:
         ("LearningRateAdaption", adapted),
         ("WeightScale", scaled),
     ]
+
+
+def fused_steps() -> list[tuple[str, list[Call]]]:
+    """Adagrad fused with the gradient of segments; the weights say what a place in a segment counts."""
+    found: list[tuple[str, list[Call]]] = []
+    runs = [
+        (SOLID, np.array([1, 0, 1, 1], "i"), np.array([3, 0, 1], "i"), {"epsilon": 0.1}),
+        (FLAT, np.array([3, 0, 2, 3, 3]), np.array([2, 3], "i"), {"weight_decay": 0.25, "epsilon": 0.01}),
+    ]
+    for update in ("SparseAdagrad", "RowWiseSparseAdagrad"):
+        for reducer in ("Sum", "Mean", "WeightedSum"):
+            calls: list[Call] = []
+            for shape, at, lengths, arguments in runs:
+                state = shape if update == "SparseAdagrad" else shape[:1]
+                inputs = {"W": signed(*shape), "M": np.abs(signed(*state, seed=1))}
+                weights = {"w": signed(at.size, seed=2)} if reducer == "WeightedSum" else {}
+                rows = {"i": at, "g": signed(lengths.size, *shape[1:], seed=3)}
+                inputs = {**inputs, **weights, **rows, "lr": one_of(-0.5), "L": lengths}
+                calls.append(Call(inputs, ["W", "M", *(["dw"] if weights else [])], arguments))
+            name = f"{update}FusedWithSparseLengths{reducer}Gradient"
+            found += [(name, calls), (f"{name}Approx", calls)]
+    return found
+
+
+def tuned_steps() -> list[tuple[str, list[Call]]]:
+    """YellowFin at a step that tunes, and at the first one that the window sees; all of its state lies in place."""
+    calls: list[Call] = []
+    for shape, step, width, arguments in (
+        (SOLID, 7, 3, {"curv_win_width": 3, "beta": 0.9, "nesterov": 1}),
+        (FLAT, 2, 20, {"zero_debias": 0, "epsilon": 0.01}),
+        (FLAT, 1, 20, {}),
+    ):
+        W, M, g, dW = (signed(*shape, seed=seed) for seed in range(4))
+        window = np.abs(signed(width, seed=4))
+        averages = np.array([0.5, 0.75, 0.25, 0.5, 0.125], "f")
+        state = {"W": W, "M": M, "lr": one_of(0.125), "mu": one_of(0.5), "c": window, "g": g * 0.1, "g2": g * g}
+        inputs = {**state, "a": averages, "dW": dW, "iter": np.array([step])}
+        calls.append(Call(inputs, [*state, "a"], arguments))
+    return [("YellowFin", calls)]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema, OpView
+from tazza.ops.optimizer.fused_adagrad import fused_updates
 from tazza.ops.sparse.reducer import LOG_MEAN_EXP, LOG_SUM_EXP, NOTHING, SegmentRows
 from tazza.ops.sparse.segment import Division
 from tazza.ops.sparse.segment_reduction import segment_gradients, segment_reductions
@@ -267,3 +268,15 @@ def said_in_other_ways(hand: Hand, schema: OpSchema) -> Sketch:
     numbers = {"include_last_offset": hand.integer(0, 1), "power": hand.real(0, 2)}
     known = {name: value for name, value in numbers.items() if name in schema.args}
     return Sketch(hand.some(known), {}, {"LENGTHS": lengths_of(hand, hand.integer(0, 20))})
+
+
+@draws(*fused_updates)
+def fused_update(hand: Hand, schema: OpSchema) -> Sketch:
+    W, S = hand.shape("W", 1, 3), hand.integer(0, 4)
+    lengths = hand.rng.integers(0, 4, S).astype(np.int32) * bool(W[0])
+    rows = hand.rng.integers(0, max(W[0], 1), int(lengths.sum())).astype(hand.pick((np.int32, np.int64)))
+    state = W[:1] if schema.type.startswith("RowWise") else W
+    shapes: dict[str, Any] = {"W": W, "dY": (S, *W[1:]), "lr": (1,), "weights": (int(lengths.max(initial=0)),)}
+    values = {"M": hand.rng.uniform(0.1, 2.0, state).astype(np.float32), "indices": rows, "LENGTHS": lengths}
+    shapes = {letter: shape for letter, shape in shapes.items() if letter in schema.inputs_by_letter}
+    return Sketch(hand.some({"epsilon": hand.real(0.01, 0.5), "weight_decay": hand.real(0, 0.5)}), shapes, values)

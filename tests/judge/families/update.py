@@ -8,13 +8,14 @@ import numpy as np
 
 from tazza.operator import OpSchema
 from tazza.ops.optimizer.learning_rate import POLICIES
+from tazza.ops.optimizer.momentum_sgd import decayed_updates
 from tazza.tensor import DataType
 from tests.judge.generic import arguments
 from tests.judge.hand import Hand, Sketch, draws
 from tests.judge.values import fill
 
 
-@draws("MomentumSGD", "MomentumSGDUpdate")
+@draws("MomentumSGD", "MomentumSGDUpdate", *decayed_updates)
 def momentum_sgd(hand: Hand, schema: OpSchema) -> Sketch:
     shape = hand.given.get("dW", hand.dims())
     found = hand.some({"momentum": hand.real(0, 1), "nesterov": hand.integer(0, 1)}, 0.7)
@@ -63,3 +64,21 @@ def learning_rate(hand: Hand, schema: OpSchema) -> Sketch:
 def joined(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     return Sketch({}, {"X": [hand.shape("X_0")] * hand.integer(1, 4)})
+
+
+@draws("YellowFin")
+def yellow_fin(hand: Hand, schema: OpSchema) -> Sketch:
+    """Draw averages between which there is a least and a largest curvature, and more variance than epsilon."""
+    del schema
+    W, width = hand.shape("W", 0, 3), hand.integer(1, 9)
+    found = hand.some({"beta": hand.real(0.5, 0.95), "nesterov": hand.integer(0, 1), "zero_debias": hand.integer(0, 1)})
+    shapes: dict[str, Any] = dict.fromkeys(("W", "M", "g_avg", "dW"), W)
+    values = {
+        "lr": np.array([hand.real(0.1, 1)], np.float32),
+        "mu": np.array([hand.real(0, 0.9)], np.float32),
+        "window": hand.rng.uniform(0, 1, width).astype(np.float32),
+        "g2_avg": hand.rng.uniform(0.1, 2, W).astype(np.float32),
+        "averages": np.array([1.0, 200.0 + 200 * np.prod(W), 0.25, 0.75, 0.5], np.float32),
+        "iter": np.array([hand.integer(0, 200)]),
+    }
+    return Sketch({"curv_win_width": width, "epsilon": 0.01, **found}, shapes, values)

@@ -1,4 +1,4 @@
-"""MomentumSGD and MomentumSGDUpdate: against the recurrence in float64, and what is refused."""
+"""MomentumSGD, MomentumSGDUpdate, those with decay: against the recurrence in float64, and what is refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,47 @@ CASES = [
 ]
 
 
-@on_all_engines(CASES)
+def decayed(momentum: float, nesterov: bool, decay: float) -> Any:
+    """Return the update of which the gradient is that of W^2 decay / 2 too."""
+    plain = expected(momentum, nesterov)
+
+    def update(dW: Array, M: Array, lr: Array, W: Array) -> tuple[Array, ...]:
+        return plain(dW.astype(np.float64) + decay * W.reshape(dW.shape), M, lr, W.astype(np.float64))
+
+    return update
+
+
+def halves(*arrays: Array) -> list[Array]:
+    """Return float16 numbers."""
+    return [array.astype(np.float16) for array in arrays]
+
+
+DECAYED = {"momentum": 0.75, "weight_decay": 0.25}
+FULL = [values(4, 3), values(4, 3) + 1, LR, values(4, 3) - 1]
+WITH_DECAY = [
+    Case("FP32MomentumSGDUpdate", FULL, decayed(0.75, False, 0.25), DECAYED, batched=(0, 1, 3)),
+    Case("FP32MomentumSGDUpdate", FULL, decayed(0.75, True, 0.25), DECAYED | {"nesterov": 1}, id="nesterov"),
+    Case(
+        "FP32MomentumSGDUpdate",
+        [values(6), values(2, 3), LR, values(3, 2)],
+        decayed(0.0, False, 0.5),
+        {"weight_decay": 0.5},
+        id="shapes",
+    ),
+    *(
+        Case(
+            "FP16MomentumSGDUpdate",
+            [*halves(*FULL[:2]), LR, *halves(FULL[3])],
+            decayed(0.75, bool(nesterov), 0.25),
+            DECAYED | {"nesterov": nesterov, "fp32_update": 1 - nesterov},
+            id=f"nesterov {nesterov}",
+        )
+        for nesterov in (0, 1)
+    ),
+]
+
+
+@on_all_engines([*CASES, *WITH_DECAY])
 def test_momentum_sgd(case: Case, engine: str) -> None:
     check_op(case, engine)
 
@@ -80,6 +120,13 @@ REFUSED: list[tuple[list[Any], type[Exception], str]] = [
     ([values(2), values(2), values(0), values(2)], ShapeError, "lr has 0 elements, it must have 1"),
     ([np.zeros(2), values(2), LR, values(2)], DTypeError, "dW is float64, it must be float32"),
 ]
+
+
+def test_halves_and_floats_are_not_mixed() -> None:
+    with pytest.raises(DTypeError, match="M is float32, it must be float16"):
+        run_op("FP16MomentumSGDUpdate", *halves(values(2)), values(2), LR, *halves(values(2)))
+    with pytest.raises(DTypeError, match="W is float16, it must be float32"):
+        run_op("FP32MomentumSGDUpdate", values(2), values(2), LR, *halves(values(2)))
 
 
 @pytest.mark.parametrize(("inputs", "error", "text"), REFUSED)

@@ -1,4 +1,4 @@
-"""Gradient descent with momentum: MomentumSGD, MomentumSGDUpdate.
+"""Gradient descent with momentum: MomentumSGD, MomentumSGDUpdate; FP32- and FP16MomentumSGDUpdate, with decay.
 
 W are the parameters, dW their gradient, M the momentum, each of any shape with as many elements; lr is the learning
 rate, positive; m = `momentum`:
@@ -7,6 +7,8 @@ rate, positive; m = `momentum`:
     step = M', or with `nesterov` (1 + m) M' - m M
     W'   = W - step
 
+With decay, dW + `weight_decay` W stands for dW. What lies in float16 is computed in float32 and rounded once.
+
 The learning rate is inside of the momentum: a change of it acts on what was gathered before with the old one.
 Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, section 2 (Nesterov); Caffe2.
 """
@@ -14,26 +16,30 @@ Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, section 2 (Nesterov)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
+    ArgSpec,
     Array,
     Cost,
     Effects,
+    OpSchema,
     OpView,
     Role,
     Spec,
     arg,
     blob,
+    family,
     formula,
     kernel,
     schema,
 )
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
 from tazza.ops.optimizer.update import NO_GRADIENT
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
 
@@ -59,8 +65,8 @@ def _advance(op: OpView, dW: Array, M: Array, lr: Array, step: Array, M_next: Ar
     M_next[...] = after.reshape(M.shape)
 
 
-def _texts(op: OpView) -> dict[str, str]:
-    after, push = "(momentum * M + lr * dW)", "lr * dW"
+def _texts(op: OpView, gradient: str = "dW") -> dict[str, str]:
+    after, push = f"(momentum * M + lr * {gradient})", f"lr * {gradient}"
     step = f"momentum * {after} + {push}" if op.nesterov else after
     texts = {"step": step, "M_next": after, "W_next": f"W - ({step})"}
     return {letter: texts[letter] for letter in op.output_letters}
@@ -201,3 +207,66 @@ def sparse_momentum_sgd_update(
 ) -> None:
     arrays = {"dW": dW, "M": M, "lr": lr, "W": W, "indices": indices, "step": step, "M_next": M_next, "W_next": W_next}
     update_rows(op, ROWS, momentum_sgd_update, **arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Decayed:
+    """The element types of all but lr, further arguments, and how NumPy shows the type."""
+
+    dtypes: frozenset[DataType]
+    args: tuple[ArgSpec, ...]
+    shown: str
+
+
+FP32_UPDATE = arg("fp32_update", bool, False, doc="has no effect: it is computed in float32 anyway")
+
+
+@family(
+    {
+        "FP32MomentumSGDUpdate": Decayed(FLOAT, (), "float32"),
+        "FP16MomentumSGDUpdate": Decayed(frozenset({DataType.FLOAT16}), (FP32_UPDATE,), "float16"),
+    }
+)
+def decayed_updates(type: str, row: Decayed) -> OpSchema:
+    """Updates with decay of the weights."""
+    dense = MOMENTUM_SGD_UPDATE
+    made = schema(
+        type,
+        "As MomentumSGDUpdate with dW + weight_decay * W for dW.",
+        inputs=[
+            blob("dW", row.dtypes),
+            blob("M", row.dtypes, role=Role.STATE),
+            dense.inputs_by_letter["lr"],
+            blob("W", row.dtypes, role=Role.PARAMETER),
+        ],
+        outputs=dense.outputs,
+        args=[*ARGS, arg("weight_decay", float, 0.0, doc="times W is added to the gradient"), *row.args],
+        in_place={"step": "dW", "M_next": "M", "W_next": "W"},
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source="Caffe2",
+        example=f"""
+    >>> dW, M, W = (np.array([value], np.{row.shown}) for value in (2.0, 10.0, 8.0))
+    >>> run("{type}", dW, M, 0.5, W, momentum=0.5, weight_decay=0.25)[2]
+    array([1.], dtype={row.shown})
+    """,
+    )
+    made.infer(momentum_sgd_update_infer)
+
+    @made.cost
+    def cost(op: OpView, W: TensorSpec, **others: TensorSpec) -> Cost:
+        del others
+        return Cost((9 if op.nesterov else 6) * W.size, 3 * W.nbytes + 4, 3 * W.nbytes, W.nbytes)
+
+    formula(made, lambda op: _texts(op, "(dW + weight_decay * W)"), align=_align)
+
+    @kernel(made)
+    def update(op: OpView, dW: Array, M: Array, lr: Array, W: Array, step: Array, M_next: Array, W_next: Array) -> None:
+        before = W.astype(np.float32)
+        gradient = dW + op.weight_decay * before.reshape(dW.shape)
+        moved, after = np.empty(dW.shape, np.float32), np.empty(M.shape, np.float32)
+        _advance(op, gradient, M.astype(np.float32), lr, moved, after)
+        step[...], M_next[...] = moved, after
+        W_next[...] = before - moved.reshape(W.shape)
+
+    return made

@@ -106,7 +106,12 @@ COUNTER = schema(
 )
 
 
-def _require_number_of_rows(op: OpView, R: int | None, **states: TensorSpec) -> None:
+def require_number_of_rows(op: OpView, R: int | None, **states: TensorSpec) -> None:
+    """Require that states have one element for each of R rows.
+
+    Raises:
+        ShapeError: one has not.
+    """
     for letter, spec in states.items():
         if spec.dims is not None:
             found = product(spec.dims)
@@ -122,7 +127,7 @@ def _declare(declared: OpSchema, *of_rows: str, flops: int) -> None:
             require_one_element(op, letter, others[letter].dims)
         require_rows(op, W, indices, dW)
         R = None if W.dims is None else W.dims[0]
-        _require_number_of_rows(op, R, **{letter: others[letter] for letter in of_rows})
+        require_number_of_rows(op, R, **{letter: others[letter] for letter in of_rows})
         if "V" in others:
             require_as_many(op, "W", W.dims, M=others["M"].dims)
         specs = {"W": W, "dW": dW, **others}
@@ -146,7 +151,7 @@ def counter_infer(
 ) -> tuple[TensorSpec, TensorSpec]:
     del indices
     require_one_element(op, "iter", iter.dims)
-    _require_number_of_rows(op, None if last.dims is None else product(last.dims), count=count)
+    require_number_of_rows(op, None if last.dims is None else product(last.dims), count=count)
     return last, count
 
 
@@ -162,7 +167,7 @@ def _mean_square(rows: Array) -> Array:
     return np.square(flat).mean(axis=1, dtype=np.float32) if flat.size else np.zeros(len(rows), np.float32)
 
 
-def _of_row(numbers: Array, rows: Array) -> Array:
+def of_row(numbers: Array, rows: Array) -> Array:
     """Return numbers, one for each row, so that they multiply its elements."""
     return numbers.reshape(-1, *(1,) * (rows.ndim - 1))
 
@@ -179,7 +184,7 @@ def row_wise_adagrad(
         own = rows[places] + np.float32(op.weight_decay) * weights[picked]
         sums[picked] += _mean_square(own)
         rate = lr.reshape(()) / (np.sqrt(sums[picked]) + np.float32(op.epsilon))
-        weights[picked] += _of_row(rate, own) * own
+        weights[picked] += of_row(rate, own) * own
     W_next[...] = weights
     M_next[...] = sums.reshape(M.shape)
 
@@ -207,7 +212,7 @@ def row_wise_adam(
         picked = at[places]
         means[picked] = op.beta1 * means[picked] + (1 - op.beta1) * rows[places]
         squares[picked] = op.beta2 * squares[picked] + (1 - op.beta2) * _mean_square(rows[places])
-        moves[places] = correction * means[picked] / (_of_row(np.sqrt(squares[picked]), rows) + op.epsilon)
+        moves[places] = correction * means[picked] / (of_row(np.sqrt(squares[picked]), rows) + op.epsilon)
         weights[picked] += lr.reshape(()) * moves[places]
     W_next[...] = weights
     M_next[...], V_next[...] = means.reshape(M.shape), squares.reshape(V.shape)
