@@ -20,6 +20,7 @@ from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
+from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import shared_steps, steps_of_rows
 
@@ -350,6 +351,11 @@ GROUPS = (
     drawn,
     in_few_bits,
     picked,
+    dense,
+    padded,
+    ranged,
+    divided,
+    hashed,
 )
 """All cases, by what they are about."""
 
