@@ -33,7 +33,6 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.shape.axis import product
 from tazza.ops.sparse.segment import starts_of
 from tazza.tensor import DataType, TensorSpec
 
@@ -148,7 +147,7 @@ def partitions(type: str, row: Partition) -> OpSchema:
     ) -> tuple[TensorSpec, ...]:
         one = [TensorSpec((None,), index.dtype), *(_rows(op, i, index, spec) for i, spec in enumerate(X))]
         if lengths is not None:
-            one.insert(0, TensorSpec((None if lengths.dims is None else product(lengths.dims),), lengths.dtype))
+            one.insert(0, TensorSpec((None,), lengths.dtype))
         return tuple(one) * (len(op.definition.output) // len(one))
 
     @made.cost
