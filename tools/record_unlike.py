@@ -21,6 +21,7 @@ from tools.unlike_features import listed, merged, parted
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
+from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 
@@ -356,6 +357,11 @@ GROUPS = (
     listed,
     fused_steps,
     tuned_steps,
+    dense,
+    padded,
+    ranged,
+    divided,
+    hashed,
 )
 """All cases, by what they are about."""
 
