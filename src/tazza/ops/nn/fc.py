@@ -43,13 +43,29 @@ FC_ARGS = (
 )
 
 
-def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How W lies, as a text, what stands for it in Y and in dW, and texts of the examples."""
+
+    shape: str
+    features_first: bool
+    product: str
+    slope: str
+    example: str
+    dW: str
+
+    def in_rows(self, op: OpView, W: Array) -> Array:
+        """Return W as (M, K), a view."""
+        w = matrix(op, "axis_w", W)
+        return w if self.features_first else w.T
+
+
+def fc_dims(op: OpView, row: Weights, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
     """Return lead... and M, None where the rank of W, or of lead..., is unknown; checks that both sides have one K."""
     if W.dims is None or (X.dims is None and op.axis < 0):
         return None
     rows = (None,) * (op.axis + 1) if X.dims is None else X.dims
     lead, inner = cut(op, "axis", "X", rows)
-    row = fcs.rows[op.type.removesuffix("Gradient")]
     sides = cut(op, "axis_w", "W", W.dims)
     features, summed = sides if row.features_first else sides[::-1]
     K, taken = product(inner), product(summed)
@@ -58,8 +74,8 @@ def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None]
     return lead, product(features)
 
 
-def fc_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
-    found = fc_dims(op, X, W)
+def fc_infer(op: OpView, row: Weights, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
+    found = fc_dims(op, row, X, W)
     if found is None:
         return TensorSpec(None, X.dtype)
     lead, M = found
@@ -80,8 +96,8 @@ def fc_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit(f"{g.op.type}Gradient", [g.X, g.W, g.dY], [g.dW, g.db, g.dX])
 
 
-def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
-    found = fc_dims(op, X, W)
+def fc_gradient_infer(op: OpView, row: Weights, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
+    found = fc_dims(op, row, X, W)
     M = None if found is None else found[1]
     if len(op.output_letters) > 2 and W.dtype is not X.dtype:
         raise op.error(DTypeError, f"W is {W.dtype}, X is {X.dtype}", "insert a Cast")
@@ -103,18 +119,6 @@ def fc_gradient_cost(
     flops = product_flops * (1 if dX is None else 2) + dY.size
     written = dW.nbytes + db.nbytes + (0 if dX is None else dX.nbytes)
     return Cost(flops, X.nbytes + W.nbytes + dY.nbytes, written, W.nbytes)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How W lies, as a text, what stands for it in Y and in dW, and texts of the examples."""
-
-    shape: str
-    features_first: bool
-    product: str
-    slope: str
-    example: str
-    dW: str
 
 
 @family(
@@ -146,14 +150,17 @@ def fcs(type: str, row: Weights) -> OpSchema:
     array([[11., 22., 33.]], dtype=float32)
     """,
     )
-    made.infer(fc_infer)
     made.cost(fc_cost)
     made.gradient(fc_gradient)
     made.batched("X", when=lambda op: op.axis >= 1)
 
+    @made.infer
+    def infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
+        return fc_infer(op, row, X, W, b)
+
     @kernel(made)
     def fc(op: OpView, X: Array, W: Array, b: Array, Y: Array) -> None:
-        x, w = matrix(op, "axis", X), features_in_rows(op, W)
+        x, w = matrix(op, "axis", X), row.in_rows(op, W)
         y = Y.reshape(len(x), len(w))
         np.matmul(x, w.T, out=y)
         y += b
@@ -189,14 +196,17 @@ def fc_gradients(type: str, row: Weights) -> OpSchema:
     ({row.dW}, array([10.], dtype=float32), array([[30., 40.]], dtype=float32))
     """,
     )
-    made.infer(fc_gradient_infer)
     made.cost(fc_gradient_cost)
+
+    @made.infer
+    def infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
+        return fc_gradient_infer(op, row, X, W, dY)
 
     @kernel(made)
     def fc_gradient_kernel(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array, dX: Array | None) -> None:
-        x, w = matrix(op, "axis", X), features_in_rows(op, W)
+        x, w = matrix(op, "axis", X), row.in_rows(op, W)
         dy = dY.reshape(len(x), len(w))
-        np.matmul(dy.T, x, out=features_in_rows(op, dW))
+        np.matmul(dy.T, x, out=row.in_rows(op, dW))
         dy.sum(axis=0, out=db)
         if dX is not None:
             np.matmul(dy, w, out=dX.reshape(x.shape))
@@ -205,14 +215,3 @@ def fc_gradients(type: str, row: Weights) -> OpSchema:
 
 
 FC_GRADIENT = fc_gradients["FCGradient"]
-
-
-def features_in_rows(op: OpView, W: Array) -> Array:
-    """Return W as (M, K), a view."""
-    w = matrix(op, "axis_w", W)
-    return w if features_first(op) else w.T
-
-
-def features_first(op: OpView) -> bool:
-    """Whether the features of W stand before `axis_w`."""
-    return fcs.rows[op.type.removesuffix("Gradient")].features_first
