@@ -140,7 +140,7 @@ def ranked() -> list[tuple[str, list[Call]]]:
     rows = [(signed(*SOLID), counts[0]), (signed(*FLAT), counts[1])]
     back: list[Call] = []
     for x, k in rows:
-        places = np.concatenate([np.arange(n)[::-1] for n in k.ravel()])
+        places: Any = np.concatenate([np.arange(int(n))[::-1] for n in k.ravel()])
         back.append(Call({"X": x, "K": k, "dV": signed(len(places)), "P": places}, ["dX"], {}))
     return [
         (

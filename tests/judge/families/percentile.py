@@ -10,7 +10,8 @@ from tests.judge.hand import Array, Hand, Sketch, draws
 
 def sorted_samples(hand: Hand, lengths: Array) -> Array:
     """Return values that rise within each feature."""
-    return np.concatenate([np.sort(hand.rng.standard_normal(n)) for n in lengths.tolist()] or [np.zeros(0)])
+    each: list[Array] = [np.sort(hand.rng.standard_normal(int(n))) for n in lengths]
+    return np.concatenate([np.zeros(0), *each])
 
 
 @draws("Percentile")

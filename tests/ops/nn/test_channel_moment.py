@@ -29,7 +29,11 @@ def channels(X: Array, axis: int) -> Iterator[Array]:
 
 def powers(axis: int, over: Callable[[Array], Any]) -> Any:
     """Return what becomes of each channel, and of its squares."""
-    return lambda X: tuple(np.array([over(x**p) for x in channels(X, axis)]) for p in (1, 2))
+
+    def function(X: Array) -> tuple[Array, ...]:
+        return tuple(np.array([over(x**p) for x in channels(X, axis)]) for p in (1, 2))
+
+    return function
 
 
 def spread(axis: int) -> Any:

@@ -64,7 +64,11 @@ def turned(W: Array, inner: int) -> Array:
 
 def transposed(lead: int, inner: int, features: int) -> Any:
     """Return FCTransposed by way of FC."""
-    return lambda X, W, b: dots(lead, features)(X, turned(W, inner), b)
+
+    def function(X: Array, W: Array, b: Array) -> Array:
+        return dots(lead, features)(X, turned(W, inner), b)
+
+    return function
 
 
 def transposed_gradients(lead: int, inner: int, features: int) -> Any:
@@ -75,6 +79,11 @@ def transposed_gradients(lead: int, inner: int, features: int) -> Any:
         return turned(dW, features), db, dX
 
     return function
+
+
+def transposed_without_dX(X: Array, W: Array, dY: Array) -> tuple[Array, Array]:
+    """Return dW and db of FCTransposed alone."""
+    return transposed_gradients(1, 1, 1)(X, W, dY)[:2]
 
 
 def without_dX(X: Array, W: Array, dY: Array) -> tuple[Array, Array]:
@@ -125,7 +134,7 @@ CASES = [
         slack=4,
         id="axis_w 2",
     ),
-    Case("FCTransposed", [values(2, 0), values(0, 3), values(3)], lambda X, W, b: np.zeros((2, 3)) + b, id="K 0"),
+    Case("FCTransposed", [values(2, 0), values(0, 3), values(3)], np.tile(values(3), (2, 1)), id="K 0"),
     Case(
         "FCTransposedGradient",
         [values(3, 5), values(5, 7), values(3, 7)],
@@ -136,7 +145,7 @@ CASES = [
     Case(
         "FCTransposedGradient",
         [values(3, 5), values(5, 7), values(3, 7)],
-        lambda X, W, dY: transposed_gradients(1, 1, 1)(X, W, dY)[:2],
+        transposed_without_dX,
         id="no dX",
     ),
     Case(

@@ -24,7 +24,8 @@ def gated(axis: int) -> Any:
     def function(X: Array) -> Array:
         K = X.shape[axis] // 2
         A, B = np.take(X, range(K), axis), np.take(X, range(K, 2 * K), axis)
-        return np.vectorize(lambda a, b: a / (1 + math.exp(-min(max(b, -700), 700))), otypes="d")(A, B)
+        found = [a / (1 + math.exp(-b)) for a, b in zip(A.ravel().tolist(), B.ravel().tolist(), strict=True)]
+        return np.array(found).reshape(A.shape)
 
     return function
 

@@ -21,13 +21,13 @@ TIES = np.array([[2, 7, 2, 7], [0, 0, 0, 0]], "f")
 
 def by_sorting(X: Array, K: Array) -> tuple[Array, Array]:
     """Return V and P by Python's own sort, row by row."""
-    V: list[float] = []
-    P: list[int] = []
+    values: list[float] = []
+    taken: list[int] = []
     for row, k in zip(X.reshape(-1, X.shape[-1]).tolist(), K.ravel().tolist(), strict=True):
         places = sorted(range(len(row)), key=lambda j: (-row[j], j))[:k]
-        V += [row[j] for j in places]
-        P += places
-    return np.array(V), np.array(P, np.int64)
+        values += [row[j] for j in places]
+        taken += places
+    return np.array(values), np.array(taken, np.int64)
 
 
 def spread(X: Array, K: Array, dV: Array, P: Array) -> Array:

@@ -80,12 +80,13 @@ def chosen(op: OpView, X: Array, K: Array) -> tuple[Array, Array]:
     Raises:
         NumericError: a row has not so many elements.
     """
-    k, n = K.reshape(-1, 1), X.shape[-1]
+    k, n = K.reshape(-1, 1), int(X.shape[-1])
     wrong = (k < 1) | (k > n)
     if wrong.any():
         r = int(wrong.argmax())
         raise op.error(NumericError, f"K[{r}] is {k[r, 0]}, not in [1, {n}]: a row of X has {n} elements")
-    return np.arange(n) < k, k
+    places: Array = np.arange(n)
+    return places < k, k
 
 
 @FLEXIBLE_TOP_K.infer

@@ -6,6 +6,7 @@ Source: Caffe2.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -81,12 +82,13 @@ def quantile(op: OpView, X: tuple[Array, ...], Y: Array) -> None:
 
 def halved(ordered: Array, count: int, tol: float) -> float:
     """Return what `count` of some ordered numbers do not exceed, of their type."""
-    low, high = ordered[0], ordered[-1]
+    low: np.floating[Any] = ordered[0]
+    high: np.floating[Any] = ordered[-1]
     if np.searchsorted(ordered, low, side="right") >= count:
         return float(low)
     while float(high) - float(low) > tol * (abs(float(low)) + abs(float(high))):
         middle = low + (high - low) / 2
-        found = np.searchsorted(ordered, middle, side="right")
+        found = int(np.searchsorted(ordered, middle, side="right"))
         if found == count:
             return float(middle)
         if not low < middle < high:  # neighbours around 0, where the interval does not get short beside its bounds
