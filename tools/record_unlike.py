@@ -24,6 +24,8 @@ from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
+from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
+from tools.unlike_updates import shared_steps, steps_of_rows
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -362,6 +364,12 @@ GROUPS = (
     ranged,
     divided,
     hashed,
+    multiplied,
+    summed_up,
+    normalized,
+    gated,
+    ranked,
+    counted,
 )
 """All cases, by what they are about."""
 
