@@ -22,6 +22,7 @@ from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import shared_steps, steps_of_rows
+from tools.unlike_windows import locally_connected, of_detectron, pooled
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -350,6 +351,9 @@ GROUPS = (
     drawn,
     in_few_bits,
     picked,
+    locally_connected,
+    pooled,
+    of_detectron,
 )
 """All cases, by what they are about."""
 
