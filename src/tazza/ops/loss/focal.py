@@ -255,7 +255,7 @@ def _log_of_rest(x: Array) -> Array:
 def _sides(op: OpView, x: Array, T: Array, normalizer: Array) -> tuple[Array, Array]:
     """Return (N, A, K, H, W): the weights of channels that are right, and of those that are wrong."""
     t = T.reshape(x.shape[0], x.shape[1], 1, *x.shape[3:])
-    channels = np.arange(x.shape[2]).reshape(-1, 1, 1)
+    channels: Array = np.arange(x.shape[2], dtype=np.int32)[:, np.newaxis, np.newaxis]
     right: Array = t == channels + 1
     M, alpha = np.fmax(normalizer.reshape(()), 1), x.dtype.type(op.alpha)
     return right * (alpha / M), ((t != -1) & ~right) * ((1 - alpha) / M)
@@ -275,5 +275,5 @@ def _labelled(op: OpView, probabilities: Array, T: Array, normalizer: Array) -> 
     M, alpha = np.fmax(normalizer.reshape(()), 1), probabilities.dtype.type(op.alpha)
     found = np.take_along_axis(probabilities, np.maximum(t, 0), axis=2)
     z = np.where(t == 0, (1 - alpha) / M, np.where(t > 0, alpha / M, 0))
-    channels = np.arange(probabilities.shape[2]).reshape(-1, 1, 1)
+    channels: Array = np.arange(probabilities.shape[2], dtype=np.int32)[:, np.newaxis, np.newaxis]
     return np.where(t < 0, 0.5, found), z, t == channels

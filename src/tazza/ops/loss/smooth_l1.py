@@ -69,7 +69,8 @@ def smooth_l1_validate(op: OpView) -> None:
 
 def smooth(op: OpView, v: Array) -> Array:
     """Return f(v)."""
-    size, beta = np.abs(v), v.dtype.type(op.beta)
+    size: Array = np.abs(v)
+    beta: np.floating = v.dtype.type(op.beta)
     return np.where(size < beta, v * v / (2 * beta), size - beta / 2)
 
 
