@@ -165,6 +165,14 @@ def pool(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found | {"order": order}, {"X": X})
 
 
+@draws("MaxPoolWithIndex")
+def max_pool_with_index(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    _, X = hand.image(spatial=(2, 2), most=12, orders=("NCHW",))
+    found: dict[str, Any] = {"global_pooling": True}
+    return Sketch(windowed(hand, X[2:], dilated=False)[0] if hand.chance(0.85) else found, {"X": X})
+
+
 @draws("Im2Col")
 def im2col(hand: Hand, schema: OpSchema) -> Sketch:
     del schema

@@ -145,9 +145,10 @@ def test_gradient(type: str, inputs: list[Any], args: dict[str, Any]) -> None:
     assert (step.type, list(step.input)) == (f"{type}Gradient", ["x", "r", "i", "y_grad"])
     random = np.random.default_rng(3)
     dY = random.standard_normal(Y.shape).astype("f")
-    direction: Array = random.standard_normal(inputs[0].shape)
+    X: Array = inputs[0]
+    direction: Array = random.standard_normal(X.shape)
     (dX,), _ = run(step, [*inputs, places, dY])
-    high, low = (evaluate(operator.op, [inputs[0] + s * 1e-4 * direction, inputs[1]])[0] for s in (1, -1))
+    high, low = (evaluate(operator.op, [X + s * 1e-4 * direction, inputs[1]])[0] for s in (1, -1))
     assert float((dX * direction).sum()) == pytest.approx(float((dY * (high - low)).sum()) / 2e-4, rel=1e-4)
 
 
