@@ -26,6 +26,7 @@ from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
 from tools.unlike_updates import shared_steps, steps_of_rows
+from tools.unlike_windows import locally_connected, of_detectron, pooled
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -370,6 +371,9 @@ GROUPS = (
     gated,
     ranked,
     counted,
+    locally_connected,
+    pooled,
+    of_detectron,
 )
 """All cases, by what they are about."""
 

@@ -169,3 +169,21 @@ def stump_func(hand: Hand, schema: OpSchema) -> Sketch:
     found = hand.some({name: hand.integer(-9, 9) + 0.25 for name in schema.args})
     X = hand.rng.integers(-9, 9, hand.shape("X")) + 0.5  # not beside the threshold
     return Sketch(found, {}, {"X": X.astype(np.float32)})
+
+
+@draws("SampleAs", "SampleAsGradient")
+def sample_as(hand: Hand, schema: OpSchema) -> Sketch:
+    X = hand.shape("X", 1, 4)
+    labels = hand.rng.integers(-1, 3, X[:1]).astype(np.int32)
+    shapes: dict[str, Any] = {"X": X}
+    if len(schema.inputs) > 2:
+        shapes["dY"] = (int((labels > 0).sum()), *X[1:])
+    return Sketch({}, shapes, {"labels": labels})
+
+
+@draws("SpatialNarrowAs", "SpatialNarrowAsGradient")
+def spatial_narrow_as(hand: Hand, schema: OpSchema) -> Sketch:
+    N, C, H, W = A = hand.given.get("A", (hand.batch(), hand.integer(1, 6), hand.size(), hand.size()))
+    h, w = hand.integer(0, H), hand.integer(0, W)
+    shapes: dict[str, Any] = {"A": A, "B": (N, h, w) if hand.chance(0.5) else (N, C, h, w)}
+    return Sketch({}, shapes | ({"dY": (N, C, h, w)} if len(schema.inputs) > 2 else {}))
