@@ -59,8 +59,7 @@ def padding(hand: Hand, schema: OpSchema) -> Sketch:
     found = lengths_of(hand, X[0])
     if schema.type != "AddPadding":
         found = np.array(hand.rng.integers(both, both + 4, hand.integer(1, 4)), np.int32)
-        X = (int(found.sum()), *X[1:])
-    shapes: dict[str, Any] = {"X": X}
+    shapes: dict[str, Any] = {"X": (int(found.sum()), *X[1:])}
     if schema.type == "GatherPadding":
         return Sketch(widths, shapes, {"lengths": found}, outputs=hand.integer(1, 2))
     if schema.type == "AddPadding" and hand.chance(0.5):
