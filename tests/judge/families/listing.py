@@ -163,8 +163,8 @@ def lengths_to_shape(hand: Hand, schema: OpSchema) -> Sketch:
 def lengths_top_k(hand: Hand, schema: OpSchema) -> Sketch:
     k = hand.integer(1, 4)
     if schema.type == "LengthsTopK":
-        X = hand.shape("X", 1, 1)
-        return Sketch({"k": k}, {"X": X}, {"lengths": lengths_of(hand, X[0])})
+        (count,) = hand.shape("X", 1, 1)  # the gradient is a list, whatever shape X has
+        return Sketch({"k": k}, {"X": (count,)}, {"lengths": lengths_of(hand, count)})
     lengths = lengths_of(hand, hand.integer(0, 12))
     P = np.full((lengths.size, k), -1, np.int32)
     for row, count in zip(P, lengths, strict=True):
