@@ -23,8 +23,8 @@ from tazza.operator import (
     RowSlices,
     arg,
     blob,
+    ends,
     kernel,
-    not_written,
     schema,
     show_dims,
     streamed,
@@ -265,7 +265,7 @@ SPARSE_TO_DENSE_MASK_GRADIENT = schema(
     outputs=[blob("dX", "dY", doc="(K, *S)")],
     args=ARGS,
     effects=Effects.PURE,
-    no_gradient=not_written("second derivatives are not built"),
+    no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
     >>> run("SparseToDenseMaskGradient", [7, 3, 9, 7], [[1.0, 2.0], [3.0, 4.0]], [2, 2], mask=[7, 3])
