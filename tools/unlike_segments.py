@@ -19,7 +19,7 @@ def dense() -> list[tuple[str, list[Call]]]:
     """Rows and values by ids as dense tensors, and back."""
     found = {"I": IDS, "dY": signed(4, 3, 2, 5), "L": LENGTHS}
     listed: dict[str, Any] = {"L": COUNTS, "I": COLUMNS}
-    vectors = [np.round(2 * signed(*shape)) for shape in (FLAT, (3, 2))]
+    vectors: list[Any] = [np.round(2 * signed(*shape)) for shape in (FLAT, (3, 2))]
     return [
         (
             "SparseToDense",

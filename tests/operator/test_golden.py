@@ -185,8 +185,8 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 
 LISTS = {
     *("BooleanMaskGradient", "BooleanMaskLengths", "BooleanUnmask", "FindDuplicateElements", "LengthsRangeFill"),
-    *("LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Range"),
-    *("SparseLengthsSumSparseLookup", "Unique"),
+    *("LengthsSplit", "LengthsToOffsets", "LengthsToSegmentIds", "LengthsToShape", "LengthsToWeights", "Range"),
+    *("SparseDropoutWithReplacement", "SparseLengthsSumSparseLookup", "Unique"),
 }
 """Operators whose blobs have one axis each."""
 
@@ -213,6 +213,7 @@ NO_RUN = {
     "PythonDLPack": "as Python",
     "PythonDLPackGradient": "as Python",
     "PythonGradient": "as Python",
+    "SparseLengthsMax": "on CUDA devices alone",
     "RecurrentNetworkBlobFetcher": "copies what steps left: test_blob_fetcher.py compares it with what they put out",
 }
 """Operators of which Caffe2 cannot run here, or leaves nothing that can be stored: judged by another formula."""

@@ -59,8 +59,7 @@ def padding(hand: Hand, schema: OpSchema) -> Sketch:
     found = lengths_of(hand, X[0])
     if schema.type != "AddPadding":
         found = np.array(hand.rng.integers(both, both + 4, hand.integer(1, 4)), np.int32)
-        X = (int(found.sum()), *X[1:])
-    shapes: dict[str, Any] = {"X": X}
+    shapes: dict[str, Any] = {"X": (int(found.sum()), *X[1:])}
     if schema.type == "GatherPadding":
         return Sketch(widths, shapes, {"lengths": found}, outputs=hand.integer(1, 2))
     if schema.type == "AddPadding" and hand.chance(0.5):
@@ -164,8 +163,8 @@ def lengths_to_shape(hand: Hand, schema: OpSchema) -> Sketch:
 def lengths_top_k(hand: Hand, schema: OpSchema) -> Sketch:
     k = hand.integer(1, 4)
     if schema.type == "LengthsTopK":
-        X = hand.shape("X", 1, 1)
-        return Sketch({"k": k}, {"X": X}, {"lengths": lengths_of(hand, X[0])})
+        (count,) = hand.shape("X", 1, 1)  # the gradient is a list, whatever shape X has
+        return Sketch({"k": k}, {"X": (count,)}, {"lengths": lengths_of(hand, count)})
     lengths = lengths_of(hand, hand.integer(0, 12))
     P = np.full((lengths.size, k), -1, np.int32)
     for row, count in zip(P, lengths, strict=True):

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tazza.errors import DTypeError, SchemaError
 from tazza.operator import run_op
 from tests.check import Case, check_op, on_all_engines
 
+Array = NDArray[Any]
+
 X = np.random.default_rng(1).standard_normal((2, 3, 5)).astype(np.float32)
 FEW = np.array([7, 8], np.float32)
+
+
+def together(*given: Array) -> tuple[Array, ...]:
+    """Return what is given, and all elements in a list."""
+    return *given, np.array([x for one in given for x in one.flat], np.float32)
+
+
 CASES = [
-    Case("UnsafeCoalesce", [X, FEW], lambda x, y: (x, y, np.append(x.ravel(), y)), outputs=3),
+    Case("UnsafeCoalesce", [X, FEW], together, outputs=3),
     Case("UnsafeCoalesce", [FEW], (FEW, FEW), outputs=2, id="one"),
     Case("UnsafeCoalesce", [X[:0], np.array(3, "f")], (X[:0], np.array(3), np.array([3])), outputs=3, id="of any rank"),
     Case("UnsafeCoalesce", [], np.zeros(0), outputs=1, id="none"),

@@ -26,7 +26,7 @@ def filled(columns: int, default: float = 0.0) -> Any:
     def dense(lengths: Array, indices: Array, values: Array, *_: Array) -> Array:
         made, pairs = np.full((len(lengths), columns), default, np.float32), iter(zip(indices, values, strict=True))
         for n, count in enumerate(lengths):
-            for _ in range(count):
+            for _k in range(count):
                 column, value = next(pairs)
                 made[n, column] = value
         return made

@@ -25,7 +25,7 @@ def largest(k: int) -> Any:
     """Sort pairs of an element and its place."""
 
     def made(x: Array, lengths: Array) -> tuple[Array, Array]:
-        left, values, places = x.reshape(-1).tolist(), [], []
+        left, values, places = x.reshape(-1).tolist(), list[Any](), list[Any]()
         for count in lengths:
             own = sorted((-left.pop(0), i) for i in range(count))[:k]
             values.append([-v for v, _ in own] + [0] * (k - len(own)))

@@ -47,7 +47,7 @@ CASES = [
     Case("Partition", [INDEX], divided(2), outputs=2),
     Case("Partition", [INDEX, X], divided(3, pack=True), PACK, 6, id="packed"),
     Case("Partition", [INDEX.astype("i").reshape(3, 2), X.reshape(3, 2, 6)], divided(2), outputs=4, id="a matrix"),
-    Case("Partition", [INDEX, TEXT], lambda i, x: divided(2)(i, x[:6]), outputs=4, id="text, and one row too many"),
+    Case("Partition", [INDEX, TEXT], divided(2)(INDEX, TEXT[:6]), outputs=4, id="text, and one row too many"),
     Case("Partition", [INDEX, X], divided(1), outputs=2, id="one shard"),
     Case("Partition", [INDEX[:0], X[:0]], divided(2), outputs=4, id="none"),
     Case("LengthsPartition", [LENGTHS, INDEX, X], divided(3, pack=True, lengths=True), PACK, 9, id="packed"),

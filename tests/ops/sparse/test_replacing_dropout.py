@@ -28,9 +28,9 @@ def test_cases(case: Case, engine: str) -> None:
 
 def test_segments_are_replaced_whole() -> None:
     lengths = np.random.default_rng(1).integers(0, 4, 4000).astype(np.int32)
-    ids = np.arange(lengths.sum())
+    ids = np.arange(int(lengths.sum()))
     Y, left = run_op(TYPE, ids, lengths, ratio=0.3, replacement_value=-1, outputs=2)
-    begin, kept, marks = 0, 0, np.cumsum([0, *lengths])
+    begin, kept, marks = 0, 0, [0, *np.cumsum(lengths).tolist()]
     for n, count in enumerate(left):
         own = Y[begin : begin + count].tolist()
         begin += count

@@ -29,7 +29,10 @@ def pieces(rows: Array, lengths: Array) -> list[list[Array]]:
 
 def picked(rows: Array, lengths: Array, indices: Array) -> Array:
     """Return the rows of some segments."""
-    found = [row for n in indices for row in pieces(rows, lengths)[n]]
+    segments = pieces(rows, lengths)
+    found: list[Array] = []
+    for n in map(int, indices):
+        found.extend(segments[n])
     return np.array(found, rows.dtype).reshape(-1, *rows.shape[1:])
 
 

@@ -91,12 +91,12 @@ def batch_sparse_to_dense_infer(
     op: OpView, lengths: TensorSpec, indices: TensorSpec, values: TensorSpec, like: TensorSpec | None
 ) -> TensorSpec:
     del indices
-    D = None if op.dense_last_dim == UNKNOWN else int(op.dense_last_dim)
-    if like is not None and like.dims is not None:
-        op.require(agree(D, like.dims[1]), f"like has {like.dims[1]} columns, dense_last_dim is {D}")
-        D = like.dims[1] if D is None else D
-        op.require(D is None or D > 0, f"like has {D} columns, it must have at least 1")
-    return TensorSpec((None if lengths.dims is None else lengths.dims[0], D), values.dtype)
+    told = None if op.dense_last_dim == UNKNOWN else int(op.dense_last_dim)
+    found = None if like is None or like.dims is None else like.dims[1]
+    op.require(agree(told, found), f"like has {found} columns, dense_last_dim is {told}")
+    op.require(found is None or found > 0, f"like has {found} columns, it must have at least 1")
+    rows = None if lengths.dims is None else lengths.dims[0]
+    return TensorSpec((rows, found if told is None else told), values.dtype)
 
 
 @BATCH_SPARSE_TO_DENSE.cost

@@ -48,7 +48,7 @@ def _rows(op: OpView, i: int, index: TensorSpec, X: TensorSpec) -> TensorSpec:
     own = X.dims[: len(index.dims)]
     relation = f"X{i} has the shape {show_dims(X.dims)}, index {show_dims(index.dims)}"
     enough = len(own) == len(index.dims) and all(
-        None in (have, need) or have >= need for have, need in zip(own, index.dims, strict=True)
+        have is None or need is None or have >= need for have, need in zip(own, index.dims, strict=True)
     )
     op.require(enough, relation, "each index has a row of X")
     return TensorSpec((None, *X.dims[len(own) :]), X.dtype)
@@ -56,7 +56,8 @@ def _rows(op: OpView, i: int, index: TensorSpec, X: TensorSpec) -> TensorSpec:
 
 def _divide(op: OpView, index: Array, X: tuple[Array, ...], Y: list[DynamicOutput], shards: int) -> list[Array]:
     """Write indices and rows of each shard, and return which these are."""
-    flat, found = index.reshape(-1), []
+    flat = index.reshape(-1)
+    found: list[Array] = []
     each = len(Y) // shards
     for p in range(shards):
         mine = np.flatnonzero(flat % shards == p)

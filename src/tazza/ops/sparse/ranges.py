@@ -105,7 +105,7 @@ def gather_ranges(op: OpView, X: Array, ranges: Array, Y: DynamicOutput, lengths
     check_ranges(op, ranges, np.ones(sizes.shape, bool), X.size)
     lengths[...] = sizes.sum(axis=1)
     flat, starts = sizes.reshape(-1), ranges[..., 0].reshape(-1).astype(np.int64)
-    within = np.arange(flat.sum()) - np.repeat(np.cumsum(flat) - flat, flat)
+    within = np.arange(int(flat.sum())) - np.repeat(np.cumsum(flat) - flat, flat)
     Y.allocate(within.shape)[...] = X[np.repeat(starts, flat) + within]
 
 
@@ -169,7 +169,8 @@ def gather_ranges_to_dense(op: OpView, X: Array, ranges: Array, key: Array | Non
     for f, rows in enumerate(Y):
         rows[...] = b"" if X.dtype == object else 0
         there = np.flatnonzero(fits[:, f])
-        places = ranges[there, f, 0].astype(np.int64)[:, None] + np.arange(rows.shape[1])
+        starts: Array = ranges[there, f, 0].astype(np.int64)
+        places = starts[:, None] + np.arange(len(rows.T))
         if key is not None:
             places = np.take_along_axis(places, np.argsort(key[places], axis=1, kind="stable"), axis=1)
         rows[there] = X[places]

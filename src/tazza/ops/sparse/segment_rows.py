@@ -144,7 +144,7 @@ def some_rows_cost(op: OpView, X: TensorSpec, Y: TensorSpec, **others: TensorSpe
 def lengths_gather(op: OpView, X: Array, lengths: Array, indices: Array, Y: DynamicOutput) -> None:
     starts = starts_of(op, lengths, len(X), "rows of X")
     check_rows(op, indices, lengths.size, "indices")
-    rows = [np.arange(starts[n], starts[n + 1]) for n in indices]
+    rows = [np.arange(int(starts[n]), int(starts[n + 1])) for n in indices]
     found = np.concatenate([np.zeros(0, np.int64), *rows])
     np.take(X, found, axis=0, out=Y.allocate((found.size, *X.shape[1:])))
 
@@ -160,7 +160,7 @@ def lengths_pad_infer(op: OpView, X: TensorSpec, lengths: TensorSpec) -> TensorS
 def lengths_pad(op: OpView, X: Array, lengths: Array, Y: Array) -> None:
     starts_of(op, lengths, len(X), "rows of X")
     _check_most(op, lengths, op.target_length, "target_length")
-    there = np.arange(op.target_length) < lengths[:, None]  # (N, target_length)
+    there = np.less.outer(np.arange(int(op.target_length)), lengths).T  # (N, target_length)
     Y[...] = np.float32(op.padding_value).astype(Y.dtype)
     Y[there.reshape(-1)] = X
 

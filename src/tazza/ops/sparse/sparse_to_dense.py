@@ -23,8 +23,8 @@ from tazza.operator import (
     RowSlices,
     arg,
     blob,
+    ends,
     kernel,
-    not_written,
     schema,
     show_dims,
     streamed,
@@ -246,9 +246,9 @@ def sparse_to_dense_mask(
 
 
 def _check_skipped(op: OpView, ids: Array, lengths: Array | None) -> None:
-    ends = np.array([ids.size]) if lengths is None else np.cumsum(lengths)
-    negative = np.flatnonzero(ids[: int(ends[-1]) if ends.size else 0] < 0)
-    skipped = np.unique(np.searchsorted(ends, negative, side="right")).size
+    behind = np.array([ids.size]) if lengths is None else np.cumsum(lengths)
+    negative = np.flatnonzero(ids[: int(behind[-1]) if behind.size else 0] < 0)
+    skipped = np.unique(np.searchsorted(behind, negative, side="right")).size
     if 0 <= op.max_skipped_indices <= skipped:
         message = f"{skipped} segments have negative ids, max_skipped_indices is {op.max_skipped_indices}"
         raise op.error(NumericError, message, f"the first stands at {negative[0]}" if skipped else "0 allows no run")
@@ -265,7 +265,7 @@ SPARSE_TO_DENSE_MASK_GRADIENT = schema(
     outputs=[blob("dX", "dY", doc="(K, *S)")],
     args=ARGS,
     effects=Effects.PURE,
-    no_gradient=not_written("second derivatives are not built"),
+    no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
     >>> run("SparseToDenseMaskGradient", [7, 3, 9, 7], [[1.0, 2.0], [3.0, 4.0]], [2, 2], mask=[7, 3])
