@@ -150,6 +150,7 @@ def serve(folder: Path, memory: str) -> None:
     """Answer each line of standard input, `[operator, case, fed, type]`, with a line of outcome and results."""
     client = Client(*map(import_module, MODULES))
     client.core.GlobalInit(["record_types", f"--caffe2_cpu_allocator_do_{memory}_fill=1", "--caffe2_log_level=4"])
+    load_detectron()
     known: dict[str, dict[str, Template]] = {}
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
@@ -160,6 +161,12 @@ def serve(folder: Path, memory: str) -> None:
         client.workspace.ResetWorkspace()  # what wrote behind its memory dies here, before it has answered
         answers.write(json.dumps([outcome, [as_bytes(one).hex() for one in results]]) + "\n")
         answers.flush()
+
+
+def load_detectron() -> None:
+    """Load Detectron's operators, which are a library of their own beside PyTorch's."""
+    library = Path(str(import_module("torch").__file__)).parent / "lib" / "libcaffe2_detectron_ops_gpu.so"
+    import_module("caffe2.python.dyndep").InitOpsLibrary(str(library))
 
 
 def run(client: Client, template: Template, fed: str, name: str) -> list[Any] | None:

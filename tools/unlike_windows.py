@@ -5,13 +5,12 @@ Images of Detectron's module are among them, whose library has one operator that
 
 from __future__ import annotations
 
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tools.record_golden import NHWC, Call, signed
+from tools.record_types import load_detectron
 
 IMAGE = signed(2, 3, 5, 7)
 LAST = np.moveaxis(IMAGE, 1, -1).copy()
@@ -81,8 +80,7 @@ def pooled() -> list[tuple[str, list[Call]]]:
 
 def of_detectron() -> list[tuple[str, list[Call]]]:
     """Images with each pixel repeated; the gradients of this library run on a GPU alone."""
-    library = Path(str(import_module("torch").__file__)).parent / "lib" / "libcaffe2_detectron_ops_gpu.so"
-    import_module("caffe2.python.dyndep").InitOpsLibrary(str(library))
+    load_detectron()
     larger: list[tuple[Any, dict[str, Any]]] = [
         (IMAGE, {}),
         (signed(2, 3, 5), {"scale": 3}),

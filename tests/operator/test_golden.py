@@ -206,9 +206,18 @@ def test_recordings_tell_axes_apart() -> None:
 WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorProtosDBInput"}
 """Operators that compute no tensor from tensors, but work on files, locks or the log."""
 
+CUDA_ALONE = (
+    *("CopyCPUToGPU", "CopyGPUToCPU", "DeformConv", "DeformConvGradient"),
+    *("GroupSpatialSoftmax", "GroupSpatialSoftmaxGradient", "MaxPoolWithIndex", "MaxPoolWithIndexGradient"),
+    *("PSRoIPool", "PSRoIPoolGradient", "RoIPoolF", "RoIPoolFGradient", "SampleAs", "SampleAsGradient"),
+    *("SelectSmoothL1Loss", "SelectSmoothL1LossGradient", "SmoothL1Loss", "SmoothL1LossGradient"),
+    *("SigmoidCrossEntropyLoss", "SigmoidCrossEntropyLossGradient", "SigmoidFocalLoss", "SigmoidFocalLossGradient"),
+    *("SoftmaxFocalLoss", "SoftmaxFocalLossGradient", "SpatialNarrowAs", "SpatialNarrowAsGradient"),
+    "UpsampleNearestGradient",
+)
+
 NO_RUN = {
-    "CopyCPUToGPU": "on CUDA devices alone",
-    "CopyGPUToCPU": "on CUDA devices alone",
+    **dict.fromkeys(CUDA_ALONE, "on CUDA devices alone"),
     "Python": "functions of a process; what Caffe2's see and emit stands in test_python_function.py",
     "PythonDLPack": "as Python",
     "PythonDLPackGradient": "as Python",

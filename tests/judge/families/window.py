@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, cast
+
+import numpy as np
 
 from tazza.operator import OpSchema, operator_def
 from tazza.ops.nn.window import Window
@@ -163,6 +166,26 @@ def pool(hand: Hand, schema: OpSchema) -> Sketch:
     if "p" in schema.args and hand.chance(0.6):
         found["p"] = hand.pick((1.0, 1.5, 3.0))
     return Sketch(found | {"order": order}, {"X": X})
+
+
+@draws("DeformConv")
+def deform_conv(hand: Hand, schema: OpSchema) -> Sketch:
+    """Points between pixels: at pixels slopes jump."""
+    _, images = hand.image(spatial=(2, 2), most=7, orders=("NCHW",))
+    group, alike = hand.pick((1, 1, 2, 3)), hand.pick((1, 1, 2, 3))
+    channels, M = (math.lcm(group, alike) * hand.integer(1, 3) for _ in range(2))
+    N, C, *image = X = hand.given.get("X", (images[0], channels, *images[2:]))
+    if C != channels:
+        group, alike = 1, 1
+    kernel = tuple(min(hand.pick((1, 2, 3)), extent) for extent in image)
+    found: dict[str, Any] = {"kernels": list(kernel), "stride": hand.integer(1, 2), "pad": hand.integer(0, 2)}
+    found |= {"group": group, "deformable_group": alike} if group * alike > 1 else {}
+    op = schema.typed_view(operator_def(schema.type, ["X", "offset", "W"], ["Y"], **found))
+    out = cast("Shape", Window.of(op).over(op, image)[1])
+    shape = (N, 2 * alike * math.prod(kernel), *out)
+    offset = hand.rng.integers(-2, 2, shape) + hand.rng.uniform(0.1, 0.9, shape)
+    shapes: dict[str, Any] = {"X": X, "W": (M, C // group, *kernel)} | ({"b": (M,)} if hand.chance(0.6) else {})
+    return Sketch(found, shapes, {"offset": offset.astype(np.float32)})
 
 
 @draws("MaxPoolWithIndex")

@@ -52,7 +52,7 @@ SMALLEST = np.finfo(np.float32).tiny
 
 INPUTS = [
     blob("X", FLOAT, "N C H W", doc="logits"),
-    blob("T", DataType.INT32, role=Role.DATA, doc="(N, A, H, W): labels"),
+    blob("T", DataType.INT32, role=Role.INDEX, doc="(N, A, H, W): labels"),
     blob("normalizer", FLOAT, role=Role.DATA, doc="one element: the number of objects, counted as at least 1"),
 ]
 D_LOSS = blob("dloss", FLOAT, role=Role.DATA, doc="one element")

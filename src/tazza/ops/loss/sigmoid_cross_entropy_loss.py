@@ -40,7 +40,7 @@ LEAST = 1e-5
 
 INPUTS = [
     blob("X", FLOAT, doc="logits"),
-    blob("targets", DataType.INT32, role=Role.DATA, doc="as many labels: 0, 1, or -1 for what is ignored"),
+    blob("targets", DataType.INT32, role=Role.INDEX, doc="as many labels: 0, 1, or -1 for what is ignored"),
 ]
 ARGS = (
     arg("scale", float, 1.0, minimum=0.0, doc="factor on the loss"),

@@ -55,7 +55,7 @@ ROWS = [
 BOXES = [
     blob("Y_hat", FLOAT, "N C H W", doc="predictions, four channels for each class or anchor"),
     blob("Y", FLOAT, "K 4", role=Role.DATA, doc="targets"),
-    blob("locations", FLOAT, "K 4", role=Role.DATA, doc="(n, c, y, x), whole numbers: where in Y_hat a box begins"),
+    blob("locations", FLOAT, "K 4", role=Role.INDEX, doc="(n, c, y, x), whole numbers: where in Y_hat a box begins"),
     blob("normalizer", FLOAT, role=Role.DATA, doc="one element: what the sum is divided by, at least 1"),
 ]
 D_LOSS = blob("dloss", FLOAT, role=Role.DATA, doc="one element")

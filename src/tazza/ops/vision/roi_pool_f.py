@@ -59,6 +59,7 @@ F_ARGS = (
     SPATIAL_SCALE,
     arg("pooled_h", int, 1, minimum=1, doc="h"),
     arg("pooled_w", int, 1, minimum=1, doc="w"),
+    arg("sampling_ratio", int, 0, doc="no effect: Detectron's builders give it to whatever pools regions"),
 )
 PS_ARGS = (
     SPATIAL_SCALE,
