@@ -19,6 +19,7 @@ from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, rec
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
+from tools.unlike_regions import kept_boxes, moved_boxes, of_levels, pictures, regions
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import shared_steps, steps_of_rows
@@ -350,6 +351,11 @@ GROUPS = (
     drawn,
     in_few_bits,
     picked,
+    regions,
+    moved_boxes,
+    kept_boxes,
+    of_levels,
+    pictures,
 )
 """All cases, by what they are about."""
 
