@@ -60,7 +60,7 @@ ARGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class BoxForm:
     """What tells boxes from boxes that may be turned; `columns` is how many numbers a region has with its image."""
 
     columns: int
@@ -83,13 +83,13 @@ class Region:
 
 
 REGIONS = {
-    "RoIAlign": Region(5, "x1, y1, x2, y2"),
-    "RoIAlignRotated": Region(6, "x and y of the center, width, height, and degrees counter-clockwise"),
+    "RoIAlign": BoxForm(5, "x1, y1, x2, y2"),
+    "RoIAlignRotated": BoxForm(6, "x and y of the center, width, height, and degrees counter-clockwise"),
 }
 
 
 @family(REGIONS)
-def aligned_regions(type: str, row: Region) -> OpSchema:
+def aligned_regions(type: str, row: BoxForm) -> OpSchema:
     """Means of regions."""
     made = schema(
         type,
@@ -131,7 +131,7 @@ def aligned_regions(type: str, row: Region) -> OpSchema:
 
 
 @family(gradients_of(aligned_regions))
-def aligned_region_gradients(type: str, row: Region) -> OpSchema:
+def aligned_region_gradients(type: str, row: BoxForm) -> OpSchema:
     """What the elements of X get from the bins that they are in."""
     made = schema(
         type,
@@ -182,7 +182,7 @@ def _places(op: OpView) -> int:
     return op.sampling_ratio**2 if op.sampling_ratio > 0 else 4
 
 
-def _spread(op: OpView, row: Region, images: Array, rois: Array) -> Iterator[tuple[int, slice, slice, Array]]:
+def _spread(op: OpView, row: BoxForm, images: Array, rois: Array) -> Iterator[tuple[int, slice, slice, Array]]:
     """Yield for each region its image, the rows and columns that it reaches, and the matrix over them."""
     H, W = images.shape[2:]
     if len(rois) and 0 in (H, W):
@@ -211,7 +211,7 @@ def _between(at: Array, extent: int) -> list[tuple[Array, Array]]:
     return [(low, 1 - (at - low)), (np.minimum(low + 1, extent - 1), at - low)]
 
 
-def _looked_at(op: OpView, row: Region, r: int, box: Array) -> tuple[Array, Array]:
+def _looked_at(op: OpView, row: BoxForm, r: int, box: Array) -> tuple[Array, Array]:
     """Return rows and columns of the places in all bins of a region, (pooled_h, pooled_w, g_h, g_w) or extents of 1.
 
     Raises:
