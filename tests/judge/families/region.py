@@ -78,13 +78,6 @@ def places(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {"X": (hand.batch(), hand.integer(1, 3), hand.size(1, 20), hand.size(1, 20))})
 
 
-@draws("PackedInt8BGRANHWCToNCHWCStylizerPreprocess")
-def pictures(hand: Hand, schema: OpSchema) -> Sketch:
-    del schema
-    X = hand.rng.integers(0, 256, (hand.batch(), hand.size(), hand.size(), 4)).astype(np.uint8)
-    return Sketch({"noise_std": 0.0}, {"mean": (3,)}, {"X": X})
-
-
 @draws("BRGNCHWCToPackedInt8BGRAStylizerDeprocess")
 def shown(hand: Hand, schema: OpSchema) -> Sketch:
     """Draw numbers that are not close to whole ones, which are rounded down."""
