@@ -20,6 +20,7 @@ from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_features import listed, merged, parted
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
+from tools.unlike_regions import kept_boxes, moved_boxes, of_levels, pictures, regions
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
@@ -374,6 +375,11 @@ GROUPS = (
     locally_connected,
     pooled,
     of_detectron,
+    regions,
+    moved_boxes,
+    kept_boxes,
+    of_levels,
+    pictures,
 )
 """All cases, by what they are about."""
 

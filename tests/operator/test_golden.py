@@ -30,10 +30,12 @@ SLACK = {
     "SpatialBNGradient-case01": 4.0,
     "SpatialBNGradient-case02": 5.0,
     "GenerateProposals-case03": 2.0,
+    "BBoxTransform-case00": 4.0,
 }
 """Factor on the tolerance of `tests.check`: sums over some hundred elements that nearly cancel, in another order.
 
-Of proposals, a corner near 0 is the difference of a center of 16 and half a width of 16, which an exp has gone into."""
+Of proposals, a corner near 0 is the difference of a center of 16 and half a width of 16, which an exp has gone into. A
+turned box with its center near 0 comes from one that lies 200 pixels away."""
 
 OWN_GRADIENT = {"Sqr"}
 """Operators whose gradient is right where that of Caffe2 is not; the difference stands in docs/differences.md."""
@@ -44,9 +46,10 @@ OWN_GRADIENT_OF_ALL = {"MatMul-case01", "MatMul-case03", "MatMul-case04", "PRelu
 REFUSED = {
     **dict.fromkeys([f"Cast-case{number:02}" for number in (0, 1, 3, 4)], "'from_type'"),
     **dict.fromkeys(["AddPadding-case00", "AddPadding-case04"], "second output"),
+    "RoIPool-case51": "argmaxes",
 }
-"""Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back, and
-padding whose lengths nobody named is not taken off again."""
+"""Recordings whose gradient Caffe2 refuses, with what is missing: a Cast does not know from what to cast back, padding
+whose lengths nobody named is not taken off again, and nobody knows which element was the largest."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.errors import NumericError, ShapeError
+from tazza.errors import ArgumentError, NumericError, ShapeError
 from tazza.models import Net
 from tazza.operator import operator_def, run_op
 from tazza.workspace import Workspace
@@ -51,7 +51,7 @@ def by_hand(inputs: list[Array], **args: Any) -> list[list[float]]:
             cx, cy = x1 + sx / 2 + dx * sx, y1 + sy / 2 + dy * sy
             sx, sy = (s * math.exp(min(d, math.log(62.5))) for s, d in ((sx, dw), (sy, dh)))
             box = (cx - sx / 2, cy - sy / 2, cx + sx / 2 - plus, cy + sy / 2 - plus)
-            ends = (width - plus, height - plus) * 2
+            ends = (math.floor(width) - plus, math.floor(height) - plus) * 2
             cut = tuple(min(max(value, 0.0), float(end)) for value, end in zip(box, ends, strict=True))
             boxes.append((float(scores[n, a, h, w]), (cut[0], cut[1], cut[2], cut[3])))
         boxes.sort(reverse=True)
@@ -143,7 +143,8 @@ def test_a_delta_that_is_no_number_is_named(engine: str) -> None:
     [
         (1, (2, 11, 5, 4), r"deltas have the shape \(2, 11, 5, 4\), scores \(2, 3, 5, 4\)"),
         (2, (2, 4), r"im_info has the dimensions \(2, 4\), dimension 1 must be 3"),
-        (3, (3, 5), r"anchors has the dimensions \(3, 5\), dimension 1 must be 4"),
+        (3, (3, 5), r"deltas have the shape \(2, 12, 5, 4\), scores \(2, 3, 5, 4\)"),
+        (3, (3, 6), "anchors have 6 columns, they must have 4, or 5 where boxes may be turned"),
         (3, (2, 4), r"A is \(2\) in anchors and \(3\) in scores"),
     ],
 )
@@ -152,3 +153,37 @@ def test_shapes_that_do_not_fit(position: int, shape: tuple[int, ...], text: str
     inputs[position] = np.zeros(shape, "f")
     with pytest.raises(ShapeError, match=text):
         run_op("GenerateProposals", *inputs)
+
+
+@pytest.mark.parametrize("type", ["GenerateProposals", "GenerateProposalsCPP"])
+def test_boxes_that_are_turned_by_nothing_are_upright_ones(type: str) -> None:
+    """Of center and size, and with a fifth delta of 0; none reaches beyond the image."""
+    scores, deltas, images, anchors = network(2, 3, 5, 4, 0)
+    images[:, :2] = 900
+    flat = np.concatenate(
+        [(anchors[:, :2] + anchors[:, 2:]) / 2 + 300, anchors[:, 2:] - anchors[:, :2], 0 * anchors[:, :1]], 1
+    )
+    moved = np.insert(deltas.reshape(2, 3, 4, 5, 4), 4, 0, axis=2).reshape(2, 15, 5, 4)
+    args: dict[str, Any] = {"nms_thresh": 0.5, "legacy_plus_one": 0}
+    upright = run_op(type, scores, deltas, images, anchors + 300, engine="reference", **args)
+    turned = run_op(type, scores, moved, images, flat, engine="reference", **args)
+    np.testing.assert_array_equal(turned[1], upright[1])
+    centers, sizes = turned[0][:, 1:3], turned[0][:, 3:5]
+    np.testing.assert_allclose(
+        np.concatenate([centers - sizes / 2, centers + sizes / 2], 1), upright[0][:, 1:], rtol=1e-5
+    )
+    assert not turned[0][:, 5].any()
+    assert len(turned[1]) > 10
+
+
+def test_angles_come_back_within_their_bounds() -> None:
+    scores, images = np.ones((1, 1, 1, 1), np.float32), np.array([[90, 90, 1]], np.float32)
+    anchors, deltas = np.array([[40, 40, 20, 30, 80]], np.float32), np.zeros((1, 5, 1, 1), np.float32)
+    deltas[0, 4] = np.deg2rad(25)
+    ways: list[tuple[dict[str, Any], float]] = [({}, -75), ({"angle_bound_on": 0}, 105)]
+    ways.append(({"angle_bound_lo": 0, "angle_bound_hi": 180}, 105))
+    for args, wanted in ways:
+        rois, _ = run_op("GenerateProposals", scores, deltas, images, anchors, engine="reference", **args)
+        np.testing.assert_allclose(rois, [[0, 40, 40, 20, 30, wanted]], rtol=1e-5)
+    with pytest.raises(ArgumentError, match="angle_bound_lo = -90 and angle_bound_hi = 0 are 90 degrees apart"):
+        run_op("GenerateProposals", scores, deltas, images, anchors, angle_bound_hi=0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
 from tazza.codegen.rows import element, when
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, launcher
-from tazza.ops.vision.generate_proposals import GENERATE_PROPOSALS, propose
+from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.vision.box import Boxes
+from tazza.ops.vision.generate_proposals import proposals, propose
 from tazza.runtime.native import call_native
-from tazza.tensor import DataType
+from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.allocation import address_of
 
 FLOAT = DataType.FLOAT
@@ -77,13 +79,13 @@ def _float(lines: Lines, word: int) -> str:
     return lines.let(f"fptrunc double {lines.let(f'bitcast i64 {bits} to double')} to float")
 
 
-def suppress(boxes: Array, threshold: float, most: int, plus: float) -> Array:
-    """Return the numbers of boxes that stay; see `Suppress`."""
-    count = len(boxes)
+def suppress(kind: Boxes, boxes: Array, threshold: float, most: int) -> Array:
+    """Return the numbers of upright boxes that stay; see `Suppress`."""
+    count, plus = len(boxes), kind.plus
     x1, y1, x2, y2 = np.ascontiguousarray(boxes.T)
-    area = (x2 - x1 + np.float32(plus)) * (y2 - y1 + np.float32(plus))
+    area = (x2 - x1 + plus) * (y2 - y1 + plus)
     gone, stay = np.zeros(count, np.float32), np.empty(count, np.int64)
-    words = [1, count, most, float_word(threshold), float_word(plus), 0]
+    words = [1, count, most, float_word(threshold), float_word(float(plus)), 0]
     block = np.array([*words, *map(address_of, (x1, y1, x2, y2, area, gone, stay))], np.int64)
     call_native(SOURCES.compiled("boxes that stay", write_suppression), address_of(block), 0, 0, 0)
     return stay[: block[STAYED]]
@@ -106,8 +108,15 @@ class _Launch:
         return call
 
 
-@launcher(GENERATE_PROPOSALS, engine="native", accepts=accepts_rows)
-def prepare_generate_proposals(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-    """Compile the choice among boxes."""
-    del context, inputs, outputs
-    return _Launch(op)
+for made in proposals.schemas:
+
+    @launcher(made, engine="native", accepts=accepts_rows)
+    def prepare_generate_proposals(
+        op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> Launch | Unsupported:
+        """Compile the choice among boxes."""
+        del context, outputs
+        anchors = cast("TensorSpec", inputs[-1]).dims
+        if anchors is not None and anchors[-1] != 4:
+            return Unsupported("it takes boxes with sides along the axes")
+        return _Launch(op)
