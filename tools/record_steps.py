@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import Any, cast
 
 SORTED = ("If", "While", "Do")
+PIPES = ("pipeline", "dataset", "record_queue", "text_file_reader")
 
 
 class Modules:
     """The modules under test, and a few nets to build with."""
 
     def __init__(self) -> None:
-        for name in ("core", "control", "context", "net_builder", "task"):
+        for name in (*("core", "control", "context", "net_builder", "task", "schema"), *PIPES):
             setattr(self, name, import_module("caffe2.python." + name))
         self.ops = self.net_builder.ops
+        self.np = import_module("numpy")
 
     def __getattr__(self, name: str) -> Any:
         """Return what `task` has, and builders of nets."""
@@ -129,10 +131,11 @@ def lines(modules: Modules, built: Any) -> Iterator[str]:
 
 def recorded(modules: Modules) -> dict[str, list[str]]:
     """Return the lines of each case."""
+    from tools.pipe_cases import pipe_cases
     from tools.step_cases import cases
 
     found: dict[str, list[str]] = {}
-    for name, build in cases().items():
+    for name, build in {**cases(), **pipe_cases()}.items():
         modules.reset()
         found[name] = list(lines(modules, build(modules)))
     modules.reset()

@@ -24,9 +24,8 @@ from tools.unlike_regions import kept_boxes, moved_boxes, of_levels, pictures, r
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
-from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
-from tools.unlike_updates import shared_steps, steps_of_rows
+from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 from tools.unlike_windows import locally_connected, of_detectron, pooled
 
 FIRST = 50

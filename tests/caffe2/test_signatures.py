@@ -28,6 +28,7 @@ ABSENT = {
     ),
     **dict.fromkeys(("dyndep.Lock", "dyndep.dll_lock"), "no library is loaded"),
     **dict.fromkeys(("net_drawer.main",), CLI),
+    "dataset.Dataset.field_types": "an attribute of each data set hides it there",
     **dict.fromkeys((f"_import_c_extension.{name}" for name in ("export_to_onnx", "onnx_to_trt_op", "onnxifi")), ONNX),
     **dict.fromkeys(
         (
