@@ -1,14 +1,18 @@
-"""Running a launch by itself, in exactly the scratch memory that it asks for."""
+"""Running a launch by itself, in exactly the scratch memory that it asks for, and a kernel that a test writes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import compiled
 from tazza.device import Generator, current_context
 from tazza.operator import Operands
+from tazza.runtime.native import call_native
 from tazza.tensor import Allocation, CPUPlace, Tensor
 
 FLOATS_BEHIND = 1 << 14
@@ -26,3 +30,9 @@ def call_alone(launch: BlockLaunch, tensors: Mapping[str, Tensor]) -> None:
     launch.bind(Operands(tensors, Allocation.adopt(own), Generator, current_context(CPUPlace())))()
     assert (memory[:start] == MARK).all(), "it wrote before its scratch memory"
     assert (memory[start + floats :] == MARK).all(), f"it wrote behind {launch.scratch_bytes} bytes of scratch memory"
+
+
+def run_kernel(name: str, work: Callable[[Lines], None], threads: int, *words: int) -> None:
+    """Compile and run a kernel whose block holds the words behind the number of threads."""
+    block = (ctypes.c_int64 * (1 + len(words)))(threads, *words)
+    assert call_native(compiled(f"test of {name}", work), ctypes.addressof(block), threads=threads) == 0

@@ -124,6 +124,41 @@ def softmax() -> Any:
     return [("Int8Softmax", calls)]
 
 
+def arrangements() -> Any:
+    """Bytes in another order or shape, and shares."""
+    x, images, same = image(2, 3, 4), image(2, 3, 4, 6), {"Y_scale": X_SCALE, "Y_zero_point": 120}
+    sizes, first, behind = (np.array(one, np.int32) for one in ([4, 6], [0, 1, 0], [-1, 3, -1]))
+    forms: dict[str, list[tuple[Int8, dict[str, Any]]]] = {
+        "Int8Flatten": [(x, {}), (images, {"axis": 3})],
+        "Int8Transpose": [(x, {"axes": [2, 0, 1]}), (images, {})],
+        "Int8ChannelShuffle": [(images, {**NHWC, "group": g, "kernel": 1}) for g in (2, 3)],
+        "Int8ResizeNearest": [
+            (images, {"height_scale": 1.5, "width_scale": 0.5}),
+            (images, {"output_size": [7, 5]}),
+            (images, {"height_scale": 0.7, "width_scale": 1.3}),
+        ],
+        "Int8Slice": [
+            (x, {"starts": [0, 1, 0], "ends": [-1, 3, -1]}),
+            (images, {"dim": 2, "start_idx": 1, "end_idx": -2}),
+        ],
+    }
+    found: Any = {name: [Call({"X": one}, ["Y"], {**same, **by}) for one, by in runs] for name, runs in forms.items()}
+    found["Int8Slice"].append(Call({"X": x, "first": first, "behind": behind}, ["Y"], dict(same)))
+    reshaped = [Call({"X": x}, [Y, "old"], {**same, "shape": [0, -1]}) for Y in "YX"]
+    shares: Any = {"Y_scale": 1 / 256}
+    joined = [
+        Call({"X": x, "Y": image(2, 5, 4)}, ["Z"], {**same, "axis": 1}),
+        Call({"X": images, "Y": image(2, 3, 4, 5)}, ["Z"], {**same, **NHWC}),
+        Call({"X": x, "Y": image(7, 3, 4)}, ["Z"], dict(same)),
+    ]
+    return [
+        *found.items(),
+        ("Int8Reshape", [*reshaped, Call({"X": x, "sizes": sizes}, ["Y", "old"], dict(same))]),
+        ("Int8Concat", joined),
+        ("Int8Sigmoid", [Call({"X": one}, ["Y"], shares) for one in (image(3, 5), Int8(octets(4, 7), 0.5, 3))]),
+    ]
+
+
 def fills() -> Any:
     """Given integers."""
     to = {"Y_scale": 0.25, "Y_zero_point": 3}
@@ -156,4 +191,4 @@ def halves() -> Any:
 
 
 if __name__ == "__main__":
-    main((layers, pointwise, pooling, softmax, fills, halves))
+    main((layers, pointwise, pooling, softmax, arrangements, fills, halves))

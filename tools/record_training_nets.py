@@ -125,8 +125,14 @@ def names(caffe2: Any) -> dict[str, Any]:
 
 
 def layered(given: Any, name: str, columns: dict[str, Any], add: Any) -> list[Any]:
-    """Add a layer to a model of columns; returns its nets that train, test and predict, and what it says of itself."""
-    fields = [(key, given.schema.Scalar(columns[key])) for key in sorted(columns)]
+    """Add a layer to a model of columns; returns its nets that train, test and predict, and what it says of itself.
+
+    A column is a record, or the type of a scalar.
+    """
+    fields = [
+        (key, column if isinstance(column, given.schema.Field) else given.schema.Scalar(column))
+        for key, column in sorted(columns.items())
+    ]
     record = given.schema.NewRecord(given.core.Net(name + "_record"), given.schema.Struct(*fields))
     model = given.layer_model_helper.LayerModelHelper(name, record, given.schema.Struct())
     output = add(model, model.input_feature_schema)

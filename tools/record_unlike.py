@@ -21,8 +21,12 @@ from tools.unlike_features import listed, merged, parted, trains
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
+from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
+from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
+from tools.unlike_updates import shared_steps, steps_of_rows
+from tools.unlike_windows import locally_connected, of_detectron, pooled
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -357,6 +361,20 @@ GROUPS = (
     fused_steps,
     tuned_steps,
     trains,
+    dense,
+    padded,
+    ranged,
+    divided,
+    hashed,
+    multiplied,
+    summed_up,
+    normalized,
+    gated,
+    ranked,
+    counted,
+    locally_connected,
+    pooled,
+    of_detectron,
 )
 """All cases, by what they are about."""
 

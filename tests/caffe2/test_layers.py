@@ -124,8 +124,6 @@ def test_operators_are_layers_and_their_outputs_have_types(model: Any) -> None:
     assert model.TopK(model.input_feature_schema.x, ["values", "indices"], k=2).field_names() == ["values", "indices"]
     with pytest.raises(AttributeError, match="non-registered layer: Nothing"):
         _ = model.Nothing
-    with pytest.raises(AttributeError, match="SparseLookup is not there yet"):
-        _ = model.SparseLookup
 
 
 def test_lists_of_numbers_have_keys_and_limits() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tazza.operator import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
-WHOLE = ("layers", "models", "ideep", "mint")
+WHOLE = ("models", "ideep", "mint")
 """Packages of which the page names what is there."""
 
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import compiled, lane_count, unavailable
+from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import carry_loop, count_loop, fold_loop, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import element
-from tazza.runtime.native import call_native
 from tazza.tensor import DataType
+from tests.launching import run_kernel
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 FLOAT = DataType.FLOAT
-
-
-def run(name: str, work: Callable[[Lines], None], threads: int, *words: int) -> None:
-    """Compile and run a kernel whose block holds the words behind the number of threads."""
-    block = (ctypes.c_int64 * (1 + len(words)))(threads, *words)
-    assert call_native(compiled(f"test of loops: {name}", work), ctypes.addressof(block), threads=threads) == 0
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 5), (2, 3), (3, 3), (4, 1)])
@@ -38,7 +31,7 @@ def test_count_loop(begin: int, end: int) -> None:
         place = lines.load_pointer("%block", 3)
         count_loop(lines, first, last, mark)
 
-    run("count", work, 1, begin, end, marks.ctypes.data)
+    run_kernel("loops: count", work, 1, begin, end, marks.ctypes.data)
     assert marks.tolist() == [i + 10 if begin <= i < end else 0 for i in range(7)]
 
 
@@ -63,7 +56,7 @@ def test_carry_and_fold(count: int) -> None:
         for k, value in enumerate(found):
             store(v, FLOAT, value, target, str(k * L), None)
 
-    run("carry and fold", work, 1, count, X.ctypes.data, Y.ctypes.data)
+    run_kernel("loops: carry and fold", work, 1, count, X.ctypes.data, Y.ctypes.data)
     one, other, total = np.full(L, 1.0), np.full(L, 2.0), np.full(L, 0.5)
     for row in X.reshape(-1, L)[:count]:
         one, other, total = other + row, one, total + row
@@ -87,6 +80,6 @@ def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
 
         sweep(v, *share(lines, lines.load_word("%block", 1)), double)
 
-    run("sweep", work, threads, n, X.ctypes.data, Y.ctypes.data)
+    run_kernel("loops: sweep", work, threads, n, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y[:n], 2 * X[:n])
     assert Y[n] == -1

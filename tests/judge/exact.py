@@ -22,7 +22,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tazza.engines.onednn.library import unavailable
+from tazza.engines.onednn.narrow import has_tiles
 from tazza.operator import SCHEMAS, why_unavailable
+from tazza.ops.math.matmul import BATCH_MATMUL, MATMUL
+from tazza.ops.nn.conv import CONV_GRADIENTS
+from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE_GRADIENT
+from tazza.ops.nn.fc import FC_GRADIENT
 from tazza.ops.nn.fused import fused_type
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
@@ -42,6 +48,9 @@ COARSE = {"native/winograd": 2.0**-19}
 """Engine -> error relative to the largest element of a result; see docs/differences.md."""
 AS_ALPHA = frozenset({"Elu"})
 """Types that an engine rounds as `alpha` is, also near 0, where the result is smaller; see docs/differences.md."""
+TILED = frozenset(one.type for one in (*CONV_GRADIENTS, CONV_TRANSPOSE_GRADIENT, FC_GRADIENT, MATMUL, BATCH_MATMUL))
+"""Types whose products round what goes into them in the backward pass too, where there are tiles; docs/precision.md."""
+HAS_TILES = unavailable() is None and has_tiles()
 GIVEN = "_given"
 """How the names of gradients end that are fed."""
 
@@ -123,12 +132,13 @@ def _moved(
 ) -> list[Array]:
     """Return results with errors where an engine makes some."""
     # A gradient compares what the forward pass left, so only what comes from behind is moved there.
-    names = [name for name in op.input if ahead or name in gradients or name.endswith(GIVEN)]
+    tiled = noise.narrow and not ahead and op.type in TILED and HAS_TILES
+    names = [name for name in op.input if ahead or tiled or name in gradients or name.endswith(GIVEN)]
     floats = {name for name in names if blobs[name].dtype == np.float64}
     view = SCHEMAS[op.type].view(op)
     flops = operations(view, [blobs[name] for name in op.input], results)
     each = flops / max(1, *(one.size for one in results), 1)
-    move = partial(noise.move, forward=ahead, terms=each)
+    move = partial(noise.move, forward=ahead or tiled, terms=each)
     if all(one.dtype.kind != "f" for one in results) and noise.rounds(forward=ahead):
         move = noise.level  # what is compared may become equal
     inputs = {name: move(blobs[name]) if name in floats else blobs[name] for name in op.input}

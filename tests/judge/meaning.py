@@ -26,7 +26,8 @@ def meanings(hand: Hand, schema: OpSchema, inputs: Mapping[str, Array]) -> dict[
     """Return a quantization for each input that must have one; int32 is in units of the products before it."""
     found: dict[str, Meaning] = {}
     for name, array in inputs.items():
-        declared = schema.inputs_by_letter.get(name)  # no variadic letter takes such integers
+        letter = name if name in schema.inputs_by_letter else name.rpartition("_")[0]  # X_0 of a variadic X
+        declared = schema.inputs_by_letter.get(letter)
         if declared is None or declared.quantization == PLAIN:
             continue
         if array.dtype == np.int32:

@@ -183,17 +183,18 @@ def _behind_huge(op: OpView, inputs: list[Array], plain: list[Array]) -> list[Ar
             seen = _moved(op, there, huge, rng)
         except NumericError:  # some numbers mean something, such as probabilities: it is seen where they are
             seen = _moved(op, inputs, huge, rng)
-        found = [one | other for one, other in zip(found, seen, strict=True)]
+        found = [one | (other if other.shape == one.shape else True) for one, other in zip(found, seen, strict=True)]
     return found
 
 
 def _moved(op: OpView, inputs: list[Array], huge: list[Array], rng: np.random.Generator) -> list[Array]:
-    """Return which elements are others where the huge numbers are."""
+    """Return which elements are others where the huge numbers are: all of an output that has another size there."""
     moved = [
         np.where(one, x * rng.uniform(2, 3, x.shape), x).astype(x.dtype) if one.any() else x
         for one, x in zip(huge, inputs, strict=True)
     ]
-    return [a != b for a, b in zip(in_float64(op, inputs), in_float64(op, moved), strict=True)]
+    both = zip(in_float64(op, inputs), in_float64(op, moved), strict=True)
+    return [a != b if a.shape == b.shape else np.ones(a.shape, bool) for a, b in both]
 
 
 def _placed(x: Array, rng: np.random.Generator) -> Array:

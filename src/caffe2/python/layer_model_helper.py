@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import core, model_helper, schema, utils
-from caffe2.python._absent import absent
 from caffe2.python.layers import layers
 from caffe2.python.modeling.net_modifier import NetModifier
 from caffe2.python.modeling.parameter_sharing import parameter_sharing_context
@@ -258,21 +257,25 @@ class LayerModelHelper(model_helper.ModelHelper):
         ps_param: Any = None,
         regularizer: Any = None,
     ) -> layers.LayerParameter:
-        """Return a parameter; one that is shared has the shape and the optimizer that it got first."""
+        """Return a parameter; one that is shared has the shape and the optimizer that it got first.
+
+        What is no tensor has no shape (None). The initializer is a type of operator, and its arguments if it has some.
+        """
         if isinstance(param_name, core.BlobReference):
             name = str(param_name)
         else:
             assert isinstance(param_name, str), f"Unsupported type for param_name: {type(param_name)}"
             name = parameter_sharing_context.get_parameter_name(param_name)
         blob = core.BlobReference(name)
-        assert len(initializer) == 2, f"a type of operator and its arguments, not {initializer}"
-        kind, given = initializer
-        arguments: dict[str, Any] = {**(given or {}), "shape": list(shape)}
+        kind, *rest = initializer
+        assert len(rest) < 2, f"a type of operator and its arguments, not {initializer}"
+        wanted = None if shape is None else list(shape)
+        arguments: dict[str, Any] = {**(rest[0] if rest else {}), **({} if wanted is None else {"shape": wanted})}
         op = core.CreateOperator(kind, [], blob, **arguments) if self._initialize_params else None
-        known = self._param_to_shape.setdefault(name, list(shape))
-        if known != list(shape):
+        known = self._param_to_shape.setdefault(name, wanted)
+        if known != wanted:
             raise ValueError(
-                f"Got inconsistent shapes of a shared parameter: {name} is {known}, and {list(shape)} is wanted"
+                f"Got inconsistent shapes of a shared parameter: {name} is {known}, and {wanted} is wanted"
             )
         self._check_optimizer(name, optimizer)
         return layers.LayerParameter(
@@ -326,9 +329,6 @@ class LayerModelHelper(model_helper.ModelHelper):
             raise AttributeError(layer)
         if layers.layer_exists(layer):
             return self._adder(layer)
-        missing = [module for module, names in absent().items() if module.startswith("layers.") and layer in names]
-        if missing:
-            raise AttributeError(f"the layer {layer} is not there yet: caffe2.python.{missing[0]} has no work in tazza")
         if core.IsOperator(layer):
             return self._adder("Functional", name=layer, function=applied(layer))
         raise AttributeError(f"Trying to create non-registered layer: {layer}")

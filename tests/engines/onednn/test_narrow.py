@@ -115,7 +115,7 @@ def test_a_processor_without_bfloat16_stays_with_float32(monkeypatch: pytest.Mon
     feed_convolutions(ws)
     ws.create_net(plan(convolutions(), outputs=["y"]))
     ws.run_net("n")
-    np.testing.assert_allclose(ws.fetch("y"), by_simple(ws, convolutions(), "y"), rtol=2e-4, atol=2e-4)
+    close(ws.fetch("y"), by_simple(ws, convolutions(), "y"), 4.0)  # within a kernel oneDNN may still round
     assert not [row for row in ran(ws).rows if "narrow" in row.layout]
 
 

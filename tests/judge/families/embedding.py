@@ -24,7 +24,7 @@ def table(hand: Hand, format: RowFormat, rows: int) -> Array:
 def encoding(hand: Hand, schema: OpSchema) -> Sketch:
     """Draw rows of whole codes with both bounds among them, so that none lies halfway between two."""
     row = encodings.rows[schema.type]
-    X = hand.rng.integers(0, row.format.top + 1, (hand.integer(0, 5), row.format.in_byte * hand.integer(2, 5)))
+    X = hand.rng.integers(0, row.format.top + 1, (hand.integer(0, 5), row.format.in_byte * hand.integer(3, 9)))
     X[:, :2] = 0, row.format.top
     return Sketch({}, values={"X": X.astype(row.dtype.numpy)})
 

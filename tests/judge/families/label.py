@@ -84,3 +84,57 @@ def sigmoid_cross_entropy(hand: Hand, schema: OpSchema) -> Sketch:
 def make_two_class_gradient(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     return Sketch({}, {"dY": (*hand.shape("dX", 0, 3), 2)})
+
+
+@draws("SigmoidCrossEntropyLoss")
+def sigmoid_cross_entropy_loss(hand: Hand, schema: OpSchema) -> Sketch:
+    """Labels, some of which say that an element is ignored."""
+    del schema
+    X = hand.shape("X", 0, 4)
+    found = hand.some({"scale": hand.pick((0.5, 2.0)), "normalize": hand.integer(0, 1)})
+    return Sketch(found, {"X": X}, {"targets": hand.rng.integers(-1, 2, X).astype(np.int32)})
+
+
+@draws("SmoothL1Loss", "SmoothL1LossGradient")
+def smooth_l1_loss(hand: Hand, schema: OpSchema) -> Sketch:
+    """Some rows: of none there is no mean."""
+    drawn = hand.shape("Y_hat", 1, 4)
+    X = drawn if "Y_hat" in hand.given else (max(drawn[0], 1), *drawn[1:])
+    found = hand.some({"beta": hand.pick((0.25, 2.0)), "scale": hand.pick((0.5, 2.0))})
+    return Sketch(found, {spec.name: () if spec.name == "dloss" else X for spec in schema.inputs})
+
+
+@draws("SelectSmoothL1Loss", "SelectSmoothL1LossGradient")
+def select_smooth_l1_loss(hand: Hand, schema: OpSchema) -> Sketch:
+    """Boxes at places that all differ."""
+    drawn = hand.integer(1, 3), 4 * hand.integer(1, 5), hand.size(), hand.size()
+    N, C, H, W = hand.given.get("Y_hat", drawn)
+    places = np.array(list(np.ndindex(N, C // 4, H, W)), np.float32).reshape(-1, 4)
+    K = hand.integer(0, min(len(places), 9))
+    chosen = places[hand.rng.permutation(len(places))[:K]] * np.array([1, 4, 1, 1], np.float32)
+    found = hand.some({"beta": hand.pick((0.25, 2.0)), "scale": hand.pick((0.5, 2.0))})
+    shapes: dict[str, Any] = {"Y_hat": (N, C, H, W), "Y": (K, 4)}
+    values: dict[str, Any] = {"locations": chosen, "normalizer": np.array(hand.integer(0, 5), np.float32)}
+    return Sketch(found, shapes | ({"dloss": ()} if len(schema.inputs) > 4 else {}), values)
+
+
+@draws("SigmoidFocalLoss", "SoftmaxFocalLoss")
+def focal_loss(hand: Hand, schema: OpSchema) -> Sketch:
+    classes = hand.integer(1, 6)
+    N, C, H, W = hand.given.get("X", (hand.batch(), classes * hand.integer(1, 4), hand.size(), hand.size()))
+    K = classes if C % classes == 0 else max(C, 1)
+    least, most = (-1, K) if schema.type.startswith("Sigmoid") else (-1, K - 1)
+    labels = hand.rng.integers(least, most, (N, C // K, H, W), endpoint=True).astype(np.int32)
+    found = hand.some({"gamma": hand.pick((0.0, 2.0)), "alpha": hand.real(0.1, 0.9), "scale": hand.pick((0.5, 2.0))})
+    normalizer = np.array([hand.integer(0, 5)], np.float32)
+    return Sketch(found | {"num_classes": K}, {"X": (N, C, H, W)}, {"T": labels, "normalizer": normalizer})
+
+
+@draws("GroupSpatialSoftmax", "GroupSpatialSoftmaxGradient")
+def group_spatial_softmax(hand: Hand, schema: OpSchema) -> Sketch:
+    first, classes = schema.inputs[0].name, hand.integer(1, 6)
+    shape = hand.given.get(first, (hand.batch(), classes * hand.integer(1, 4), hand.size(), hand.size()))
+    return Sketch(
+        {"num_classes": classes if shape[1] % classes == 0 else max(shape[1], 1)},
+        {spec.name: shape for spec in schema.inputs},
+    )

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema
-from tests.judge.hand import Hand, Sketch, draws
+from tazza.operator import OpSchema, OpView
+from tazza.ops.math.logit import kept
+from tests.judge.condition import Factor, steps_of
+from tests.judge.hand import Array, Hand, Sketch, draws
 
 
 @draws("Where")
@@ -153,8 +155,35 @@ def logit(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(hand.some({"eps": hand.real(0.01, 0.4)}), shapes, {"X": X.astype(np.float32)})
 
 
+@steps_of("Logit")
+def logit_steps(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Round 1 - eps: as float32 it may be a tenth of eps away."""
+    X = inputs[0].astype(np.float64)
+    low, high = kept(op, X)
+    inside = np.clip(X, low, high * factor((), 1.0))
+    return [np.log(inside / (1 - inside))]
+
+
 @draws("StumpFunc", "StumpFuncIndex")
 def stump_func(hand: Hand, schema: OpSchema) -> Sketch:
     found = hand.some({name: hand.integer(-9, 9) + 0.25 for name in schema.args})
     X = hand.rng.integers(-9, 9, hand.shape("X")) + 0.5  # not beside the threshold
     return Sketch(found, {}, {"X": X.astype(np.float32)})
+
+
+@draws("SampleAs", "SampleAsGradient")
+def sample_as(hand: Hand, schema: OpSchema) -> Sketch:
+    X = hand.shape("X", 1, 4)
+    labels = hand.rng.integers(-1, 3, X[:1]).astype(np.int32)
+    shapes: dict[str, Any] = {"X": X}
+    if len(schema.inputs) > 2:
+        shapes["dY"] = (int((labels > 0).sum()), *X[1:])
+    return Sketch({}, shapes, {"labels": labels})
+
+
+@draws("SpatialNarrowAs", "SpatialNarrowAsGradient")
+def spatial_narrow_as(hand: Hand, schema: OpSchema) -> Sketch:
+    N, C, H, W = A = hand.given.get("A", (hand.batch(), hand.integer(1, 6), hand.size(), hand.size()))
+    h, w = hand.integer(0, H), hand.integer(0, W)
+    shapes: dict[str, Any] = {"A": A, "B": (N, h, w) if hand.chance(0.5) else (N, C, h, w)}
+    return Sketch({}, shapes | ({"dY": (N, C, h, w)} if len(schema.inputs) > 2 else {}))

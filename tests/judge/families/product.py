@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tazza.operator import OpSchema
+from tazza.ops.nn.fc import fcs
 from tests.judge.hand import Hand, Shape, Sketch, draws
 
 
@@ -15,9 +16,8 @@ def split_in(hand: Hand, count: int) -> Shape:
     return (count,) if hand.chance(0.6) else (d, count // d)
 
 
-@draws("FC")
+@draws("FC", "FCTransposed")
 def fc(hand: Hand, schema: OpSchema) -> Sketch:
-    del schema
     X = hand.shape("X", 1, 4)
     axis = hand.integer(0, len(X) - 1) if hand.chance(0.4) else min(1, len(X) - 1)
     K, M = math.prod(X[axis:]), hand.channels()
@@ -25,10 +25,21 @@ def fc(hand: Hand, schema: OpSchema) -> Sketch:
     found: dict[str, Any] = (
         {"axis": axis if hand.chance(0.7) else axis - len(X)} if axis != 1 or hand.chance(0.3) else {}
     )
+    if not fcs.rows[schema.type].features_first:
+        if len(inner) > 1:
+            found["axis_w"] = len(inner)
+        return Sketch(found, {"X": X, "W": (*inner, *split_in(hand, M)), "b": (M,)})
     ahead = (1,) if hand.chance(0.2) else ()
     if ahead:
         found["axis_w"] = 2
     return Sketch(found, {"X": X, "W": (*ahead, M, *inner), "b": (M,)})
+
+
+@draws("RowMul")
+def row_mul(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    return Sketch({}, {"X": X, "w": hand.given.get("w", X[:1])})
 
 
 @draws("MatMul")

@@ -27,3 +27,20 @@ def generate_proposals(hand: Hand, schema: OpSchema) -> Sketch:
     found |= hand.some({"pre_nms_topN": hand.integer(0, 40), "post_nms_topN": hand.integer(-1, 12)})
     found |= hand.some({"min_size": hand.real(0, 20), "legacy_plus_one": hand.integer(0, 1)})
     return Sketch(found, {}, {letter: value.astype(np.float32) for letter, value in values.items()})
+
+
+@draws("RoIPoolF", "PSRoIPool")
+def roi_pool(hand: Hand, schema: OpSchema) -> Sketch:
+    """Regions around the image, whose corners lie between the halves, where nothing hangs on roundings."""
+    bins, outputs, of_bins = hand.integer(1, 4), hand.integer(1, 3), schema.type == "PSRoIPool"
+    channels = outputs * bins * bins if of_bins else hand.integer(1, 7)
+    N, C, H, W = hand.given.get("X", (hand.integer(1, 3), channels, hand.size(1, 9), hand.size(1, 9)))
+    K = hand.integer(0, 6)
+    corners = hand.rng.integers(-3, max(H, W) + 4, (K, 4)) + hand.rng.uniform(-0.25, 0.25, (K, 4))
+    regions = np.concatenate([hand.rng.integers(0, max(N, 1), (K, 1)), corners], axis=1).astype(np.float32)
+    if of_bins:
+        fits = C >= outputs * bins * bins
+        found: dict[str, Any] = {"group_size": bins, "output_dim": outputs} if fits else {}
+    else:
+        found = {"pooled_h": bins, "pooled_w": hand.integer(1, 4)}
+    return Sketch(found, {"X": (N, C, H, W)}, {"R": regions})

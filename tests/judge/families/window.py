@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tazza.operator import OpSchema
+from tazza.operator import OpSchema, operator_def
+from tazza.ops.nn.window import Window
 from tests.judge.hand import Hand, Shape, Sketch, channels_of, divisors, draws, spatial_of
 
 FEW, PLAIN, TALL, MOST_OF_A_STEM = 0.2, 0.3, 0.1, 8
@@ -106,6 +107,30 @@ def conv(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, shapes)
 
 
+@draws("ConvRelu")
+def conv_relu(hand: Hand, schema: OpSchema) -> Sketch:
+    return conv(hand, schema)
+
+
+@draws("LC", "LC1D", "LC2D", "LC3D")
+def locally_connected(hand: Hand, schema: OpSchema) -> Sketch:
+    """A filter for each place of Y, so few channels."""
+    order, images = hand.image(spatial=rank_of(schema), most=6)
+    X = with_channels(hand, order, images, 6)
+    C, image = channels_of(order, X), spatial_of(order, X)
+    found, kernel = windowed(hand, image)
+    if hand.chance(0.1):
+        found, kernel = {"global_pooling": True}, image
+    group = hand.pick((1, 1, C, hand.pick(divisors(C))))
+    found |= {"order": order} | ({"group": group} if group != 1 else {})
+    made: dict[str, Any] = {} if "global_pooling" in found else found
+    op = schema.typed_view(operator_def(schema.type, ["X", "W"], ["Y"], **made))
+    out = (1,) * len(image) if "global_pooling" in found else Window.of(op).over(op, image)[1]
+    M = group * hand.integer(1, 3)
+    W = (*out, M, C // group, *kernel) if order == "NCHW" else (*out, M, *kernel, C // group)
+    return Sketch(found, {"X": X, "W": W} | ({"b": (*out, M)} if hand.chance(0.6) else {}))
+
+
 @draws("ConvTranspose")
 def conv_transpose(hand: Hand, schema: OpSchema) -> Sketch:
     order, X = hand.image(spatial=rank_of(schema), most=7)
@@ -126,6 +151,7 @@ def conv_transpose(hand: Hand, schema: OpSchema) -> Sketch:
 @draws(
     *("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"),
     *("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D"),
+    "LpPool",
 )
 def pool(hand: Hand, schema: OpSchema) -> Sketch:
     order, X = hand.image(spatial=rank_of(schema), most=12)
@@ -134,7 +160,17 @@ def pool(hand: Hand, schema: OpSchema) -> Sketch:
         found = windowed(hand, spatial_of(order, X), dilated=False)[0]
     if "count_include_pad" in schema.args and hand.chance(0.4):
         found["count_include_pad"] = hand.chance(0.7)
+    if "p" in schema.args and hand.chance(0.6):
+        found["p"] = hand.pick((1.0, 1.5, 3.0))
     return Sketch(found | {"order": order}, {"X": X})
+
+
+@draws("MaxPoolWithIndex")
+def max_pool_with_index(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    _, X = hand.image(spatial=(2, 2), most=12, orders=("NCHW",))
+    found: dict[str, Any] = {"global_pooling": True}
+    return Sketch(windowed(hand, X[2:], dilated=False)[0] if hand.chance(0.85) else found, {"X": X})
 
 
 @draws("Im2Col")

@@ -1,4 +1,4 @@
-"""Fully connected layers: against one dot product for each output, at all axes; and what is refused."""
+"""FC, FCTransposed: against one dot product for each output, at all axes; and what is refused."""
 
 from __future__ import annotations
 
@@ -57,6 +57,35 @@ def gradients(lead: int, features: int) -> Any:
     return function
 
 
+def turned(W: Array, inner: int) -> Array:
+    """Return weights (K..., M...) as (M..., K...), where K are `inner` dimensions."""
+    return W.transpose(*range(inner, W.ndim), *range(inner))
+
+
+def transposed(lead: int, inner: int, features: int) -> Any:
+    """Return FCTransposed by way of FC."""
+
+    def function(X: Array, W: Array, b: Array) -> Array:
+        return dots(lead, features)(X, turned(W, inner), b)
+
+    return function
+
+
+def transposed_gradients(lead: int, inner: int, features: int) -> Any:
+    """Return dW, db and dX of FCTransposed by way of FC."""
+
+    def function(X: Array, W: Array, dY: Array) -> tuple[Array, Array, Array]:
+        dW, db, dX = gradients(lead, features)(X, turned(W, inner), dY)
+        return turned(dW, features), db, dX
+
+    return function
+
+
+def transposed_without_dX(X: Array, W: Array, dY: Array) -> tuple[Array, Array]:
+    """Return dW and db of FCTransposed alone."""
+    return transposed_gradients(1, 1, 1)(X, W, dY)[:2]
+
+
 def without_dX(X: Array, W: Array, dY: Array) -> tuple[Array, Array]:
     """Return dW and db alone."""
     return gradients(1, 1)(X, W, dY)[:2]
@@ -94,6 +123,40 @@ CASES = [
         outputs=3,
         id="rows of dY flattened",
     ),
+    Case("FCTransposed", [values(3, 5), values(5, 7), values(7)], transposed(1, 1, 1), batched=(0,)),
+    Case("FCTransposed", [values(2, 3, 5), values(15, 7), values(7)], transposed(1, 1, 1), slack=4, id="flattens X"),
+    Case("FCTransposed", [values(2, 3, 5), values(5, 7), values(7)], transposed(2, 1, 1), {"axis": -1}, id="axis -1"),
+    Case(
+        "FCTransposed",
+        [values(3, 20), values(5, 4, 2, 3), values(6)],
+        transposed(1, 2, 2),
+        {"axis_w": 2},
+        slack=4,
+        id="axis_w 2",
+    ),
+    Case("FCTransposed", [values(2, 0), values(0, 3), values(3)], np.tile(values(3), (2, 1)), id="K 0"),
+    Case(
+        "FCTransposedGradient",
+        [values(3, 5), values(5, 7), values(3, 7)],
+        transposed_gradients(1, 1, 1),
+        outputs=3,
+        batched=(0, 2),
+    ),
+    Case(
+        "FCTransposedGradient",
+        [values(3, 5), values(5, 7), values(3, 7)],
+        transposed_without_dX,
+        id="no dX",
+    ),
+    Case(
+        "FCTransposedGradient",
+        [values(2, 3, 20), values(5, 4, 2, 3), values(6, 6)],
+        transposed_gradients(2, 2, 2),
+        {"axis": 2, "axis_w": 2},
+        outputs=3,
+        slack=4,
+        id="axes",
+    ),
 ]
 
 
@@ -122,6 +185,9 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("FCGradient", [X, W, values(2, 6)], {}, ShapeError, r"dY has the shape \(2, 6\), Y has \(2, 7\)"),
     ("FCGradient", [X, W, values(7, 2)], {}, ShapeError, r"dY has the shape \(7, 2\), Y has \(2, 7\)"),
     ("FCGradient", [X, W, np.array(1.0, "f")], {}, ShapeError, r"dY has the shape \(\), Y has \(2, 7\)"),
+    ("FCTransposed", [X, W, b], {}, ShapeError, r"X \(2, 5\) has K = 5 from axis 1 on, W \(7, 5\) takes 7"),
+    ("FCTransposed", [X, W.T, b[:5]], {}, ShapeError, "b has 5 elements, W has M = 7 output features"),
+    ("FCTransposedGradient", [X, W.T, values(2, 6)], {}, ShapeError, r"dY has the shape \(2, 6\), Y has \(2, 7\)"),
     ("FCGradient", [X, W, values(2, 7)], {"outputs": 1}, SchemaError, "FCGradient has 1 outputs, it takes 2 to 3"),
 ]
 

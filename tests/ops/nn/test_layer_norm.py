@@ -55,6 +55,15 @@ def backward(X: Array) -> list[Array]:
 
 CASES = [
     Case("LayerNorm", [values(3, 7)], by_row(1), batched=(0,), gradient=False),
+    Case("C10LayerNorm_DontUseThisOpYet", [values(3, 7)], by_row(1), batched=(0,), gradient=False),
+    Case(
+        "C10LayerNorm_DontUseThisOpYet",
+        [values(2, 3, 5), values(15), values(3, 5)],
+        by_row(1),
+        AFFINE,
+        gradient=False,
+        id="affine",
+    ),
     Case("LayerNorm", [values(2, 3, 5)], by_row(0, 0.1), {"axis": 0, "epsilon": 0.1}, gradient=False, id="axis 0"),
     Case("LayerNorm", [values(2, 3, 5, 7)], by_row(2), {"axis": -2}, gradient=False, id="axis -2"),
     Case("LayerNorm", [values(2, 3, 5), values(15), values(3, 5)], by_row(1), AFFINE, gradient=False, id="affine"),

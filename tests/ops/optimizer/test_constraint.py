@@ -106,6 +106,17 @@ def test_rows_that_an_update_had_are_clipped(indices: Array, dtype: Any) -> None
     np.testing.assert_array_equal(found, clipped(-0.5, 0.25)(TABLE, indices))
 
 
+@pytest.mark.parametrize(("norm", "longer"), [(0.5, True), (2.0, False)])
+def test_rows_of_16_bits_have_a_factor_of_16_bits(norm: float, longer: bool) -> None:
+    W, rows = TABLE.astype(np.float16), TWICE[:2]
+    definition = operator_def("Float16SparseNormalize", ["W", "i"], ["W"], norm=norm, use_max_norm=longer)
+    (found,), _ = run(definition, [W.copy(), rows])
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, normalized(norm, longer)(W, rows), rtol=2e-3, atol=1e-4)
+    again, _ = run(definition, [np.array([[60000, 60000]], np.float16), np.array([0])])
+    np.testing.assert_allclose(again[0], norm * 0.5**0.5 * np.ones((1, 2)), rtol=2e-3)
+
+
 def test_a_row_of_zeros_has_no_direction() -> None:
     definition = operator_def("SparseNormalize", ["W", "i"], ["W"], use_max_norm=0)
     (found,), _ = run(definition, [np.zeros((2, 3), np.float32), np.array([0])])

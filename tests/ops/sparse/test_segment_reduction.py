@@ -215,6 +215,15 @@ def test_refused(inputs: list[Array], kind: type[TazzaError]) -> None:
         run_op("LengthsSum", *inputs)
 
 
+def test_the_largest_of_rows_that_are_picked_has_no_gradient() -> None:
+    """Caffe2 has the operator on devices alone, and no gradient."""
+    op = find_schema("SparseLengthsMax").view(operator_def("SparseLengthsMax", ["x", "i", "l"], ["y"]))
+    with pytest.raises(GradientError, match="Caffe2 has none either"):
+        gradient_for_op(op, ["dy"])
+    with pytest.raises(DTypeError, match="DATA is float16"):
+        run_op("SparseLengthsMax", values(5, 3).astype(np.float16), np.array([1]), lengths(1))
+
+
 EMITTED: list[tuple[str, str, str, str]] = [
     ("LengthsSum", "LengthsIndicesInGradientSumGradient", "dY LENGTHS DATA", "DATA_grad"),
     ("SparseLengthsSum", "SparseLengthsIndicesInGradientSumGradient", "dY LENGTHS INDICES", "DATA_grad_values"),

@@ -9,9 +9,10 @@ import numpy as np
 
 from caffe2.python import schema
 from caffe2.python.layers.layers import ModelLayer
+from caffe2.python.layers.sampling_trainable_mixin import SamplingTrainableMixin
 
 
-class FCWithoutBias(ModelLayer):
+class FCWithoutBias(SamplingTrainableMixin, ModelLayer):
     """A product of matrices."""
 
     def __init__(
@@ -35,6 +36,12 @@ class FCWithoutBias(ModelLayer):
         self.w = self.create_param("w", [output_dims, inputs], weight_init or drawn, weight_optim)
         self.output_schema = schema.Scalar((np.float32, (output_dims,)), self.get_next_blob_reference("output"))
 
-    def add_ops(self, net: Any) -> None:
-        """Add the operator."""
-        net.MatMul([*self.input_record.field_blobs(), self.w], self.output_schema.field_blobs(), trans_b=1)
+    def _add_ops(self, net: Any, param_blobs: list[Any]) -> None:
+        net.MatMul(
+            [*self.input_record.field_blobs(), *param_blobs], self.output_schema.field_blobs(), trans_b=1, **self.kwargs
+        )
+
+    @property
+    def param_blobs(self) -> list[Any]:
+        """The weights."""
+        return [self.w]

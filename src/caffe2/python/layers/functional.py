@@ -55,9 +55,13 @@ class Functional(ModelLayer):
 
     def _infer(self) -> None:
         net = core.Net("_temp_type_and_shape_inference_net")
-        schema.InitEmptyRecord(net, self.input_record, enforce_types=True)
+        columns = list(zip(map(str, self.input_record.field_blobs()), self.input_record.field_types(), strict=True))
         self._function(net, self.input_record, self.output_schema, **self._kwargs)
-        shapes, types = workspace.InferShapesAndTypes([net], {})
+        shapes, types = workspace.InferShapesAndTypes(
+            [net],
+            {blob: [0, *kind.shape] for blob, kind in columns},
+            blob_types={blob: schema.data_type_for_dtype(kind) for blob, kind in columns},
+        )
         for scalar in self.output_schema.all_scalars():
             blob = str(scalar())
             if blob not in types or blob not in shapes:

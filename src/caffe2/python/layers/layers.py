@@ -85,11 +85,11 @@ def almost_equal_schemas(
     check_field_metas: bool = False,
 ) -> bool:
     """Whether a record is as another one; lists of numbers may have evicted values beside them."""
-    evicted = {"IdList": (IdList, IdListWithEvicted), "IdScoreList": (IdScoreList, IdScoreListWithEvicted)}
-    plain = [form for form, wide in evicted.values() if original_schema == form and record == wide]
-    return bool(plain) or schema.equal_schemas(
-        record, original_schema, check_field_names, check_field_types, check_field_metas
-    )
+    for form, wide in ((IdList, IdListWithEvicted), (IdScoreList, IdScoreListWithEvicted)):
+        if original_schema == form:
+            checks = (check_field_names, check_field_types, check_field_metas)
+            return any(schema.equal_schemas(record, one, *checks) for one in (form, wide))
+    return schema.equal_schemas(record, original_schema)
 
 
 def get_key(record: Any) -> Any:

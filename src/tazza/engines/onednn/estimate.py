@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 
-from tazza.engines.onednn.narrow import multiplies
+from tazza.engines.onednn.narrow import has_tiles, multiplies
 from tazza.operator import OpView
 from tazza.ops.nn.window import Window
 from tazza.runtime.fpmath import FPMATH
 from tazza.runtime.machine import machine
-from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
@@ -49,7 +48,7 @@ def _narrow_gain(*channels: int) -> float:
     if not multiplies(FPMATH.value):
         return 1.0
     full = math.prod(count / (-(-count // NARROW_BLOCK) * NARROW_BLOCK) for count in channels)
-    return (TILE_GAIN if processor().has("amx_bf16") else NARROW_GAIN) * full
+    return (TILE_GAIN if has_tiles() else NARROW_GAIN) * full
 
 
 def conv_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:

@@ -22,5 +22,17 @@ def narrowed(dtype: DataType) -> DataType:
 
 def multiplies(type: str) -> bool:
     """Whether the processor, as far as oneDNN may use it, has products of a type: a value of the flag `fpmath`."""
-    wanted = constant("dnnl_cpu_isa_avx512_core_bf16")
-    return type == "bf16" and lib.dnnl_get_effective_cpu_isa() & wanted == wanted
+    return type == "bf16" and _may_use("avx512_core_bf16")
+
+
+def has_tiles() -> bool:
+    """Whether the processor, as far as oneDNN may use it, multiplies bfloat16 in tiles.
+
+    There the flag lets products of float32 blobs take tiles too, gradients among them.
+    """
+    return _may_use("avx512_core_amx")
+
+
+def _may_use(instructions: str) -> bool:
+    wanted = constant(f"dnnl_cpu_isa_{instructions}")
+    return lib.dnnl_get_effective_cpu_isa() & wanted == wanted

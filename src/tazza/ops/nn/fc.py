@@ -1,12 +1,14 @@
-"""Fully connected layers: FC.
+"""Fully connected layers: FC, and FCTransposed, whose W lies the other way.
 
-Letters: N rows, K inner size, M output features. X is cut into (N, K) at `axis`, W into (M, K) at `axis_w`; either may
-have any rank. With lead... the extents of X before `axis`, N their product:
+Letters: N rows, K inner size, M output features. X is cut into (N, K) at `axis`, W at `axis_w` into (M, K), for
+FCTransposed (K, M); either may have any rank. With lead... the extents of X before `axis`, N their product:
 
-    X (lead..., K)    W (M, K)    b (M)    Y (lead..., M)
+    X (lead..., K)    W (M, K), or (K, M)    b (M)    Y (lead..., M)
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,11 +20,14 @@ from tazza.operator import (
     Dims,
     Effects,
     GradientRequest,
+    OpSchema,
     OpView,
     Role,
     arg,
     blob,
     ends,
+    family,
+    gradients_of,
     kernel,
     schema,
     show_dims,
@@ -37,46 +42,40 @@ FC_ARGS = (
     arg("float16_compute", int, 0, doc="for float16 blobs: accumulate in float16; no effect on float32"),
 )
 
-FC = schema(
-    "FC",
-    """Y = X W^T + b, with X as a matrix (N, K) and W as a matrix (M, K).
 
-    Y keeps the dimensions of X before `axis`. X of rank 1 needs `axis` 0.""",
-    inputs=[
-        blob("X", FLOAT, doc="(lead..., K), K possibly spread over several dimensions"),
-        blob("W", "X", role=Role.PARAMETER, doc="(M, K), both possibly spread over several dimensions"),
-        blob("b", "X", "M", role=Role.PARAMETER),
-    ],
-    outputs=[blob("Y", "X", doc="(lead..., M)")],
-    args=FC_ARGS,
-    effects=Effects.PURE,
-    source="Caffe2",
-    example="""
-    >>> run("FC", [[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [10.0, 20.0, 30.0])
-    array([[11., 22., 33.]], dtype=float32)
-    """,
-)
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How W lies, as a text, what stands for it in Y and in dW, and texts of the examples."""
+
+    shape: str
+    features_first: bool
+    product: str
+    slope: str
+    example: str
+    dW: str
+
+    def in_rows(self, op: OpView, W: Array) -> Array:
+        """Return W as (M, K), a view."""
+        w = matrix(op, "axis_w", W)
+        return w if self.features_first else w.T
 
 
-FC.batched("X", when=lambda op: op.axis >= 1)
-
-
-def fc_dims(op: OpView, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
+def fc_dims(op: OpView, row: Weights, X: TensorSpec, W: TensorSpec) -> tuple[Dims, int | None] | None:
     """Return lead... and M, None where the rank of W, or of lead..., is unknown; checks that both sides have one K."""
     if W.dims is None or (X.dims is None and op.axis < 0):
         return None
     rows = (None,) * (op.axis + 1) if X.dims is None else X.dims
     lead, inner = cut(op, "axis", "X", rows)
-    features, trailing = cut(op, "axis_w", "W", W.dims)
-    K, taken = product(inner), product(trailing)
+    sides = cut(op, "axis_w", "W", W.dims)
+    features, summed = sides if row.features_first else sides[::-1]
+    K, taken = product(inner), product(summed)
     relation = f"X {show_dims(rows)} has K = {K} from axis {op.axis} on, W {show_dims(W.dims)} takes {taken}"
-    op.require(agree(K, taken), relation, "W must be (M, K), cut at axis_w")
+    op.require(agree(K, taken), relation, f"W must be {row.shape}, cut at axis_w")
     return lead, product(features)
 
 
-@FC.infer
-def fc_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
-    found = fc_dims(op, X, W)
+def fc_infer(op: OpView, row: Weights, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
+    found = fc_dims(op, row, X, W)
     if found is None:
         return TensorSpec(None, X.dtype)
     lead, M = found
@@ -86,7 +85,6 @@ def fc_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorS
     return TensorSpec((*lead, b.dims[0] if M is None else M), X.dtype)
 
 
-@FC.cost
 def fc_cost(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec) -> Cost:
     del op
     K = W.size // max(b.size, 1)
@@ -94,45 +92,12 @@ def fc_cost(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSp
     return Cost(Y.size * (2 * K + 1), X.nbytes + parameters, Y.nbytes, parameters)
 
 
-@FC.gradient
 def fc_gradient(g: GradientRequest) -> list[OperatorDef]:
-    return g.emit("FCGradient", [g.X, g.W, g.dY], [g.dW, g.db, g.dX])
+    return g.emit(f"{g.op.type}Gradient", [g.X, g.W, g.dY], [g.dW, g.db, g.dX])
 
 
-@kernel(FC)
-def fc(op: OpView, X: Array, W: Array, b: Array, Y: Array) -> None:
-    x, w = matrix(op, "axis", X), matrix(op, "axis_w", W)
-    y = Y.reshape(len(x), len(w))
-    np.matmul(x, w.T, out=y)
-    y += b
-
-
-FC_GRADIENT = schema(
-    "FCGradient",
-    """dW = dY^T X, db = the sum of dY over its rows, dX = dY W; with dY as a matrix (N, M).
-
-    dX may be left out.""",
-    inputs=[
-        blob("X", FLOAT),
-        blob("W", role=Role.PARAMETER, doc="without dX of any type: not read"),
-        blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
-    ],
-    outputs=[blob("dW", "X"), blob("db", "X"), blob("dX", like="X", optional=True)],
-    args=FC_ARGS,
-    effects=Effects.PURE,
-    no_gradient=ends("second derivatives are not built"),
-    source="the transposed relations of the forward operator",
-    example="""
-    >>> dW, db, dX = run("FCGradient", [[1.0, 2.0]], [[3.0, 4.0]], [[10.0]], outputs=3)
-    >>> dW, db, dX
-    (array([[10., 20.]], dtype=float32), array([10.], dtype=float32), array([[30., 40.]], dtype=float32))
-    """,
-)
-
-
-@FC_GRADIENT.infer
-def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
-    found = fc_dims(op, X, W)
+def fc_gradient_infer(op: OpView, row: Weights, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
+    found = fc_dims(op, row, X, W)
     M = None if found is None else found[1]
     if len(op.output_letters) > 2 and W.dtype is not X.dtype:
         raise op.error(DTypeError, f"W is {W.dtype}, X is {X.dtype}", "insert a Cast")
@@ -146,7 +111,6 @@ def fc_gradient_infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) 
     return specs[: len(op.output_letters)]
 
 
-@FC_GRADIENT.cost
 def fc_gradient_cost(
     op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec, dW: TensorSpec, db: TensorSpec, dX: TensorSpec | None
 ) -> Cost:
@@ -157,11 +121,97 @@ def fc_gradient_cost(
     return Cost(flops, X.nbytes + W.nbytes + dY.nbytes, written, W.nbytes)
 
 
-@kernel(FC_GRADIENT)
-def fc_gradient_kernel(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array, dX: Array | None) -> None:
-    x, w = matrix(op, "axis", X), matrix(op, "axis_w", W)
-    dy = dY.reshape(len(x), len(w))
-    np.matmul(dy.T, x, out=dW.reshape(w.shape))
-    dy.sum(axis=0, out=db)
-    if dX is not None:
-        np.matmul(dy, w, out=dX.reshape(x.shape))
+@family(
+    {
+        "FC": Weights("(M, K)", True, "X W^T", "dY^T X", "[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]", "[[10.0, 20.0]]"),
+        "FCTransposed": Weights(
+            "(K, M)", False, "X W", "X^T dY", "[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]", "[[10.0], [20.0]]"
+        ),
+    }
+)
+def fcs(type: str, row: Weights) -> OpSchema:
+    """A fully connected layer."""
+    made = schema(
+        type,
+        f"""Y = {row.product} + b, with X as a matrix (N, K) and W as a matrix {row.shape}.
+
+    Y keeps the dimensions of X before `axis`. X of rank 1 needs `axis` 0.""",
+        inputs=[
+            blob("X", FLOAT, doc="(lead..., K), K possibly spread over several dimensions"),
+            blob("W", "X", role=Role.PARAMETER, doc=f"{row.shape}, both possibly spread over several dimensions"),
+            blob("b", "X", "M", role=Role.PARAMETER),
+        ],
+        outputs=[blob("Y", "X", doc="(lead..., M)")],
+        args=FC_ARGS,
+        effects=Effects.PURE,
+        source="Caffe2",
+        example=f"""
+    >>> run("{type}", [[1.0, 2.0]], {row.example}, [10.0, 20.0, 30.0])
+    array([[11., 22., 33.]], dtype=float32)
+    """,
+    )
+    made.cost(fc_cost)
+    made.gradient(fc_gradient)
+    made.batched("X", when=lambda op: op.axis >= 1)
+
+    @made.infer
+    def infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> TensorSpec:
+        return fc_infer(op, row, X, W, b)
+
+    @kernel(made)
+    def fc(op: OpView, X: Array, W: Array, b: Array, Y: Array) -> None:
+        x, w = matrix(op, "axis", X), row.in_rows(op, W)
+        y = Y.reshape(len(x), len(w))
+        np.matmul(x, w.T, out=y)
+        y += b
+
+    return made
+
+
+FC = fcs["FC"]
+
+
+@family(gradients_of(fcs))
+def fc_gradients(type: str, row: Weights) -> OpSchema:
+    """The gradient operator of a fully connected layer."""
+    W, back = ("[[3.0, 4.0]]", "W") if row.features_first else ("[[3.0], [4.0]]", "W^T")
+    made = schema(
+        type,
+        f"""dW = {row.slope}, db = the sum of dY over its rows, dX = dY {back}; with dY as a matrix (N, M).
+
+    dX may be left out.""",
+        inputs=[
+            blob("X", FLOAT),
+            blob("W", role=Role.PARAMETER, doc="without dX of any type: not read"),
+            blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
+        ],
+        outputs=[blob("dW", "X"), blob("db", "X"), blob("dX", like="X", optional=True)],
+        args=FC_ARGS,
+        effects=Effects.PURE,
+        no_gradient=ends("second derivatives are not built"),
+        source="the transposed relations of the forward operator",
+        example=f"""
+    >>> dW, db, dX = run("{type}", [[1.0, 2.0]], {W}, [[10.0]], outputs=3)
+    >>> dW.tolist(), db, dX
+    ({row.dW}, array([10.], dtype=float32), array([[30., 40.]], dtype=float32))
+    """,
+    )
+    made.cost(fc_gradient_cost)
+
+    @made.infer
+    def infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:
+        return fc_gradient_infer(op, row, X, W, dY)
+
+    @kernel(made)
+    def fc_gradient_kernel(op: OpView, X: Array, W: Array, dY: Array, dW: Array, db: Array, dX: Array | None) -> None:
+        x, w = matrix(op, "axis", X), row.in_rows(op, W)
+        dy = dY.reshape(len(x), len(w))
+        np.matmul(dy.T, x, out=row.in_rows(op, dW))
+        dy.sum(axis=0, out=db)
+        if dX is not None:
+            np.matmul(dy, w, out=dX.reshape(x.shape))
+
+    return made
+
+
+FC_GRADIENT = fc_gradients["FCGradient"]

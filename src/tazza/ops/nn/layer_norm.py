@@ -1,10 +1,12 @@
-"""Layer normalization: LayerNorm.
+"""Layer normalization: LayerNorm, and C10LayerNorm_DontUseThisOpYet, the same without a gradient.
 
 Letters: X is cut at `axis` into rows `lead...` and columns `inner...`; n is the number of elements of a row. X, Y, dY
 and dX have one shape (lead..., inner...), mean and std are (lead..., 1), gamma and beta have n elements of any shape.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,12 +16,16 @@ from tazza.operator import (
     Cost,
     Effects,
     GradientRequest,
+    NoGradient,
+    OpSchema,
     OpView,
     Role,
     arg,
     blob,
     ends,
+    family,
     kernel,
+    not_written,
     schema,
     show_dims,
     together,
@@ -37,49 +43,21 @@ ARGS = (
 ROW = (1,)
 REAL = frozenset({DataType.FLOAT, DataType.DOUBLE})
 
-LAYER_NORM = schema(
-    "LayerNorm",
-    """Y = (X - mean) / std for each row, with elementwise_affine gamma * that + beta; std = sqrt(variance + epsilon).
 
-    The variance is the biased one. mean and std are always given, as the gradient reads them.""",
-    inputs=[
-        blob("X", REAL, doc="(lead..., inner...)"),
-        blob("gamma", "X", optional=True, role=Role.PARAMETER, doc="n elements"),
-        blob("beta", "X", optional=True, role=Role.PARAMETER, doc="n elements"),
-    ],
-    outputs=[blob("Y", like="X"), blob("mean", "X", doc="(lead..., 1)"), blob("std", "X", doc="(lead..., 1)")],
-    args=ARGS,
-    effects=Effects.PURE,
-    relations=[together("gamma", "beta")],
-    source="Ba, Kiros, Hinton 2016, arXiv 1607.06450",
-    example="""
-    >>> Y, mean, std = run("LayerNorm", [[1.0, 5.0]], epsilon=0.0)
-    >>> Y, mean, std
-    (array([[-1.,  1.]], dtype=float32), array([[3.]], dtype=float32), array([[2.]], dtype=float32))
-    """,
-)
-
-
-@LAYER_NORM.validate
 def layer_norm_validate(op: OpView) -> None:
     if op.elementwise_affine and not op.has_input("gamma"):
         raise op.error(SchemaError, "1 input with elementwise_affine = 1, it takes 3", "add gamma and beta")
 
 
-@LAYER_NORM.infer
 def layer_norm_infer(
     op: OpView, X: TensorSpec, gamma: TensorSpec | None, beta: TensorSpec | None
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
     row = _row_spec(op, X)
     if op.elementwise_affine:
-        _require_columns(op, X, gamma=gamma, beta=beta)
+        require_columns(op, X, gamma=gamma, beta=beta)
     return TensorSpec(X.dims, X.dtype), row, row
 
 
-LAYER_NORM.batched("X", when=lambda op: op.axis >= 1)
-
-
-@LAYER_NORM.cost
 def layer_norm_cost(
     op: OpView,
     X: TensorSpec,
@@ -95,7 +73,6 @@ def layer_norm_cost(
     return Cost(flops, X.nbytes + parameters, Y.nbytes + mean.nbytes + std.nbytes, parameters)
 
 
-@LAYER_NORM.gradient
 def layer_norm_gradient(g: GradientRequest) -> list[OperatorDef]:
     inputs = [g.dY, g.Y, g.mean, g.std, g.X]
     if g.op.elementwise_affine:
@@ -103,7 +80,6 @@ def layer_norm_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("LayerNormGradient", inputs, [g.dX])
 
 
-@kernel(LAYER_NORM)
 def layer_norm(
     op: OpView, X: Array, gamma: Array | None, beta: Array | None, Y: Array, mean: Array, std: Array
 ) -> None:
@@ -117,6 +93,50 @@ def layer_norm(
     mean[...] = mu.reshape(mean.shape)
     std[...] = deviation.reshape(std.shape)
 
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """Why there is no gradient, if there is none."""
+
+    missing: NoGradient | None = None
+
+
+@family({"LayerNorm": Slope(), "C10LayerNorm_DontUseThisOpYet": Slope(not_written("Caffe2 has none"))})
+def layer_norms(type: str, slope: Slope) -> OpSchema:
+    """A layer normalization."""
+    made = schema(
+        type,
+        """Y = (X - mean) / std for each row, with elementwise_affine gamma * that + beta.
+
+        std = sqrt(variance + epsilon), with the biased variance. mean and std are always given.""",
+        inputs=[
+            blob("X", REAL, doc="(lead..., inner...)"),
+            blob("gamma", "X", optional=True, role=Role.PARAMETER, doc="n elements"),
+            blob("beta", "X", optional=True, role=Role.PARAMETER, doc="n elements"),
+        ],
+        outputs=[blob("Y", like="X"), blob("mean", "X", doc="(lead..., 1)"), blob("std", "X", doc="(lead..., 1)")],
+        args=ARGS,
+        effects=Effects.PURE,
+        no_gradient=slope.missing,
+        relations=[together("gamma", "beta")],
+        source="Ba, Kiros, Hinton 2016, arXiv 1607.06450",
+        example=f"""
+        >>> Y, mean, std = run("{type}", [[1.0, 5.0]], epsilon=0.0)
+        >>> Y, mean, std
+        (array([[-1.,  1.]], dtype=float32), array([[3.]], dtype=float32), array([[2.]], dtype=float32))
+        """,
+    )
+    made.validate(layer_norm_validate)
+    made.infer(layer_norm_infer)
+    made.batched("X", when=lambda op: op.axis >= 1)
+    made.cost(layer_norm_cost)
+    if slope.missing is None:
+        made.gradient(layer_norm_gradient)
+    kernel(made)(layer_norm)
+    return made
+
+
+LAYER_NORM = layer_norms["LayerNorm"]
 
 LAYER_NORM_GRADIENT = schema(
     "LayerNormGradient",
@@ -177,7 +197,7 @@ def layer_norm_gradient_infer(
             count, wanted = product(spec.dims), product(rows.dims)
             op.require(agree(count, wanted), f"{letter} has {count} elements, X has {wanted} rows")
     if op.elementwise_affine:
-        _require_columns(op, X, gamma=gamma)
+        require_columns(op, X, gamma=gamma)
     vector = TensorSpec(None if gamma is None else gamma.dims, X.dtype)
     return (TensorSpec(X.dims, X.dtype), vector, vector)[: len(op.output_letters)]
 
@@ -228,7 +248,7 @@ def _row_spec(op: OpView, X: TensorSpec) -> TensorSpec:
     return TensorSpec(None if X.dims is None else (*cut(op, "axis", "X", X.dims)[0], 1), X.dtype)
 
 
-def _require_columns(op: OpView, X: TensorSpec, **vectors: TensorSpec | None) -> None:
+def require_columns(op: OpView, X: TensorSpec, **vectors: TensorSpec | None) -> None:
     """Check that each vector has as many elements as a row of X."""
     if X.dims is None:
         return

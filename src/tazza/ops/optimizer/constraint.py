@@ -11,7 +11,7 @@ rows that shrink.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tazza.operator import (
     Role,
     arg,
     blob,
+    family,
     kernel,
     schema,
 )
@@ -33,7 +34,7 @@ from tazza.ops.optimizer.rows import INDICES, occurrences
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product
 from tazza.ops.sparse.segment import check_rows
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
 
 LARGEST = float(np.finfo(np.float32).max)
 GRADIENT = blob("dW", None, optional=True, role=Role.SHAPE, doc="gradient of the rows, of any type; not read")
@@ -116,32 +117,6 @@ def ensure_clipped(op: OpView, W: Array, W_next: Array, indices: Array | None = 
         _each_row(op, W, indices, W_next, lambda rows: np.minimum(np.maximum(rows, least), largest))
 
 
-SPARSE_NORMALIZE = schema(
-    "SparseNormalize",
-    """Rows of W that `indices` picks are scaled to a norm, or, with `use_max_norm`, those alone that are longer.""",
-    inputs=[
-        blob("W", FLOAT, role=Role.PARAMETER),
-        INDICES,
-        GRADIENT,
-    ],
-    outputs=[blob("W_next", like="W")],
-    args=[
-        arg("use_max_norm", bool, True, doc="leave shorter rows as they are"),
-        arg("norm", float, 1.0, minimum=0.0, doc="length of a row, the root of its sum of squares"),
-    ],
-    must_in_place={"W_next": "W"},
-    effects=Effects.PURE,
-    no_gradient=NO_GRADIENT,
-    source="Caffe2",
-    example="""
-    >>> W = np.array([[3, 4], [0, 2], [6, 8]], np.float32)
-    >>> run("SparseNormalize", W, np.array([0, 2]), norm=5.0)
-    array([[3., 4.],
-           [0., 2.],
-           [3., 4.]], dtype=float32)
-    """,
-)
-
 SPARSE_LP_REGULARIZER = schema(
     "SparseLpRegularizer",
     """Rows of W that `indices` picks shrink.
@@ -190,24 +165,64 @@ def _declare(rows: OpSchema, flops: int) -> None:
         del op, others
         rows = (W.dims or (1,))[0] or 1
         done = W.nbytes * indices.size // rows
-        return Cost(flops * done // 4, done + indices.nbytes, done)
+        return Cost(flops * done // W.dtype.itemsize, done + indices.nbytes, done)
 
 
-_declare(SPARSE_NORMALIZE, 4)
 _declare(SPARSE_LP_REGULARIZER, 3)
 
 
-@kernel(SPARSE_NORMALIZE)
 def sparse_normalize(op: OpView, W: Array, indices: Array, W_next: Array, dW: Array | None = None) -> None:
     del dW
     norm = np.float32(op.norm)
 
     def scaled(rows: Array) -> Array:
-        lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))  # (K, 1)
-        done = rows * (norm / (lengths + TINY))
+        lengths = np.sqrt(np.square(rows, dtype=np.float32).sum(axis=1, keepdims=True))  # (K, 1)
+        done = rows * (norm / (lengths + TINY)).astype(rows.dtype)
         return np.where(lengths > norm, done, rows) if op.use_max_norm else done
 
     _each_row(op, W, indices, W_next, scaled)
+
+
+@dataclass(frozen=True, slots=True)
+class Normalize:
+    """Element type of W, and its name."""
+
+    dtype: DataType
+    label: str
+
+
+@family(
+    {
+        "SparseNormalize": Normalize(DataType.FLOAT, "float32"),
+        "Float16SparseNormalize": Normalize(DataType.FLOAT16, "float16"),
+    }
+)
+def sparse_normalizers(type: str, row: Normalize) -> OpSchema:
+    """Rows of one element type that are scaled to a norm, which is summed in float32."""
+    made = schema(
+        type,
+        "Rows of W that `indices` picks are scaled to a norm, or, with `use_max_norm`, those alone that are longer.",
+        inputs=[blob("W", row.dtype, role=Role.PARAMETER), INDICES, GRADIENT],
+        outputs=[blob("W_next", like="W")],
+        args=[
+            arg("use_max_norm", bool, True, doc="leave shorter rows as they are"),
+            arg("norm", float, 1.0, minimum=0.0, doc="length of a row, the root of its sum of squares"),
+        ],
+        must_in_place={"W_next": "W"},
+        effects=Effects.PURE,
+        no_gradient=NO_GRADIENT,
+        source="Caffe2",
+        example=f"""
+        >>> W = np.array([[3, 4], [0, 2], [6, 8]], np.{row.label})
+        >>> run("{type}", W, np.array([0, 2]), norm=5.0)
+        array([[3., 4.],
+               [0., 2.],
+               [3., 4.]], dtype={row.label})
+        """,
+    )
+    _declare(made, 4)
+    kernel(made)(sparse_normalize)
+    return made
 
 
 @kernel(SPARSE_LP_REGULARIZER)

@@ -57,3 +57,8 @@ def shifted(X: Array, meaning: PerTensor | PerChannel) -> Array:
     if isinstance(meaning, PerTensor):
         return X.astype(np.float64) - meaning.zero_point
     return X.astype(np.float64) - meaning.shaped(X.ndim)[1]
+
+
+def converted(X: Array, before: PerTensor, after: PerTensor) -> Array:
+    """Return bytes of one meaning as those of another."""
+    return X if before == after else requantize(before.real(X), np.float32(1) / np.float32(after.scale), after)

@@ -66,17 +66,18 @@ class Division:
         return blob(self.letter, DataType.INT32, self.extent.format(rows), role=Role.INDEX, doc=self.doc)
 
 
-def starts_of(op: OpView, lengths: Array, rows: int, noun: str) -> Array:
+def starts_of(op: OpView, lengths: Array, rows: int, noun: str, *, whole: bool = True) -> Array:
     """Return where each of M segments begins among `rows` rows, and behind them where the last one ends: M + 1.
 
     Args:
         op: the operator, for messages.
         lengths: how many rows each takes, one behind the other.
-        rows: how many there are; each belongs to a segment.
+        rows: how many there are.
         noun: what the rows are, for messages.
+        whole: each row belongs to a segment; else some may be left behind the last one.
 
     Raises:
-        NumericError: a length is negative, reaches beyond the rows, or some rows are left.
+        NumericError: a length is negative, reaches beyond the rows, or some rows are left that must not be.
     """
     starts = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, dtype=np.int64, out=starts[1:])
@@ -89,7 +90,7 @@ def starts_of(op: OpView, lengths: Array, rows: int, noun: str) -> Array:
         m = int(beyond.argmax())
         message = f"LENGTHS[{m}] = {lengths[m]} ends at {starts[m + 1]}, and there are {rows} {noun}"
         raise op.error(NumericError, message, f"the lengths must add up to the number of {noun}")
-    if starts[-1] != rows:
+    if whole and starts[-1] != rows:
         message = f"the {lengths.size} LENGTHS add up to {starts[-1]}, and there are {rows} {noun}"
         raise op.error(NumericError, message, f"the lengths must add up to the number of {noun}")
     return starts

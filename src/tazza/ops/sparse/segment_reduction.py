@@ -27,6 +27,7 @@ from tazza.operator import (
     Cost,
     Effects,
     GradientRequest,
+    NoGradient,
     OpSchema,
     OpView,
     Role,
@@ -35,6 +36,7 @@ from tazza.operator import (
     ends,
     family,
     kernel,
+    not_written,
     schema,
 )
 from tazza.operator.by_letter import by_letter
@@ -78,17 +80,19 @@ class Kind:
 
 
 LENGTHS, PICKED_LENGTHS = Kind(BY_LENGTHS), Kind(BY_LENGTHS, gathered=True, floats=PICKED)
+PICKED_ROWS = Kind(BY_LENGTHS, gathered=True)
 SORTED, PICKED_SORTED = Kind(BY_SORTED_IDS), Kind(BY_SORTED_IDS, gathered=True)
 IDS, PICKED_IDS = Kind(BY_IDS), Kind(BY_IDS, gathered=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A forward operator."""
+    """A forward operator, and why it has no gradient if it has none."""
 
     reducer: Reducer
     kind: Kind
     source: str = "Caffe2"
+    no_gradient: NoGradient | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +294,7 @@ def _segment(parts: Parts, m: int, given: Mapping[str, Any], dtype: Any) -> Segm
         "SparseLengthsSum": Forward(SUM, PICKED_LENGTHS),
         "SparseLengthsMean": Forward(MEAN, PICKED_LENGTHS),
         "SparseLengthsWeightedSum": Forward(WEIGHTED_SUM, PICKED_LENGTHS),
+        "SparseLengthsMax": Forward(MAX, PICKED_ROWS, no_gradient=not_written("Caffe2 has none either")),
         "SortedSegmentSum": Forward(SUM, SORTED),
         "SortedSegmentMean": Forward(MEAN, SORTED),
         "SortedSegmentWeightedSum": Forward(WEIGHTED_SUM, SORTED),
@@ -320,6 +325,7 @@ def segment_reductions(type: str, row: Forward) -> OpSchema:
         outputs=[blob("Y", FLOAT, "M *S", dynamic=division.counted)],
         args=[*division.args, *scalars],
         effects=Effects.PURE,
+        no_gradient=row.no_gradient,
         source=row.source,
         example=_example(type, kind, reducer),
     )
@@ -332,9 +338,11 @@ def segment_reductions(type: str, row: Forward) -> OpSchema:
         read = taken * DATA.dtype.itemsize + sum(one.nbytes for one in others.values())
         return Cost(taken * reducer.flops, read, Y.nbytes)
 
-    @declared.gradient
     def maker(g: GradientRequest) -> list[OperatorDef]:
         return _emit(g, row)
+
+    if row.no_gradient is None:
+        declared.gradient(maker)
 
     def compute(op: OpView, given: Mapping[str, Any]) -> None:
         _reduce(op, row, given)

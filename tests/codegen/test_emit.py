@@ -1,0 +1,122 @@
+"""Vectors of floats: each piece of arithmetic is compiled alone, and run, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import lane_count, unavailable
+from tests.launching import run_kernel
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+Array = NDArray[Any]
+Write = Callable[[Lanes, str, str], str]
+NAN = float("nan")
+
+
+def numbers(count: int, dtype: type) -> tuple[Array, Array]:
+    """Return two vectors of unlike numbers, some of them 0, infinite or none."""
+    random = np.random.default_rng(count)
+    drawn: list[Array] = [random.standard_normal(count).astype(dtype) * 3 for _ in range(2)]
+    a, b = drawn
+    a[:3], b[1:4] = (0.0, NAN, np.inf), (-0.0, 2.5, NAN)
+    return a, b
+
+
+def computed(name: str, write: Write, bits: int = 32) -> tuple[Array, Array, Array]:
+    """Return two vectors, and what a kernel makes of them."""
+    count, dtype = lane_count() * 32 // bits, np.float32 if bits == 32 else np.float64
+    a, b = numbers(count, dtype)
+    result = np.full(count, -1, dtype)
+
+    def work(lines: Lines) -> None:
+        v = Lanes(lines, count, bits)
+        pointers = [lines.load_pointer("%block", word) for word in (1, 2, 3)]
+        loaded = [lines.let(f"load {v.type}, ptr {one}, align 4") for one in pointers[:2]]
+        lines.do(f"store {v.type} {write(v, *loaded)}, ptr {pointers[2]}, align 4")
+
+    run_kernel(f"vectors: {name} {bits}", work, 1, *(x.ctypes.data for x in (a, b, result)))
+    return a, b, result
+
+
+ARITHMETIC: dict[str, tuple[Write, Callable[[Array, Array], Array]]] = {
+    "add": (lambda v, a, b: v.add(a, b), np.add),
+    "sub": (lambda v, a, b: v.sub(a, b), np.subtract),
+    "mul": (lambda v, a, b: v.mul(a, b), np.multiply),
+    "div": (lambda v, a, b: v.div(a, b), np.divide),
+    "neg": (lambda v, a, b: v.neg(a), lambda a, b: -a),
+    "constant": (lambda v, a, b: v.add(a, v.constant(0.1)), lambda a, b: a + a.dtype.type(0.1)),
+    "fabs": (lambda v, a, b: v.intrinsic("fabs", a), lambda a, b: np.abs(a)),
+    "ceiling": (lambda v, a, b: v.ceiling(a, 1.5), lambda a, b: np.where(a > 1.5, a.dtype.type(1.5), a)),
+    "floor_at": (lambda v, a, b: v.floor_at(a, -1.5), lambda a, b: np.where(a < -1.5, a.dtype.type(-1.5), a)),
+    "copy_sign": (lambda v, a, b: v.copy_sign(a, b), np.copysign),
+    "select": (lambda v, a, b: v.select(v.compare("olt", a, b), a, b), lambda a, b: np.where(a < b, a, b)),
+    "bits": (lambda v, a, b: v.of_bits(v.bits_of(a)), lambda a, b: a),
+    "whole": (
+        lambda v, a, b: v.of_bits(v.int_op("and", v.bits_of(a), v.whole((1 << v.bits - 1) - 1))),
+        lambda a, b: np.abs(a),
+    ),
+}
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic(name: str, bits: int) -> None:
+    write, expected = ARITHMETIC[name]
+    with np.errstate(all="ignore"):
+        a, b, result = computed(name, write, bits)
+        np.testing.assert_array_equal(result, expected(a, b))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_polynomial(bits: int) -> None:
+    """By Horner's rule; with products that are rounded once the last bit may differ."""
+    a, _, result = computed("polynomial", lambda v, a, b: v.polynomial(a, (1.0, -2.0, 0.5)), bits)
+    known = np.isfinite(a)
+    a = a[known]
+    np.testing.assert_allclose(result[known], 1 - 2 * a + 0.5 * a * a, rtol=1e-5 if bits == 32 else 1e-13)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_lanes_are_joined_half_by_half(bits: int) -> None:
+    """So the order of a sum is fixed: that of its two halves, lane by lane; what is no number is left out here."""
+
+    def joined(v: Lanes, a: str, b: str) -> str:
+        finite = v.select(v.compare("olt", v.intrinsic("fabs", b), v.constant(1e6)), b, v.constant(0.0))
+        return v.sub(v.splat(v.sum(finite)), v.splat(v.largest(finite)))
+
+    _, b, result = computed("joined", joined, bits)
+    b[~np.isfinite(b)] = 0
+    total = b
+    while total.size > 1:
+        total = total[: total.size // 2] + total[total.size // 2 :]
+    np.testing.assert_array_equal(result, np.broadcast_to(total - b.max(), result.shape))
+
+
+def test_functions_of_libm_lane_by_lane_and_only_where_they_are_needed() -> None:
+    a, b, result = computed("each", lambda v, a, b: v.each("powf", v.intrinsic("fabs", a), b))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(result, np.power(np.abs(a), b), rtol=1e-6)
+    a, _, result = computed(
+        "rare", lambda v, a, b: v.rare(v.compare("ogt", a, v.constant(1.0)), v.constant(7.0), "sinf", a)
+    )
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(result, np.where(a > 1, np.sin(a), 7), rtol=1e-6)
+
+
+def test_texts_of_lines() -> None:
+    lines = Lines()
+    lines.label("entry")
+    assert lines.let("add i64 1, 2") == "%v1"
+    lines.declare("void @f()")
+    lines.declare("void @f()")
+    lines.do("ret void")
+    assert lines.fresh("x") == "x2"
+    assert lines.text("void @g()", "#0") == "define void @g() #0 {\nentry:\n  %v1 = add i64 1, 2\n  ret void\n}"
+    assert list(lines.declared) == ["declare void @f()"]

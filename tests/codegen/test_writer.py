@@ -1,0 +1,72 @@
+"""What writers of large kernels share: words by name, whole numbers, every nth float."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import lane_count, unavailable
+from tazza.codegen.rows import element
+from tazza.codegen.writer import Writer, gather, scatter
+from tests.launching import run_kernel
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+
+def test_whole_numbers() -> None:
+    found = np.zeros(8, np.int64)
+
+    def work(lines: Lines) -> None:
+        w = Writer(lines, ("threads", "a", "b", "out"), ("out",))
+        a, b = w.w["a"], w.w["b"]
+        values = (
+            *(w.add(a, b), w.sub(a, 3), w.mul(a, b), w.div(a, b), w.rem(a, b)),
+            *(w.pieces(a, b), w.least(a, b), w.most(a, b)),
+        )
+        for i, value in enumerate(values):
+            lines.do(f"store i64 {value}, ptr {element(lines, w.w['out'], str(i), 'i64')}")
+
+    run_kernel("writers: whole numbers", work, 1, 23, 5, found.ctypes.data)
+    assert found.tolist() == [28, 20, 115, 4, 3, 5, 5, 23]
+
+
+@pytest.mark.parametrize("count", [0, 3, 100])
+def test_every_nth_float(count: int) -> None:
+    """Of lanes outside of the mask nothing is read, they are 0; and nothing is written."""
+    L = lane_count()
+    count = min(count, L)
+    X, Y = np.arange(1, 1 + 3 * max(count, 1), dtype=np.float32), np.full(2 * L, -1, np.float32)
+
+    def work(lines: Lines) -> None:
+        w = Writer(lines, ("threads", "count", "X", "Y"), ("X", "Y"))
+        v = w.v
+        lanes = f"<{v.count} x i64> <{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
+        kind = f"<{v.count} x i64>"
+        one = lines.let(f"insertelement {kind} poison, i64 {w.w['count']}, i32 0")
+        most = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
+        mask = lines.let(f"icmp ult {lanes}, {most}")
+        scatter(v, v.add(gather(v, w.w["X"], "3", mask), v.constant(0.5)), w.w["Y"], "2", mask)
+
+    run_kernel("writers: every nth float", work, 1, count, X.ctypes.data, Y.ctypes.data)
+    expected = np.full(2 * L, -1, np.float32)
+    expected[: 2 * count : 2] = X[: 3 * count : 3] + 0.5
+    np.testing.assert_array_equal(Y, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_wait_for_each_other(threads: int) -> None:
+    """What all have written before is there behind."""
+    first, second = np.zeros(threads, np.int64), np.zeros(threads, np.int64)
+
+    def work(lines: Lines) -> None:
+        w = Writer(lines, ("threads", "first", "second"), ("first", "second"))
+        first, second = w.w["first"], w.w["second"]
+        lines.do(f"store i64 {w.add('%who', 1)}, ptr {element(lines, first, '%who', 'i64')}")
+        w.wait()
+        following = w.rem(w.add("%who", 1), w.w["threads"])
+        value = lines.let(f"load i64, ptr {element(lines, first, following, 'i64')}")
+        lines.do(f"store i64 {value}, ptr {element(lines, second, '%who', 'i64')}")
+
+    run_kernel("writers: threads", work, threads, first.ctypes.data, second.ctypes.data)
+    assert second.tolist() == [(thread + 1) % threads + 1 for thread in range(threads)]
