@@ -17,7 +17,7 @@ import numpy as np
 
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
-from tools.unlike_features import listed, merged, parted
+from tools.unlike_features import listed, merged, parted, trains
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_regions import kept_boxes, moved_boxes, of_levels, pictures, regions
@@ -360,6 +360,7 @@ GROUPS = (
     listed,
     fused_steps,
     tuned_steps,
+    trains,
     dense,
     padded,
     ranged,

@@ -1,4 +1,4 @@
-"""Calls that `record_unlike` records: features and ids of examples in several groups, of unlike lengths."""
+"""Calls that `record_unlike` records: features and ids of examples in several groups, and rows of trains of tensors."""
 
 from __future__ import annotations
 
@@ -95,3 +95,26 @@ def listed() -> list[tuple[str, list[Call]]]:
             ],
         ),
     ]
+
+
+def trains() -> list[tuple[str, list[Call]]]:
+    """Trains of tensors that multiply one row, or are looked up, with an embedding of other extents than theirs."""
+    multiplied: list[Call] = []
+    for inp, out, ranks in (([2, 3, 4], [3, 2, 5], [1, 2, 3, 1]), ([3, 2], [4, 5], [1, 2, 1])):
+        size = sum(inp[k] * out[k] * ranks[k] * ranks[k + 1] for k in range(len(inp)))
+        inputs = {"X": signed(1, int(np.prod(inp))), "b": signed(int(np.prod(out)), seed=1), "G": signed(size, seed=2)}
+        multiplied.append(Call(inputs, ["Y"], {"inp_sizes": inp, "out_sizes": out, "tt_ranks": ranks}))
+    looked: list[Call] = []
+    back: list[Call] = []
+    factors = {"factor_i": [2, 3, 4], "factor_j": [2, 1, 3], "ranks": [1, 2, 3, 1]}
+    for columns, lengths in ((6, [2, 0, 3]), (8, [1, 3])):
+        cores = {f"G{k}": signed(*s, seed=k) for k, s in enumerate(((2, 1, 2, 2), (3, 2, 1, 3), (4, 3, 3, 1)))}
+        rows, L = np.array([0, 5, 23, 7, 5]), np.array(lengths, "i")
+        arguments = {**factors, "emb_size": columns}
+        looked.append(Call({**cores, "i": rows, "L": L}, ["Y", "a", "b", "d"], arguments))
+        digits = np.stack([rows % 2, rows // 2 % 3, rows // 6], 1)
+        one = cores["G0"].reshape(2, 2, 2)[digits[:, 0]]
+        two = (one @ cores["G1"].reshape(3, 2, 3)[digits[:, 1]]).reshape(5, 2, 3)
+        kept = {"a": one, "b": two, "d": digits, "dY": signed(len(lengths), columns, seed=5)}
+        back.append(Call({**cores, "L": L, **kept}, ["d0", "d1", "d2"], arguments))
+    return [("TT", multiplied), ("TTSparseLengthsSum", looked), ("TTSparseLengthsSumGradient", back)]

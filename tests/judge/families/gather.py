@@ -24,3 +24,13 @@ def gather(hand: Hand, schema: OpSchema) -> Sketch:
     indices = hand.rng.integers(0, max(shape[axis], 1), (*outer, *own))
     dtype = np.int32 if hand.chance(0.5) else np.int64
     return Sketch(found, {"DATA": shape}, {"INDICES": indices.astype(dtype)})
+
+
+@draws("GatherByKey")
+def by_key(hand: Hand, schema: OpSchema) -> Sketch:
+    """Draw keys and as many rows of each part as belong to it."""
+    del schema
+    parts, rest = hand.integer(1, 4), hand.dims(0, 2, elements=300)
+    keys = hand.rng.integers(-9, 9, hand.integer(0, 12)).astype(hand.pick((np.int32, np.int64)))
+    counts = np.bincount(keys % parts, minlength=parts)
+    return Sketch({}, {"X": [(int(count), *rest) for count in counts]}, {"keys": keys})

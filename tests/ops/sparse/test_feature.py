@@ -133,6 +133,12 @@ OTHERS = [
         "MergeSingleScalarFeatureTensorsGradient", [HAS, HAS_NOT, X[0]], ([0.0, 0.0, 2.0], [0.0, 1.0, 0.0]), outputs=2
     ),
     Case(
+        "MergeSingleListFeatureTensorsGradient",
+        [np.array([2, 9, 1], np.int32), HAS, np.array([0, 3, 0], np.int32), HAS_NOT, X],
+        ([0.0, 1.0, 5.0], [2.0, 3.0, 4.0]),
+        outputs=2,
+    ),
+    Case(
         "MergeSingleScalarFeatureTensorsGradient",
         [HAS, HAS_NOT, texts("a", "b", "c")],
         (texts("a", "", "c"), texts("", "b", "")),

@@ -182,7 +182,9 @@ def _require_segments(op: OpView, W: TensorSpec, dY: TensorSpec, lengths: Tensor
 
 
 def _update(op: OpView, row: Fused, given: Mapping[str, Any]) -> None:
-    W, lengths, at = given["W"], given["LENGTHS"], given["indices"].reshape(-1)
+    W: Array = given["W"]
+    lengths: Array = given["LENGTHS"]
+    at: Array = given["indices"].reshape(-1)
     check_rows(op, at, len(W), "indices")
     starts = starts_of(op, lengths, at.size, "indices")
     dy = np.repeat(given["dY"].reshape(lengths.size, *W.shape[1:]), lengths, axis=0)
@@ -190,7 +192,7 @@ def _update(op: OpView, row: Fused, given: Mapping[str, Any]) -> None:
     if row.reducer is MEAN:
         dW = dy / of_row(np.repeat(lengths, lengths).astype(np.float32), dy)
     elif row.reducer.weighted:
-        places: Array = np.arange(at.size) - np.repeat(starts[:-1], lengths)
+        places = np.arange(at.size) - np.repeat(starts[:-1], lengths)
         dW = dy * of_row(_weights(op, given["weights"], int(lengths.max(initial=0)))[places], dy)
         given["dw"][...] = _products(dy, W[at])
     W_next, M_next = given["W_next"], given["M_next"]
