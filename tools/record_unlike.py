@@ -21,7 +21,7 @@ from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
-from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
+from tools.unlike_statistics import counted, decoded, gated, multiplied, normalized, ranked, summed_up
 from tools.unlike_updates import shared_steps, steps_of_rows
 
 FIRST = 50
@@ -357,6 +357,7 @@ GROUPS = (
     gated,
     ranked,
     counted,
+    decoded,
 )
 """All cases, by what they are about."""
 
