@@ -41,7 +41,7 @@ PERCENTILE = schema(
     Of samples of one value the first counts. Without samples Y is 1, of NaN 0.""",
     inputs=[
         blob("X", FLOAT, "N D"),
-        blob("samples", FLOAT, "M 2", doc="value and percentile of each sample"),
+        blob("samples", FLOAT, "M 2", role=Role.PARAMETER, doc="value and percentile of each sample"),
         blob("lengths", DataType.INT32, role=Role.INDEX, doc="D elements of any shape, with the sum M"),
     ],
     outputs=[blob("Y", like="X")],

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import DTypeError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -25,10 +24,9 @@ from tazza.operator import (
     kernel,
     not_written,
     schema,
-    show_dims,
     streamed,
 )
-from tazza.ops.shape.axis import RANK_MAX, agree, product
+from tazza.ops.shape.axis import RANK_MAX, product, require_as_many
 from tazza.ops.sparse.segment import check_rows
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -62,10 +60,12 @@ QUANT_DECODE_GRADIENT = schema(
     "dcodebook[k] = the sum of all dYi where Ci is k.",
     inputs=[
         blob("codebook", FLOAT, role=Role.SHAPE, doc="its shape counts alone"),
-        blob("given", CODES | FLOAT, variadic=True, doc="C0, C1 ..., and behind them as many gradients dY0, dY1 ..."),
+        blob("C", CODES, variadic=True, role=Role.INDEX, doc="codes in [0, K)"),
+        blob("dY", FLOAT, variadic=True, doc="a gradient for each code"),
     ],
     outputs=[blob("dcodebook", like="codebook")],
     effects=Effects.PURE,
+    relations=[as_many("dY", "C")],
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
@@ -123,31 +123,26 @@ def quant_decode(op: OpView, codebook: Array, C: tuple[Array, ...], Y: tuple[Arr
 
 
 @QUANT_DECODE_GRADIENT.infer
-def quant_decode_gradient_infer(op: OpView, codebook: TensorSpec, given: tuple[TensorSpec, ...]) -> TensorSpec:
-    n = len(given) // 2
-    op.require(len(given) == 2 * n, f"{len(given)} codes and gradients", "there is a gradient for each tensor of codes")
-    for i, (codes, slopes) in enumerate(zip(given[:n], given[n:], strict=True)):
-        if codes.dtype not in CODES or slopes.dtype not in FLOAT:
-            found = f"C{i} is {codes.dtype.label}, its gradient {slopes.dtype.label}"
-            raise op.error(DTypeError, found, "codes are uint8, uint16 or int32, gradients float32")
-        if codes.dims is not None and slopes.dims is not None:
-            relation = f"C{i} has the shape {show_dims(codes.dims)}, its gradient {show_dims(slopes.dims)}"
-            op.require(agree(product(codes.dims), product(slopes.dims)), relation, "there is a gradient for each code")
+def quant_decode_gradient_infer(
+    op: OpView, codebook: TensorSpec, C: tuple[TensorSpec, ...], dY: tuple[TensorSpec, ...]
+) -> TensorSpec:
+    for i, (codes, slopes) in enumerate(zip(C, dY, strict=True)):
+        require_as_many(op, f"C{i}", codes.dims, **{f"dY{i}": slopes.dims})
     return codebook
 
 
 @QUANT_DECODE_GRADIENT.cost
 def quant_decode_gradient_cost(
-    op: OpView, codebook: TensorSpec, given: tuple[TensorSpec, ...], dcodebook: TensorSpec
+    op: OpView, codebook: TensorSpec, C: tuple[TensorSpec, ...], dY: tuple[TensorSpec, ...], dcodebook: TensorSpec
 ) -> Cost:
     del op, codebook
-    return streamed(given, (dcodebook,), flops=sum(spec.size for spec in given) // 2)
+    return streamed((*C, *dY), (dcodebook,), flops=sum(spec.size for spec in dY))
 
 
 @kernel(QUANT_DECODE_GRADIENT)
-def quant_decode_gradient_kernel(op: OpView, given: tuple[Array, ...], dcodebook: Array) -> None:
-    n, total = len(given) // 2, np.zeros(dcodebook.size)
-    for i, (codes, slopes) in enumerate(zip(given[:n], given[n:], strict=True)):
+def quant_decode_gradient_kernel(op: OpView, C: tuple[Array, ...], dY: tuple[Array, ...], dcodebook: Array) -> None:
+    total = np.zeros(dcodebook.size)
+    for i, (codes, slopes) in enumerate(zip(C, dY, strict=True)):
         check_rows(op, codes, total.size, f"C{i}")
         total += np.bincount(codes.reshape(-1), weights=slopes.reshape(-1), minlength=total.size)
     dcodebook[...] = total.reshape(dcodebook.shape)
