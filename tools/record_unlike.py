@@ -27,6 +27,8 @@ from tools.unlike_shapes import looked_up, marked, masked, moved, put
 from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
 from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 from tools.unlike_windows import locally_connected, of_detectron, pooled
+from tools.unlike_statistics import counted, decoded, gated, multiplied, normalized, ranked, summed_up
+from tools.unlike_updates import shared_steps, steps_of_rows
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -380,6 +382,7 @@ GROUPS = (
     kept_boxes,
     of_levels,
     pictures,
+    decoded,
 )
 """All cases, by what they are about."""
 

@@ -188,3 +188,39 @@ def counted() -> list[tuple[str, list[Call]]]:
             ],
         ),
     ]
+
+
+def decoded() -> list[tuple[str, list[Call]]]:
+    """Numbers from codes, and sums that are rectified."""
+    book, whole = signed(3, 4), np.arange(30, dtype=np.int32).reshape(SOLID) - 14
+    codes: Any = [np.arange(30).reshape(SOLID) * 7 % 12, np.arange(28).reshape(FLAT) * 5 % 12]
+    small, wide = codes[0].astype(np.uint8), codes[1].astype(np.uint16)
+    slopes = {"dY": signed(*SOLID), "dZ": signed(*FLAT)}
+    pairs = [(signed(*shape), signed(*shape, seed=1)) for shape in (SOLID, FLAT)]
+    return [
+        (
+            "QuantDecode",
+            [
+                Call({"book": book, "C": small, "D": wide}, ["Y", "Z"], {}),
+                Call({"book": book, "C": codes[1].astype(np.int32)}, ["Y"], {}),
+            ],
+        ),
+        (
+            "QuantDecodeGradient",
+            [
+                Call({"book": book, "C": small, "D": wide, **slopes}, ["dbook"], {}),
+                Call({"book": book, "C": codes[1].astype(np.int32), "dZ": slopes["dZ"]}, ["dbook"], {}),
+            ],
+        ),
+        (
+            "ByteWeightDequant",
+            [
+                Call({"X": small * 9}, ["Y"], {"shape": [5, 6], "min": -0.5, "max": 1.25}),
+                Call({"X": small.ravel()}, ["Y"], {"shape": [2, 7]}),
+            ],
+        ),
+        (
+            "SumRelu",
+            [*(Call({"A": x, "B": y}, ["Y"], {}) for x, y in pairs), Call({"A": whole, "B": whole}, ["A"], {})],
+        ),
+    ]

@@ -36,6 +36,14 @@ def spatial_bn(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, shapes, values, 5 if trains else 1)
 
 
+@draws("ChannelBackpropStats")
+def channel_backprop_stats(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    order, X = hand.image(spatial=(1, 3), orders=("NCHW",))
+    C = channels_of(order, X)
+    return Sketch({}, {"X": X, "mean": (C,), "dY": X}, {"inv_std": positive(hand, C)})
+
+
 @draws("FusedSpatialBNGradient")
 def fused_spatial_bn_gradient(hand: Hand, schema: OpSchema) -> Sketch:
     del schema

@@ -25,7 +25,7 @@ def fc(hand: Hand, schema: OpSchema) -> Sketch:
     found: dict[str, Any] = (
         {"axis": axis if hand.chance(0.7) else axis - len(X)} if axis != 1 or hand.chance(0.3) else {}
     )
-    if not fcs.rows[schema.type].features_first:
+    if schema.type in fcs and not fcs.rows[schema.type].features_first:
         if len(inner) > 1:
             found["axis_w"] = len(inner)
         return Sketch(found, {"X": X, "W": (*inner, *split_in(hand, M)), "b": (M,)})

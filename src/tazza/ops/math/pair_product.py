@@ -19,7 +19,7 @@ PAIR_PRODUCT = schema(
     "Y[b, i] = the dot product of Xj[b] and Xk[b], where n * j + k = pairs[i].",
     inputs=[
         blob("pairs", DataType.INT32, "I", role=Role.INDEX, doc="places in a matrix (n, n), in [0, n * n)"),
-        blob("X", FLOAT, "B *S", variadic=True, doc="(B, E), all of one shape"),
+        blob("X", FLOAT, "B *S", variadic=True, role=Role.DATA, doc="(B, E), all of one shape"),
     ],
     outputs=[blob("Y", FLOAT, "B I")],
     effects=Effects.PURE,

@@ -41,7 +41,7 @@ PERCENTILE = schema(
     Of samples of one value the first counts. Without samples Y is 1, of NaN 0.""",
     inputs=[
         blob("X", FLOAT, "N D"),
-        blob("samples", FLOAT, "M 2", doc="value and percentile of each sample"),
+        blob("samples", FLOAT, "M 2", role=Role.PARAMETER, doc="value and percentile of each sample"),
         blob("lengths", DataType.INT32, role=Role.INDEX, doc="D elements of any shape, with the sum M"),
     ],
     outputs=[blob("Y", like="X")],
@@ -130,8 +130,8 @@ def by_samples(x: Array, values: Array, percentiles: Array) -> Array:
 def between(x: Array, values: Array, lower: Array, upper: Array, first: Array, second: Array) -> Array:
     """Return what lies on the lines from `upper` of the first samples to `lower` of the second ones."""
     with np.errstate(all="ignore"):
-        share = (x - values[first]) / (values[second] - values[first])
-        return upper[first] + share * (lower[second] - upper[first])
+        share = (x.astype(np.float64) - values[first]) / (values[second].astype(np.float64) - values[first])
+        return upper[first] + share * (lower[second].astype(np.float64) - upper[first])
 
 
 @BISECT_PERCENTILE.validate

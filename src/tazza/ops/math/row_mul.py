@@ -16,6 +16,7 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    Role,
     blob,
     kernel,
     not_written,
@@ -30,7 +31,7 @@ from tazza.tensor import TensorSpec
 ROW_MUL = schema(
     "RowMul",
     "Y = w * X, with one element of w for each row of X.",
-    inputs=[blob("X", FLOAT, "M *S"), blob("w", "X", doc="M elements")],
+    inputs=[blob("X", FLOAT, "M *S"), blob("w", "X", role=Role.DATA, doc="M elements")],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     source="Caffe2",

@@ -22,6 +22,7 @@ from tazza.operator import (
     NoGradient,
     OpSchema,
     OpView,
+    Role,
     blob,
     ends,
     family,
@@ -105,8 +106,8 @@ BATCH_MOMENTS_GRADIENT = schema(
     "dX = (dfirst + 2 * X * dsecond) / n.",
     inputs=[
         blob("dfirst", FLOAT, doc="(C), of any shape"),
-        blob("dsecond", "dfirst", doc="(C), of any shape"),
-        blob("X", "dfirst", doc="(N, C, S...), NHWC: (N, S..., C)"),
+        blob("dsecond", "dfirst", role=Role.DATA, doc="(C), of any shape"),
+        blob("X", "dfirst", role=Role.DATA, doc="(N, C, S...), NHWC: (N, S..., C)"),
     ],
     outputs=[blob("dX", like="X")],
     args=[ORDER],

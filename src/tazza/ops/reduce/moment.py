@@ -61,6 +61,7 @@ def normalization_gradient(dz: Array, z: Array, inv_std: Array, axes: tuple[int,
 ARGS = (
     arg("axes", list[int], [], doc="what is summed over, counted from 0; empty for all"),
     *(one for one in REDUCE_ARGS if one.name != "axes"),
+    arg("order", str, "NCHW", doc="no effect; layers bring it beside the axes"),
 )
 
 MOMENTS = schema(
