@@ -18,6 +18,7 @@ import numpy as np
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
+from tools.unlike_losses import judged, of_places
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
@@ -350,6 +351,8 @@ GROUPS = (
     drawn,
     in_few_bits,
     picked,
+    judged,
+    of_places,
 )
 """All cases, by what they are about."""
 
