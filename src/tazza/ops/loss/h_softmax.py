@@ -68,8 +68,15 @@ H_SOFTMAX = schema(
 H_SOFTMAX_GRADIENT = schema(
     "HSoftmaxGradient",
     "The derivatives of the sum of dY * Y by X, W, b, and by all that stands in `between`.",
-    inputs=[X, W, B, LABEL, blob("between", "X", role=Role.DATA), blob("dY", "X", role=Role.DATA, doc="M elements")],
-    outputs=[blob("dX", like="X"), blob("dW", like="W"), blob("db", like="b"), blob("dbetween", like="between")],
+    inputs=[
+        X,
+        W,
+        blob("b", None, "R", role=Role.SHAPE, doc="of any type"),
+        LABEL,
+        blob("between", "X", role=Role.DATA),
+        blob("dY", "X", role=Role.DATA, doc="M elements"),
+    ],
+    outputs=[blob("dX", like="X"), blob("dW", like="W"), blob("db", "X", "R"), blob("dbetween", like="between")],
     args=[HIERARCHY],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -229,7 +236,7 @@ def h_softmax_gradient_infer(
     del label
     M = sample_dims(op, X, W, b)
     require_as_many(op, "Y", (M,), dY=dY.dims)
-    return X, W, b, between
+    return X, W, TensorSpec(b.dims, X.dtype), between
 
 
 @kernel(H_SOFTMAX_GRADIENT)
@@ -237,7 +244,6 @@ def h_softmax_gradient_kernel(
     op: OpView,
     X: Array,
     W: Array,
-    b: Array,
     label: Array,
     between: Array,
     dY: Array,
