@@ -95,7 +95,7 @@ def plain(value: Any) -> Any:
 
 
 MODULES = """core brew model_helper cnn optimizer optimizer_context regularizer schema layer_model_helper
-    rnn_cell gru_cell attention""".split()
+    rnn_cell gru_cell attention crf crf_predict""".split()
 NETS = ("resnet", "shufflenet")
 MODELING = ("initializers", "parameter_info", "parameter_sharing")
 MODIFIERS = {

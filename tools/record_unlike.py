@@ -19,6 +19,7 @@ from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, rec
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_features import listed, merged, parted, trains
 from tools.unlike_forms import labelled, repeated, said_otherwise
+from tools.unlike_losses import judged, of_places
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_regions import kept_boxes, moved_boxes, of_levels, pictures, regions
 from tools.unlike_rows import in_few_bits, picked
@@ -383,6 +384,8 @@ GROUPS = (
     of_levels,
     pictures,
     decoded,
+    judged,
+    of_places,
 )
 """All cases, by what they are about."""
 

@@ -16,6 +16,8 @@ def gather(hand: Hand, schema: OpSchema) -> Sketch:
     shape = hand.given.get("DATA", tuple(hand.size() for _ in range(hand.integer(1 if alone else 2, 4))))
     axis = hand.integer(0, len(shape) - 1) if alone else 1
     found: dict[str, Any] = hand.some({"axis": axis}, 1.0 if axis else 0.3) if alone else {}
+    if alone:
+        found["dense_gradient"] = 0  # the operator that makes it dense does not take the arguments that come with it
     outer: tuple[int, ...] = ()
     if hand.chance(0.3):
         found["match_outer"] = 1

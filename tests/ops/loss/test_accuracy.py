@@ -1,4 +1,4 @@
-"""Accuracy: against sorting each row; and what is refused."""
+"""Accuracy against sorting each row, MultiClassAccuracy against counting; and what is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from tazza.errors import ArgumentError, DTypeError, GradientError, NumericError, ShapeError
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
 from tests.check import Case, check_op, on_all_engines
 
@@ -89,3 +89,50 @@ def test_its_gradient_is_forbidden() -> None:
     op = find_schema("Accuracy").view(operator_def("Accuracy", ["x", "l"], ["a"]))
     with pytest.raises(GradientError, match="Accuracy must not be asked for its gradient"):
         gradient_for_op(op, ["a_grad"])
+
+
+def by_counting(X: Array, label: Array) -> tuple[Array, Array]:
+    """Return the accuracy of each class and its rows, one row after the other."""
+    hits, amounts = [0] * X.shape[1], [0] * X.shape[1]
+    for row, own in zip(X.tolist(), label.ravel().tolist(), strict=False):
+        amounts[own] += 1
+        hits[own] += row.index(max(row)) == own
+    parts = [hit / count if count else 0.0 for hit, count in zip(hits, amounts, strict=True)]
+    return np.array(parts), np.array(amounts, np.int32)
+
+
+OF_CLASSES = [
+    Case("MultiClassAccuracy", [X, labels(2, 0, 1, 2, 0)], by_counting, batched=(0, 1)),
+    Case("MultiClassAccuracy", [X, labels([0], [0], [2], [2], [2])], by_counting, id="a class without rows"),
+    Case("MultiClassAccuracy", [X, labels(2, 1, 0, 2, 0, 7)], by_counting, id="more labels"),
+    Case("MultiClassAccuracy", [X[:0], labels()], (np.zeros(3), np.zeros(3, "i")), id="no rows"),
+]
+
+
+@on_all_engines(OF_CLASSES)
+def test_multi_class_accuracy(case: Case, engine: str) -> None:
+    check_op(case, engine)
+
+
+def test_scores_that_are_no_numbers() -> None:
+    """They are passed over; of rows of higher rank the first D scores are looked at: numbers of Caffe2."""
+    scores = np.array([[np.nan, np.nan], [0.8, 0.2], [0.5, np.nan], [np.nan, 0.1]], "f")
+    assert [x.tolist() for x in run_op("MultiClassAccuracy", scores, labels(0, 1, 0, 1))] == [[1, 0.5], [2, 2]]
+    deep = np.arange(1, 9, dtype="f").reshape(2, 2, 2)
+    assert [x.tolist() for x in run_op("MultiClassAccuracy", deep, labels(1, 1))] == [[0, 1], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "text"),
+    [
+        ([X[0], labels(0)], ShapeError, "X has the rank 1"),
+        ([X[:, :0], labels(0, 0, 0, 0, 0)], ShapeError, "X has 5 rows without scores"),
+        ([X, labels(0, 1)], ShapeError, "2 labels for 5 rows of X"),
+        ([X, labels(0, 3, 1, 0, 0)], NumericError, r"label 3 of row 1 is not in \[0, 3\)"),
+        ([X, labels(0, 1, -1, 0, 0)], NumericError, "label -1 of row 2"),
+        ([X, np.zeros(5, np.int64)], DTypeError, "label is int64"),
+    ],
+)
+def test_classes_refused(inputs: list[Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        run_op("MultiClassAccuracy", *inputs)

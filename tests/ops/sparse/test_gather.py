@@ -94,6 +94,14 @@ def test_the_gradient_along_the_first_axis_is_one_of_rows() -> None:
     assert gradient_for_op(op, ["do"]) == ([], [RowSlices("i", "do"), None])
 
 
+def test_the_gradient_along_the_first_axis_is_dense_where_that_is_asked_for() -> None:
+    """As Caffe2 emits it: the shape of DATA says how many rows there are."""
+    op = find_schema("Gather").view(operator_def("Gather", ["d", "i"], ["o"], dense_gradient=1))
+    (made,), names = gradient_for_op(op, ["o_grad"])
+    assert (made.type, list(made.input), list(made.output)) == ("SparseToDense", ["i", "o_grad", "d"], ["d_grad"])
+    assert names == ["d_grad", None]
+
+
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("Gather", [DATA, np.array([0, 5])], {}, NumericError, "INDICES[1] is 5, not in [-5, 5)"),
     ("Gather", [DATA, np.array([-1])], {"axis": 1}, NumericError, "INDICES[0] is -1, not in [0, 3)"),

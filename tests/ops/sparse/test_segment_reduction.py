@@ -386,3 +386,15 @@ def test_lengths_change_from_run_to_run(net_type: str) -> None:
         wanted = by_hand("Sum", W[indices], ids_of(counts), len(counts), np.zeros(len(indices)))
         np.testing.assert_allclose(ws.fetch("y"), wanted, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(ws.fetch("back"), np.repeat(wanted, counts, axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_segments_with_more_axes() -> None:
+    """A step of a recurrent net sees Y and dY so; DATA says what a row is, and its elements are counted."""
+    DATA, ids = np.arange(15, dtype=np.float32).reshape(5, 3), np.zeros(5, np.int32)
+    Y, dY = run_op("SortedSegmentRangeLogSumExp", DATA, ids), np.array([[1, 2, 3]], np.float32)
+    plain = run_op("SortedSegmentRangeLogSumExpGradient", DATA, Y, dY, ids)
+    for engine in engines_of("SortedSegmentRangeLogSumExpGradient"):
+        deep = run_op("SortedSegmentRangeLogSumExpGradient", DATA, Y[None], dY[None], ids, engine=engine)
+        np.testing.assert_allclose(deep, plain, rtol=1e-6)
+    with pytest.raises(ShapeError, match=r"dY has the shape \(1, 2\), DATA \(5, 3\)"):
+        run_op("SortedSegmentRangeLogSumExpGradient", DATA, Y, dY[:, :2], ids)

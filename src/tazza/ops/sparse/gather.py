@@ -33,6 +33,10 @@ from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
+GATHER_ARGS = (
+    arg("axis", int, 0, doc="along which indices count"),
+    arg("dense_gradient", bool, False, doc="the gradient along axis 0 is dense, not one of rows"),
+)
 MATCH_OUTER = arg("match_outer", bool, False, doc="INDICES begins with the outer extents of DATA")
 
 
@@ -118,6 +122,8 @@ def gather(op: OpView, DATA: Array, INDICES: Array, OUTPUT: Array) -> None:
 
 def emit(g: GradientRequest) -> list[OperatorDef]:
     if g.op.type == "Gather" and g.op.axis == 0:
+        if g.op.dense_gradient:
+            return g.emit("SparseToDense", [g.INDICES, g.dOUTPUT, g.like("DATA")], [g.dDATA])
         g.sparse(0, indices=g.INDICES, values=g.dOUTPUT)
         return []
     told = {"axis": g.op.axis} if g.op.type == "Gather" else {}  # and copied once more, as Caffe2 has it
@@ -139,7 +145,7 @@ def gathers(type: str) -> OpSchema:
             blob("INDICES", INDEX, role=Role.INDEX, doc="(I...), each in [0, V)"),
         ],
         outputs=[blob("OUTPUT", "DATA", doc="(A..., I..., B...)")],
-        args=[*([arg("axis", int, 0, doc="along which indices count")] if type == "Gather" else []), MATCH_OUTER],
+        args=[*(GATHER_ARGS if type == "Gather" else ()), MATCH_OUTER],
         effects=Effects.PURE,
         source="Caffe2",
         example=f'>>> run("{type}", [[1, 2], [3, 4], [5, 6]], {taken})\narray({result}, dtype=int32)',
@@ -160,7 +166,11 @@ BATCH_GATHER_GRADIENT = schema(
         blob("dOUTPUT", "DATA", doc="(A..., I..., B...)"),
     ],
     outputs=[blob("dDATA", "DATA")],
-    args=[arg("axis", int, 1, doc="along which indices count"), MATCH_OUTER],
+    args=[
+        arg("axis", int, 1, doc="along which indices count"),
+        arg("dense_gradient", bool, False, doc="it comes from a Gather; what is given back is dense in any case"),
+        MATCH_OUTER,
+    ],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",

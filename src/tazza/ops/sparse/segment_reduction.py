@@ -38,8 +38,10 @@ from tazza.operator import (
     kernel,
     not_written,
     schema,
+    show_dims,
 )
 from tazza.operator.by_letter import by_letter
+from tazza.ops.shape.axis import agree, product
 from tazza.ops.sparse.reducer import (
     LOG_MEAN_EXP,
     LOG_SUM_EXP,
@@ -402,13 +404,30 @@ def _spread(op: OpView, row: Backward, given: Mapping[str, Any]) -> None:
                 given["dSCALARS"][parts.rows(m)] = row.reducer.weigh(s)
 
 
+def _inferred(op: OpView, DATA: TensorSpec, **others: TensorSpec) -> tuple[TensorSpec, ...]:
+    """Return what the gradients are like: DATA, and SCALARS where they have one; checks Y and dY against DATA."""
+    if DATA.dims is not None:
+        for letter in {"Y", "dY"} & others.keys():
+            dims = others[letter].dims
+            relation = (
+                None if dims is None else f"{letter} has the shape {show_dims(dims)}, DATA {show_dims(DATA.dims)}"
+            )
+            fits = dims is None or agree(product(dims[1:]), product(DATA.dims[1:]))
+            op.require(fits, str(relation), "a segment has as many elements as a row")
+    rows = TensorSpec(None if DATA.dims is None else DATA.dims[:1], DataType.FLOAT)
+    return (TensorSpec(DATA.dims, DataType.FLOAT), rows)[: len(op.output_letters)]
+
+
 @family(BACKWARD)
 def segment_gradients(type: str, row: Backward) -> OpSchema:
     """A gradient operator; where no input tells how many rows there are, the lengths do."""
     letters, division, reducer = row.letters.split(), row.division, row.reducer
+    # Where DATA tells S, what is of segments needs as many elements: a step of a recurrent net sees it with more axes.
+    loose = "DATA" in letters and not row.gathered
+    own = "M *_" if loose else "M *S"
     specs = {
-        "dY": blob("dY", FLOAT, "M *S"),
-        "Y": blob("Y", FLOAT, "M *S", doc="of the forward operator"),
+        "dY": blob("dY", FLOAT, own),
+        "Y": blob("Y", FLOAT, own, doc="of the forward operator"),
         "SCALARS": blob("SCALARS", FLOAT, "N", doc="of each row"),
         "DATA": _data(row),
         "INDICES": blob("INDICES", INDEX if row.gathered else None, "N", role=Role.INDEX, doc=_doc(row)),
@@ -429,6 +448,9 @@ def segment_gradients(type: str, row: Backward) -> OpSchema:
         example=_backward_example(type, row),
     )
 
+    if loose:
+        declared.infer(_inferred)
+
     @declared.cost
     def cost(op: OpView, dY: TensorSpec, dX: TensorSpec, **others: TensorSpec) -> Cost:
         del op
@@ -436,7 +458,8 @@ def segment_gradients(type: str, row: Backward) -> OpSchema:
         return Cost(dX.size * Expression.parse(reducer.back).flops, dY.nbytes + read, dX.nbytes)
 
     def compute(op: OpView, given: Mapping[str, Any]) -> None:
-        _spread(op, row, given)
+        shaped = {k: v.reshape(len(v), *given["dX"].shape[1:]) for k, v in given.items() if loose and k in ("Y", "dY")}
+        _spread(op, row, {**given, **shaped})
 
     kernel(declared)(by_letter(declared, compute, without=row.shapes))
     return declared
