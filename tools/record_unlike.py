@@ -21,6 +21,7 @@ from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
+from tools.unlike_texts import categories, texts
 from tools.unlike_updates import shared_steps, steps_of_rows
 
 FIRST = 50
@@ -350,6 +351,8 @@ GROUPS = (
     drawn,
     in_few_bits,
     picked,
+    texts,
+    categories,
 )
 """All cases, by what they are about."""
 
