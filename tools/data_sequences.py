@@ -21,7 +21,7 @@ class Step(NamedTuple):
 
 def data_sequences() -> dict[str, list[Step]]:
     """Return all of them by name."""
-    return {**indices()}
+    return {**indices(), **cursors(), **data_sets(), "vectors": vectors()}
 
 
 def indices() -> dict[str, list[Step]]:
@@ -52,3 +52,167 @@ def indices() -> dict[str, list[Step]]:
             Step("IndexStore", ["h"], ["s"]),
         ]
     return found
+
+
+TREE: dict[str, Any] = {
+    "a": np.array([3, 4, 5, 1], np.int32),
+    "b:lengths": np.array([2, 0, 1, 1], np.int32),
+    "b:values:lengths": np.array([1, 3, 2, 0], np.int32),
+    "b:values:values": np.arange(6.0, dtype=np.float32),
+    "c:lengths": np.array([1, 2, 0, 2], np.int32),
+    "c:c1": np.array([b"x", b"yy", b"z", b"", b"w"], object),
+    "c:c2:lengths": np.array([2, 0, 1, 0, 3], np.int32),
+    "c:c2:values": np.arange(12).reshape(6, 2),
+}
+"""Four records: a number, lists of lists, and lists of pairs of a text and a list."""
+
+
+def of_tree(columns: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], dict[str, Any]]:
+    """Return the argument for the fields of columns, the names of their blobs, and what is fed."""
+    names = [f"x{n}" for n in range(len(columns))]
+    return {"fields": list(columns)}, names, dict(zip(names, columns.values()))  # noqa: B905 - Python 3.8
+
+
+def read(out: list[str], names: list[str], **arguments: Any) -> list[Step]:
+    """Read a batch in order, and ask where the cursor stands."""
+    return [Step("ReadNextBatch", ["c", *names], out, arguments), Step("GetCursorOffset", ["c"], ["o"])]
+
+
+def pick(out: list[str], names: list[str], **arguments: Any) -> list[Step]:
+    """Read a batch in another order, and ask where the cursor stands."""
+    return [Step("ReadRandomBatch", ["c", "i", "m", *names], out, arguments), Step("GetCursorOffset", ["c"], ["o"])]
+
+
+AGAIN = Step("ResetCursor", ["c"], [])
+BY_FIRST: dict[str, Any] = {"sort_by_field_idx": 0}
+
+
+def cursors() -> dict[str, list[Step]]:
+    """Cursors that read in order, at random, both ways, and beyond the end."""
+    fields, names, feeds = of_tree(TREE)
+    out = [f"y{n}" for n in range(len(names))]
+    both = out, names
+    new = Step("CreateTreeCursor", [], ["c"], fields, feeds)
+    count = Step("ComputeOffset", ["c", *names], ["m"])
+    sort = Step("SortAndShuffle", ["c", *names], ["i"], {**BY_FIRST, "batch_size": 2})
+    whole: dict[str, Any] = {"batch_size": 3, "enforce_batch_size": 1}
+    in_order = [new, Step("GetCursorOffset", ["c"], ["o"]), *read(*both) * 2, *read(*both, batch_size=3), *read(*both)]
+    in_order += [AGAIN, *read(*both, batch_size=0), *read(*both, **{**whole, "batch_size": 2}) * 3]
+    at_random = [new, count, sort, *pick(*both) * 5, AGAIN, *pick(*both, batch_size=3, loop_over=1) * 3]
+    at_random += [AGAIN, *pick(*both, loop_over=1, **whole) * 2, AGAIN, *pick(*both, **whole) * 2]
+    mixed = [new, *read(*both), count, *read(*both, batch_size=2), *pick(*both), *read(*both), count, AGAIN]
+    return {
+        "cursor_in_order": [*in_order, AGAIN, *read(*both, batch_size=9)],
+        "cursor_at_random": at_random,
+        "cursor_both_ways": [*mixed, *read(*both), sort, *pick(*both, batch_size=2)],
+        "cursor_wrong": wrong(),
+        "cursor_shuffled": shuffled(),
+        **odd_trees(),
+    }
+
+
+def wrong() -> list[Step]:
+    """Fields that do not fit."""
+    lists = ["c", "l", "v"]
+    return [
+        Step("CreateTreeCursor", [], ["c"], {"fields": ["a:values", "a:lengths"]}),
+        Step("CreateTreeCursor", [], ["c"], {"fields": ["a:lengths", "a:values"]}),
+        Step("ReadNextBatch", lists, ["x", "y"], {}, {"l": np.array([1, 2], "i"), "v": np.arange(2)}),
+        Step("ReadNextBatch", lists, ["x", "y"]),
+        Step("ComputeOffset", lists, ["m"]),
+        Step("ReadNextBatch", lists, ["x", "y"], {}, {"l": np.array([1, 2])}),
+        Step("SortAndShuffle", lists, ["i"], {}, {"l": np.array([1, 2], "i")}),
+        Step("SortAndShuffle", lists, ["i"], {"sort_by_field_idx": 2}),
+        Step("SortAndShuffle", lists, ["i"], {**BY_FIRST, "batch_size": 0}),
+    ]
+
+
+def shuffled() -> list[Step]:
+    """Records in another order: parts and batches that fill up, and that do not."""
+    found = [Step("CreateTreeCursor", [], ["c"], {"fields": ["x"]})]
+    for size, batch, parts in ((24, 5, 1), (24, 2, 3), (100, 7, 3), (21, 2, 10), (13, 1, 4), (0, 2, 2), (1, 1, 1)):
+        order = {"sort_by_field_idx": -1, "batch_size": batch, "shuffle_size": parts}
+        found.append(Step("SortAndShuffle", ["c", "x"], ["i"], order, {"x": np.zeros(size, "i")}))
+    return found
+
+
+def odd_trees() -> dict[str, list[Step]]:
+    """Fields with names that say little, or with more rows than others."""
+    found: dict[str, list[Step]] = {}
+    some = np.array([1, 2], "i")
+    for name, columns in {
+        "unlike": {"a": np.arange(3), "b": np.arange(4).reshape(2, 2)},
+        "prefix": {"a:lengths": some, "b:a:values": np.arange(2), "a": np.arange(3)},
+        "deep": {
+            "a:lengths": some,
+            "a:b:c:lengths": np.array([2, 0, 1], "i"),
+            "a:b:c:d": np.arange(3),
+            "a:b:x": np.arange(3),
+        },
+        "bare": {"lengths": some, "values": np.arange(3), ":x": np.arange(2)},
+        "flat": {"a:lengths": some[:, None].copy(), "a:values": np.arange(4)},
+        "empty": {"a:lengths": some[:0], "a:x": np.zeros((0, 3), "f")},
+    }.items():
+        fields, names, feeds = of_tree(columns)
+        out = [f"y{n}" for n in range(len(names))]
+        found[f"cursor_of_{name}"] = [
+            Step("CreateTreeCursor", [], ["c"], fields, feeds),
+            *(2 * read(out, names)),
+            Step("CheckDatasetConsistency", names, [], fields),
+            AGAIN,
+            Step("ComputeOffset", ["c", *names], ["m"]),
+            Step("TrimDataset", names, names, {**fields, "multiple_of": 2}),
+        ]
+    return found
+
+
+def data_sets() -> dict[str, list[Step]]:
+    """Data sets that are checked, cut and made longer."""
+    fields, names, feeds = of_tree(TREE)
+    cut = [Step("TrimDataset", names, names, {**fields, "multiple_of": n}, feeds) for n in (4, 3, 5)]
+    numbers = np.arange(6, dtype=np.float32)
+    rows = [
+        (numbers[:2], numbers[2:]),
+        (numbers.reshape(3, 2), numbers[:2].reshape(1, 2)),
+        (numbers[:0], numbers.reshape(3, 2)),
+        (np.zeros((0, 5)), np.arange(3)),
+        (numbers.reshape(2, 3), numbers[:2]),
+        (numbers.reshape(2, 3), numbers.reshape(3, 2)),
+        (numbers.reshape(2, 3), np.zeros((0, 3), np.float32)),
+        (np.arange(2), np.arange(2, dtype=np.int32)),
+        (np.array(1.0), np.array(2.0)),
+        (np.array([b"a"], object), np.array([b"bb", b""], object)),
+        (np.zeros((2, 0)), np.zeros((1, 0))),
+    ]
+    two = ["m", "a", "b", "c", "d"]
+    short = {"b": numbers.reshape(2, 3)[:1].copy(), "d": numbers.reshape(2, 3)}
+    return {
+        "data_set_whole": [Step("CheckDatasetConsistency", names, [], fields, feeds), *cut],
+        "data_set_longer": [Step("Append", ["a", "b"], ["a"], {}, {"a": a, "b": b}) for a, b in rows],
+        "data_set_atomic": [
+            Step("CreateMutex", [], ["m"]),
+            Step("AtomicAppend", two, ["a", "b"], {}, {"a": np.arange(1), "c": np.arange(2), **short}),
+            Step("AtomicAppend", two, ["a", "b"]),
+            Step("AtomicAppend", two, ["a", "b"], {}, {"d": numbers.reshape(3, 2)}),
+        ],
+    }
+
+
+def vectors() -> list[Step]:
+    """Rows of tensors, each operator a new one that takes the first place."""
+    texts = np.array([b"a", b""], object)
+    return [
+        Step("CreateTensorVector", [], ["v"]),
+        Step("TensorVectorSize", ["v"], ["n"]),
+        Step("ConcatTensorVector", ["v"], ["o"]),
+        Step("CreateTensorVector", [], ["w"]),
+        Step(
+            "CollectTensor", ["v", "w", "x", "y"], ["v", "w"], {"num_to_collect": 2}, {"x": np.ones((2, 3)), "y": texts}
+        ),
+        Step("ConcatTensorVector", ["v"], ["o"]),
+        Step("ConcatTensorVector", ["w"], ["o"]),
+        Step("TensorVectorSize", ["w"], ["n"]),
+        Step("CollectTensor", ["v", "x"], ["v"], {"num_to_collect": 2}, {"x": np.arange(4)}),
+        Step("ConcatTensorVector", ["v"], ["o"]),
+        Step("CollectTensor", ["v", "x"], ["v"], {"num_to_collect": 0}),
+    ]

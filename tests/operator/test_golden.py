@@ -199,7 +199,7 @@ def test_recordings_tell_axes_apart() -> None:
     assert lacking == ONE_NUMBER | LISTS
 
 
-WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorProtosDBInput"}
+WITHOUT_TENSORS = {"CreateDB", "Load", "Print", "Save", "TensorProtosDBInput"}
 """Operators that compute no tensor from tensors, but work on files, locks or the log."""
 
 NO_RUN = {

@@ -8,7 +8,6 @@ whatever threads they run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,12 +29,10 @@ from tazza.operator import (
     not_written,
     schema,
 )
-from tazza.proto import BlobProto
 from tazza.runtime.holding import Held
 from tazza.tensor import Blob, DataType
 from tazza.tensor.blob import blob_type
-from tazza.tensor.serializer import SERIALIZERS, Collector, OneRecord, Serializer
-from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
+from tazza.tensor.serializer import SERIALIZERS, ArraySerializer
 
 KEY_INDEX = "std::unique_ptr<caffe2::IndexBase>"
 MOST = 2**31 - 1
@@ -107,30 +104,21 @@ class KeyIndex(Held):
         return found
 
 
-class KeyIndexSerializer(Serializer[KeyIndex]):
-    """Stores the keys as a tensor, `max_elements` and whether it is frozen as text."""
+class KeyIndexSerializer(ArraySerializer[KeyIndex]):
+    """Stores the keys, `max_elements` and whether it is frozen as text."""
 
-    def records(self, value: KeyIndex, name: str, chunk_size: int) -> Iterator[tuple[str, BlobProto]]:
-        """Yield the one record."""
-        del chunk_size
-        tensor = array_to_tensor_proto(value.keys())
-        content = b"%d %d" % (value.max_elements, value.frozen)
-        yield name, BlobProto(name=name, type=KEY_INDEX, tensor=tensor, content=content)
+    type_name = KEY_INDEX
 
-    def collector(self, name: str) -> Collector:
-        """Return what takes the one record."""
-        return OneRecord(name, "content", lambda record: _read(record, name))
+    def encode(self, value: KeyIndex) -> tuple[Array, bytes]:
+        return value.keys(), b"%d %d" % (value.max_elements, value.frozen)
 
-
-def _read(record: BlobProto, name: str) -> KeyIndex:
-    keys = tensor_proto_to_array(record.tensor)
-    words = record.content.split()
-    dtype = DataType.of(keys)
-    if dtype not in KEYS or len(words) != 2 or not all(word.lstrip(b"-").isdigit() for word in words):
-        raise FormatError(f"index {name!r} is stored as {dtype.label} keys and {record.content!r}")
-    index = KeyIndex(dtype, int(words[0]), frozen=bool(int(words[1])))
-    index.load(keys)
-    return index
+    def decode(self, array: Array, content: bytes, name: str) -> KeyIndex:
+        words, dtype = content.split(), DataType.of(array)
+        if dtype not in KEYS or len(words) != 2 or not all(word.lstrip(b"-").isdigit() for word in words):
+            raise FormatError(f"index {name!r} is stored as {dtype.label} keys and {content!r}")
+        index = KeyIndex(dtype, max(int(words[0]), array.size), frozen=words[1] != b"0")
+        index.load(array)
+        return index
 
 
 SERIALIZERS.register(KEY_INDEX, KeyIndexSerializer(), help="an index of keys: all that it knows")
