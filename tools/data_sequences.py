@@ -21,7 +21,8 @@ class Step(NamedTuple):
 
 def data_sequences() -> dict[str, list[Step]]:
     """Return all of them by name."""
-    return {**indices(), **cursors(), **data_sets(), "vectors": vectors()}
+    alone = {"vectors": vectors(), "rebatching": rebatching(), "weighted_queues": weighted_queues()}
+    return {**indices(), **cursors(), **data_sets(), **windows(), **alone, "blob_values": blob_values()}
 
 
 def indices() -> dict[str, list[Step]]:
@@ -216,3 +217,88 @@ def vectors() -> list[Step]:
         Step("ConcatTensorVector", ["v"], ["o"]),
         Step("CollectTensor", ["v", "x"], ["v"], {"num_to_collect": 0}),
     ]
+
+
+def rebatching() -> list[Step]:
+    """Batches that go into a queue and come out otherwise."""
+    two: dict[str, Any] = {"a": np.arange(6, dtype=np.float32).reshape(3, 2), "b": np.arange(3)}
+    text: dict[str, Any] = {"a": np.array([b"a", b"bb"], object), "b": np.zeros((2, 0, 3))}
+    put, batch = ["q", "a", "b"], {"enqueue_batch": 1}
+    return [
+        Step("CreateRebatchingQueue", [], ["q"], {"capacity": 10, "num_blobs": 2}),
+        Step("EnqueueRebatchingQueue", put, [], batch, two),
+        Step("DequeueRebatchingQueue", ["q"], ["x", "y"]),
+        Step("DequeueRebatchingQueue", ["q"], ["x", "y"], {"num_elements": 2}),
+        *[Step("EnqueueRebatchingQueue", put, [])] * 2,
+        Step("DequeueRebatchingQueue", ["q"], ["x", "y"], {"num_elements": 2}),
+        Step("EnqueueRebatchingQueue", put, [], batch, text),
+        Step("DequeueRebatchingQueue", ["q"], ["x", "y"], {"num_elements": 2}),
+        Step("EnqueueRebatchingQueue", put, [], {}, {"a": np.array(2.5), "b": np.array(3)}),
+        Step("EnqueueRebatchingQueue", put, [], batch),
+        Step("EnqueueRebatchingQueue", put[:2], []),
+        Step("CloseRebatchingQueue", ["q"], []),
+        Step("EnqueueRebatchingQueue", put, []),
+        Step("DequeueRebatchingQueue", ["q"], ["x", "y"], {"num_elements": 5}),
+        Step("DequeueRebatchingQueue", ["q"], ["x", "y"]),
+    ]
+
+
+def weighted_queues() -> list[Step]:
+    """Records of one of two queues, the other of which has weight 0."""
+    first, second = {"weights": [1.0, 0.0]}, {"weights": [0.0, 1.0]}
+    records = [
+        step
+        for name in ("p", "q")
+        for step in (
+            Step("CreateBlobsQueue", [], [name], {"num_blobs": 2}),
+            Step(
+                "EnqueueBlobs",
+                [name, "a", "b"],
+                ["a", "b"],
+                {},
+                {"a": np.arange(3), "b": np.array([name.encode()], object)},
+            ),
+        )
+    ]
+    out = ["x", "y", "s"]
+    return [
+        *records,
+        Step("WeightedSampleDequeueBlobs", ["p", "q"], out, first),
+        Step("WeightedSampleDequeueBlobs", ["p", "q"], out, {**second, "table_idx_blob": 1}),
+        Step("CloseBlobsQueue", ["p"], []),
+        Step("WeightedSampleDequeueBlobs", ["p", "q"], out, first),
+        Step("WeightedSampleDequeueBlobs", ["p", "q"], out[1:], first),
+        Step("WeightedSampleDequeueBlobs", ["p", "q"], out, {"weights": [1.0]}),
+    ]
+
+
+def blob_values() -> list[Step]:
+    """Blobs that are handed on together, and made of bytes."""
+    some: dict[str, Any] = {"a": np.arange(6).reshape(2, 3), "t": np.array([b"a"], object)}
+    return [
+        Step("DataCouple", ["a", "t"], ["a", "t"], {}, some),
+        Step("CreateCounter", [], ["c"], {"init_count": 3}),
+        Step("DataCouple", ["c", "a"], ["c", "a"]),
+        Step("FeedBlob", [], ["s"], {"value": "text"}),
+        Step("FeedBlob", [], ["a"], {"value": "other"}),
+        Step("DataCouple", ["s"], ["s"]),
+    ]
+
+
+def windows() -> dict[str, list[Step]]:
+    """The last rows of batches: few, as many as are kept, more, and none."""
+    numbers, place = np.arange(60, dtype=np.float32), {"next": np.array(0, np.int32)}
+    ring, seen = ["ring", "next", "x"], ["ring", "next", "x", "m", "n"]
+    five: dict[str, Any] = {"num_to_collect": 5}
+    sizes = (3, 3, 1, 13, 5, 0, 2, 5, 6)
+    plain = [Step("LastNWindowCollector", ring, ring[:2], five, {"x": numbers[n : n + n]}) for n in sizes]
+    rows = [numbers[:6].reshape(2, 3), numbers[6:18].reshape(4, 3), numbers[:4].reshape(2, 2)]
+    counted = [
+        Step("LastNWindowCollector", seen, ["ring", "next", "n"], {"num_to_collect": 3}, {"x": some}) for some in rows
+    ]
+    start = Step("FeedBlob", [], ["none"], {"value": ""}, {**place, "ring": numbers[:0]})
+    empty: dict[str, Any] = {**place, "ring": numbers[:0].reshape(0, 3), "n": np.array([0])}
+    return {
+        "window_plain": [start, *plain],
+        "window_counted": [Step("CreateMutex", [], ["m"], {}, empty), *counted],
+    }

@@ -67,6 +67,15 @@ def test_a_batch_is_memory_of_its_own() -> None:
     assert found.tolist() == [0, 1]
 
 
+def test_where_it_stands() -> None:
+    cursor = cursor_of(*LISTS)
+    assert run_op("GetCursorOffset", cursor).tolist() == []
+    run_op("ReadNextBatch", cursor, LENGTHS, np.zeros(6), outputs=2, batch_size=3)
+    assert run_op("GetCursorOffset", cursor).tolist() == [3, 3]
+    run_op("ResetCursor", cursor)
+    assert cursor.offsets == []
+
+
 STORED = (
     b"\n\x03cur\x12\x1bstd::unique_ptr<TreeCursor>\x1a\x11\x08\x01\x10\nB\x02\x08\x00R\x01\x06Z\x04\x08\x00\x10\x01"
     b'"\x09a b c:d: '

@@ -48,7 +48,9 @@ def test_what_is_refused() -> None:
         run_op("ConcatTensorVector", vector)
     with pytest.raises(ArgumentError, match="num_to_collect"):
         run_op("CollectTensor", vector, np.zeros(2))
+    assert run_op("TensorVectorSize", vector) == 0
     vector.tensors.append(np.zeros((2, 3)))
+    assert run_op("TensorVectorSize", vector) == 1
     vector.tensors.append(np.zeros((2, 2)))
     with pytest.raises(ShapeError, match="tensors differ beyond their first extent"):
         run_op("ConcatTensorVector", vector)

@@ -49,6 +49,13 @@ def test_threads_number_together() -> None:
     assert run_op("IndexSize", index) == 301
 
 
+def test_a_frozen_index_learns_nothing() -> None:
+    index = run_op("IntIndexCreate")
+    assert run_op("IndexGet", index, np.array([7], np.int32)) == 1
+    run_op("IndexFreeze", index)
+    assert run_op("IndexGet", index, np.array([8, 7], np.int32)).tolist() == [0, 1]
+
+
 STORED = (
     b'\n\x01h\x12"std::unique_ptr<caffe2::IndexBase>'
     b'\x1a\x12\x08\x02\x10\nB\x02\x08\x00R\x02\x05\x06Z\x04\x08\x00\x10\x02"\x037 1'
