@@ -21,7 +21,12 @@ class Step(NamedTuple):
 
 def data_sequences() -> dict[str, list[Step]]:
     """Return all of them by name."""
-    alone = {"vectors": vectors(), "rebatching": rebatching(), "weighted_queues": weighted_queues()}
+    alone = {
+        "vectors": vectors(),
+        "reservoirs": reservoirs(),
+        "rebatching": rebatching(),
+        "weighted_queues": weighted_queues(),
+    }
     return {**indices(), **cursors(), **data_sets(), **windows(), **alone, "blob_values": blob_values()}
 
 
@@ -302,3 +307,23 @@ def windows() -> dict[str, list[Step]]:
         "window_plain": [start, *plain],
         "window_counted": [Step("CreateMutex", [], ["m"], {}, empty), *counted],
     }
+
+
+def reservoirs() -> list[Step]:
+    """Samples that are not full yet, with and without objects."""
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    empty: dict[str, Any] = {"r": rows[:0], "n": np.array([0]), "o": np.zeros(0, np.int64)}
+    plain, five = ["r", "n", "x", "m"], {"num_to_collect": 5}
+    some: dict[str, Any] = {"x": rows, "i": np.array([7, 9, 7, 8])}
+    more: dict[str, Any] = {"x": rows[:2], "i": np.array([9, 5])}
+    whole = Step("ReservoirSampling", [*plain, "i", "p", "o"], ["r", "n", "p", "o"], five)
+    return [
+        Step("CreateMutex", [], ["m"], {}, empty),
+        Step("ReservoirSampling", plain, ["r", "n"], five, {"x": rows}),
+        Step("ReservoirSampling", plain, ["r", "n"], five, {"x": rows[:1]}),
+        Step("ReservoirSampling", plain, ["r", "n"], five, {"x": rows[:, :2].copy()}),
+        Step("CreateMap", [], ["p"], {"key_dtype": 10, "value_dtype": 2}, empty),
+        whole._replace(feeds=some),
+        whole._replace(feeds=more),
+        whole._replace(feeds={"i": np.array([9])}),
+    ]
