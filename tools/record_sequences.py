@@ -20,25 +20,15 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tools.data_sequences import Step, data_sequences
 from tools.record_golden import FOLDER, RUNS, as_array, as_bytes, caffe2
-
-
-class Step(NamedTuple):
-    """One step: operator type, its inputs and outputs by name, its arguments, and what is fed before."""
-
-    type: str
-    inputs: list[str]
-    outputs: list[str]
-    arguments: Mapping[str, Any] = MappingProxyType({})
-    feeds: Mapping[str, Any] = MappingProxyType({})
 
 
 def main() -> None:
@@ -111,7 +101,8 @@ def run(steps: list[Step]) -> dict[str, Any]:
 
 def sequences() -> dict[str, Callable[[], dict[str, Any]]]:
     """Return all sequences of one thread by name."""
-    found = {"counters": counters(), "queues": queues(), "records": records(), "maps": maps(), **packed()}
+    plain = {"counters": counters(), "queues": queues(), "records": records(), "maps": maps()}
+    found = {**plain, **packed(), **data_sequences()}
     return {name: partial(alone, steps) for name, steps in found.items()}
 
 

@@ -29,6 +29,7 @@ from tools.unlike_statistics import counted, gated, multiplied, normalized, rank
 from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
 from tools.unlike_windows import locally_connected, of_detectron, pooled
 from tools.unlike_statistics import counted, decoded, gated, multiplied, normalized, ranked, summed_up
+from tools.unlike_texts import categories, texts
 from tools.unlike_updates import shared_steps, steps_of_rows
 
 FIRST = 50
@@ -386,6 +387,8 @@ GROUPS = (
     decoded,
     judged,
     of_places,
+    texts,
+    categories,
 )
 """All cases, by what they are about."""
 

@@ -28,12 +28,13 @@ from tazza.interop import PredictorFile
 from tazza.models import Model
 from tazza.models.training import Trainer
 from tazza.nets.plan import search
+from tazza.ops.data.text_file import TextFileReader
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime import machine
 from tazza.runtime.modules import load_module
 from tazza.runtime.native_code import CACHE_DIR, native_function
-from tazza.tensor import Tensor
+from tazza.tensor import DataType, Tensor
 from tazza.workspace import Workspace
 
 
@@ -128,6 +129,7 @@ READERS = [
     Reader("module", load_module, ".so"),
     Reader("module of Python", load_module, ".py"),
     Reader("safetensors", _tensors),
+    Reader("rows of text", lambda path: TextFileReader(path, [DataType.STRING], 1).next(9)),
     Reader("records of images", lambda path: count_records("minidb", path)),
     *(
         Reader(

@@ -432,5 +432,9 @@ class CompositeReaderBuilder(ReaderBuilder):
         return found
 
     def new_reader(self, **kwargs: Any) -> CompositeReader:
-        """Return a reader of all."""
-        return CompositeReader(self._names, [builder.new_reader(**kwargs) for builder in self._reader_builders])
+        """Return a reader of all; a builder may also give what has a `reader`: a pipe, a data set."""
+        made: list[Any] = [builder.new_reader(**kwargs) for builder in self._reader_builders]
+        for one in made:
+            if not isinstance(one, Reader) and not hasattr(one, "reader"):
+                raise ValueError(f"reader must be an instance of Reader or Pipe, not {one!r}")
+        return CompositeReader(self._names, [one if isinstance(one, Reader) else one.reader() for one in made])

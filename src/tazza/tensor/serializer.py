@@ -10,11 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, TypeVar
 
+import numpy.typing as npt
+
 from tazza.errors import FormatError
 from tazza.proto.caffe2_pb2 import BlobProto
 from tazza.registry import Registry
 from tazza.tensor.blob import Blob
 from tazza.tensor.names import indexed
+from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
 
 T = TypeVar("T")
 
@@ -91,6 +94,35 @@ class ContentSerializer(Serializer[T]):
     def collector(self, name: str) -> Collector:
         """Return what takes the one record."""
         return OneRecord(name, "content", lambda record: self.decode(record.content, name))
+
+
+class ArraySerializer(Serializer[T]):
+    """Base for types that are one array and a string of bytes in a single record."""
+
+    type_name: str
+
+    @abstractmethod
+    def encode(self, value: T) -> tuple[npt.NDArray[Any], bytes]:
+        """Return what is stored of `value`."""
+
+    @abstractmethod
+    def decode(self, array: npt.NDArray[Any], content: bytes, name: str) -> T:
+        """Return the value again; `name` is the blob's, for messages.
+
+        Raises:
+            FormatError: they are not what `encode` gives.
+        """
+
+    def records(self, value: T, name: str, chunk_size: int) -> Iterator[tuple[str, BlobProto]]:
+        """Yield the one record."""
+        array, content = self.encode(value)
+        yield name, BlobProto(name=name, type=self.type_name, tensor=array_to_tensor_proto(array), content=content)
+
+    def collector(self, name: str) -> Collector:
+        """Return what takes the one record."""
+        return OneRecord(
+            name, "content", lambda record: self.decode(tensor_proto_to_array(record.tensor), record.content, name)
+        )
 
 
 class OneRecord(Collector, Generic[T]):

@@ -14,7 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tazza.db import Mode, open_db
-from tazza.errors import ArgumentError, BlobTypeError, DBError, DuplicateError, FormatError, NotFoundError
+from tazza.errors import (
+    ArgumentError,
+    BlobTypeError,
+    DBError,
+    DTypeError,
+    DuplicateError,
+    FormatError,
+    NotFoundError,
+    ShapeError,
+)
 from tazza.operator import operator_def
 from tazza.proto import BlobProto
 from tazza.tensor import Tensor
@@ -27,7 +36,8 @@ ROOT = Path(__file__).parent.parent.parent
 A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(4)
 
 
-WHERE: dict[str, Any] = {"db": "c.minidb", "db_type": "minidb"}
+KIND: dict[str, Any] = {"db_type": "minidb"}
+WHERE: dict[str, Any] = {"db": "c.minidb", **KIND}
 CASES = [
     Sequence(
         "there and back",
@@ -38,7 +48,25 @@ CASES = [
             Step(operator_def("Load", [], ["text"], **WHERE), {"text": b"hello\xff"}),
         ),
         stored=True,
-    )
+    ),
+    *(
+        Sequence(
+            type,
+            (
+                Step(operator_def(type, ["i", "a"], db="c%02d.minidb", every=3, **KIND), feeds={"i": B[2:3], "a": A}),
+                Step(operator_def("DBExists", [], ["e"], db_name="c02.minidb", **KIND), {"e": np.array(False)}),
+                Step(operator_def(type, ["i", "a"], db="c%02d.minidb", every=3, **KIND), feeds={"i": B[3:]}),
+                Step(operator_def("DBExists", [], ["e"], db_name="c03.minidb", **KIND), {"e": np.array(True)}),
+                Step(operator_def("Load", [], ["a", "i"], db="c03.minidb", **KIND), {"a": A, "i": B[3:]}, {"a": B}),
+                Step(operator_def(type, ["i"], db="c", **KIND), feeds={"i": B.astype("i")}, fails=DTypeError),
+                Step(
+                    operator_def(type, ["i"], db="c", **KIND), feeds={"i": B[:0]}, fails=ShapeError, text="no element"
+                ),
+            ),
+            stored=True,
+        )
+        for type in ("Checkpoint", "Snapshot")
+    ),
 ]
 
 
@@ -375,3 +403,28 @@ def test_a_checkpoint_of_caffe2_is_loaded() -> None:
     for name, (_, total) in CHECKPOINT.items():
         assert found[name].dtype == np.float32
         assert float(found[name].sum(dtype=np.float64)) == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [("x", "x"), ("x%d", "x42"), ("x%05d%%", "x00042%"), ("%x.db", "2a.db"), ("%-5ld|", "42   |"), ("%lld", "42")],
+)
+def test_paths_of_checkpoints(ws: Workspace, pattern: str, path: str) -> None:
+    ws.feed("i", np.array([42]))
+    ws.run_operator(operator_def("Checkpoint", ["i", "s/a"], db=pattern, db_type="minidb"), strict=True)
+    assert [one.name for one in ws.root.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("pattern", ["%s", "%d-%d", "%", "%9999d", "%n", "%*d", "%f"])
+def test_patterns_that_are_refused(ws: Workspace, pattern: str) -> None:
+    ws.feed("i", np.array([42]))
+    with pytest.raises(ArgumentError, match="places for a number, and there is one"):
+        ws.run_operator(operator_def("Checkpoint", ["i", "s/a"], db=pattern, db_type="minidb"))
+
+
+def test_whether_a_database_is_there(ws: Workspace) -> None:
+    save(ws, "s/a")
+    for name, found in (("c.minidb", True), ("d.minidb", False), ("", False), (str(ws.root / "c.minidb"), True)):
+        for kind in ("minidb", "lmdb", ""):
+            ws.run_operator(operator_def("DBExists", [], ["e"], db_name=name, db_type=kind))
+            assert ws.fetch("e") == found

@@ -24,8 +24,29 @@ QUEUE = "std::shared_ptr<caffe2::BlobsQueue>"
 NO_GRADIENT = ends("records come from another net")
 
 
+class WaitingQueue:
+    """Base of queues for whose room, or records, threads wait: `turn` is held by who looks or changes."""
+
+    def __init__(self, width: int) -> None:
+        """Be open, with records of `width` blobs."""
+        self.width = width
+        self.closed = False
+        self.turn = Conditional()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self.turn:
+            self.closed = True
+            self.turn.notify_all()
+
+    def wake(self) -> None:
+        """Let all who wait look again."""
+        with self.turn:
+            self.turn.notify_all()
+
+
 @blob_type(QUEUE)
-class BlobsQueue:
+class BlobsQueue(WaitingQueue):
     """A ring of places. `turn` guards all that changes; whoever changes it notifies all who wait.
 
     An interrupt (Ctrl-C) between two steps loses no record and tears none: one that was on its way may still be in the
@@ -34,10 +55,8 @@ class BlobsQueue:
 
     def __init__(self, capacity: int, width: int, fields: Sequence[str] = ()) -> None:
         """Have room for `capacity` records of `width` blobs, whose columns may have names."""
-        self.width = width
+        super().__init__(width)
         self.fields = tuple(fields)
-        self.closed = False
-        self._turn = Conditional()
         self._ring: list[list[object]] = [[None] * width for _ in range(capacity)]
         self._written = self._read = 0
 
@@ -56,15 +75,15 @@ class BlobsQueue:
         Raises:
             RunCancelledError, DeadlineError: the wait ended before there was room.
         """
-        with self._turn:
+        with self.turn:
             while len(self) == self.capacity and not self.closed:
-                patience.wait(self._turn)
+                patience.wait(self.turn)
             if len(self) == self.capacity:
                 return False
             place = self._written % self.capacity
             before, self._ring[place] = self._ring[place], [one.value for one in blobs]
             self._written += 1
-            self._turn.notify_all()
+            self.turn.notify_all()
             _fill(blobs, before)
             return True
 
@@ -74,9 +93,9 @@ class BlobsQueue:
         Raises:
             RunCancelledError, DeadlineError: the wait ended before there was one.
         """
-        with self._turn:
+        with self.turn:
             while not len(self) and not self.closed:
-                patience.wait(self._turn)
+                patience.wait(self.turn)
             if not len(self):
                 return False
             place = self._read % self.capacity
@@ -84,19 +103,8 @@ class BlobsQueue:
             _fill(blobs, record)
             self._ring[place] = before
             self._read += 1
-            self._turn.notify_all()
+            self.turn.notify_all()
             return True
-
-    def close(self) -> None:
-        """Let nobody wait any more."""
-        with self._turn:
-            self.closed = True
-            self._turn.notify_all()
-
-    def wake(self) -> None:
-        """Let all who wait look again."""
-        with self._turn:
-            self._turn.notify_all()
 
 
 def _fill(blobs: Sequence[Blob], values: Sequence[object]) -> None:
@@ -112,14 +120,14 @@ class QueueKernel:
 
     def __init__(self, operator: Operator) -> None:
         """Wait for the queue that is the operator's first input."""
-        self._queue: Blob = operator.inputs[0]
-        self.patience = Patience(f"for the queue {self._queue.name!r}")
+        self.queue: Blob = operator.inputs[0]
+        self.patience = Patience(f"for the queue {self.queue.name!r}")
 
     def cancel(self) -> None:
         """Give up the wait of the present run, or of the one that is about to begin."""
         self.patience.give_up()
-        queue = self._queue.value
-        if isinstance(queue, BlobsQueue):
+        queue = self.queue.value
+        if isinstance(queue, WaitingQueue):
             queue.wake()
 
     def patiently(self, op: OpView, blobs: Sequence[Blob], act: Callable[[BlobsQueue], bool]) -> bool:
@@ -128,9 +136,9 @@ class QueueKernel:
         Raises:
             ShapeError: the queue has records of another width.
         """
-        queue = self._queue.get(BlobsQueue)
+        queue = self.queue.get(BlobsQueue)
         if len(blobs) != queue.width:
-            raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self._queue.name!r} of {queue.width}")
+            raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self.queue.name!r} of {queue.width}")
         try:
             return act(queue)
         finally:

@@ -1,4 +1,4 @@
-"""Blobs to and from databases: Save, Load.
+"""Blobs to and from databases: Save, Checkpoint, Snapshot, Load, DBExists.
 
 A tensor is stored in chunks under the keys `name#%0`, `name#%1` ..., which may come back in any order; any other blob
 under its name. Databases that Caffe2 wrote are read, and it reads those that are written here.
@@ -7,20 +7,36 @@ under its name. Databases that Caffe2 wrote are read, and it reads those that ar
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+import numpy as np
+
 from tazza.db import Cursor, DBReader, Mode, open_db
 from tazza.db.place import check_parent, holds_something, kind_at
 from tazza.errors import ArgumentError, DBError, DuplicateError, FileError, NotFoundError, TazzaError
-from tazza.operator import BlobOwner, Effects, OpView, Role, arg, blob, ends, forbidden, host_kernel, schema
+from tazza.operator import (
+    BlobOwner,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    ends,
+    family,
+    forbidden,
+    host_kernel,
+    schema,
+)
 from tazza.ops.data.db import READER
 from tazza.runtime.files import resolved, shown, temporary_beside
-from tazza.tensor import Blob
+from tazza.tensor import Blob, DataType
 from tazza.tensor.serialization import BlobAssembler, blob_name_of_key, serialize_blob
 
 ABSOLUTE_PATH = arg("absolute_path", bool, False, doc="paths count from the process's folder, not from the workspace's")
@@ -48,6 +64,15 @@ def _telling(line: str) -> Generator[None, None, None]:
         raise
 
 
+SAVE_ARGS = (
+    ABSOLUTE_PATH,
+    arg("strip_prefix", str, "", doc="names are stored without what they have up to the first occurrence of it"),
+    arg("blob_name_overrides", list[str], [], doc="names under which the blobs are stored"),
+    DB_TYPE,
+    arg("chunk_size", int, DEFAULT_CHUNK, minimum=DEFAULT_CHUNK, doc="elements; 0 one, -1 caffe2_tensor_chunk_size"),
+)
+
+
 # -- Save --------------------------------------------------------------------------------------------------------------
 
 SAVE = schema(
@@ -57,20 +82,7 @@ SAVE = schema(
     The database is written beside its place and moved there at the end: whatever interrupts a Save, the file that was
     there before stays as it was. A database that is a folder (lmdb, leveldb) is not overwritten.""",
     inputs=[blob("X", type_name="*", variadic=True)],
-    args=[
-        ABSOLUTE_PATH,
-        arg("strip_prefix", str, "", doc="names are stored without what they have up to the first occurrence of it"),
-        arg("blob_name_overrides", list[str], [], doc="names under which the blobs are stored"),
-        arg("db", str, doc="path"),
-        DB_TYPE,
-        arg(
-            "chunk_size",
-            int,
-            DEFAULT_CHUNK,
-            minimum=DEFAULT_CHUNK,
-            doc="elements; 0 one chunk, -1 caffe2_tensor_chunk_size",
-        ),
-    ],
+    args=[arg("db", str, doc="path"), *SAVE_ARGS],
     effects=Effects.IO,
     no_gradient=forbidden("it has no output"),
     source="Caffe2",
@@ -117,7 +129,11 @@ def _check_distinct(op: OpView, names: list[str], relation: str) -> None:
 
 @host_kernel(SAVE)
 def save(op: OpView, workspace: BlobOwner, X: tuple[Blob, ...]) -> None:
-    target = _place(op, op.db, workspace)
+    write_blobs(op, _place(op, op.db, workspace), X)
+
+
+def write_blobs(op: OpView, target: Path, X: Sequence[Blob]) -> None:
+    """Write blobs to a new database, under the names that arguments give them."""
     chunk_size = None if op.chunk_size == DEFAULT_CHUNK else op.chunk_size
     with replacing(op.db_type, target) as beside, open_db(op.db_type, beside, Mode.NEW) as db:
         with db.transaction() as transaction:
@@ -165,6 +181,98 @@ def _resolved(db_type: str, target: Path) -> Path:
         return resolved(target)
     except FileError as error:
         raise DBError(f"{db_type} {shown(target)}: {error.message}", hint=error.hint) from error
+
+
+# -- Checkpoint, Snapshot ----------------------------------------------------------------------------------------------
+
+CONVERSION = re.compile(r"%(?:%|[-+ #0]{0,5}\d{0,3}(?:\.\d{0,3})?(?:hh?|ll?|[jztq])?([diuoxX]))")
+"""What C replaces in a pattern: `%%`, or a whole number."""
+
+
+def checkpoint_validate(op: OpView) -> None:
+    save_validate(op)
+    places = [found[1] for found in CONVERSION.finditer(op.db) if found[1] is not None]
+    if len(places) > 1 or "%" in CONVERSION.sub("", op.db):
+        raise op.error(
+            ArgumentError,
+            f"db = {op.db!r} has {len(places)} places for a number, and there is one",
+            hint="write %d where the number stands, and %% for a percent sign",
+        )
+
+
+@family("Checkpoint", "Snapshot")
+def checkpoints(type: str) -> OpSchema:
+    """Two names of one operator."""
+    made = schema(
+        type,
+        """Writes the blobs to a new database in each run whose `iter` is a multiple of `every`.
+
+        `db` is a path in which a `%d`, as C has it, stands for that number. Otherwise it is a Save.""",
+        inputs=[
+            blob("iter", DataType.INT64, role=Role.STATE, doc="how far the training is; it is written too"),
+            blob("X", type_name="*", variadic=True, optional=True, role=Role.DATA),
+        ],
+        args=[
+            arg("db", str, doc="path, with a `%d` for the number"),
+            arg("every", int, 1, minimum=1, doc="runs from one database to the next"),
+            *SAVE_ARGS,
+        ],
+        effects=Effects.IO,
+        no_gradient=forbidden("it has no output"),
+        source="Caffe2",
+        example=f"""
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = {{"db": f"{{folder}}/%03d.minidb", "db_type": "minidb", "absolute_path": 1}}
+        ...     _ = run("{type}", np.array([6]), [1.0, 2.0], every=3, **place)
+        ...     os.listdir(folder)
+        ['006.minidb']
+        """,
+    )
+    made.validate(checkpoint_validate)
+
+    @host_kernel(made)
+    def checkpoint(op: OpView, workspace: BlobOwner, iter: Blob, X: tuple[Blob, ...]) -> None:
+        numbers = iter.tensor().plain().reshape(-1)
+        op.require(numbers.size > 0, "iter has no element, it has one")
+        if numbers[0] % op.every == 0:
+            write_blobs(op, _place(op, numbered(op.db, int(numbers[0])), workspace), (iter, *X))
+
+    return made
+
+
+def numbered(pattern: str, number: int) -> str:
+    """Return a path with a number in it.
+
+    >>> numbered("step_%05d.db", 42), numbered("100%%", 7)
+    ('step_00042.db', '100%')
+    """
+    return CONVERSION.sub(
+        lambda found: re.sub("[hljztq]", "", found[0]) % (() if found[1] is None else number), pattern
+    )
+
+
+# -- DBExists ----------------------------------------------------------------------------------------------------------
+
+DB_EXISTS = schema(
+    "DBExists",
+    "exists = whether a file or folder lies at the path of a database.",
+    outputs=[blob("exists", DataType.BOOL, "", host=True)],
+    args=[ABSOLUTE_PATH, arg("db_name", str, "", doc="path"), DB_TYPE],
+    effects=Effects.IO,
+    no_gradient=forbidden("a file has no derivative"),
+    source="Caffe2",
+    example="""
+    >>> run("DBExists", db_name="/no/such/file", db_type="minidb", absolute_path=1)
+    array(False)
+    """,
+)
+
+
+@host_kernel(DB_EXISTS)
+def db_exists(op: OpView, workspace: BlobOwner, exists: Blob) -> None:
+    found = op.db_name != "" and kind_at(op.db_type, str(_place(op, op.db_name, workspace))) is not None
+    exists.tensor().assign(np.array(found))
 
 
 # -- Load --------------------------------------------------------------------------------------------------------------

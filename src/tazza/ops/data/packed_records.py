@@ -14,6 +14,7 @@ import numpy as np
 
 from tazza.errors import ShapeError
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
+from tazza.ops.data.fields import Field, read_fields
 from tazza.tensor import Blob, Tensor
 from tazza.tensor.blob import blob_type
 
@@ -34,29 +35,6 @@ class PackedRecords:
         return len(self.records)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field, and the position of the lengths that it stands under; None at the top."""
-
-    name: str
-    lengths: int | None
-
-
-def read_fields(names: Sequence[str]) -> tuple[Field, ...]:
-    """Return the fields with the nearest lengths above each.
-
-    >>> [field.lengths for field in read_fields(["i:lengths", "i:values:lengths", "i:values:values", "label"])]
-    [None, 0, 1, None]
-    """
-    domains = {tuple(name.split(":")[:-1]): n for n, name in enumerate(names) if name.split(":")[-1] == "lengths"}
-    found: list[Field] = []
-    for n, name in enumerate(names):
-        path = tuple(name.split(":"))
-        above = [domains[path[:k]] for k in range(len(path) - 1, -1, -1) if domains.get(path[:k], n) != n]
-        found.append(Field(name, above[0] if above else None))
-    return tuple(found)
-
-
 def split(op: OpView, fields: Sequence[Field], columns: Sequence[Array]) -> Iterator[Record]:
     """Yield the records of columns, as many as the shortest field at the top has rows.
 
@@ -65,7 +43,7 @@ def split(op: OpView, fields: Sequence[Field], columns: Sequence[Array]) -> Iter
     """
     for field, column in zip(fields, columns, strict=True):
         op.require(column.ndim > 0, f"field {field.name!r} has rank 0, a field has a row for each record at least")
-        if field.name.split(":")[-1] == "lengths":
+        if field.counts:
             op.require(column.dtype == np.int32, f"field {field.name!r} is {column.dtype}, lengths are int32")
             op.require(column.ndim == 1, f"field {field.name!r} has rank {column.ndim}, lengths have rank 1")
             op.require(bool((column >= 0).all()), f"field {field.name!r} holds {column.min()}, lengths are at least 0")

@@ -91,12 +91,12 @@ def cast(X: Array, Y: Array) -> None:
         Y[...] = np.array([_text(value) for value in X.reshape(-1).tolist()], object).reshape(Y.shape)
         return
     rounds = X.dtype.kind == "f" and Y.dtype.kind in "iu"
-    x = _whole(X, np.dtype(np.int64 if Y.itemsize == 8 else np.int32)) if rounds else X
+    x = whole(X, np.dtype(np.int64 if Y.itemsize == 8 else np.int32)) if rounds else X
     with np.errstate(over="ignore"):  # a large float64 becomes an infinite float32
         np.copyto(Y, x, casting="unsafe")
 
 
-def _whole(x: Array, dtype: np.dtype[Any]) -> Array:
+def whole(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return floats as integers: without fraction, and the smallest number for those that do not fit."""
     low = float(np.iinfo(dtype).min)
     return np.where((x >= low) & (x < -low), x, low).astype(dtype)

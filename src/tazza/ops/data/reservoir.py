@@ -1,0 +1,130 @@
+"""A sample of all rows that were seen, each equally likely: ReservoirSampling. N rows are kept, B come in a batch."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+import numpy as np
+
+from tazza.device import Generator
+from tazza.errors import DTypeError
+from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema, together
+from tazza.ops.control.mutex import MUTEX, Mutex
+from tazza.ops.sparse.key_map import key_map
+from tazza.tensor import Blob, DataType, TensorSpec
+
+MAP = "(std::unordered_map<int64_t, int32_t>)"
+
+RESERVOIR_SAMPLING = schema(
+    "ReservoirSampling",
+    """sample = N of all rows of DATA that were seen.
+
+    The first N are kept; from then on row n (from 0) takes the place of one of these with probability N / (n + 1). With
+    `object_id` a row is passed over, and not counted, whose object is in the sample, or in DATA before it; `places` and
+    `objects` tell which object has which place.""",
+    inputs=[
+        blob("reservoir", doc="(M, *S) the sample; a tensor without rows at first"),
+        blob("num_visited", DataType.INT64, role=Role.STATE, doc="rows that were seen, one element; 0 at first"),
+        blob("DATA", role=Role.DATA, doc="(B, *S)"),
+        blob("mutex", type_name=MUTEX, role=Role.STATE, doc="held meanwhile"),
+        blob("object_id", DataType.INT64, optional=True, role=Role.DATA, doc="of each row"),
+        blob("places_in", type_name=MAP, optional=True, role=Role.STATE, doc="without keys at first"),
+        blob("objects_in", DataType.INT64, optional=True, role=Role.STATE, doc="a tensor without elements at first"),
+    ],
+    outputs=[
+        blob("sample", dynamic=True),
+        blob("visited", DataType.INT64),
+        blob("places", type_name=MAP, optional=True),
+        blob("objects", DataType.INT64, optional=True, dynamic=True),
+    ],
+    must_in_place={
+        "sample": "reservoir",
+        "visited": "num_visited",
+        "places": "places_in",
+        "objects": "objects_in",
+    },
+    relations=[together("object_id", "places_in", "objects_in", "places", "objects")],
+    args=[arg("num_to_collect", int, minimum=1, doc="N")],
+    effects=Effects.STATE,
+    no_gradient=forbidden("data has no gradient"),
+    source="Vitter 1985, algorithm R",
+    example="""
+    >>> rows, mutex = [1, 2, 3], run("CreateMutex")
+    >>> run("ReservoirSampling", np.zeros(0, np.int32), np.array([0]), rows, mutex, num_to_collect=5, outputs=2)
+    (array([1, 2, 3], dtype=int32), array([3]))
+    """,
+)
+
+
+@RESERVOIR_SAMPLING.infer
+def reservoir_sampling_infer(op: OpView, **specs: TensorSpec) -> tuple[TensorSpec | None, ...]:
+    DATA, visited = specs["DATA"], specs["num_visited"]
+    dims = None if DATA.dims is None else (None, *DATA.dims[1:])
+    found = (TensorSpec(dims, DATA.dtype), visited, None, TensorSpec((None,), DataType.INT64))
+    return found[: len(op.output_letters)]
+
+
+@host_kernel(RESERVOIR_SAMPLING)
+def reservoir_sampling(
+    op: OpView,
+    random: Generator,
+    sample: Blob,
+    visited: Blob,
+    DATA: Blob,
+    mutex: Blob,
+    object_id: Blob | None,
+    places: Blob | None,
+    objects: Blob | None,
+) -> None:
+    rows = DATA.tensor().plain()
+    with mutex.get(Mutex):
+        kept, counted = sample.tensor().plain(), visited.tensor().plain()
+        _check(op, kept, counted, rows)
+        ids = None if object_id is None else object_id.tensor().plain().reshape(-1).tolist()
+        known = [] if objects is None else objects.tensor().plain().reshape(-1).tolist()
+        if ids is not None:
+            op.require(len(ids) == len(rows), f"object_id has {len(ids)} elements for {len(rows)} rows of DATA")
+            op.require(len(known) == len(kept), f"objects_in has {len(known)} elements for {len(kept)} rows")
+        sources, seen = _draw(op, random, int(counted.reshape(-1)[0]), len(kept), len(rows), known, ids)
+        if len(rows):
+            every = np.concatenate([kept, rows]) if len(kept) else rows
+            sample.tensor().assign(every[sources])
+        visited.tensor().assign(np.full_like(counted, seen))
+        if places is not None and objects is not None:
+            objects.tensor().assign(np.array(known, np.int64))
+            places.set(key_map(np.array(known, np.int64), np.arange(len(known), dtype=np.int32)))
+
+
+def _draw(
+    op: OpView, random: Generator, seen: int, M: int, B: int, known: list[int], ids: list[int] | None
+) -> tuple[list[int], int]:
+    """Return which row each place has, of the M that were there and the B new ones behind them, and how many were seen.
+
+    `known`, the object of each place, changes with them.
+    """
+    sources, there = list(range(M)), set(known)
+    first = {own: n for n, own in reversed(list(enumerate(range(B) if ids is None else ids)))}
+    for own, n in sorted(first.items(), key=itemgetter(1)):
+        if ids is not None and own in there:
+            continue
+        place = seen if seen < op.num_to_collect else int(random.integers(1, 0, seen)[0])
+        seen += 1
+        if place >= op.num_to_collect:
+            continue
+        sources[place : place + 1], known[place : place + 1] = [M + n], [own]
+    return sources, seen
+
+
+def _check(op: OpView, kept: Array, counted: Array, rows: Array) -> None:
+    """Check that a sample and what was counted are what this operator leaves, for such rows."""
+    op.require(rows.ndim > 0, "DATA has rank 0, it has rows")
+    op.require(counted.size == 1, f"num_visited has {counted.size} elements, it has one")
+    seen, M = int(counted.reshape(-1)[0]), len(kept)
+    op.require(
+        M == min(seen, op.num_to_collect), f"reservoir has {M} rows, {seen} of at most {op.num_to_collect} were seen"
+    )
+    if not M or not len(rows):
+        return
+    op.require(kept.shape[1:] == rows.shape[1:], f"rows of reservoir {kept.shape} and DATA {rows.shape} differ")
+    if kept.dtype != rows.dtype:
+        raise op.error(DTypeError, f"reservoir is {kept.dtype}, DATA is {rows.dtype}")

@@ -1,0 +1,174 @@
+"""Rows of text files: CreateTextFileReader, TextFileReaderRead.
+
+A row is a line, its fields stand between tabs. A NUL takes from the byte behind it what that means: behind one, a tab
+or an end of line is part of a field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from tazza.errors import FormatError
+from tazza.operator import Array, BlobOwner, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
+from tazza.runtime.files import open_regular, reading, shown
+from tazza.runtime.holding import Held
+from tazza.tensor import Blob, DataType, TensorSpec
+from tazza.tensor.blob import blob_type
+
+READER = "std::unique_ptr<caffe2::TextFileReaderInstance>"
+NO_GRADIENT = ends("data has no gradient")
+TAKEN = {DataType.STRING.proto: DataType.STRING, DataType.FLOAT.proto: DataType.FLOAT}
+TOKEN = re.compile(rb"\0.|[^\0\t]+|\t|\0", re.DOTALL)
+NUMBER = re.compile(
+    rb"\s*([+-]?)(?:(inf|nan)|(0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?\d+)?)|((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))",
+    re.IGNORECASE,
+)
+"""What `strtof` reads of a text; the rest of it does not count."""
+
+
+@blob_type(READER)
+class TextFileReader(Held):
+    """Rows of a file, `passes` times one behind the other; each goes to one thread."""
+
+    __slots__ = ("_rows", "dtypes", "path")
+
+    def __init__(self, path: Path, dtypes: Sequence[DataType], passes: int) -> None:
+        """Stand at the first row.
+
+        Raises:
+            FileError: there is no such file, or it cannot be opened.
+        """
+        super().__init__()
+        open_regular(path, "table").close()
+        self.path = path
+        self.dtypes = tuple(dtypes)
+        self._rows = self._read(passes)
+
+    def next(self, count: int) -> list[list[bytes]]:
+        """Return the fields of the next rows, `count` or as many as there are.
+
+        Raises:
+            FileError: the file is not there any more.
+        """
+        with self:
+            return list(islice(self._rows, count))
+
+    def _read(self, passes: int) -> Iterator[list[bytes]]:
+        for _ in range(passes):
+            with open_regular(self.path, "table") as file, reading(self.path):
+                for line in file:
+                    whole = line
+                    while (len(whole) - len(whole[:-1].rstrip(b"\0"))) % 2 == 0 and whole.endswith(b"\n"):
+                        more = next(file, b"")
+                        if not more:
+                            break
+                        whole += more
+                    yield _fields(whole.removesuffix(b"\n"))
+
+
+def _fields(line: bytes) -> list[bytes]:
+    if b"\0" not in line:
+        return line.split(b"\t")
+    found = [bytearray()]
+    for token in TOKEN.findall(line):
+        if token == b"\t":
+            found.append(bytearray())
+        else:
+            found[-1] += token.removeprefix(b"\0") if len(token) > 1 else token.strip(b"\0")
+    return [bytes(one) for one in found]
+
+
+CREATE_TEXT_FILE_READER = schema(
+    "CreateTextFileReader",
+    """handler = a reader of the rows of a file, whose fields stand between tabs.
+
+    A blob that has something in it already is given the new reader instead.""",
+    outputs=[blob("handler", type_name=READER)],
+    args=[
+        arg("filename", str, doc="path; relative ones count from the root folder of the workspace"),
+        arg("num_passes", int, 1, doc="how often the file is read"),
+        arg("field_types", list[int], doc="numbers of TensorProto.DataType, FLOAT or STRING: one for each field"),
+    ],
+    effects=Effects.IO,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "rows.txt")
+    ...     _ = path.write_text("one\\t1\\ntwo\\t2.5\\n")
+    ...     reader = run("CreateTextFileReader", filename=str(path), field_types=[4, 1])
+    ...     run("TextFileReaderRead", reader, batch_size=9, outputs=2)[1]
+    array([1. , 2.5], dtype=float32)
+    """,
+)
+
+
+@CREATE_TEXT_FILE_READER.validate
+def create_text_file_reader_validate(op: OpView) -> None:
+    op.require(len(op.field_types) > 0, "field_types is empty, a row has a field at least")
+    strange = [number for number in op.field_types if number not in TAKEN]
+    op.require(not strange, f"field_types has {strange}, fields are 1 (FLOAT) or 4 (STRING)")
+
+
+@host_kernel(CREATE_TEXT_FILE_READER)
+def create_text_file_reader(op: OpView, workspace: BlobOwner, handler: Blob) -> None:
+    dtypes = [TAKEN[number] for number in op.field_types]
+    handler.set(TextFileReader(workspace.root / op.filename, dtypes, op.num_passes))
+
+
+TEXT_FILE_READER_READ = schema(
+    "TextFileReaderRead",
+    """Y = the next rows of a file, a vector of each field: `batch_size` of them, or as many as there are.
+
+    A number is what the text of a field begins with.""",
+    inputs=[blob("handler", type_name=READER, role=Role.STATE)],
+    outputs=[blob("Y", frozenset(TAKEN.values()), "N", variadic=True, dynamic=True, host=True)],
+    args=[arg("batch_size", int, 1, minimum=0, doc="rows")],
+    effects=Effects.IO,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+)
+
+
+@TEXT_FILE_READER_READ.infer
+def text_file_reader_read_infer(op: OpView, handler: object) -> tuple[TensorSpec | None, ...]:
+    del handler  # it knows the types of its fields
+    return (None,) * len(op.output_letters)
+
+
+@host_kernel(TEXT_FILE_READER_READ)
+def text_file_reader_read(op: OpView, handler: Blob, Y: tuple[Blob, ...]) -> None:
+    reader = handler.get(TextFileReader)
+    op.require(len(Y) == len(reader.dtypes), f"{len(Y)} blobs for {len(reader.dtypes)} fields")
+    rows = reader.next(op.batch_size)
+    for row in rows:
+        if len(row) != len(Y):
+            raise op.error(FormatError, f"a row of {shown(reader.path)} has {len(row)} fields, it has {len(Y)}")
+    columns = zip(*rows, strict=True) if rows else [()] * len(Y)
+    found = [_column(op, list(texts), dtype) for texts, dtype in zip(columns, reader.dtypes, strict=True)]
+    for target, column in zip(Y, found, strict=True):
+        if not target.is_tensor:
+            target.reset()
+        target.tensor().assign(column)
+
+
+def _column(op: OpView, texts: list[bytes], dtype: DataType) -> Array:
+    found = np.empty(len(texts), dtype.numpy)
+    with np.errstate(over="ignore"):  # a number that is too large is infinite
+        found[:] = texts if dtype is DataType.STRING else np.array([_number(op, text) for text in texts], np.float64)
+    return found
+
+
+def _number(op: OpView, text: bytes) -> float:
+    match = NUMBER.match(text)
+    if match is None:
+        raise op.error(FormatError, f"{text[:40]!r} does not begin with a number")
+    sign, word, bits, digits = (b"" if part is None else part for part in match.groups())
+    value = float.fromhex(bits.decode()) if bits else float(word + digits)
+    return -value if sign == b"-" else value

@@ -1,0 +1,93 @@
+"""The last rows of all batches: LastNWindowCollector. N rows are kept, M are there, B come in a batch."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+
+from tazza.errors import DTypeError
+from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
+from tazza.ops.control.mutex import MUTEX, Mutex
+from tazza.tensor import Blob, DataType, TensorSpec
+
+LAST_N_WINDOW_COLLECTOR = schema(
+    "LastNWindowCollector",
+    """last = the last N rows of all DATA that was seen, in a ring: the next one goes to place next_out.
+
+    As long as there are less than N they lie in order. The N last rows of a larger DATA begin the ring anew.""",
+    inputs=[
+        blob("buffer", doc="(M, *S) the ring; a tensor without rows at first"),
+        blob("next", DataType.INT32, "", role=Role.STATE, doc="0 at first"),
+        blob("DATA", role=Role.DATA, doc="(B, *S)"),
+        blob("mutex", type_name=MUTEX, optional=True, role=Role.STATE, doc="held meanwhile"),
+        blob("num_visited", DataType.INT64, optional=True, role=Role.STATE, doc="rows that were seen, one element"),
+    ],
+    outputs=[
+        blob("last", dynamic=True),
+        blob("next_out", DataType.INT32, ""),
+        blob("num_visited_out", DataType.INT64, optional=True),
+    ],
+    must_in_place={"last": "buffer", "next_out": "next", "num_visited_out": "num_visited"},
+    args=[arg("num_to_collect", int, minimum=1, doc="N")],
+    effects=Effects.STATE,
+    no_gradient=forbidden("data has no gradient"),
+    source="Caffe2",
+    example="""
+    >>> buffer, place = np.array([1, 2, 3], np.int32), np.array(0, np.int32)
+    >>> run("LastNWindowCollector", buffer, place, [4, 5], num_to_collect=3, outputs=2)
+    (array([4, 5, 3], dtype=int32), array(2, dtype=int32))
+    """,
+)
+
+
+@LAST_N_WINDOW_COLLECTOR.infer
+def last_n_window_collector_infer(
+    op: OpView,
+    buffer: TensorSpec,
+    next: TensorSpec,
+    DATA: TensorSpec,
+    mutex: object = None,
+    num_visited: TensorSpec | None = None,
+) -> tuple[TensorSpec | None, ...]:
+    del op, buffer, mutex
+    dims = None if DATA.dims is None else (None, *DATA.dims[1:])
+    found = (TensorSpec(dims, DATA.dtype), TensorSpec((), DataType.INT32))
+    return found if num_visited is None else (*found, num_visited)
+
+
+@host_kernel(LAST_N_WINDOW_COLLECTOR)
+def last_n_window_collector(
+    op: OpView, last: Blob, next_out: Blob, DATA: Blob, mutex: Blob | None, num_visited_out: Blob | None
+) -> None:
+    rows, count = DATA.tensor().plain(), op.num_to_collect
+    op.require(rows.ndim > 0, "DATA has rank 0, it has rows")
+    with nullcontext() if mutex is None else mutex.get(Mutex):
+        ring, place = last.tensor().plain(), int(next_out.tensor().plain().reshape(-1)[0])
+        _check(op, ring, place, rows)
+        if num_visited_out is not None:
+            seen = num_visited_out.tensor().plain()
+            op.require(seen.size == 1, f"num_visited has {seen.size} elements, it has one")
+            num_visited_out.tensor().assign(seen + len(rows))
+        if not len(rows):
+            return
+        place, rows = (0, rows[-count:]) if len(rows) > count else (place, rows)
+        places = (place + np.arange(len(rows))) % count
+        filled = np.zeros((min(max(len(ring), place + len(rows)), count), *rows.shape[1:]), rows.dtype)
+        filled[: len(ring)] = ring if len(ring) else 0
+        filled[places] = rows
+        last.tensor().assign(filled)
+        next_out.tensor().assign(np.array((place + len(rows)) % count, np.int32))
+
+
+def _check(op: OpView, ring: Array, place: int, rows: Array) -> None:
+    """Check that a ring and the place of its next row are what this operator leaves, for such rows."""
+    M, N = len(ring), op.num_to_collect
+    op.require(M <= N, f"buffer has {M} rows, num_to_collect is {N}")
+    wanted = f"it is {M % N}" if M < N else f"it is in [0, {N})"
+    op.require(place == M if M < N else 0 <= place < N, f"next is {place}, with {M} of {N} rows {wanted}")
+    if not M or not len(rows):
+        return
+    op.require(ring.shape[1:] == rows.shape[1:], f"rows of buffer {ring.shape} and DATA {rows.shape} differ")
+    if ring.dtype != rows.dtype:
+        raise op.error(DTypeError, f"buffer is {ring.dtype}, DATA is {rows.dtype}")

@@ -1,0 +1,1 @@
+"""Operators: texts, numbers of texts and of other keys."""

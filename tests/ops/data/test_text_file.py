@@ -1,0 +1,128 @@
+"""CreateTextFileReader and TextFileReaderRead: rows as Caffe2 reads them, and files that are no such tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.errors import FileError, FormatError, ShapeError
+from tazza.operator import operator_def, run_op
+from tazza.ops.data.text_file import TextFileReader
+from tazza.tensor import DataType
+from tests.check import check_op
+from tests.sequences import Sequence, Step, on_sequences
+
+TABLE = b"one\t1.5\nt\0\two\t-2e1x\n\0\0\0\n\t nan\nlast\t+.5"
+
+
+def texts(*values: bytes) -> Any:
+    """Return texts as a tensor has them."""
+    return np.array(values, object)
+
+
+def numbers(*values: float) -> Any:
+    """Return float32 numbers."""
+    return np.array(values, np.float32)
+
+
+def read(size: int, *leaves: Any, blobs: int = 2) -> Step:
+    """Return the step that reads so many rows."""
+    names = [f"y{n}" for n in range(blobs)]
+    return Step(
+        operator_def("TextFileReaderRead", ["r"], names, batch_size=size), dict(zip(names, leaves, strict=True))
+    )
+
+
+def create(**arguments: Any) -> Step:
+    """Return the step that makes a reader."""
+    return Step(operator_def("CreateTextFileReader", [], ["r"], filename="table", field_types=[4, 1], **arguments))
+
+
+CASES = [
+    Sequence(
+        "rows",
+        (
+            create(),
+            read(0, texts(), numbers()),
+            read(2, texts(b"one", b"t\two"), numbers(1.5, -20)),
+            read(1, texts(b"\0\n"), numbers(np.nan)),
+            read(5, texts(b"last"), numbers(0.5)),
+            read(5, texts(), numbers()),
+        ),
+        files={"table": TABLE},
+    ),
+    Sequence(
+        "passes",
+        (create(num_passes=2), read(3, texts(b"a", b"", b"a"), numbers(1, 2, 1)), read(3, texts(b""), numbers(2))),
+        files={"table": b"a\t1\n\t2\n"},
+    ),
+    Sequence("no pass", (create(num_passes=0), read(3, texts(), numbers())), files={"table": TABLE}),
+]
+
+
+@on_sequences(CASES)
+def test_rows(case: Sequence) -> None:
+    check_op(case)
+
+
+def rows_of(folder: Path, content: bytes, *dtypes: DataType) -> Any:
+    """Return what is read of a file."""
+    path = folder / "table"
+    path.write_bytes(content)
+    reader = run_op("CreateTextFileReader", filename=str(path), field_types=[dtype.proto for dtype in dtypes])
+    assert isinstance(reader, TextFileReader)
+    return run_op("TextFileReaderRead", reader, batch_size=100, outputs=len(dtypes))
+
+
+def test_lines(tmp_path: Path) -> None:
+    for content, wanted in (
+        (b"", []),
+        (b"\n", [b""]),
+        (b"a\n\nb\n", [b"a", b"", b"b"]),
+        (b"a\r\nb\r\n", [b"a\r", b"b\r"]),
+        (b"a\\tb\n", [b"a\\tb"]),
+        (b"\xff\n", [b"\xff"]),
+        (b"a\0\0\nb\n", [b"a\0", b"b"]),
+        (b"a\0\nb\n", [b"a\nb"]),
+        (b"a\0b\n", [b"ab"]),
+        (b"a\0\t\n", [b"a\t"]),
+    ):
+        assert rows_of(tmp_path, content, DataType.STRING).tolist() == wanted
+
+
+def test_numbers(tmp_path: Path) -> None:
+    written = b"1e-3.5\n.5\n+7.\n-0x1.8p3\nINFINITYx\n-inf\nnan(12)\n1e\n1e40\n 0x10\n"
+    wanted = [1e-3, 0.5, 7, -12, np.inf, -np.inf, np.nan, 1, np.inf, 16]
+    np.testing.assert_array_equal(rows_of(tmp_path, written, DataType.FLOAT), np.array(wanted, np.float32))
+
+
+WRONG: list[tuple[bytes, str]] = [
+    (b"a\n", "has 1 fields, it has 2"),
+    (b"a\t1\t\n", "has 3 fields, it has 2"),
+    (b"a\tb\n", "b'b' does not begin with a number"),
+    (b"a\t\n", "b'' does not begin with a number"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), WRONG)
+def test_rows_that_do_not_fit(tmp_path: Path, content: bytes, words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        rows_of(tmp_path, content, DataType.STRING, DataType.FLOAT)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="No such file"):
+        run_op("CreateTextFileReader", filename=str(tmp_path / "none"), field_types=[4])
+    with pytest.raises(FileError, match="folder"):
+        run_op("CreateTextFileReader", filename=str(tmp_path), field_types=[4])
+    (tmp_path / "table").touch()
+    with pytest.raises(ShapeError, match="field_types is empty"):
+        run_op("CreateTextFileReader", filename=str(tmp_path / "table"), field_types=[])
+    with pytest.raises(ShapeError, match=r"field_types has \[2\]"):
+        run_op("CreateTextFileReader", filename=str(tmp_path / "table"), field_types=[4, 2])
+    reader = run_op("CreateTextFileReader", filename=str(tmp_path / "table"), field_types=[4, 1])
+    with pytest.raises(ShapeError, match="1 blobs for 2 fields"):
+        run_op("TextFileReaderRead", reader)
