@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
+from tools.unlike_control import handed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_forms import labelled, repeated, said_otherwise
 from tools.unlike_numbers import by_columns, drawn, one_by_one
@@ -325,6 +326,7 @@ def choices() -> list[tuple[str, list[Call]]]:
 
 
 GROUPS = (
+    handed,
     pointwise,
     of_two,
     sums,
