@@ -119,6 +119,7 @@ READ_BY: dict[str, list[str]] = {
     "cli/pictures.py": ["array", "picture"],
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
+    "ops/distributed/store.py": ["entry of a store"],
     "array/safetensors.py": ["safetensors"],
     "runtime/machine.py": ["models of machines"],
     "nets/plan/search.py": ["table of a search"],
