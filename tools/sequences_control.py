@@ -20,6 +20,7 @@ def found() -> dict[str, list[Step]]:
         "accumulated": accumulated(),
         "freed": freed(),
         "failures": [Step("Fail", [], []), Step("ThrowException", [], [])],
+        "packed_layers": packed_layers(),
         "timers": [
             Step("TimerBegin", [], ["t"], {"counter_name": "c"}),
             Step("TimerEnd", ["t"], []),
@@ -140,6 +141,23 @@ def freed() -> list[Step]:
         Step("GetAllBlobNames", [], ["names"]),
         Step("GetAllBlobNames", [], ["names"], {"include_shared": 0}, {"z": np.arange(2)}),
         Step("Copy", ["z"], ["a"]),
+    ]
+
+
+def packed_layers() -> list[Step]:
+    """Layers whose weights are packed, as they are and transposed."""
+    random = np.random.RandomState(4)
+    x, w, b = (random.standard_normal(shape).astype("f") for shape in ((2, 3, 5), (4, 5), (4,)))
+    return [
+        Step("FbGemmPack", ["w"], ["p"], {}, {"w": w}),
+        Step("FbFCPacked", ["x", "p", "b"], ["y"], {}, {"x": x[0].copy(), "b": b}),
+        Step("FbGemmPackTranspose", ["w"], ["p"], {}, {"w": w.T.copy()}),
+        Step("FbFCPacked", ["x", "p", "b"], ["y"], {"axis": 2}, {"x": x}),
+        Step("FbFCPacked", ["x", "p", "b"], ["y"], {"axis": 2}, {"b": b[:3].copy()}),
+        Step("FbFCPacked", ["x", "w", "b"], ["y"], {"axis": 2}, {"b": b}),
+        Step("FbGemmPackTranspose", ["w"], ["p"], {}, {"w": x}),
+        Step("FbFCPacked", ["x", "p", "b"], ["y"], {}, {"x": w[:, :2].copy(), "b": np.arange(15, dtype="f")}),
+        Step("FbGemmPack", ["w"], ["w"]),
     ]
 
 
