@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tools.record_golden import caffe2
 from tools.record_sequences import Step
 
 
@@ -21,6 +22,7 @@ def found() -> dict[str, list[Step]]:
         "freed": freed(),
         "failures": [Step("Fail", [], []), Step("ThrowException", [], [])],
         "packed_layers": packed_layers(),
+        "onnx_loops": loops(),
         "timers": [
             Step("TimerBegin", [], ["t"], {"counter_name": "c"}),
             Step("TimerEnd", ["t"], []),
@@ -159,6 +161,27 @@ def packed_layers() -> list[Step]:
         Step("FbFCPacked", ["x", "p", "b"], ["y"], {}, {"x": w[:, :2].copy(), "b": np.arange(15, dtype="f")}),
         Step("FbGemmPack", ["w"], ["w"]),
     ]
+
+
+def loops() -> list[Step]:
+    """Loops over sums of two rows: the last two, and all of them below each other, twice; with and without rounds."""
+    core, _, proto = caffe2()
+    body = proto.NetDef(external_input=["i", "c", "a", "b"], external_output=["n", "b", "s", "s", "d"])
+    body.op.extend(core.CreateOperator(type, ["a", "b"], [name]) for type, name in (("Add", "s"), ("Sub", "d")))
+    body.op.extend([core.CreateOperator("GivenTensorBoolFill", [], ["n"], shape=[1], values=[True])])
+    rows = {name: np.arange(3, dtype="f").reshape(1, 3) + start for name, start in (("A", 1), ("B", -2))}
+    steps: list[Step] = []
+    for rounds, holds, said in (
+        (5, True, {"has_trip_count": 1, "has_cond": 1}),
+        (4, False, {"has_trip_count": 1, "disable_scopes": 1}),
+        (4, False, {"has_trip_count": 1, "has_cond": 1, "save_scopes": 1}),
+        (0, True, {"has_trip_count": 1}),
+    ):
+        feeds = {"M": np.array(rounds), "C": np.array([holds]), **rows}
+        outputs = ["P", "Q", "S", "D"]
+        steps.append(Step("ONNXWhile", ["M", "C", "A", "B"], outputs, {"body": body, **said}, feeds))
+    wrong = {"M": np.array(3, "i")}
+    return [*steps, Step("ONNXWhile", ["M", "C", "A", "B"], ["P", "Q", "S", "D"], {"body": body}, wrong)]
 
 
 def stores() -> list[Step]:

@@ -1,4 +1,4 @@
-"""Calls that `record_unlike` records: second names, rows that are chosen or overwritten, checks, loops with lists."""
+"""Calls that `record_unlike` records: second names, rows that are chosen or overwritten, checks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.record_golden import Call, caffe2, signed
+from tools.record_golden import Call, signed
 from tools.unlike_extents import FLAT, SOLID
 
 
@@ -33,7 +33,6 @@ def handed() -> list[tuple[str, list[Call]]]:
             [Call({"X": tables[k], "i": at[k], "row": rows[k]}, ["X"], {}) for k in range(2)],
         ),
         ("CopyRowsToTensorGradient", [Call({"dY": x}, ["dY"], {}) for x in tables]),
-        ("ONNXWhile", [_summed(5, True), _summed(0, False)]),
     ]
 
 
@@ -41,14 +40,3 @@ def _named(name: str) -> Any:
     from caffe2.python.utils import MakeArgument  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
     return MakeArgument("name", name)
-
-
-def _summed(rounds: int, scoped: bool) -> Call:
-    """Return a loop over sums of two rows: the last two, and all of them below each other, twice."""
-    core, _, proto = caffe2()
-    body = proto.NetDef(external_input=["i", "c", "a", "b"], external_output=["n", "b", "s", "s", "d"])
-    body.op.extend(core.CreateOperator(type, ["a", "b"], [name]) for type, name in (("Add", "s"), ("Sub", "d")))
-    body.op.extend([core.CreateOperator("GivenTensorBoolFill", [], ["n"], shape=[1], values=[True])])
-    feeds = {"M": np.array(rounds), "C": np.array([True]), "A": signed(1, 3), "B": signed(1, 3, seed=1)}
-    arguments = {"body": body, "has_trip_count": 1, "has_cond": int(scoped), "disable_scopes": int(not scoped)}
-    return Call(feeds, ["P", "Q", "S", "D"], arguments)

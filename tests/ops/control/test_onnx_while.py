@@ -16,6 +16,7 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.nested_case import Nested, on_nested
+from tests.sequences import Sequence, on_sequences, recorded
 
 Array = NDArray[Any]
 ONE = np.ones(1, np.float32)
@@ -64,6 +65,14 @@ CASES = [
 
 @on_nested(CASES)
 def test_loops(case: Nested) -> None:
+    check_op(case)
+
+
+RECORDED = [recorded("onnx_loops", stored=True)]
+
+
+@on_sequences(RECORDED)
+def test_recorded(case: Sequence) -> None:
     check_op(case)
 
 

@@ -23,6 +23,12 @@ ASYNC_NET_BARRIER = schema(
 )
 
 
+@ASYNC_NET_BARRIER.infer
+def async_net_barrier_infer(op: OpView, X: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    del op
+    return X
+
+
 @ASYNC_NET_BARRIER.cost
 def async_net_barrier_cost(op: OpView, X: tuple[Spec, ...], Y: tuple[Spec, ...]) -> Cost:
     del op, X, Y
