@@ -101,18 +101,26 @@ def run(steps: list[Step]) -> dict[str, Any]:
 
 def sequences() -> dict[str, Callable[[], dict[str, Any]]]:
     """Return all sequences of one thread by name."""
+    from tools import sequences_control
+
     plain = {"counters": counters(), "queues": queues(), "records": records(), "maps": maps()}
-    found = {**plain, **packed(), **data_sequences()}
-    return {name: partial(alone, steps) for name, steps in found.items()}
+    found = {**plain, **packed(), **data_sequences(), **sequences_control.found()}
+    made = {name: partial(alone, steps) for name, steps in found.items()}
+    return {**made, "stores": partial(together, [sequences_control.stores()])}
 
 
 def ranks() -> dict[str, Callable[[], dict[str, Any]]]:
     """Return the sequences of several ranks: sums without rounding, of several blobs, and what the root has."""
+    from tools import sequences_control
+
     found: dict[str, Callable[[], dict[str, Any]]] = {}
     for dtype in ("float32", "float64", "float16", "int32", "int64"):
         for size in (1, 2, 3):
             each = [_rank(rank, size, dtype) for rank in range(size)]
             found[f"ranks_{dtype}_{size}"] = partial(together, each)
+            if dtype in ("float32", "int64") and (size > 1 or dtype == "float32"):
+                each = [sequences_control.gathered(rank, size, dtype) for rank in range(size)]
+                found[f"ranks_gather_{dtype}_{size}"] = partial(together, each)
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tools.record_golden import FOLDER, NHWC, Call, caffe2, labels, numbers, record, signed
+from tools.unlike_control import handed
 from tools.unlike_extents import AGAIN, FLAT, SOLID, TRUTH, TWO
 from tools.unlike_features import listed, merged, parted, trains
 from tools.unlike_forms import labelled, repeated, said_otherwise
@@ -25,12 +26,10 @@ from tools.unlike_regions import kept_boxes, moved_boxes, of_levels, pictures, r
 from tools.unlike_rows import in_few_bits, picked
 from tools.unlike_segments import dense, divided, hashed, padded, ranged
 from tools.unlike_shapes import looked_up, marked, masked, moved, put
-from tools.unlike_statistics import counted, gated, multiplied, normalized, ranked, summed_up
-from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
-from tools.unlike_windows import locally_connected, of_detectron, pooled
 from tools.unlike_statistics import counted, decoded, gated, multiplied, normalized, ranked, summed_up
 from tools.unlike_texts import categories, texts
-from tools.unlike_updates import shared_steps, steps_of_rows
+from tools.unlike_updates import fused_steps, shared_steps, steps_of_rows, tuned_steps
+from tools.unlike_windows import locally_connected, of_detectron, pooled
 
 FIRST = 50
 """The number of the first of these cases."""
@@ -334,6 +333,7 @@ def choices() -> list[tuple[str, list[Call]]]:
 
 
 GROUPS = (
+    handed,
     pointwise,
     of_two,
     sums,

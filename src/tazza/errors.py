@@ -104,6 +104,10 @@ class NumericError(TazzaError, ArithmeticError):
     """A number that ends the work, such as a loss that is NaN."""
 
 
+class RaisedError(TazzaError):
+    """An operator that is there to fail has failed: Fail, ThrowException and their like."""
+
+
 # -- what is not there -------------------------------------------------------------------------------------------------
 
 

@@ -126,13 +126,6 @@ class Workspace(LocalBlobs):
         """Return the names of the blobs that this workspace itself holds, sorted."""
         return sorted(self.blobs)
 
-    def blob_names(self) -> list[str]:
-        """Return all names that stand for a blob here, sorted."""
-        names = set(self.blobs) | set(self.forwarded)
-        if isinstance(self._parent, Workspace):
-            names |= set(self._parent.blob_names())
-        return sorted(names)
-
     def reset_blob(self, name: str) -> None:
         """Empty a blob and keep it, so that nets stay bound to it; what old scripts call `ResetBlob`.
 

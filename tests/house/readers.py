@@ -29,6 +29,7 @@ from tazza.models import Model
 from tazza.models.training import Trainer
 from tazza.nets.plan import search
 from tazza.ops.data.text_file import TextFileReader
+from tazza.ops.distributed.store import StoreHandler
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime import machine
@@ -95,6 +96,12 @@ def _compiled(path: Path) -> object:
         return native_function(f"reader {str(path)[-40:]!a}", build)
 
 
+def _entry(path: Path) -> object:
+    store = StoreHandler("of a reader", path.parent)
+    store.path_of = lambda folder, key: path  # pyright: ignore[reportAttributeAccessIssue] -- files are named by digests
+    return store.get("key")
+
+
 def _tensors(path: Path) -> dict[str, Any]:
     return {name: Tensor.plain(tensor) for name, tensor in load_safetensors(path).items()}
 
@@ -130,6 +137,7 @@ READERS = [
     Reader("module of Python", load_module, ".py"),
     Reader("safetensors", _tensors),
     Reader("rows of text", lambda path: TextFileReader(path, [DataType.STRING], 1).next(9)),
+    Reader("entry of a store", _entry),
     Reader("records of images", lambda path: count_records("minidb", path)),
     *(
         Reader(

@@ -120,6 +120,7 @@ READ_BY: dict[str, list[str]] = {
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
     "ops/data/text_file.py": ["rows of text"],
+    "ops/distributed/store.py": ["entry of a store"],
     "array/safetensors.py": ["safetensors"],
     "runtime/machine.py": ["models of machines"],
     "nets/plan/search.py": ["table of a search"],

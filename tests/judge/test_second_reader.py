@@ -262,8 +262,9 @@ def until_checked(check: Callable[[Problem], int], type: str, enough: int) -> in
 
 @pytest.mark.parametrize("type", sampled(DIFFERENTIABLE))
 def test_gradients_with_a_second_reader(type: str) -> None:
-    """All but those whose gradients nobody can add: of float16 alone."""
-    assert until_checked(check_second_readers, type, 4) > 0 or not list(problems(type, range(MOST)))
+    """All but those whose gradients nobody can add, of float16 alone, and those that overwrite what has a gradient."""
+    left_out = bool(SCHEMAS[type].must_in_place) or not list(problems(type, range(MOST)))
+    assert until_checked(check_second_readers, type, 4) > 0 or left_out
 
 
 @pytest.mark.parametrize("type", sampled(DIFFERENTIABLE))

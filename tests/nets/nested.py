@@ -62,7 +62,7 @@ class Drawing:
         for _ in range(self.random.randint(1, 3)):
             kinds = [self.sum, self.sum, self.change, self.decide]
             if depth:
-                kinds += [self.branch, self.switch, self.loop, self.scope]
+                kinds += [self.branch, self.switch, self.loop, self.scope, self.handing_on]
             for op in self.random.choice(kinds)(depth, sure):
                 made.append(op)
                 sure.extend(name for name in touches(op).certain if name.startswith("t") and name not in sure)
@@ -175,6 +175,20 @@ class Drawing:
         op = operator_def("While", [asked, *self.listed(there)], self.listed(touched.writes), **nets)
         return [*before, start, begin, op]
 
+    def handing_on(self, depth: int, sure: list[str]) -> list[OperatorDef]:
+        """Return an ONNXWhile of up to three rounds, which hands on two blobs and makes a list, that nobody reads."""
+        del depth
+        most, number, holds, x, y, z = (self.fresh(letter) for letter in "nkhuuu")
+        body = NetDef(name=self.fresh("net"), external_input=[number, holds, x, y], external_output=[holds, y, z, z])
+        body.op.append(operator_def(self.random.choice(["Add", "Sub"]), [x, y], [z]))
+        first = self.random.randint(0, 3)
+        start = operator_def("ConstantFill", [], [most], shape=[1], value=first, dtype=TensorProto.INT64)
+        inputs = [most, self.random.choice(CONDITIONS), self.random.choice(sure), self.random.choice(sure)]
+        one = self.target(*inputs)
+        outputs = [one, self.target(one, *inputs), self.fresh("list")]
+        ends: dict[str, Any] = {"has_cond": self.random.random() < 0.5, "disable_scopes": self.random.random() < 0.5}
+        return [start, operator_def("ONNXWhile", inputs, outputs, body=body, has_trip_count=True, **ends)]
+
 
 def is_stack(name: str) -> bool:
     """Whether a name is that of a stack of scopes."""
@@ -259,11 +273,34 @@ def _scoped(op: OperatorDef, values: Values) -> None:
     values.update((outer[place], local[name.decode()]) for name, place in bound.items() if name.decode() in local)
 
 
+def _handed_on(op: OperatorDef, values: Values) -> None:
+    (body,) = nested_nets(op)
+    said = {argument.name: argument.i for argument in op.arg}
+    local = values if said["disable_scopes"] else {}
+    number, condition, *bound = body.external_input
+    most, holds, *handed = (values[name] for name in op.input)
+    lists: list[list[Array]] = [[] for _ in op.output[len(bound) :]]
+    count = 0
+    while True:
+        local.update(zip((number, condition, *bound), (np.array(count), holds, *handed), strict=True))
+        if count == most.item() or (said["has_cond"] and not holds.item()):
+            break
+        evaluate(body, local)
+        holds, *left = (local[name] for name in body.external_output)
+        handed = left[: len(bound)]
+        for found, element in zip(lists, left[len(bound) :], strict=True):
+            found.append(element)
+        count += 1
+    joined = [np.concatenate(found) if found else np.zeros(0, np.int32) for found in lists]
+    values.update(zip(op.output, (*handed, *joined), strict=True))
+
+
 NESTED: Mapping[str, Callable[[OperatorDef, Values], None]] = {
     "If": _either,
     "Switch": _numbered,
     "While": _again,
     "Do": _scoped,
+    "ONNXWhile": _handed_on,
 }
 """What operators with nets mean; a test holds it to the schemas."""
 

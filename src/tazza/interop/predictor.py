@@ -275,6 +275,10 @@ class _Seat(OwnsNets):
         own = self._blobs.get(name)
         return self._workspace.create_blob(name) if own is None else own
 
+    def blob_names(self, *, shared: bool = True) -> list[str]:
+        """Return the sorted names that stand for a blob here; without `shared` those of its own blobs."""
+        return sorted({*self._blobs, *(self._workspace.blob_names() if shared else ())})
+
     def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Run the net on inputs by name."""
         lent: dict[str, NDArray[Any]] = {}

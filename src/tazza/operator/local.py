@@ -58,3 +58,10 @@ class LocalBlobs(OwnsNets):
             owner, target = self.forwarded[name]
             return owner.create_blob(target)
         return self.blobs.setdefault(name, Blob(name))
+
+    def blob_names(self, *, shared: bool = True) -> list[str]:
+        """Return the sorted names that stand for a blob here; without `shared` those of its own blobs."""
+        names = set(self.blobs)
+        if shared:
+            names |= {*self.forwarded, *(() if self._parent is None else self._parent.blob_names())}
+        return sorted(names)

@@ -66,6 +66,10 @@ class BlobOwner(Protocol):
         """Return a blob, made empty where it is missing."""
         ...
 
+    def blob_names(self, *, shared: bool = True) -> list[str]:
+        """Return the sorted names that stand for a blob here; without `shared` those of its own blobs."""
+        ...
+
     def child(self, forwarded: Mapping[str, Forwarded] | None = None, *, shared: bool | None = None) -> LocalBlobs:
         """Return a workspace with blobs of its own; see `LocalBlobs` for what else it sees.
 

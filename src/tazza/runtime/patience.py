@@ -17,11 +17,11 @@ class Patience:
     tazza.errors.RunCancelledError: gave up waiting for the milk
     """
 
-    __slots__ = ("_deadline_s", "_given_up", "_timeout_s", "_what")
+    __slots__ = ("_deadline_s", "_given_up", "_timeout_s", "what")
 
     def __init__(self, what: str) -> None:
         """Wait `what`, which is for messages."""
-        self._what = what
+        self.what = what
         self._given_up = False
         self._timeout_s = 0.0
         self._deadline_s: float | None = None
@@ -39,16 +39,18 @@ class Patience:
         """Let the waits of this call end with an error; whoever waits has to be notified."""
         self._given_up = True
 
-    def wait(self, turn: Conditional) -> None:
+    def wait(self, turn: Conditional, *, most_s: float | None = None) -> None:
         """Let others in until one of them notifies; the condition is held before and after.
+
+        `most_s` is for what nobody notifies of: whoever waits looks again after so many seconds.
 
         Raises:
             RunCancelledError: it was asked to give up.
             DeadlineError: its time is up.
         """
         if self._given_up:
-            raise RunCancelledError(f"gave up waiting {self._what}")
+            raise RunCancelledError(f"gave up waiting {self.what}")
         left_s = None if self._deadline_s is None else self._deadline_s - time.monotonic()
         if left_s is not None and left_s <= 0:
-            raise DeadlineError(f"waited {self._timeout_s:g} seconds {self._what}")
-        turn.wait(left_s)
+            raise DeadlineError(f"waited {self._timeout_s:g} seconds {self.what}")
+        turn.wait(left_s if most_s is None else most_s if left_s is None else min(left_s, most_s))

@@ -31,6 +31,20 @@ def unit(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {**states, "gates": (1, N, gates * D)}, step_of(hand, N))
 
 
+@draws("InferenceLSTM")
+def stack(hand: Hand, schema: OpSchema) -> Sketch:
+    """Layers of one or two directions, with biases or without."""
+    del schema
+    T, B, F = hand.shape("X", 3, 3)
+    H, L, D, biases = hand.integer(1, 4), hand.integer(1, 3), hand.integer(1, 2), hand.integer(0, 1)
+    first = hand.integer(0, 1)
+    found = {"num_layers": L, "has_biases": biases, "bidirectional": D - 1, "batch_first": first}
+    parts = [[(4 * H, D * H if layer else F), (4 * H, H), *[(4 * H,)] * (2 * biases)] for layer in range(L)]
+    every = [shape for layer in parts for _ in range(D) for shape in layer]
+    states = (L * D, B, H)
+    return Sketch(found, {"X": (B, T, F) if first else (T, B, F), "hidden": states, "cell": states, "W": every})
+
+
 @draws("PackRNNSequence")
 def packed(hand: Hand, schema: OpSchema) -> Sketch:
     """Lengths count all rows: of those that they leave out, the gradient has none."""

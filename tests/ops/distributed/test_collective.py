@@ -1,4 +1,4 @@
-"""Allreduce, Broadcast and Barrier between threads, by plain sums; ranks that differ, fail, leave and give up."""
+"""Collective operators between threads, by plain sums; ranks that differ, fail, leave and give up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tazza.ops.distributed.common_world import CommonWorld
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.check import check_op
-from tests.sequences import Sequence, names, on_sequences, recorded
+from tests.sequences import Sequence, Step, names, on_sequences, recorded
 
 MOST_S = 30.0
 """What tells that something hangs."""
@@ -55,14 +55,24 @@ def drawn(rank: int, dtype: Any, shape: tuple[int, ...], count: int) -> list[Any
     return [np.asarray(random.standard_normal(shape) * 9).astype(dtype) for _ in range(count)]
 
 
+ALONE = ("ranks_gather_float32_1",)
+"""A single rank gathers nothing there."""
 CASES = [
-    recorded(name, wider="float32" not in name and "float16" not in name)  # Caffe2 sums no others
+    recorded(name, wider=name in ALONE or ("float32" not in name and "float16" not in name))  # Caffe2 sums no others
     for name in names()
     if name.startswith("ranks")
 ]
+TO_ONE = Sequence(
+    "a sum for one rank",
+    (
+        Step(operator_def("CreateCommonWorld", [], ["w"], size=1, name="of a sum")),
+        Step(operator_def("Reduce", ["w", "x"], ["y"]), {"y": np.arange(3)}, {"x": np.arange(3)}),
+        Step(operator_def("Reduce", ["w", "x"], ["y"], root=1), fails=ShapeError, text="root = 1 is not below the 1"),
+    ),
+)
 
 
-@on_sequences(CASES)
+@on_sequences([*CASES, TO_ONE])
 def test_ranks(case: Sequence) -> None:
     check_op(case)
 
@@ -166,6 +176,55 @@ def test_worlds_are_told_apart() -> None:
         return found
 
     assert together(4, act) == [[1, 1], [1, 1], [5, 5], [5, 5]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+@pytest.mark.parametrize("count", [1, 3])
+def test_allgather_joins_all(count: int, dtype: Any) -> None:
+    names = [f"x{i}" for i in range(count)]
+
+    def act(rank: int, workspace: Workspace) -> Any:
+        join(workspace, rank, 3)
+        for name, value in zip(names, drawn(rank, dtype, (2, 5), count), strict=True):
+            workspace.feed(name, value)
+        workspace.run_operator(operator_def("Allgather", ["world", *names], ["y"]))
+        return workspace.fetch("y")
+
+    wanted = np.concatenate([value.ravel() for rank in range(3) for value in drawn(rank, dtype, (2, 5), count)])
+    for found in together(3, act):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("root", [0, 2])
+def test_reduce_gives_the_sum_to_the_root(root: int) -> None:
+    def act(rank: int, workspace: Workspace) -> Any:
+        join(workspace, rank, 3)
+        workspace.feed("x", np.full((2, 5), 10**rank))
+        workspace.run_operator(operator_def("Reduce", ["world", "x"], ["y"], root=root))
+        return workspace.fetch("y")
+
+    for rank, found in enumerate(together(3, act)):
+        np.testing.assert_array_equal(found, np.full((2, 5), 111 if rank == root else 0))
+
+
+@pytest.mark.parametrize("counts", [[2, 3, 5], [4, 0, 1], [9, 4, 4]])
+def test_reduce_scatter_gives_each_rank_its_part(counts: list[int]) -> None:
+    def act(rank: int, workspace: Workspace) -> Any:
+        join(workspace, rank, 3)
+        for name, value in zip("ab", drawn(rank, np.int64, (2, 5), 2), strict=True):
+            workspace.feed(name, value)
+        workspace.feed("n", np.array(counts, np.int32))
+        workspace.run_operator(operator_def("ReduceScatter", ["world", "a", "b", "n"], ["a", "b", "n"]))
+        return [workspace.fetch(name) for name in "ab"]
+
+    total = np.sum([value.ravel() for rank in range(3) for value in drawn(rank, np.int64, (2, 5), 2)], axis=0)
+    for rank, arrays in enumerate(together(3, act)):
+        for before, found in zip(drawn(rank, np.int64, (2, 5), 2), arrays, strict=True):
+            begin = sum(counts[:rank])
+            part = total[begin : begin + counts[rank]]
+            assert found.shape == (2, 5)
+            np.testing.assert_array_equal(found.ravel(), [*part, *before.ravel()[len(part) :]])
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -276,3 +335,28 @@ def test_what_is_refused() -> None:
 
     results = together(2, act)
     assert any(isinstance(one, NetError) and "rank 1 of the common world" in str(one) for one in results)
+
+
+@pytest.mark.parametrize(
+    ("counts", "error", "text"),
+    [([1], ShapeError, "there are 1 counts for 2 ranks"), ([-1, 7], ShapeError, r"a count is negative: \[-1, 7\]")],
+)
+def test_counts_of_parts(counts: list[int], error: type[Exception], text: str) -> None:
+    def act(rank: int, workspace: Workspace) -> None:
+        join(workspace, rank, 2)
+        workspace.feed("x", np.zeros(6))
+        workspace.feed("n", np.array(counts, np.int32))
+        with pytest.raises(error, match=text):
+            workspace.run_operator(operator_def("ReduceScatter", ["world", "x", "n"], ["x", "n"]))
+
+    assert together(2, act) == [None, None]
+
+
+def test_ranks_have_to_agree_on_the_parts() -> None:
+    def act(rank: int, workspace: Workspace) -> None:
+        join(workspace, rank, 2)
+        workspace.feed("x", np.zeros(6))
+        workspace.feed("n", np.array([2 + rank, 4 - rank], np.int32))
+        workspace.run_operator(operator_def("ReduceScatter", ["world", "x", "n"], ["x", "n"]))
+
+    assert any("comes with ReduceScatter by" in error for error in _errors(act))

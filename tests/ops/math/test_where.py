@@ -1,4 +1,4 @@
-"""Where: against a choice element by element; rows, text, and what is refused."""
+"""Where, Conditional: against a choice element by element; rows, text, and what is refused."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ ROWS: dict[str, Any] = {"broadcast_on_rows": 1}
 
 C = np.arange(30).reshape(2, 3, 5) % 3 > 0
 X = np.arange(30, dtype=np.float32).reshape(2, 3, 5)
+PICK = np.array([False, True])
 TEXT = np.array([b"a", b"bc", b"d"], object)
 
 
@@ -34,6 +35,13 @@ CASES = [
     Case("Where", [np.array([True, False]), X, -X], chosen, ROWS, id="rows"),
     Case("Where", [C[0, 0], X[0, 0], -X[0, 0]], chosen, ROWS, id="rows of one element"),
     Case("Where", [np.array([False, True, False]), TEXT, TEXT[::-1].copy()], TEXT[[2, 1, 0]], id="text"),
+    *(
+        Case("Conditional", [PICK, X.astype(t), (7 - X).astype(t)], chosen, batched=(0, 1, 2), id=np.dtype(t).name)
+        for t in "fdeilbB?"
+    ),
+    Case("Conditional", [C[0, 0], X[0, 0], -X[0, 0]], chosen, id="a list"),
+    Case("Conditional", [np.array([False, True, False]), TEXT, TEXT[::-1].copy()], TEXT[[2, 1, 0]], id="rows of text"),
+    Case("Conditional", [PICK, X[:, :0].copy(), X[:, :0].copy()], X[:, :0], id="rows of nothing"),
 ]
 
 
@@ -57,3 +65,19 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
 def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op("Where", *inputs, **args)
+
+
+REFUSED_ROWS: list[tuple[list[Any], type[Exception], str]] = [
+    ([PICK, X, X[:, :2]], ShapeError, "Y"),
+    ([PICK[:1], X, X], ShapeError, "N"),
+    ([C[:, 0], X, X], ShapeError, "C"),
+    ([np.array([True]), X[0, 0, 0], X[0, 0, 0]], ShapeError, "X"),
+    ([PICK.astype("i"), X, X], DTypeError, "C is int32, it must be bool"),
+    ([PICK, X, X.astype("i")], DTypeError, "Y is int32"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "error", "text"), REFUSED_ROWS)
+def test_refused_rows(inputs: list[Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        run_op("Conditional", *inputs)

@@ -1,4 +1,4 @@
-"""Alias: any element type, and a gradient that is handed on."""
+"""Alias, AliasWithName: any element type, and a gradient that is handed on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ CASES = [
     Case("Alias", [X], X, batched=(0,)),
     Case("Alias", [np.arange(6).reshape(2, 3)], np.arange(6).reshape(2, 3), gradient=False, id="integers"),
     Case("Alias", [TEXT], TEXT, gradient=False, id="text"),
+    Case("AliasWithName", [X], X, {"is_backward": True}, batched=(0,), id="named"),
+    Case("AliasWithName", [TEXT], TEXT, id="named text"),
 ]
 
 
@@ -31,3 +33,10 @@ def test_the_gradient_is_that_of_the_output() -> None:
 def test_never_in_place() -> None:
     with pytest.raises(SchemaError, match="in place of"):
         run(operator_def("Alias", ["X"], ["X"]), [X])
+
+
+def test_a_name_is_an_argument() -> None:
+    definition = operator_def("AliasWithName", ["X"], ["X"], is_backward=True)
+    definition.arg.add(name="name", s=b"kept")
+    assert find_schema("AliasWithName").view(definition).arguments["name"] == "kept"
+    np.testing.assert_array_equal(run(definition, [X])[0][0], X)

@@ -20,6 +20,9 @@ CASES = [
     Case("Size", [np.array([b"a", b"b"], object)], np.array(2), gradient=False, id="text"),
     Case("HasElements", [X[:0], X], np.array(True), gradient=False),
     Case("HasElements", [X[:0], np.zeros((2, 0), np.int32)], np.array(False), gradient=False, id="nothing"),
+    Case("IsEmpty", [X], np.array(False)),
+    Case("IsEmpty", [np.zeros((3, 0, 2), np.int64)], np.array(True), id="nothing"),
+    Case("IsEmpty", [np.array([b""], object)], np.array(False), id="text"),
 ]
 
 

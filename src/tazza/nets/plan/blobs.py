@@ -39,3 +39,7 @@ class PlanBlobs(OwnsNets):
         if name in self._public:
             return self._workspace.create_blob(name)
         return self._own.setdefault(name, Blob(name))
+
+    def blob_names(self, *, shared: bool = True) -> list[str]:
+        """Return the names of the workspace: blobs without memory of their own, and constants, are not known there."""
+        return self._workspace.blob_names(shared=shared)

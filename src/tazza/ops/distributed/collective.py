@@ -1,7 +1,7 @@
-"""Collective operators: Allreduce, Broadcast, Barrier. All ranks of a world run them together.
+"""Collective operators: Allreduce, Reduce, ReduceScatter, Allgather, Broadcast, Barrier.
 
-Sums are formed in the order of the ranks, and of the blobs of a rank, so that all ranks get the same bits, however
-their threads run.
+All ranks of a world run them together. Sums are formed in the order of the ranks, and of the blobs of a rank, so that
+all ranks get the same bits, however their threads run.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.errors import ShapeError
-from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, host_kernel, schema
+from tazza.operator import Array, Effects, Operator, OpView, Role, Spec, arg, as_many, blob, each, host_kernel, schema
 from tazza.ops.distributed.common_world import NO_GRADIENT, WORLD, CommonWorld, WorldKernel
-from tazza.tensor import Blob, DataType, Tensor
+from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 
 NUMERIC = frozenset(
     {DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
@@ -30,7 +30,12 @@ class Collective(WorldKernel):
         self._blob: Blob = operator.inputs[0]
 
     def together(self, op: OpView, X: Sequence[Blob], Y: Sequence[Blob], what: str) -> None:
-        """Meet the other ranks with X and write what comes out to Y.
+        """Meet the other ranks with X and write what comes out to Y; see `meet`."""
+        for target, result in zip(Y, self.meet(op, X, what), strict=True):
+            target.tensor().assign(result)
+
+    def meet(self, op: OpView, X: Sequence[Blob], what: str) -> Sequence[Array]:
+        """Meet the other ranks with X and return what comes out, which nobody writes.
 
         Raises:
             ShapeError: the blobs of this rank differ.
@@ -45,15 +50,34 @@ class Collective(WorldKernel):
         arrays = [tensor.plain() for tensor in tensors]
         shape = f" of {len(X)} x {tensors[0].dtype.label}{list(tensors[0].shape)}" if tensors else ""
         try:
-            results = world.meet(f"{op.type}{what}{shape}", arrays, self.work, self.patience)
+            return world.meet(f"{op.type}{what}{shape}", arrays, self.work, self.patience)
         finally:
             self.patience.end()
-        for target, result in zip(Y, results, strict=True):
-            target.tensor().assign(result)
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
         """Return what every rank gets, of what all bring by rank; nobody writes it."""
         raise NotImplementedError
+
+
+def check_root(op: OpView, own: CommonWorld) -> None:
+    """Raise a `ShapeError` unless `root` is a rank of the world."""
+    size = own.world.size
+    op.require(op.root < size, f"root = {op.root} is not below the {size} ranks of the world")
+
+
+def in_order(brought: dict[int, Sequence[Array]]) -> list[Array]:
+    """Return all arrays, in the order of the ranks and of the blobs of a rank."""
+    return [array for _, arrays in sorted(brought.items()) for array in arrays]
+
+
+def total_of(brought: dict[int, Sequence[Array]]) -> Array:
+    """Return the sum of all arrays."""
+    first, *others = in_order(brought)
+    total = first.copy()
+    with np.errstate(all="ignore"):
+        for array in others:
+            np.add(total, array, out=total)
+    return total
 
 
 ALLREDUCE = schema(
@@ -81,12 +105,115 @@ class Allreduce(Collective):
         self.together(op, X, Y, "")
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        every = [array for _, arrays in sorted(brought.items()) for array in arrays]
-        total = every[0].copy()
-        with np.errstate(all="ignore"):
-            for array in every[1:]:
-                np.add(total, array, out=total)
-        return [total] * len(brought[0])
+        return [total_of(brought)] * len(brought[0])
+
+
+REDUCE = schema(
+    "Reduce",
+    "Y on rank `root` = the sum of X over all ranks; on the others it is 0.",
+    inputs=[ON_WORLD, blob("X", NUMERIC, role=Role.DATA)],
+    outputs=[blob("Y", like="X")],
+    args=[arg("root", int, 0, minimum=0, doc="the rank that gets the sum")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> run("Reduce", run("CreateCommonWorld", size=1), [1.0, 2.0])
+    array([1., 2.], dtype=float32)
+    """,
+)
+
+
+@host_kernel(REDUCE)
+class Reduce(Collective):
+    """Sums, for one rank."""
+
+    def run(self, op: OpView, comm_world: Blob, X: Blob, Y: Blob) -> None:
+        own = comm_world.get(CommonWorld)
+        check_root(op, own)
+        (total,) = self.meet(op, [X], f" to rank {op.root}")
+        Y.tensor().assign(total if own.rank == op.root else np.zeros_like(total))
+
+    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
+        return [total_of(brought)]
+
+
+REDUCE_SCATTER = schema(
+    "ReduceScatter",
+    """Every Y begins with a part of the sum over all ranks of all their X, flat: parts follow each other by ranks.
+
+    counts says how many elements each rank gets, as far as there are so many; the other elements of Y are those of X.
+    All ranks give the same counts.""",
+    inputs=[
+        ON_WORLD,
+        blob("X", NUMERIC, variadic=True, role=Role.DATA),
+        blob("counts", DataType.INT32, host=True, role=Role.STATE, doc="an element for each rank, of any shape"),
+    ],
+    outputs=[blob("Y", variadic=True, like="X"), blob("counts_next", like="counts", host=True)],
+    must_in_place={"Y": each("X"), "counts_next": "counts"},
+    relations=[as_many("Y", "X")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> world = run("CreateCommonWorld", size=1)
+    >>> run("ReduceScatter", world, [1.0, 2.0], np.array([2], np.int32), outputs=2)[0]
+    array([1., 2.], dtype=float32)
+    """,
+)
+
+
+@host_kernel(REDUCE_SCATTER)
+class ReduceScatter(Collective):
+    """Sums, of which each rank gets a part."""
+
+    def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], counts: Blob, Y: tuple[Blob, ...]) -> None:
+        own = comm_world.get(CommonWorld)
+        parts: list[int] = counts.get(Tensor).plain().reshape(-1).tolist()
+        op.require(len(parts) == own.world.size, f"there are {len(parts)} counts for {own.world.size} ranks")
+        op.require(min(parts) >= 0, f"a count is negative: {parts}")
+        total = self.meet(op, X, f" by {parts}")[0].reshape(-1)
+        before = sum(parts[: own.rank])
+        part = total[before : before + parts[own.rank]]
+        for target in Y:
+            whole = target.get(Tensor).plain().copy()
+            whole.reshape(-1)[: len(part)] = part
+            target.tensor().assign(whole)
+
+    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
+        return [total_of(brought)]
+
+
+ALLGATHER = schema(
+    "Allgather",
+    "Y on every rank = all X of all ranks as one list, by ranks; those of a rank have one shape and element type.",
+    inputs=[ON_WORLD, blob("X", NUMERIC, variadic=True, role=Role.DATA)],
+    outputs=[blob("Y", "X", "M")],
+    effects=Effects.STATE,
+    no_gradient=NO_GRADIENT,
+    source="Caffe2",
+    example="""
+    >>> run("Allgather", run("CreateCommonWorld", size=1), [[1.0], [2.0]])
+    array([1., 2.], dtype=float32)
+    """,
+)
+
+
+@ALLGATHER.infer
+def allgather_infer(op: OpView, comm_world: Spec, X: tuple[TensorSpec, ...]) -> TensorSpec:
+    del op, comm_world
+    return TensorSpec((None,), X[0].dtype)
+
+
+@host_kernel(ALLGATHER)
+class Allgather(Collective):
+    """Joins."""
+
+    def run(self, op: OpView, X: tuple[Blob, ...], Y: Blob) -> None:
+        self.together(op, X, [Y], "")
+
+    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
+        return [np.concatenate([array.reshape(-1) for array in in_order(brought)])]
 
 
 BROADCAST = schema(
@@ -116,8 +243,7 @@ class Broadcast(Collective):
         self._root: int = operator.op.root
 
     def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
-        size = comm_world.get(CommonWorld).world.size
-        op.require(op.root < size, f"root = {op.root} is not below the {size} ranks of the world")
+        check_root(op, comm_world.get(CommonWorld))
         self.together(op, X, Y, f" from rank {op.root}")
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from tazza.errors import ArgumentError, ClosedError, NetError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, blob, forbidden, host_kernel, schema
+from tazza.ops.distributed.store import STORE, StoreHandler
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
@@ -22,7 +23,6 @@ from tazza.tensor import Blob
 from tazza.tensor.blob import blob_type
 
 WORLD = "std::shared_ptr<gloo::Context>"
-STORE = "std::unique_ptr<caffe2::StoreHandler>"
 NO_GRADIENT = forbidden("it moves data between ranks; the builder of a net on several ranks says what its gradient is")
 
 
@@ -34,6 +34,16 @@ class Meeting:
     brought: dict[int, Sequence[Array]] = field(default_factory=dict[int, Sequence[Array]])
     result: Sequence[Array] | None = None
     left: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """What one rank sends to another, by their numbers."""
+
+    source: int
+    target: int
+    tag: int
+    content: Array
 
 
 class World:
@@ -50,6 +60,7 @@ class World:
         self.broken: str | None = None
         self.turn = Conditional()
         self._meetings: dict[int, Meeting] = {}
+        self._messages: list[Message] = []
 
     @property
     def open_meetings(self) -> int:
@@ -109,6 +120,35 @@ class World:
                 del self._meetings[number]
             return meeting.result
 
+    def send(self, message: Message) -> None:
+        """Leave a message for a rank, which may not have asked for it yet.
+
+        Raises:
+            ClosedError: a rank has left, or failed.
+        """
+        with self.turn:
+            self.check()
+            self._messages.append(message)
+            self.turn.notify_all()
+
+    def receive(self, rank: int, source: int, tag: int, patience: Patience) -> Message:
+        """Wait for a message to a rank and take it: the first one from that source with that tag, -1 for any.
+
+        Raises:
+            ClosedError: a rank has left, or failed, and there is no such message.
+            RunCancelledError, DeadlineError: the wait ended.
+        """
+
+        def wanted(message: Message) -> bool:
+            return message.target == rank and source in (-1, message.source) and tag in (-1, message.tag)
+
+        with self.turn:
+            while (found := next(filter(wanted, self._messages), None)) is None:
+                self.check()
+                patience.wait(self.turn)
+            self._messages.remove(found)
+            return found
+
     def check(self) -> None:
         """See that nobody has left; `turn` is held.
 
@@ -151,15 +191,6 @@ class CommonWorld:
             self.world.leave(f"rank {self.rank} has left")
 
 
-@blob_type(STORE)
-class StoreHandler:
-    """Where ranks find each other: those that name the same store do."""
-
-    def __init__(self, name: str) -> None:
-        """Be known by a name in this process."""
-        self.name = name
-
-
 NAMES = "worlds of one process are told apart by the store that ranks are given, and the name of the operator"
 _worlds: WeakValueDictionary[tuple[str, str], World] = WeakValueDictionary()  # as long as a rank holds it
 _turn = freed_in_child(threading.Lock())
@@ -178,28 +209,6 @@ def find_world(store: str, name: str, size: int) -> World:
         if found.size != size:
             raise ArgumentError(f"size = {size} for the common world {name!r}, another rank has said {found.size}")
         return found
-
-
-FILE_STORE_HANDLER_CREATE = schema(
-    "FileStoreHandlerCreate",
-    """handler = the store under `path` and `prefix`, where the ranks of a common world find each other.
-
-    Ranks here are threads of one process: nothing is written to the path, it is a name.""",
-    outputs=[blob("handler", type_name=STORE)],
-    args=[arg("path", str, "", doc="a folder"), arg("prefix", str, "", doc="tells worlds of one folder apart")],
-    effects=Effects.STATE,
-    no_gradient=forbidden("a store is no tensor"),
-    source="Caffe2",
-    example="""
-    >>> run("FileStoreHandlerCreate", path="/tmp", prefix="a").name
-    '/tmp/a'
-    """,
-)
-
-
-@host_kernel(FILE_STORE_HANDLER_CREATE)
-def file_store_handler_create(op: OpView, handler: Blob) -> None:
-    handler.set(StoreHandler(f"{op.path}/{op.prefix}"))
 
 
 CREATE_COMMON_WORLD = schema(

@@ -1,6 +1,7 @@
-"""A choice between two tensors at each place: Where.
+"""A choice between two tensors at each place: Where, Conditional.
 
-X, Y and Z have one shape S. C has it too, or with `broadcast_on_rows` only its first extent N: then it picks rows.
+X, Y and Z have one shape S. C has it too, or with `broadcast_on_rows` only its first extent N: then it picks rows, as
+it always does in Conditional.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tazza.operator import (
     Spec,
     arg,
     blob,
+    ends,
     forbidden,
     formula,
     kernel,
@@ -84,3 +86,30 @@ formula(WHERE, Z="where(C, X, Y)", align=align_rows)
 def where(op: OpView, C: Array, X: Array, Y: Array, Z: Array) -> None:
     picked = C.reshape(-1, *(1,) * (X.ndim - 1)) if op.broadcast_on_rows else C
     Z[...] = np.where(picked, X, Y)
+
+
+CONDITIONAL = schema(
+    "Conditional",
+    "Row n of Z is that of X where C[n] is true, else that of Y.",
+    inputs=[
+        blob("C", TRUTH, "N"),
+        blob("X", dims="N *S", role=Role.DATA, doc="of any type"),
+        blob("Y", "X", "N *S", role=Role.DATA),
+    ],
+    outputs=[blob("Z", like="X")],
+    effects=Effects.PURE,
+    no_gradient=ends("Caffe2 ends the backward pass here"),
+    source="Caffe2",
+    example="""
+    >>> run("Conditional", np.array([True, False]), [[1, 2], [3, 4]], [[5, 6], [7, 8]])
+    array([[1, 2],
+           [7, 8]], dtype=int32)
+    """,
+)
+CONDITIONAL.cost(where_cost)
+CONDITIONAL.batched("C", "X", "Y")
+
+
+@kernel(CONDITIONAL)
+def conditional(C: Array, X: Array, Y: Array, Z: Array) -> None:
+    Z[...] = np.where(C.reshape(-1, *(1,) * (X.ndim - 1)), X, Y)

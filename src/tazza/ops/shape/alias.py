@@ -1,10 +1,21 @@
-"""Second names of blobs: Alias. X and Y have one shape S and any element type."""
+"""Second names of blobs: Alias, AliasWithName. X and Y have one shape S and any element type."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Cost, Effects, GradientRequest, OpView, blob, kernel, schema
+from tazza.operator import (
+    Array,
+    Cost,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    kernel,
+    not_written,
+    schema,
+)
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -42,3 +53,28 @@ def alias_gradient(g: GradientRequest) -> list[OperatorDef]:
 @kernel(ALIAS)
 def alias(X: Array, Y: Array) -> None:
     np.copyto(Y, X)
+
+
+ALIAS_WITH_NAME = schema(
+    "AliasWithName",
+    "Y = X, whose value is known to others by `name`.",
+    inputs=[blob("X", dims="*S")],
+    outputs=[blob("Y", like="X")],
+    args=[
+        arg("name", str, "", doc="what is said of the value; it has no effect"),
+        arg("is_backward", bool, False, doc="whether the value belongs to the backward pass; it has no effect"),
+    ],
+    in_place={"Y": "X"},
+    effects=Effects.PURE,
+    no_gradient=not_written("Caffe2 has none either"),
+    source="Caffe2",
+    example="""
+    >>> run("AliasWithName", [1, 2])
+    array([1, 2], dtype=int32)
+    """,
+)
+
+
+ALIAS_WITH_NAME.hands_on("X")
+ALIAS_WITH_NAME.cost(alias_cost)
+kernel(ALIAS_WITH_NAME)(alias)

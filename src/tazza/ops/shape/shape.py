@@ -1,4 +1,4 @@
-"""What is known of a blob without its values: Shape, Size, HasElements. Source: Caffe2."""
+"""What is known of a blob without its values: Shape, Size, HasElements, IsEmpty. Source: Caffe2."""
 
 from __future__ import annotations
 
@@ -70,6 +70,19 @@ HAS_ELEMENTS = schema(
     array(True)
     """,
 )
+IS_EMPTY = schema(
+    "IsEmpty",
+    "Y = whether X has no elements.",
+    inputs=[blob("X", role=Role.SHAPE, doc="of any type")],
+    outputs=[blob("Y", DataType.BOOL, "", host=True)],
+    effects=Effects.PURE,
+    no_gradient=forbidden("a truth value has none"),
+    source="Caffe2",
+    example="""
+    >>> run("IsEmpty", [[], []])
+    array(True)
+    """,
+)
 
 
 @SIZE.infer
@@ -104,3 +117,14 @@ def has_elements_cost(op: OpView, X: tuple[TensorSpec, ...], Y: TensorSpec) -> C
 @kernel(HAS_ELEMENTS)
 def has_elements(X: tuple[Array, ...], Y: Array) -> None:
     Y[...] = any(x.size > 0 for x in X)
+
+
+@IS_EMPTY.cost
+def is_empty_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
+    del op, X
+    return Cost(0, 0, Y.nbytes)
+
+
+@kernel(IS_EMPTY)
+def is_empty(X: Array, Y: Array) -> None:
+    Y[...] = X.size == 0

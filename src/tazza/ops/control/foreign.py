@@ -1,0 +1,84 @@
+"""Operators of libraries that tazza does not have: ATen, Onnxifi, Caffe2ModuleTestDynamicDummy.
+
+Nets that name them can be read, shown and rewritten; a run ends with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.errors import UnavailableError
+from tazza.operator import (
+    ArgSpec,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    family,
+    host_kernel,
+    not_written,
+    schema,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What did the work, and what to do instead."""
+
+    doc: str
+    reason: str
+    hint: str
+    args: Sequence[ArgSpec] = ()
+
+
+@family(
+    {
+        "ATen": Foreign(
+            "Y = what the function `operator` of PyTorch gives for X and for further arguments.",
+            "its function is one of PyTorch, which tazza does not call",
+            "write it with operators, or as a Python operator",
+            (
+                arg("operator", str, "", doc="name of the function"),
+                arg("overload_name", str, "", doc="which of several functions of that name"),
+            ),
+        ),
+        "Onnxifi": Foreign(
+            "Y = what a model in the ONNX format gives for X, on a device with a library of its maker.",
+            "its model runs on a device by a library of its maker, for which tazza has no interface",
+            "take the net that the model was made of",
+            (
+                arg("onnx_model", str, "", doc="the serialized model"),
+                arg("initializers", list[str], [], doc="inputs of the model and the blobs that they are"),
+                arg("output_resize_hints", list[int], [], doc="how extents of outputs follow from inputs"),
+            ),
+        ),
+        "Caffe2ModuleTestDynamicDummy": Foreign(
+            "Does nothing: it was there to show that a module was loaded.",
+            "it belongs to a compiled module of Caffe2's own tests",
+            "modules of tazza are loaded by `tazza.runtime.modules`",
+        ),
+    }
+)
+def foreigners(type: str, row: Foreign) -> OpSchema:
+    """An operator that says why it cannot run."""
+    made = schema(
+        type,
+        f"""{row.doc}
+
+        It cannot run here: {row.reason}.""",
+        inputs=[blob("X", type_name="*", optional=True, variadic=True, role=Role.DATA)],
+        outputs=[blob("Y", type_name="*", optional=True, variadic=True)],
+        args=row.args,
+        effects=Effects.IO,
+        no_gradient=not_written("Caffe2 has none either"),
+        source="Caffe2",
+    )
+
+    @host_kernel(made)
+    def refuse(op: OpView) -> None:
+        raise op.error(UnavailableError, row.reason, row.hint)
+
+    return made
