@@ -8,6 +8,7 @@ from typing import Any
 
 from caffe2.python import core, dataio
 from caffe2.python.schema import Field
+from caffe2.python.task import TaskGroup
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class QueueWrapper(dataio.Pipe):
 
     def __init__(self, handler: Any, schema: Field | None = None, num_dequeue_records: int = 1) -> None:
         """Make a pipe over the blob of a queue; so many batches are taken at once, and joined."""
-        super().__init__(schema, "queue")
+        super().__init__(schema, TaskGroup.LOCAL_SETUP)
         self._queue = handler
         self._num_dequeue_records = num_dequeue_records
 
