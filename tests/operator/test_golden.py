@@ -14,6 +14,7 @@ import pytest
 from tazza.errors import GradientError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_for_op, operator_def
 from tazza.operator.gradient import NoGradient
+from tazza.ops.sparse.feature import merge_gradients, merges
 from tazza.proto import OperatorDef
 from tazza.tensor import Int8Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
@@ -186,7 +187,9 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 LISTS = {
     *("BooleanMaskGradient", "BooleanMaskLengths", "BooleanUnmask", "FindDuplicateElements", "LengthsRangeFill"),
     *("LengthsToOffsets", "LengthsToSegmentIds", "LengthsToWeights", "Range"),
-    *("SparseLengthsSumSparseLookup", "Unique"),
+    *("SparseLengthsSumSparseLookup", "Unique", "MergeIdLists"),
+    *merges,
+    *merge_gradients,
 }
 """Operators whose blobs have one axis each."""
 
@@ -209,6 +212,8 @@ WITHOUT_TENSORS = {"CreateDB", "CreateMutex", "Load", "Print", "Save", "TensorPr
 NO_RUN = {
     "CopyCPUToGPU": "on CUDA devices alone",
     "CopyGPUToCPU": "on CUDA devices alone",
+    "FP16MomentumSGDUpdate": "on CUDA devices alone",
+    "FP32MomentumSGDUpdate": "on CUDA devices alone",
     "Python": "functions of a process; what Caffe2's see and emit stands in test_python_function.py",
     "PythonDLPack": "as Python",
     "PythonDLPackGradient": "as Python",
