@@ -102,7 +102,7 @@ def trains() -> list[tuple[str, list[Call]]]:
     multiplied: list[Call] = []
     for inp, out, ranks in (([2, 3, 4], [3, 2, 5], [1, 2, 3, 1]), ([3, 2], [4, 5], [1, 2, 1])):
         size = sum(inp[k] * out[k] * ranks[k] * ranks[k + 1] for k in range(len(inp)))
-        inputs = {"X": signed(1, int(np.prod(inp))), "b": signed(int(np.prod(out)), seed=1), "G": signed(size, seed=2)}
+        inputs = {"X": signed(1, *inp), "b": signed(int(np.prod(out)), seed=1), "G": signed(size, seed=2)}
         multiplied.append(Call(inputs, ["Y"], {"inp_sizes": inp, "out_sizes": out, "tt_ranks": ranks}))
     looked: list[Call] = []
     back: list[Call] = []

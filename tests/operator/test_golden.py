@@ -14,6 +14,7 @@ import pytest
 from tazza.errors import GradientError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator, find_schema, gradient_for_op, operator_def
 from tazza.operator.gradient import NoGradient
+from tazza.ops.sparse.feature import merge_gradients, merges
 from tazza.proto import OperatorDef
 from tazza.tensor import Int8Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
@@ -189,7 +190,9 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 LISTS = {
     *("BooleanMaskGradient", "BooleanMaskLengths", "BooleanUnmask", "FindDuplicateElements", "LengthsRangeFill"),
     *("LengthsSplit", "LengthsToOffsets", "LengthsToSegmentIds", "LengthsToShape", "LengthsToWeights", "Range"),
-    *("SparseDropoutWithReplacement", "SparseLengthsSumSparseLookup", "Unique"),
+    *("MergeIdLists", "SparseDropoutWithReplacement", "SparseLengthsSumSparseLookup", "Unique"),
+    *merges,
+    *merge_gradients,
 }
 """Operators whose blobs have one axis each."""
 
@@ -231,6 +234,8 @@ NO_RUN = {
     **dict.fromkeys(["Reduce", "SendTensor", "ReceiveTensor"], "by MPI alone, which it was built without"),
     **dict.fromkeys(["TimerGet", "TimerGetAndEnd", "WallClockTime"], "no time is the same in two runs"),
     "StoreAdd": "ends the process on the one kind of store that there is",
+    **dict.fromkeys(["FP16MomentumSGDUpdate", "FP32MomentumSGDUpdate"], "on CUDA devices alone"),
+    "TTLinearGradient": "fails on whatever it is given",
     "Python": "functions of a process; what Caffe2's see and emit stands in test_python_function.py",
     "PythonDLPack": "as Python",
     "PythonDLPackGradient": "as Python",

@@ -1,4 +1,4 @@
-"""Operators of libraries that tazza does not have: ATen, Onnxifi, Caffe2ModuleTestDynamicDummy.
+"""Operators that run nowhere: of libraries that tazza does not have, and one that Caffe2 declared and never wrote.
 
 Nets that name them can be read, shown and rewritten; a run ends with the reason.
 """
@@ -59,6 +59,11 @@ class Foreign:
             "Does nothing: it was there to show that a module was loaded.",
             "it belongs to a compiled module of Caffe2's own tests",
             "modules of tazza are loaded by `tazza.runtime.modules`",
+        ),
+        "TTLinearGradient": Foreign(
+            "The gradient of TT.",
+            "Caffe2 declared it and never wrote it: it failed there whatever it was given",
+            "write the product with operators that have gradients",
         ),
     }
 )

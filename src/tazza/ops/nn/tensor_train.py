@@ -167,7 +167,7 @@ GRADIENT = schema(
     "TTSparseLengthsSumGradient",
     "dcore = the gradient of each core, from dY of each segment.",
     inputs=[
-        blob("core0", FLOAT, role=Role.SHAPE, doc="as many elements as (i, r, j, r)"),
+        blob("core0", role=Role.SHAPE, doc="of any type: as many elements as (i, r, j, r)"),
         *CORE[1:],
         LENGTHS,
         blob("core0_output", FLOAT, "I j0 r1", role=Role.DATA),
@@ -175,7 +175,7 @@ GRADIENT = schema(
         blob("indices", DataType.INT64, "I 3", role=Role.INDEX, doc="the digits of each row"),
         blob("dY", FLOAT, "S E", role=Role.DATA),
     ],
-    outputs=[blob(f"d{name}", like=name) for name in CORES],
+    outputs=[blob("dcore0", FLOAT), *(blob(f"d{name}", like=name) for name in CORES[1:])],
     args=ARGS,
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
@@ -311,7 +311,7 @@ def rows_gradient_infer(
         dims = others[letter].dims
         alike = dims is None or all(map(agree, dims[1:], wanted))
         op.require(alike, f"{letter} has the extents {dims}, those behind the first must be {wanted}")
-    return core0, core1, core2
+    return TensorSpec(core0.dims, DataType.FLOAT), core1, core2
 
 
 @GRADIENT.cost

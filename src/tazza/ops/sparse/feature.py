@@ -57,7 +57,7 @@ FEATURE_IDS = arg("feature_ids", list[int], [], doc="the id of each feature")
 
 INPUTS = {
     "lengths": blob("lengths", DataType.INT32, variadic=True, role=Role.INDEX, doc="features of each example"),
-    "ids": blob("ids", DataType.INT64, variadic=True, role=Role.DATA, doc="of each feature"),
+    "ids": blob("ids", DataType.INT64, variadic=True, role=Role.INDEX, doc="of each feature"),
     "counts": blob("counts", DataType.INT32, variadic=True, role=Role.INDEX, doc="items of each feature"),
     "keys": blob("keys", VALUES, variadic=True, role=Role.DATA, doc="of each item; of one type"),
     "X": blob("X", VALUES, variadic=True, role=Role.DATA, doc="the values; of one type"),

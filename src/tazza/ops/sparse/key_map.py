@@ -155,7 +155,7 @@ KEY_VALUE_TO_MAP = schema(
 MAP_TO_KEY_VALUE = schema(
     "MapToKeyValue",
     "keys (K) = the keys of a map, in the order in which they came; values (K) = the value of each.",
-    inputs=[blob("map", type_name=tuple(TYPES))],
+    inputs=[blob("map", type_name=tuple(TYPES), role=Role.STATE)],
     outputs=[blob("keys", INDEX, dynamic=True), blob("values", INDEX, dynamic=True)],
     effects=Effects.STATE,
     no_gradient=NO_GRADIENT,
