@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tazza.errors import BlobTypeError
 from tazza.tensor.blob import blob_type
+from tazza.tensor.names import generate
 from tazza.tensor.serialization import deserialize, serialize, serialize_blob
 from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
 
@@ -40,3 +44,15 @@ def test_other_types_bring_their_serializer() -> None:
         assert deserialize(serialize(Ladle(3), "l")).get(Ladle).size == 3
     finally:
         SERIALIZERS.unregister("Ladle")
+
+
+@pytest.mark.slow
+def test_a_process_that_has_met_nothing_reads_every_stored_form() -> None:
+    """Also those of operators and databases, whose modules it has not imported."""
+    generate()
+    known = sorted(key for key in SERIALIZERS.registered() if SERIALIZERS[key].__module__.startswith("tazza."))
+    program = (
+        f"from tazza.tensor.serializer import SERIALIZERS; print([n for n in {known} if SERIALIZERS.get(n) is None])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

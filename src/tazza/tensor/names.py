@@ -1,7 +1,8 @@
 """Which module brings what: an index, so that a name imports one module, and an unknown one none.
 
 It has the public names of `tazza.tensor` and `tazza.array`, which both lend all of them, and the entries of registries
-that modules of these floors fill: functions of tensors (`attached.py`), stored forms of blobs (`serializer.py`).
+that modules of these floors, and of those above, fill: functions of tensors (`attached.py`), stored forms of blobs
+(`serializer.py`), so that a file is read by a process that has not met what is in it.
 `names.json` and the two `__init__.pyi` (the names for type checkers) are generated, the former from `__all__` of all
 modules and from the registries: `make index`. A test checks that they are up to date. Nobody edits them.
 """
@@ -13,7 +14,7 @@ import functools
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from tazza.registry import Registry
 
 ROOT = "tazza"
 PACKAGES = ("tazza.tensor", "tazza.array")
+ABOVE = ("tazza.db", "tazza.ops")
+"""Packages of floors above whose modules fill registries too."""
 PATH = Path(__file__).with_name("names.json")
 
 NAMES = "names"
@@ -73,13 +76,15 @@ def generate() -> dict[str, dict[str, str]]:
         DuplicateError: two modules list one name.
     """
     names = _listed()
+    for module in _modules(ABOVE):
+        importlib.import_module(module)
     sections = {name: _registered(registry) for name, registry in sorted(_REGISTRIES.items())}
     return {NAMES: dict(sorted(names.items())), **sections}
 
 
 def _listed() -> dict[str, str]:
     found: dict[str, str] = {}
-    for module in _modules():
+    for module in _modules(PACKAGES):
         listed: list[str] | None = getattr(importlib.import_module(module), "__all__", None)
         _, _, home = module.partition(".")
         if listed is None:
@@ -91,16 +96,17 @@ def _listed() -> dict[str, str]:
     return found
 
 
-def _modules() -> Iterator[str]:
-    for package in PACKAGES:
+def _modules(packages: Sequence[str]) -> Iterator[str]:
+    for package in packages:
         root = importlib.import_module(package)
         yield from (info.name for info in pkgutil.walk_packages(root.__path__, f"{package}."))
 
 
 def _registered(registry: Registry[str, Any]) -> dict[str, str]:
-    """Return which module brought each entry; what others than these packages registered is not of the index."""
+    """Return which module brought each entry; what others than these packages registered is not of it."""
     brought = {key: str(registry[key].__module__) for key in registry.registered()}
-    inside = {key: home for key, home in brought.items() if home.startswith(tuple(f"{one}." for one in PACKAGES))}
+    packages = tuple(f"{one}." for one in (*PACKAGES, *ABOVE))
+    inside = {key: home for key, home in brought.items() if home.startswith(packages)}
     return {key: home.partition(".")[2] for key, home in sorted(inside.items())}
 
 
