@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 SORTED = ("If", "While", "Do")
-PIPES = ("pipeline", "dataset", "record_queue", "text_file_reader")
+PIPES = ("pipeline", "dataset", "record_queue", "text_file_reader", "net_printer")
 
 
 class Modules:
@@ -129,15 +129,28 @@ def lines(modules: Modules, built: Any) -> Iterator[str]:
         yield str(built)
 
 
+def printed(modules: Modules, built: Any) -> Iterator[str]:
+    """Yield what `net_printer` writes of what was built."""
+    if isinstance(built, (list, tuple)):
+        for one in cast("list[Any]", built):
+            yield from printed(modules, one)
+    elif isinstance(built, (modules.core.Net, modules.core.ExecutionStep, modules.task.Task)):
+        for settings in ({}, {"factor_prefixes": True}, {"c2_syntax": False}):
+            yield from modules.net_printer.to_string(built, **settings).splitlines()
+
+
 def recorded(modules: Modules) -> dict[str, list[str]]:
-    """Return the lines of each case."""
+    """Return the lines of each case, of pipes also those of the printer."""
     from tools.pipe_cases import pipe_cases
     from tools.step_cases import cases
 
     found: dict[str, list[str]] = {}
     for name, build in {**cases(), **pipe_cases()}.items():
         modules.reset()
-        found[name] = list(lines(modules, build(modules)))
+        built = build(modules)
+        found[name] = list(lines(modules, built))
+        if name in pipe_cases():
+            found[f"printed {name}"] = list(printed(modules, built))
     modules.reset()
     return found
 

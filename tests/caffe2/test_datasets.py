@@ -13,11 +13,9 @@ from caffe2.python.dataset import Const, Dataset
 from caffe2.python.record_queue import RecordQueue
 from caffe2.python.schema import FetchRecord, List, NewRecord, Scalar, Struct
 from caffe2.python.text_file_reader import TextFileReader
-from tazza.operator import SCHEMAS
 
 FORM = Struct(("id", Scalar(np.int32)), ("values", List(Scalar(np.float32))))
 IDS, LENGTHS, VALUES = np.array([5, 3, 4], "i"), np.array([2, 0, 1], "i"), np.array([1, 2, 3], "f")
-READS = pytest.mark.skipif(SCHEMAS.get("IsEmpty") is None, reason="readers ask IsEmpty, which is not there")
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +61,6 @@ def test_a_constant_is_an_input() -> None:
     np.testing.assert_array_equal(workspace.FetchBlob(str(blob)), np.array([1, 2], "f"))
 
 
-@READS
 def test_it_is_read_in_any_order() -> None:
     made, init, net, again = filled(), core.Net("init2"), core.Net("read"), core.Net("again")
     reader, random = made.reader(init, batch_size=2), made.random_reader(init, batch_size=3)
@@ -84,7 +81,6 @@ def test_it_is_read_in_any_order() -> None:
     assert [one.tolist() for one in FetchRecord(others).field_blobs()] == [[3, 4, 5], [0, 1, 2], [3, 1, 2]]
 
 
-@READS
 def test_records_go_through_a_queue() -> None:
     made, init = filled(), core.Net("init2")
     reader = made.reader(init)
@@ -104,7 +100,6 @@ def test_records_go_through_a_queue() -> None:
     assert seen == IDS.tolist()
 
 
-@READS
 def test_rows_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_text("a\t1.5\nb\t2\n")

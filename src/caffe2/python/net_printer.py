@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any, ClassVar
 
+from caffe2.python import core
 from caffe2.python._operators import BlobReference
+from caffe2.python.task import WorkspaceType
 from tazza.proto import Argument, DeviceOption, NetDef, OperatorDef
 from tazza.proto import ExecutionStep as StepProto
 
 LENGTH_MAX = 64
 """Letters of a text that are shown."""
+LARGEST_BYTES = 2**26
+"""What a task may take as a message."""
 
 
 class Visitor:
@@ -108,31 +112,37 @@ def analyze_step(analyzer: Analyzer, step: Any) -> None:
         if proto.report_net:
             with analyzer.set_workspace(do_copy=True):
                 analyzer(step.get_net(proto.report_net))
-        seen: list[Any] = []
-        for substep in step.Substeps():
+        made: set[str] = set()
+        for substep in [*step.Substeps(), *(step.get_net(name) for name in proto.network)]:
             with analyzer.set_workspace(do_copy=proto.concurrent_substeps) as inner:
                 analyzer(substep)
-                seen.append(inner)
-        for one in seen if proto.concurrent_substeps else ():
-            analyzer.workspace.update(one)
-        for name in proto.network:
-            analyzer(step.get_net(name))
+                if proto.should_stop_blob:
+                    analyzer.need_blob(proto.should_stop_blob)
+            if proto.concurrent_substeps:
+                new = inner.keys() - analyzer.workspace.keys()
+                twice = ", ".join(sorted(made & new))
+                assert not twice, f"Error: Blobs created by multiple parallel steps: {twice}"
+                made |= new
+    for name in sorted(made):
+        analyzer.define_blob(name)
 
 
 def analyze_task(analyzer: Analyzer, task: Any) -> None:
-    """Check the step of a task, and that its outputs are defined."""
+    """Check the step of a task, which has blobs of its own unless it works in the global workspace."""
     step = task.get_step()
-    with analyzer.set_workspace(node=task.node):
+    plan = core.Plan(task.node)
+    plan.AddStep(step)
+    size = plan.Proto().ByteSize()
+    assert size < LARGEST_BYTES, f"a serialized task must be smaller than {LARGEST_BYTES} bytes, this has {size}"
+    with analyzer.set_workspace(do_copy=task.workspace_type() != WorkspaceType.GLOBAL):
         analyzer(step)
-        for output in task.output_list():
-            for blob in output.get() if hasattr(output, "get") else [output]:
-                analyzer.need_blob(blob)
 
 
 def analyze_task_group(analyzer: Analyzer, tg: Any) -> None:
-    """Check the tasks of a group."""
-    for task in tg.tasks_by_node().tasks() if hasattr(tg, "tasks_by_node") else tg.tasks():
-        analyzer(task)
+    """Check the tasks of a group, each with the blobs of its node."""
+    for task in tg.tasks_by_node().tasks():
+        with analyzer.set_workspace(node=task.node):
+            analyzer(task)
 
 
 def analyze_job(analyzer: Analyzer, job: Any) -> None:
@@ -142,10 +152,10 @@ def analyze_job(analyzer: Analyzer, job: Any) -> None:
 
 
 def analyze(obj: Any) -> None:
-    """Check that every blob which a net, a step, a task or a job reads is defined before.
+    """Check that every blob which a task, a group or a job reads is defined before, and none by two steps at once.
 
     Raises:
-        AssertionError: one is not.
+        AssertionError: one is not, or is.
     """
     analyzer = Analyzer()
     with analyzer.set_workspace(ws={}):
@@ -197,7 +207,7 @@ class Printer(Visitor, Text):
 
 def _sanitize_str(s: Any) -> str:
     if isinstance(s, bytes):
-        s = s.decode("utf-8", errors="ignore")
+        s = s.decode("ascii", errors="ignore")
     text = str(s)
     return f"'{text}'" if len(text) < LENGTH_MAX else f"'{text[:LENGTH_MAX]}'...<+len={len(text) - LENGTH_MAX}>"
 
@@ -223,8 +233,9 @@ def commonprefix(m: Sequence[str]) -> str:
 def format_value(val: Any) -> str:
     """Return a value as text."""
     if isinstance(val, (list, tuple)):
-        return str([str(one) for one in val])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return _sanitize_str(val)[1:-1] if isinstance(val, bytes) else str(val)
+        quoted = ", ".join(f"'{one}'" for one in val)  # pyright: ignore[reportUnknownVariableType]
+        return f"[{quoted}]"
+    return str(val)
 
 
 def factor_prefix(vals: Iterable[Any], do_it: bool) -> str:
@@ -261,7 +272,7 @@ def print_op(text: Printer, op: OperatorDef) -> None:
     if device is not None:
         args.append(("device_option", device))
     if text.c2_net_name:
-        text.add(call(f"{text.c2_net_name}.{op.type}", [list(op.input), list(op.output), *args]).replace('"', ""))
+        text.add(call(f"{text.c2_net_name}.{op.type}", [list(op.input), list(op.output), *args]))
     else:
         text.add(call(op.type, [*op.input, *args], op.output, factor_prefixes=text.factor_prefixes))
     for one in op.arg:
@@ -290,7 +301,7 @@ def print_net(text: Printer, net: Any) -> None:
 
 
 def _get_step_context(step: Any) -> tuple[str | None, bool]:
-    """Return how a step is written, and whether its stop blob is still to be."""
+    """Return how a step is headed, and whether those within it are."""
     proto = step.Proto()
     if proto.should_stop_blob:
         return call("loop"), False
@@ -298,8 +309,19 @@ def _get_step_context(step: Any) -> tuple[str | None, bool]:
         return call("loop", [proto.num_iter]), False
     if proto.num_concurrent_instances > 1:
         return call("parallel", [("num_instances", proto.num_concurrent_instances)]), len(step.Substeps()) > 1
-    concurrent = proto.concurrent_substeps and len(step.Substeps()) > 1
-    return (call("parallel"), True) if concurrent else (None, False)
+    if proto.concurrent_substeps and len(step.Substeps()) > 1:
+        return call("parallel"), True
+    return (call("run_once") if proto.report_net else None), False
+
+
+def _substep_context(step: Any, is_parallel: bool) -> str | None:
+    """Return how a net or a step within a step is headed."""
+    proto = step.Proto() if hasattr(step, "Substeps") else None
+    if proto is not None and proto.run_every_ms:
+        return call("reporter", [str(step), ("interval_ms", proto.run_every_ms)])
+    if not is_parallel:
+        return None
+    return call("workspace" if proto is not None and proto.create_workspace else "step", [str(step)])
 
 
 def print_step(text: Printer, step: Any) -> None:
@@ -311,16 +333,14 @@ def print_step(text: Printer, step: Any) -> None:
             with text.context(call("report_net", [proto.report_interval])):
                 text(step.get_net(proto.report_net))
         for one in [*step.Substeps(), *(step.get_net(name) for name in proto.network)]:
-            sub = call("step", [str(one)]) if is_parallel and hasattr(one, "Substeps") else None
-            with text.context(sub):
+            with text.context(_substep_context(one, is_parallel)):
                 text(one)
                 if proto.should_stop_blob:
                     text.add(call("yield stop_if", [proto.should_stop_blob]))
 
 
 def _print_task_output(x: Any) -> str:
-    values = x.get() if hasattr(x, "get") else [x]
-    return str([str(one) for one in values])
+    return f"Output[{', '.join(map(str, x.names))}]"
 
 
 def print_task(text: Printer, task: Any) -> None:
@@ -345,6 +365,8 @@ def print_job(text: Printer, job: Any) -> None:
     with text.context("Job.current().stop_conditions"):
         for out in job.stop_conditions:
             text.add(_print_task_output(out))
+    text(job.download_group, "Job.current().download_group")
+    text(job.exit_group, "Job.current().exit_group")
 
 
 def to_string(obj: Any, **kwargs: Any) -> str:
