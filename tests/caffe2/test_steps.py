@@ -1,4 +1,4 @@
-"""Steps of `control`, `task`, `pipeline` and their kin are those that the genuine Caffe2 builds; run, they do as told."""
+"""Steps of `control`, `task`, `pipeline` and their kin are those that genuine Caffe2 builds; run, they do as told."""
 
 from __future__ import annotations
 
