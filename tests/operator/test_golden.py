@@ -190,7 +190,8 @@ ONE_NUMBER = {"AtomicIter", "Iter", "LearningRate"}
 LISTS = {
     *("BooleanMaskGradient", "BooleanMaskLengths", "BooleanUnmask", "FindDuplicateElements", "LengthsRangeFill"),
     *("LengthsSplit", "LengthsToOffsets", "LengthsToSegmentIds", "LengthsToShape", "LengthsToWeights", "Range"),
-    *("MergeIdLists", "SparseDropoutWithReplacement", "SparseLengthsSumSparseLookup", "Unique"),
+    *("LambdaRankNdcg", "LambdaRankNdcgGradient", "MergeIdLists", "PairWiseLoss", "PairWiseLossGradient"),
+    *("Perplexity", "SparseDropoutWithReplacement", "SparseLengthsSumSparseLookup", "Unique"),
     *merges,
     *merge_gradients,
 }
@@ -235,6 +236,9 @@ NO_RUN = {
     **dict.fromkeys(["TimerGet", "TimerGetAndEnd", "WallClockTime"], "no time is the same in two runs"),
     "StoreAdd": "ends the process on the one kind of store that there is",
     **dict.fromkeys(["FP16MomentumSGDUpdate", "FP32MomentumSGDUpdate"], "on CUDA devices alone"),
+    **dict.fromkeys(["RoIAlignRotatedGradient", "RoIPoolGradient"], "on CUDA devices alone"),
+    "CTC": "its module is not in the last wheel",
+    "HuffmanTreeHierarchy": "text that ends in zeros, which a recording drops: it stands in test_h_softmax.py",
     "TTLinearGradient": "fails on whatever it is given",
     "Python": "functions of a process; what Caffe2's see and emit stands in test_python_function.py",
     "PythonDLPack": "as Python",

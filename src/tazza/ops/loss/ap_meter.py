@@ -18,7 +18,7 @@ AP_METER = schema(
     room, those with the highest scores are dropped first, class by class, as in Caffe2.""",
     inputs=[
         blob("X", FLOAT, doc="(N, D...): scores, of which the first N * D are looked at"),
-        blob("label", DataType.INT32, role=Role.DATA, doc="as many; 1: the sample is of the class"),
+        blob("label", DataType.INT32, role=Role.INDEX, doc="as many; 1: the sample is of the class"),
     ],
     outputs=[blob("AP", "X", doc="(D)", host=True)],
     args=[arg("buffer_size", int, 1000, minimum=0, doc="how many samples are kept")],

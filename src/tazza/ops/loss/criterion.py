@@ -28,14 +28,14 @@ from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
 NO_GRADIENT = ends("second derivatives are not built")
-LABEL = blob("Y", DataType.INT32, role=Role.DATA, doc="labels")
+LABEL = blob("Y", DataType.INT32, role=Role.INDEX, doc="labels")
 MARGIN = arg("margin", float, 1.0, doc="how far apart scores must be to cost nothing")
 LEAST = arg("margin", float, 0.0, doc="a similarity up to here costs nothing where rows shall differ")
 
 MARGIN_RANKING_CRITERION = schema(
     "MarginRankingCriterion",
     "loss = max(margin - Y * (X1 - X2), 0): a label of 1 wants X1 above X2, one of -1 below it.",
-    inputs=[blob("X1", FLOAT), blob("X2", "X1"), LABEL],
+    inputs=[blob("X1", FLOAT), blob("X2", "X1", role=Role.DATA), LABEL],
     outputs=[blob("loss", like="X1")],
     args=[MARGIN],
     effects=Effects.PURE,
@@ -48,7 +48,7 @@ MARGIN_RANKING_CRITERION = schema(
 MARGIN_RANKING_CRITERION_GRADIENT = schema(
     "MarginRankingCriterionGradient",
     "dX1 = -Y * dloss and dX2 = Y * dloss, both 0 where Y * (X1 - X2) > margin.",
-    inputs=[blob("X1", FLOAT), blob("X2", "X1"), LABEL, blob("dloss", "X1")],
+    inputs=[blob("X1", FLOAT), blob("X2", "X1", role=Role.DATA), LABEL, blob("dloss", "X1", role=Role.DATA)],
     outputs=[blob("dX1", like="X1"), blob("dX2", like="X2")],
     args=[MARGIN],
     effects=Effects.PURE,
@@ -75,7 +75,7 @@ COSINE_EMBEDDING_CRITERION = schema(
 COSINE_EMBEDDING_CRITERION_GRADIENT = schema(
     "CosineEmbeddingCriterionGradient",
     "dS = -dloss where Y is 1, else dloss where S >= margin, else 0.",
-    inputs=[blob("S", FLOAT), LABEL, blob("dloss", "S")],
+    inputs=[blob("S", FLOAT), LABEL, blob("dloss", "S", role=Role.DATA)],
     outputs=[blob("dS", like="S")],
     args=[LEAST],
     effects=Effects.PURE,

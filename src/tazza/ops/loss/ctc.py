@@ -54,6 +54,9 @@ CTC = schema(
 )
 
 
+CTC.trains_unless("is_test", "slopes")
+
+
 @CTC.name_outputs
 def ctc_outputs(op: OpView, count: int) -> tuple[str, ...]:
     named = ("costs", "unused") if op.is_test else ("slopes", "costs", "unused")

@@ -20,7 +20,7 @@ VITERBI_PATH = schema(
     """path = the states s with the largest sum of P[t, s[t]] and A[s[t], s[t + 1]]; of equal ones the first.
 
     NaN is passed over, but at the start: nothing is above it.""",
-    inputs=[blob("P", FLOAT, "T K"), blob("A", "P", "K K")],
+    inputs=[blob("P", FLOAT, "T K"), blob("A", "P", "K K", role=Role.PARAMETER)],
     outputs=[blob("path", DataType.INT32, "T")],
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
