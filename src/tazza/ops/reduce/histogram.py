@@ -148,6 +148,9 @@ def self_binning_histogram(op: OpView, X: tuple[Array, ...], edges: Array, count
     counts[...] = np.bincount(np.maximum(bins, 0), minlength=counts.size)
 
 
+BUCKETS_MAX = 2**27
+"""More buckets than these are taken for a mistake: an operator keeps a number of each."""
+
 ACCUMULATE_HISTOGRAM = schema(
     "AccumulateHistogram",
     """now = how many elements of X lie in each bucket, all = the same over all runs of the operator.
@@ -159,7 +162,7 @@ ACCUMULATE_HISTOGRAM = schema(
     args=[
         arg("lower_bound", float, 0.0, doc="where the second bucket begins"),
         arg("upper_bound", float, 1.0, doc="where the last bucket begins"),
-        arg("num_buckets", int, 1, minimum=1, doc="how many lie between the two"),
+        arg("num_buckets", int, 1, minimum=1, maximum=BUCKETS_MAX, doc="how many lie between the two"),
     ],
     effects=Effects.STATE,
     no_gradient=forbidden("counts are whole numbers"),
