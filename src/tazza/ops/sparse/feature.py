@@ -107,9 +107,13 @@ class Merge:
         return [name for name in self.names if name in STRUCTURE]
 
 
+def _enough(op: OpView, letter: str, values: Array, count: int) -> None:
+    op.require(values.size >= count, f"{letter} has {values.size} elements, {count} are asked for")
+
+
 def _first(op: OpView, letter: str, values: Array, count: int) -> Array:
     """Return the first `count` elements of a blob."""
-    op.require(values.size >= count, f"{letter} has {values.size} elements, {count} are asked for")
+    _enough(op, letter, values, count)
     return values.reshape(-1)[:count]
 
 
@@ -142,15 +146,26 @@ class Group:
 
 
 def _group(op: OpView, row: Merge, given: Mapping[str, Any], k: int, N: int) -> Group:
-    """Return what the structure of group k says of N examples."""
-    if not row.single:
+    """Return what the structure of group k says of N examples: of no more features and items than blobs hold."""
+    name, items = (f"X{k}", given["X"][k]) if "X" in given else ("dY", given["dY"])
+    if row.single:
+        present = _first(op, f"presence{k}", given["presence"][k], N)
+        examples = np.flatnonzero(present)
+        counts = np.ones_like(examples)
+        if row.listed:
+            said = np.where(present, _first(op, f"counts{k}", given["counts"][k], N), 0)
+            counts = _not_negative(op, f"counts{k}", said)[present]
+    else:
         lengths = _not_negative(op, f"lengths{k}", _first(op, f"lengths{k}", given["lengths"][k], N))
+        features = int(lengths.sum(dtype=np.int64))
+        _enough(op, *((f"counts{k}", given["counts"][k]) if row.listed else (name, items)), features)
         examples = np.repeat(np.arange(N), lengths)
-        counts = _first(op, f"counts{k}", given["counts"][k], examples.size) if row.listed else np.ones_like(examples)
-        return Group(examples, _not_negative(op, f"counts{k}", counts))
-    present = _first(op, f"presence{k}", given["presence"][k], N)
-    counts = _first(op, f"counts{k}", given["counts"][k], N) if row.listed else present
-    return Group(np.flatnonzero(present), _not_negative(op, f"counts{k}", np.where(present, counts, 0))[present])
+        counts = np.ones_like(examples)
+        if row.listed:
+            counts = _not_negative(op, f"counts{k}", _first(op, f"counts{k}", given["counts"][k], features))
+    if row.listed:
+        _enough(op, name, items, int(counts.sum(dtype=np.int64)))
+    return Group(examples, counts)
 
 
 def _in_turn(examples: Sequence[Array]) -> Array:
