@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema
-from tests.judge.families.window import KERNELS, windowed
+from tests.judge.families.region import aligned
+from tests.judge.families.window import KERNELS, conv_transpose, windowed
 from tests.judge.hand import Array, Hand, Shape, Sketch, channels_of, divisors, draws, spatial_of
 
 NHWC = ("NHWC",)
@@ -54,6 +55,21 @@ def int8_conv(hand: Hand, schema: OpSchema) -> Sketch:
         values["W"] = octets(hand, (M, *[k] * D, C // group))
         values["S"] = octets(hand, (*X[:-1], M))
     return Sketch(found, values=values)
+
+
+@draws("Int8ConvTranspose")
+def int8_conv_transpose(hand: Hand, schema: OpSchema) -> Sketch:
+    found = conv_transpose(hand, schema)
+    X, W = found.shapes["X"], found.shapes["W"]
+    values = {"X": octets(hand, X), "W": octets(hand, W), "b": bias(hand, W[-1] + hand.integer(0, 1))}
+    return Sketch(found.arguments | result(hand, 2.0), values=values)
+
+
+@draws("Int8RoIAlign")
+def int8_roi_align(hand: Hand, schema: OpSchema) -> Sketch:
+    found = aligned(hand, schema)
+    values = found.values | {"X": octets(hand, found.shapes["X"])}
+    return Sketch(found.arguments | result(hand, 0.2), values=values)
 
 
 @draws("Int8FC")

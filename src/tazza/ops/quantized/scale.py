@@ -60,5 +60,9 @@ def shifted(X: Array, meaning: PerTensor | PerChannel) -> Array:
 
 
 def converted(X: Array, before: PerTensor, after: PerTensor) -> Array:
-    """Return bytes of one meaning as those of another."""
-    return X if before == after else requantize(before.real(X), np.float32(1) / np.float32(after.scale), after)
+    """Return bytes, or biases of int32, of one meaning as those of another."""
+    if before == after:
+        return X
+    if X.dtype == np.int32:
+        return after.integers(before.real(X), DataType.INT32)
+    return requantize(before.real(X), np.float32(1) / np.float32(after.scale), after)
