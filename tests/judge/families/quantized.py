@@ -80,6 +80,19 @@ def int8_fc(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(result(hand, 2.0), values={"X": octets(hand, X), "W": octets(hand, W), "b": bias(hand, W[0])})
 
 
+@draws("Int8FCPackWeight")
+def int8_pack(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    W = hand.dims(1, 4)
+    axis = hand.integer(0, len(W) - 1)
+    found: dict[str, Any] = {"axis_w": axis, "quantize_channelwise": hand.chance(0.5)}
+    values = {"W": octets(hand, W) if hand.chance(0.2) else hand.rng.standard_normal(W).astype(np.float32)}
+    if hand.chance(0.4):
+        return Sketch(found, values=values, outputs=1)
+    values["b"] = hand.rng.standard_normal(math.prod(W[:axis])).astype(np.float32)
+    return Sketch({**found, "in_scale": hand.real(0.1, 1.0)}, values=values, outputs=2)
+
+
 @draws("Int8MaxPool", "Int8MaxPoolRelu", "Int8AveragePool", "Int8AveragePoolRelu")
 def int8_pool(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
