@@ -49,10 +49,10 @@ def found(x: Any, *, preserve_sparsity: bool = False) -> PerTensor:
 
 
 @pytest.mark.parametrize("preserve_sparsity", [False, True])
-@pytest.mark.parametrize("change", [lambda x: x, lambda x: x * 7 + 3, np.abs, lambda x: -np.abs(x) - 2], ids="abcd")
-def test_every_number_comes_back_to_half_a_step(change: Any, preserve_sparsity: bool) -> None:
+@pytest.mark.parametrize(("low", "high"), [(-2, 3), (1, 4), (-5, -2), (-30, 1)])
+def test_every_number_comes_back_to_half_a_step(low: float, high: float, preserve_sparsity: bool) -> None:
     """A law, of 0 too, which comes back unchanged; and no step is longer than it has to be."""
-    x = np.append(change(X), np.float32(0)).astype(np.float32)
+    x = np.append(np.linspace(low, high, 77, dtype=np.float32), np.float32(0))
     meaning = found(x, preserve_sparsity=preserve_sparsity)
     again = meaning.real(meaning.integers(x))
     assert np.abs(again - x).max() <= 0.501 * meaning.scale
