@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tools.record_golden import caffe2
+
 
 class Step(NamedTuple):
     """One step: operator type, its inputs and outputs by name, its arguments, and what is fed before."""
@@ -26,6 +28,7 @@ def data_sequences() -> dict[str, list[Step]]:
         "reservoirs": reservoirs(),
         "rebatching": rebatching(),
         "weighted_queues": weighted_queues(),
+        "queue_reader": queue_reader(),
     }
     return {**indices(), **cursors(), **data_sets(), **windows(), **alone, "blob_values": blob_values()}
 
@@ -327,3 +330,28 @@ def reservoirs() -> list[Step]:
         whole._replace(feeds=more),
         whole._replace(feeds={"i": np.array([9])}),
     ]
+
+
+def queue_reader() -> list[Step]:
+    """A batch of the records that lie in a queue, as tensors of text: where there are no more, Caffe2 repeats the last.
+
+    A record ends in its label, which is not 0: what is stored here ends before the first such byte.
+    """
+    into = Step("EnqueueBlobs", ["q", "x"], ["x"])
+    feeds = [np.array([_record(number), b"not looked at"], object) for number in (3, 1, 2)]
+    return [
+        Step("CreateBlobsQueue", [], ["q"], {"capacity": 4}),
+        Step("CreateBlobsQueueDB", ["q"], ["r"], {"timeout_secs": 0.05}),
+        *(into._replace(feeds={"x": each}) for each in feeds),
+        Step("TensorProtosDBInput", ["r"], ["data", "label"], {"batch_size": 3}),
+        Step("CloseBlobsQueue", ["q"], []),
+    ]
+
+
+def _record(number: int) -> bytes:
+    """Return two tensors: two float32, and a label."""
+    _, _, proto = caffe2()
+    record = proto.TensorProtos()
+    record.protos.add(dims=[2], data_type=1, float_data=[number / 2, -number])
+    record.protos.add(data_type=2, int32_data=[number])
+    return bytes(record.SerializeToString())

@@ -62,7 +62,44 @@ def layers() -> Any:
         Call({**rows, "X": image(3, 10, zero_point=0), "W": filters(6, 10, zero_point=77)}, ["Y"], {"Y_scale": 0.5}),
         Call({**rows, "Qparam": signed(1)}, ["Y"], {"Y_scale": 0.3, "Y_zero_point": 110}),
     ]
-    return [("Int8Conv", calls), ("Int8ConvRelu", calls), ("Int8FC", full)]
+    return [("Int8Conv", calls), ("Int8ConvRelu", calls), ("Int8FC", full), ("Int8ConvTranspose", turned(x))]
+
+
+def turned(x: Int8) -> Any:
+    """Transposed convolutions of four channels: windows, zero points; what dilation, groups and more biases do not."""
+    to: dict[str, Any] = {**NHWC, **RESULT, "kernels": [3, 2]}
+    inputs = {"X": x, "W": filters(4, 3, 2, 6), "b": bias(6)}
+    step = {**to, "strides": [2, 3], "adjs": [1, 2], "pads": [1, 0, 0, 1]}
+    return [
+        Call(inputs, ["Y"], to),
+        Call(inputs, ["Y"], step),
+        Call({**inputs, "W": filters(4, 3, 2, 6, zero_point=77)}, ["Y"], to),
+        Call({**inputs, "b": bias(9, 1.0)}, ["Y"], to),
+        Call(inputs, ["Y"], {**to, "group": 2, "dilation": 2}),
+        Call({**inputs, "W": filters(4, 1, 1, 6)}, ["Y"], {**NHWC, **RESULT, "kernel": 1, "stride": 2}),
+        Call({**inputs, "X": image(0, 5, 7, 4)}, ["Y"], to),
+        Call({**inputs, "X": image(1, 3, 2, 4)}, ["Y"], {**to, "Y_scale": 0.3, "Y_zero_point": 0}),
+    ]
+
+
+def regions() -> Any:
+    """Regions of images, inside of them, beyond, and of no extent; the mean of none is the byte 0."""
+    x = image(2, 5, 7, 3)
+    same: dict[str, Any] = {**NHWC, "Y_scale": X_SCALE, "Y_zero_point": 120}
+    rois = np.array([[0, 0.5, 1.25, 4.75, 3.5], [1, -3, -2, 9, 8], [1, 2.25, 1, 2.75, 1.5]], np.float32)
+    outside = np.array([[1, -9, -8, -5, -4], [0, 0, 0, 30, 20], [1, 3, 3, 1, 1]], np.float32)
+    sized: dict[str, Any] = {"pooled_h": 2, "pooled_w": 3}
+    other: dict[str, Any] = {**NHWC, "Y_scale": 0.1, "Y_zero_point": 100, **sized, "sampling_ratio": 2}
+    calls = [
+        Call({"X": x, "rois": rois}, ["Y"], {**same, **sized}),
+        Call({"X": x, "rois": rois}, ["Y"], {**other, "spatial_scale": 0.5}),
+        Call({"X": x, "rois": rois}, ["Y"], {**other, "aligned": 1}),
+        Call({"X": x, "rois": outside}, ["Y"], {**same, **sized}),
+        Call({"X": image(2, 5, 7, 3, zero_point=0), "rois": outside}, ["Y"], other),
+        Call({"X": x, "rois": rois[:, 1:].copy()}, ["Y"], {"Y_scale": X_SCALE, "Y_zero_point": 120}),
+        Call({"X": x, "rois": rois[:0]}, ["Y"], {**same, **sized}),
+    ]
+    return [("Int8RoIAlign", calls)]
 
 
 def pointwise() -> Any:
@@ -144,7 +181,13 @@ def arrangements() -> Any:
     }
     found: Any = {name: [Call({"X": one}, ["Y"], {**same, **by}) for one, by in runs] for name, runs in forms.items()}
     found["Int8Slice"].append(Call({"X": x, "first": first, "behind": behind}, ["Y"], dict(same)))
+    biases = Int8(np.arange(-3, 3, dtype=np.int32).reshape(2, 3) * 70000, 0.001, 0)
+    kept: dict[str, Any] = {"Y_scale": 0.001}
+    found["Int8Flatten"].append(Call({"X": biases}, ["Y"], {**kept, "axis": 0}))
+    found["Int8Slice"].append(Call({"X": biases}, ["Y"], {**kept, "starts": [0, 1], "ends": [-1, 2]}))
     reshaped = [Call({"X": x}, [Y, "old"], {**same, "shape": [0, -1]}) for Y in "YX"]
+    reshaped += [Call({"X": x, "sizes": sizes}, ["Y", "old"], dict(same))]
+    reshaped += [Call({"X": biases}, [Y, "old"], {**kept, "shape": [3, -1]}) for Y in "YX"]
     shares: Any = {"Y_scale": 1 / 256}
     joined = [
         Call({"X": x, "Y": image(2, 5, 4)}, ["Z"], {**same, "axis": 1}),
@@ -153,7 +196,7 @@ def arrangements() -> Any:
     ]
     return [
         *found.items(),
-        ("Int8Reshape", [*reshaped, Call({"X": x, "sizes": sizes}, ["Y", "old"], dict(same))]),
+        ("Int8Reshape", reshaped),
         ("Int8Concat", joined),
         ("Int8Sigmoid", [Call({"X": one}, ["Y"], shares) for one in (image(3, 5), Int8(octets(4, 7), 0.5, 3))]),
     ]
@@ -191,4 +234,4 @@ def halves() -> Any:
 
 
 if __name__ == "__main__":
-    main((layers, pointwise, pooling, softmax, arrangements, fills, halves))
+    main((layers, regions, pointwise, pooling, softmax, arrangements, fills, halves))

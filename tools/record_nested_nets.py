@@ -1,4 +1,6 @@
-"""Record runs of nets with nets inside by the genuine Caffe2 into `tests/data/golden/nets/<case>.npz`.
+"""Record runs of nets by the genuine Caffe2 into `tests/data/golden/nets/<case>.npz`.
+
+They are nets with nets inside, and a layer with packed weights.
 
 Needs what `tools/record_golden.py` needs:
 
@@ -49,9 +51,17 @@ def record(build: Callable[[Any], tuple[dict[str, Any], list[str]]]) -> dict[str
         "forward": np.array(forward),
     }
     parts.update({f"in/{name}": value for name, value in feeds.items()})
-    left: dict[str, Any] = {name: workspace.FetchBlob(name) for name in workspace.Blobs()}
+    left = {name: as_fetched(workspace, name) for name in workspace.Blobs()}
     parts.update({f"out/{name}": value for name, value in left.items() if isinstance(value, np.ndarray)})
     return parts
+
+
+def as_fetched(workspace: Any, name: str) -> Any:
+    """Return what a blob holds; None where that is bytes with a scale."""
+    try:
+        return workspace.FetchBlob(name)
+    except TypeError:
+        return None
 
 
 def row(*values: float) -> Any:
@@ -175,8 +185,20 @@ def do_twice(net: Any) -> tuple[dict[str, Any], list[str]]:
     return FEEDS, ["sum"]
 
 
+def packed_layer(net: Any) -> tuple[dict[str, Any], list[str]]:
+    """A layer of bytes, whose weights are packed in the net: what is packed can only be used."""
+    random = np.random.RandomState(3)
+    net.Int8Quantize(["x"], "X", Y_scale=0.03, Y_zero_point=120)
+    net.Int8FCPackWeight(["W", "b"], ["packed", "units"], in_scale=0.03, engine="DNNLOWP")
+    net.Int8FC(["X", "packed", "units"], "Y", Y_scale=0.1, Y_zero_point=110, engine="DNNLOWP")
+    net.Int8Dequantize(["Y"], "y")
+    shapes = {"x": (3, 7), "W": (5, 7), "b": (5,)}
+    return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}, []
+
+
 CASES = [
-    if_else, if_else_not, if_alone, if_in_if, if_between, if_plain, while_carried, while_if, while_forward, do_twice
+    if_else, if_else_not, if_alone, if_in_if, if_between, if_plain, while_carried, while_if, while_forward, do_twice,
+    packed_layer,
 ]  # fmt: skip
 
 if __name__ == "__main__":

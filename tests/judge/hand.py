@@ -144,6 +144,13 @@ def divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0] if number > 0 else [1]
 
 
+def orders_of(schema: OpSchema) -> tuple[str, ...]:
+    """Return the orders that images of an operator may have."""
+    choices = schema.args["order"].choices
+    assert choices is not None
+    return tuple(order for order in choices if order.isupper())
+
+
 def channels_of(order: str, shape: Shape) -> int:
     """Return the number of channels of an image."""
     return shape[(len(shape) - 1) if order.upper() == "NHWC" and len(shape) > 2 else 1]

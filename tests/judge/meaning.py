@@ -23,15 +23,16 @@ def has_meaning(schema: OpSchema) -> bool:
 
 
 def meanings(hand: Hand, schema: OpSchema, inputs: Mapping[str, Array]) -> dict[str, Meaning]:
-    """Return a quantization for each input that must have one; int32 is in units of the products before it."""
+    """Return a quantization for each input that must have one; int32 behind two is in units of their products."""
     found: dict[str, Meaning] = {}
     for name, array in inputs.items():
         letter = name if name in schema.inputs_by_letter else name.rpartition("_")[0]  # X_0 of a variadic X
         declared = schema.inputs_by_letter.get(letter)
-        if declared is None or declared.quantization == PLAIN:
+        if declared is None or declared.quantization == PLAIN or array.dtype == np.float32:
             continue
+        before = list(found.values())
         if array.dtype == np.int32:
-            found[name] = _of_products(*list(found.values())[:2])
+            found[name] = _of_products(*before[:2]) if len(before) > 1 else PerTensor(hand.real(0.0001, 0.01))
         elif PerChannel in declared.quantization and array.ndim > 1 and len(array) and hand.chance(0.5):
             scales = tuple(hand.real(0.01, 0.05) for _ in range(len(array)))
             found[name] = PerChannel(0, scales, (128,) * len(array))

@@ -18,6 +18,7 @@ from tazza.proto import BlobProto, DBReaderProto
 from tazza.proto.message import parse, serialize
 from tazza.runtime.closing import Closing
 from tazza.runtime.fork import Guard
+from tazza.runtime.patience import Patience
 from tazza.tensor.blob import blob_type
 from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
 
@@ -103,14 +104,15 @@ class DBReader(Closing):
                 return None
             return self._returned[0][0] if self._returned else cursor.key
 
-    def read(self) -> tuple[bytes, bytes]:
+    def read(self, patience: Patience | None = None) -> tuple[bytes, bytes]:
         """Return key and value of the next record of the shard; every record goes to one thread.
 
-        A call that an interrupt (Ctrl-C) ends has read nothing.
+        A call that an interrupt (Ctrl-C) ends has read nothing. `patience` is for readers that have to wait.
 
         Raises:
             DBError: this record or the one after it is corrupt, or the reader is closed.
         """
+        del patience
         records: list[tuple[bytes, bytes]] = []
         handed = False
         try:
@@ -121,6 +123,9 @@ class DBReader(Closing):
         finally:
             if not handed:
                 self._returned.extend(records)
+
+    def wake(self) -> None:
+        """Let all who wait for a record look again: nobody waits for a database."""
 
     def cursor(self) -> Cursor:
         """Return a new cursor at the first record of the DB, which leaves the reader where it is.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tazza.operator import OpSchema
-from tests.judge.families.window import KERNELS, windowed
+from tests.judge.families.region import aligned
+from tests.judge.families.window import KERNELS, conv_transpose, windowed
 from tests.judge.hand import Array, Hand, Shape, Sketch, channels_of, divisors, draws, spatial_of
 
 NHWC = ("NHWC",)
@@ -56,12 +57,40 @@ def int8_conv(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, values=values)
 
 
+@draws("Int8ConvTranspose")
+def int8_conv_transpose(hand: Hand, schema: OpSchema) -> Sketch:
+    found = conv_transpose(hand, schema)
+    X, W = found.shapes["X"], found.shapes["W"]
+    values = {"X": octets(hand, X), "W": octets(hand, W), "b": bias(hand, W[-1] + hand.integer(0, 1))}
+    return Sketch(found.arguments | result(hand, 2.0), values=values)
+
+
+@draws("Int8RoIAlign")
+def int8_roi_align(hand: Hand, schema: OpSchema) -> Sketch:
+    found = aligned(hand, schema)
+    values = found.values | {"X": octets(hand, found.shapes["X"])}
+    return Sketch(found.arguments | result(hand, 0.2), values=values)
+
+
 @draws("Int8FC")
 def int8_fc(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     X = hand.dims(2, 4)
     W = (hand.channels(), math.prod(X[1:]))
     return Sketch(result(hand, 2.0), values={"X": octets(hand, X), "W": octets(hand, W), "b": bias(hand, W[0])})
+
+
+@draws("Int8FCPackWeight")
+def int8_pack(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    W = hand.dims(1, 4)
+    axis = hand.integer(0, len(W) - 1)
+    found: dict[str, Any] = {"axis_w": axis, "quantize_channelwise": hand.chance(0.5)}
+    values = {"W": octets(hand, W) if hand.chance(0.2) else hand.rng.standard_normal(W).astype(np.float32)}
+    if hand.chance(0.4):
+        return Sketch(found, values=values, outputs=1)
+    values["b"] = hand.rng.standard_normal(math.prod(W[:axis])).astype(np.float32)
+    return Sketch({**found, "in_scale": hand.real(0.1, 1.0)}, values=values, outputs=2)
 
 
 @draws("Int8MaxPool", "Int8MaxPoolRelu", "Int8AveragePool", "Int8AveragePoolRelu")

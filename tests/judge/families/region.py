@@ -8,7 +8,7 @@ import numpy as np
 
 from tazza.operator import OpSchema, run_op
 from tazza.ops.vision.roi_align import aligned_region_gradients, aligned_regions
-from tests.judge.hand import Array, Hand, Sketch, channels_of, draws, spatial_of
+from tests.judge.hand import Array, Hand, Sketch, channels_of, draws, orders_of, spatial_of
 
 
 def boxes(hand: Hand, count: int, extents: tuple[int, ...], scale: float, *, turned: bool = False) -> Array:
@@ -29,8 +29,9 @@ def numbered(hand: Hand, boxes: Array, images: int) -> Array:
 
 @draws(*aligned_regions, *aligned_region_gradients)
 def aligned(hand: Hand, schema: OpSchema) -> Sketch:
-    order, X = hand.image(spatial=(2, 2))
-    turned = (aligned_regions if schema.type in aligned_regions else aligned_region_gradients).rows[schema.type].turned
+    order, X = hand.image(spatial=(2, 2), orders=orders_of(schema))
+    tables = (aligned_regions, aligned_region_gradients)
+    turned = any(schema.type in table and table.rows[schema.type].turned for table in tables)
     scale = hand.pick((1.0, 0.5, 0.0625))
     rois = numbered(
         hand, boxes(hand, hand.integer(0, 4) if X[0] else 0, spatial_of(order, X), scale, turned=turned), X[0]

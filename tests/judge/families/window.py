@@ -9,7 +9,7 @@ import numpy as np
 
 from tazza.operator import OpSchema, operator_def
 from tazza.ops.nn.window import Window
-from tests.judge.hand import Hand, Shape, Sketch, channels_of, divisors, draws, spatial_of
+from tests.judge.hand import Hand, Shape, Sketch, channels_of, divisors, draws, orders_of, spatial_of
 
 FEW, PLAIN, TALL, MOST_OF_A_STEM = 0.2, 0.3, 0.1, 8
 """How many convolutions have few channels, and how many are like those of most nets; which engines are made for."""
@@ -136,10 +136,10 @@ def locally_connected(hand: Hand, schema: OpSchema) -> Sketch:
 
 @draws("ConvTranspose")
 def conv_transpose(hand: Hand, schema: OpSchema) -> Sketch:
-    order, X = hand.image(spatial=rank_of(schema), most=7)
+    order, X = hand.image(spatial=rank_of(schema), most=7, orders=orders_of(schema))
     C = channels_of(order, X)
     found, kernel = windowed(hand, spatial_of(order, X), dilated=hand.chance(0.2))
-    group = hand.pick((1, 1, 1, C, hand.pick(divisors(C))))
+    group = hand.pick((1, 1, 1, C, hand.pick(divisors(C)))) if "group" in schema.args else 1
     per_group = hand.integer(1, max(1, 70 // group))
     W = (C, per_group, *kernel) if order == "NCHW" else (C, *kernel, per_group)
     found |= {"order": order} | ({"group": group} if group != 1 else {})

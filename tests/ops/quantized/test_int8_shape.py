@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, ShapeError
 from tazza.operator import run_op
-from tazza.tensor import Int8Tensor
+from tazza.tensor import Int8Tensor, PerTensor
 from tests.check import Case, check_op, on_all_engines
-from tests.ops.quantized.numbers import octets, quantized, real
+from tests.ops.quantized.numbers import octets, quantized, real, whole
 
 Array = NDArray[Any]
 OTHER = {"Y_scale": 0.075, "Y_zero_point": 90}
@@ -66,6 +66,16 @@ def with_old_shape(change: Callable[..., Int8Tensor], dtype: Any = np.int64) -> 
     return function
 
 
+def biases() -> Int8Tensor:
+    """Return two rows of three."""
+    return moved(lambda x: x.reshape(2, 3) * 70000)(whole(6, 0.001))
+
+
+def doubled(x: Int8Tensor) -> Int8Tensor:
+    """Return biases of half the scale, in one row."""
+    return Int8Tensor(x.data.reshape(1, 6) * 2, PerTensor(0.0005).scale, 0)
+
+
 SIZES = np.array([4, 6], "i")
 CASES = [
     Case("Int8Flatten", [X], moved(lambda x: x.reshape(2, 12))),
@@ -83,6 +93,10 @@ CASES = [
     Case("Int8Reshape", [X], with_old_shape(moved(lambda x: x.reshape(4, 6))), {"shape": [4, -1]}),
     Case("Int8Reshape", [X, SIZES], with_old_shape(moved(lambda x: x.reshape(4, 6)), "i"), id="input"),
     Case("Int8Reshape", [X], with_old_shape(anew(lambda x: x.reshape(2, 12))), {"shape": [0, 12], **OTHER}, id="anew"),
+    Case("Int8Flatten", [biases()], moved(lambda x: x.reshape(1, 6)), {"axis": 0}, id="biases"),
+    Case("Int8Flatten", [biases()], doubled, {"axis": 0, "Y_scale": 0.0005}, id="biases of another scale"),
+    Case("Int8Slice", [biases()], moved(lambda x: x[:, 1:2]), {"starts": [0, 1], "ends": [-1, 2]}, id="biases"),
+    Case("Int8Reshape", [biases()], with_old_shape(moved(lambda x: x.reshape(3, 2))), {"shape": [3, -1]}, id="biases"),
     Case("Int8Concat", [X, octets(2, 2, 4)], joined, {"axis": 1}, outputs=2),
     Case("Int8Concat", [X, octets(2, 2, 4, scale=0.08, zero_point=90)], joined, {"axis": 1}, outputs=2, id="unlike"),
     Case("Int8Concat", [X, X], moved(lambda x: np.concatenate([x, x])), outputs=1, id="rows"),

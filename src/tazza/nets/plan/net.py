@@ -357,7 +357,10 @@ class PlanNet(NetBase, StepHost):
         """Return the instance for what the region's inputs are now."""
         specs = {name: self._input_spec(rewrite, name) for name in region.inputs}
         movable = frozenset(name for name in region.inputs if self._movable(region, name))
-        signature = tuple((name, (spec.dims, spec.dtype) if name in movable else spec) for name, spec in specs.items())
+        signature = tuple(
+            (name, (spec.dims, spec.dtype, spec.quantization) if name in movable else spec)
+            for name, spec in specs.items()
+        )
         key: Hashable = region, thread_count(), kernel_flags(), signature
         return self._instance(rewrite, region, key, specs, movable)
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from tazza.db import DBReader
 from tazza.device import Event
-from tazza.errors import ShapeError
+from tazza.errors import DeadlineError, RunCancelledError, ShapeError
 from tazza.operator import Array, BlobOwner, Effects, Operator, OpView, Role, arg, blob, ends, host_kernel, schema
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
+from tazza.runtime.patience import Patience
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Blob, DataType, TensorSpec
 from tazza.tensor.tensor_proto import tensor_proto_to_array
@@ -80,12 +81,15 @@ class TensorProtosDBInput:
         self._thread = WorkerPool(1, "tazza-db-input")
         self._reader: DBReader | None = None
         self._read: Batches = deque()
+        self._patience = Patience(f"for a record of {operator.inputs[0].name!r}")
 
     def run(self, op: OpView, reader: Blob, data: tuple[Blob, ...]) -> None:
         source = reader.get(DBReader)
         if source is not self._reader:
             self._reader, self._read = source, deque()
         read = self._read
+        if read and isinstance(read[0], DeadlineError | RunCancelledError):
+            read.popleft()  # of a wait ahead of this run
         if not read:
             self._ask(source, op.batch_size, len(data)).wait()
         batch = read[0]
@@ -106,34 +110,42 @@ class TensorProtosDBInput:
         def see() -> None:
             try:
                 if not read:
-                    read.append(read_batch(source, batch_size, count))
+                    read.append(read_batch(source, batch_size, count, self._patience))
             except BaseException as error:
                 read.append(error)
             finally:
+                self._patience.end()
                 done.finish()
 
         self._thread.submit(see)
         return done
 
+    def cancel(self) -> None:
+        """Give up the wait for a record, where the reader has to wait for some."""
+        self._patience.give_up()
+        if self._reader is not None:
+            self._reader.wake()
+
     def close(self) -> None:
+        self.cancel()
         self._thread.close()
 
 
-def read_batch(reader: DBReader, batch_size: int, count: int) -> list[Array]:
+def read_batch(reader: DBReader, batch_size: int, count: int, patience: Patience) -> list[Array]:
     """Read `batch_size` records of `count` tensors each; returns one array (N, dims...) per tensor.
 
     Raises:
         ShapeError: a record holds another number of tensors, or shapes that differ within the batch.
     """
     if batch_size == 0:
-        return read_record(reader, count)
-    rows = [read_record(reader, count) for _ in range(batch_size)]
+        return read_record(reader, count, patience)
+    rows = [read_record(reader, count, patience) for _ in range(batch_size)]
     return [_stack(reader, [row[i] for row in rows], i) for i in range(count)]
 
 
-def read_record(reader: DBReader, count: int) -> list[Array]:
+def read_record(reader: DBReader, count: int, patience: Patience) -> list[Array]:
     """Read one record of `count` tensors."""
-    key, value = reader.read()
+    key, value = reader.read(patience)
     protos = parse(TensorProtos, value, f"record {key!r}").protos
     if len(protos) != count:
         raise ShapeError(f"record {key!r} holds {len(protos)} tensors, the operator has {count} outputs")

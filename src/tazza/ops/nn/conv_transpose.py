@@ -84,9 +84,15 @@ def conv_transpose_window(op: OpView, X: Sequence[int | None], W: Sequence[int |
     relation = f"W has the kernel size {show_dims(kernel)}, the arguments say {show_dims(window.kernel)}"
     op.require(tuple(kernel) == window.kernel or None in kernel, relation)
     op.require(C is None or C_of_W is None or C == C_of_W, f"X has {C} channels, W takes {C_of_W}")
-    op.require(C is None or C % op.group == 0, f"{C} input channels do not divide into {op.group} groups")
+    G = groups(op)
+    op.require(C is None or C % G == 0, f"{C} input channels do not divide into {G} groups")
     out = tuple(_out(op, window, adj, axis, extent) for axis, extent in enumerate(image))
     return window, out
+
+
+def groups(op: OpView) -> int:
+    """Return how many groups there are; 1 for an operator that knows none."""
+    return int(op.arguments.get("group", 1))
 
 
 def _asked(op: OpView) -> tuple[Window, tuple[int, ...]]:
@@ -125,7 +131,7 @@ def conv_transpose_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec
     image = (None,) * len(W.dims) if X.dims is None else X.dims
     _, out = conv_transpose_window(op, image, W.dims)
     of_one_group = channels_first_dims(op.order, W.dims)[1]
-    M = None if of_one_group is None else of_one_group * op.group
+    M = None if of_one_group is None else of_one_group * groups(op)
     if b is not None and b.dims is not None:
         relation = f"b has the shape {show_dims(b.dims)}, W and group give {M} output channels"
         op.require(tuple(b.dims) == (M,) or None in (M, *b.dims), relation, "b must be (M,)")
@@ -190,13 +196,13 @@ def conv_transpose(op: OpView, X: Array, W: Array, b: Array | None, Y: Array) ->
 def _places(op: OpView, X: Array) -> Array:
     """Return (N, G, C/G, P)."""
     x = channels_first(op.order, X)
-    return x.reshape(x.shape[0], op.group, x.shape[1] // op.group, int(np.prod(x.shape[2:], dtype=np.int64)))
+    return x.reshape(x.shape[0], groups(op), x.shape[1] // groups(op), int(np.prod(x.shape[2:], dtype=np.int64)))
 
 
 def _kernels(op: OpView, W: Array) -> Array:
     """Return (G, C/G, M/G, K)."""
     w = channels_first(op.order, W)
-    return w.reshape(op.group, w.shape[0] // op.group, w.shape[1], int(np.prod(w.shape[2:], dtype=np.int64)))
+    return w.reshape(groups(op), w.shape[0] // groups(op), w.shape[1], int(np.prod(w.shape[2:], dtype=np.int64)))
 
 
 CONV_TRANSPOSE_GRADIENT = schema(
@@ -263,7 +269,7 @@ def conv_transpose_gradient_kernel(
     image = channels_first(op.order, X).shape[2:]
     # `adj` of a stride or more leaves room for windows that belong to no place of X.
     patches = window.patches(dy, image).reshape(
-        dy.shape[0], op.group, w.shape[2], x.shape[3], w.shape[3]
+        dy.shape[0], groups(op), w.shape[2], x.shape[3], w.shape[3]
     )  # (N, G, M/G, P, K)
     dw = channels_first(op.order, dW)
     dw[...] = np.einsum("ngcp,ngmpk->gcmk", x, patches, optimize=True).reshape(dw.shape)

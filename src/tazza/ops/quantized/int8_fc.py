@@ -13,6 +13,7 @@ from typing import Any
 
 from tazza.operator import PER_CHANNEL, PER_TENSOR, Array, Cost, Effects, OpView, Role, blob, kernel, schema
 from tazza.ops.quantized.int8_conv import check_scales
+from tazza.ops.quantized.int8_quantization import PARAMS
 from tazza.ops.quantized.scale import (
     INT32,
     NO_GRADIENT,
@@ -34,6 +35,7 @@ INT8_FC = schema(
         blob("b", INT32, "M", quantization=PER_TENSOR | PER_CHANNEL, role=Role.PARAMETER, doc="in units of s_X s_W"),
         blob(
             "Qparam",
+            type_name=("Tensor", PARAMS),
             optional=True,
             role=Role.PARAMETER,
             doc="is not looked at: the arguments count, as on Caffe2's CPU",

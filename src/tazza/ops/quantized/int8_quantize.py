@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tazza.operator import FLOAT, PER_CHANNEL, PER_TENSOR, Array, Effects, OpView, Role, arg, blob, kernel, schema
+from tazza.ops.quantized.int8_quantization import PARAMS
 from tazza.ops.quantized.scale import NO_GRADIENT, SCALE_ARGS, UINT8, given_quantization
 from tazza.tensor import DataType, Quantization, TensorSpec
 
@@ -15,6 +16,7 @@ INT8_QUANTIZE = schema(
         blob("X", FLOAT, "*S"),
         blob(
             "Qparam",
+            type_name=("Tensor", PARAMS),
             optional=True,
             role=Role.PARAMETER,
             doc="is not looked at: the arguments count, as on Caffe2's CPU",

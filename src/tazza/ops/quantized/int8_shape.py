@@ -1,7 +1,8 @@
 """Bytes in another order or shape: Int8Flatten, Int8Transpose, Int8Slice, Int8Reshape, Int8Concat and their like.
 
-Shapes and arguments are those of the operators of the same name without Int8; images are in the order NHWC. Without
-`Y_scale` and `Y_zero_point` Y means what X means, of Int8Concat the first X; with others numbers are rounded anew.
+Shapes and arguments are those of the operators of the same name without Int8; images are in the order NHWC.
+Int8Flatten, Int8Slice and Int8Reshape take biases of int32, too. Without `Y_scale` and `Y_zero_point` Y means what X
+means, of Int8Concat the first X; with others numbers are rounded anew.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tazza.operator import (
 from tazza.ops.nn.channel_shuffle import ARGS as SHUFFLE_ARGS
 from tazza.ops.nn.channel_shuffle import channel_shuffle, channel_shuffle_infer
 from tazza.ops.quantized.int8_conv import NHWC
-from tazza.ops.quantized.scale import NO_GRADIENT, SCALE_ARGS, UINT8, converted, quantization_like
+from tazza.ops.quantized.scale import INT32, NO_GRADIENT, SCALE_ARGS, UINT8, converted, quantization_like
 from tazza.ops.shape.axis import shapes_agree
 from tazza.ops.shape.reshape import FLATTEN, RESHAPE, flatten_infer, regroup, reshape_infer, reshape_validate
 from tazza.ops.shape.slice import ENDS, SLICE_ARGS, STARTS, box, slice_validate, sliced
@@ -41,8 +42,10 @@ from tazza.ops.vision.resize import SCALE_ARGS as RESIZE_ARGS
 from tazza.ops.vision.resize import nearest, resize_infer, resize_validate
 from tazza.tensor import DataType, PerTensor, TensorSpec
 
-X_OF_BYTES = blob("X", UINT8, quantization=PER_TENSOR)
-Y_OF_BYTES = blob("Y", UINT8, quantization=PER_TENSOR)
+INTEGERS = UINT8 | INT32
+"""Bytes, and biases."""
+X_OF_INTEGERS = blob("X", INTEGERS, quantization=PER_TENSOR)
+Y_LIKE_X = blob("Y", "X", quantization=PER_TENSOR)
 BYTES = 'run("Int8Quantize", {}, Y_scale=0.5, Y_zero_point=10)'
 
 
@@ -94,6 +97,7 @@ class Arrangement:
     call: str
     result: str
     validate: Callable[[OpView], None] | None = None
+    dtypes: frozenset[DataType] = UINT8
 
 
 @family(
@@ -106,6 +110,7 @@ class Arrangement:
             "[[[1.0, 2.0], [3.0, 4.0]]]",
             ", axis=2",
             "[[12, 14], [16, 18]]",
+            dtypes=INTEGERS,
         ),
         "Int8Transpose": Arrangement(
             "Y = X with its axes in the order `axes`, by default in reverse.",
@@ -143,8 +148,8 @@ def int8_arrangements(type: str, row: Arrangement) -> OpSchema:
     made = schema(
         type,
         row.doc,
-        inputs=[X_OF_BYTES],
-        outputs=[Y_OF_BYTES],
+        inputs=[blob("X", row.dtypes, quantization=PER_TENSOR)],
+        outputs=[Y_LIKE_X],
         args=(*row.args, *SCALE_ARGS),
         effects=Effects.PURE,
         no_gradient=NO_GRADIENT,
@@ -170,8 +175,8 @@ INT8_SLICE = schema(
     """Y = X[starts[0]:ends[0], starts[1]:ends[1], ...].
 
     Instead of all bounds, `dim`, `start_idx` and `end_idx` give those of one axis.""",
-    inputs=[X_OF_BYTES, STARTS, ENDS],
-    outputs=[Y_OF_BYTES],
+    inputs=[X_OF_INTEGERS, STARTS, ENDS],
+    outputs=[Y_LIKE_X],
     args=(
         *SLICE_ARGS,
         arg("dim", int, None, minimum=0, doc="an axis, with the next two instead of starts and ends"),
@@ -251,8 +256,8 @@ INT8_RESHAPE = schema(
     """Y = X in the shape that `shape` or the input new_shape says; old_shape = that of X.
 
     A size of -1, of which there may be one, is what is left for it; 0 takes over the size that X has at that place.""",
-    inputs=[X_OF_BYTES, *RESHAPE.inputs[1:]],
-    outputs=[Y_OF_BYTES, *RESHAPE.outputs[1:]],
+    inputs=[X_OF_INTEGERS, *RESHAPE.inputs[1:]],
+    outputs=[Y_LIKE_X, *RESHAPE.outputs[1:]],
     args=(*RESHAPE.args.values(), *SCALE_ARGS),
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -285,7 +290,10 @@ INT8_CONCAT = schema(
 
     By default along the first axis, with `order` along that of the channels, the last one of four.""",
     inputs=[blob("X", UINT8, variadic=True, quantization=PER_TENSOR)],
-    outputs=[Y_OF_BYTES, blob("split_info", DataType.INT32, optional=True, host=True, doc="one for each X")],
+    outputs=[
+        blob("Y", UINT8, quantization=PER_TENSOR),
+        blob("split_info", DataType.INT32, optional=True, host=True, doc="one for each X"),
+    ],
     args=(arg("axis", int, None, minimum=0, doc="the joined axis"), NHWC, *SCALE_ARGS),
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,

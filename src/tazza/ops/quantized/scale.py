@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from tazza.errors import NumericError
 from tazza.operator import ArgSpec, Array, OpView, arg, forbidden
 from tazza.tensor import DataType, PerChannel, PerTensor, TensorSpec
 
@@ -60,5 +61,34 @@ def shifted(X: Array, meaning: PerTensor | PerChannel) -> Array:
 
 
 def converted(X: Array, before: PerTensor, after: PerTensor) -> Array:
-    """Return bytes of one meaning as those of another."""
-    return X if before == after else requantize(before.real(X), np.float32(1) / np.float32(after.scale), after)
+    """Return bytes, or biases of int32, of one meaning as those of another."""
+    if before == after:
+        return X
+    if X.dtype == np.int32:
+        return after.integers(before.real(X), DataType.INT32)
+    return requantize(before.real(X), np.float32(1) / np.float32(after.scale), after)
+
+
+def reaching(op: OpView, letter: str, numbers: Array, *, symmetric: bool = False) -> PerTensor:
+    """Return the scale and zero point of bytes that reach from the least number to the largest, and hold 0 exactly.
+
+    `symmetric`: numbers of either sign have steps of one length on both sides of the byte 128. Where all are 0 a step
+    is 0.1.
+
+    Raises:
+        NumericError: a number is not finite.
+
+    Source: Jacob and others 2018, arXiv 1712.05877, section 3, equation 13.
+    """
+    low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
+    if not np.isfinite([low, high]).all():
+        raise op.error(NumericError, f"{letter} reaches from {low} to {high}", "bytes stand for finite numbers")
+    both = symmetric and low < 0 < high
+    if both:
+        step = max(low / -128, high / 127)
+        low, high = -128 * step, 127 * step
+    with np.errstate(divide="ignore", over="ignore"):
+        scale = np.float32((high - low) / 255)
+        if np.isinf(1 / scale):
+            scale = np.float32(0.1)
+    return PerTensor(float(scale), 128 if both else int(np.clip(np.rint(-low / float(scale)), 0, 255)))

@@ -115,7 +115,7 @@ def aligned_regions(type: str, row: BoxForm) -> OpSchema:
     @made.cost
     def cost(op: OpView, X: TensorSpec, rois: TensorSpec, Y: TensorSpec) -> Cost:
         del X
-        return Cost(8 * _places(op) * Y.size, 16 * _places(op) * Y.size + rois.nbytes, Y.nbytes)
+        return Cost(8 * places_of_a_bin(op) * Y.size, 16 * places_of_a_bin(op) * Y.size + rois.nbytes, Y.nbytes)
 
     @made.gradient
     def gradient(g: GradientRequest) -> list[OperatorDef]:
@@ -124,7 +124,7 @@ def aligned_regions(type: str, row: BoxForm) -> OpSchema:
     @kernel(made)
     def align(op: OpView, X: Array, rois: Array, Y: Array) -> None:
         x, y = channels_first(op.order, X), channels_first(op.order, Y)
-        for r, (n, rows, columns, M) in enumerate(_spread(op, row, x, rois)):
+        for r, (n, rows, columns, M) in enumerate(spread(op, row, x, rois)):
             y[r] = (x[n, :, rows, columns].reshape(x.shape[1], M.shape[1]) @ M.T).reshape(y.shape[1:])
 
     return made
@@ -164,25 +164,25 @@ def aligned_region_gradients(type: str, row: BoxForm) -> OpSchema:
     @made.cost
     def cost(op: OpView, X: TensorSpec, rois: TensorSpec, dY: TensorSpec, dX: TensorSpec) -> Cost:
         del X
-        return Cost(8 * _places(op) * dY.size, dY.nbytes + rois.nbytes, dX.nbytes)
+        return Cost(8 * places_of_a_bin(op) * dY.size, dY.nbytes + rois.nbytes, dX.nbytes)
 
     @kernel(made)
     def align_gradient(op: OpView, X: Array, rois: Array, dY: Array, dX: Array) -> None:
         dx, dy = channels_first(op.order, dX), channels_first(op.order, dY)
         dx[...] = 0
-        for r, (n, rows, columns, M) in enumerate(_spread(op, row, channels_first(op.order, X), rois)):
+        for r, (n, rows, columns, M) in enumerate(spread(op, row, channels_first(op.order, X), rois)):
             target = dx[n, :, rows, columns]
             target += (dy[r].reshape(dy.shape[1], len(M)) @ M).reshape(target.shape)
 
     return made
 
 
-def _places(op: OpView) -> int:
+def places_of_a_bin(op: OpView) -> int:
     """Return at about how many places a bin is looked at."""
     return op.sampling_ratio**2 if op.sampling_ratio > 0 else 4
 
 
-def _spread(op: OpView, row: BoxForm, images: Array, rois: Array) -> Iterator[tuple[int, slice, slice, Array]]:
+def spread(op: OpView, row: BoxForm, images: Array, rois: Array) -> Iterator[tuple[int, slice, slice, Array]]:
     """Yield for each region its image, the rows and columns that it reaches, and the matrix over them."""
     H, W = images.shape[2:]
     if len(rois) and 0 in (H, W):
