@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -34,9 +35,17 @@ def call_alone(launch: Launch, tensors: Mapping[str, Tensor]) -> None:
 
 
 def run_kernel(name: str, work: Callable[[Lines], None], threads: int, *words: int) -> None:
-    """Compile and run a kernel whose block holds the words behind the number of threads."""
+    """Compile and run a kernel whose block holds the words behind the number of threads.
+
+    It is known by its text too: kernels outlive the run of the tests, and what writes this one may have changed.
+    """
+    text = Lines()
+    text.label("entry")
+    work(text)
+    digest = hashlib.sha256("\n".join(text.lines).encode()).hexdigest()
     block = (ctypes.c_int64 * (1 + len(words)))(threads, *words)
-    assert call_native(compiled(f"test of {name}", work), ctypes.addressof(block), threads=threads) == 0
+    address = compiled(f"test of {name}", work, sources=digest)
+    assert call_native(address, ctypes.addressof(block), threads=threads) == 0
 
 
 def copied_into(source: Tensor, layout: Opaque, dtype: DataType = DataType.FLOAT) -> Array:

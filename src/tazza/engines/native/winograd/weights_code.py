@@ -54,7 +54,10 @@ def unit_floats(lanes: int) -> int:
 
 @dataclass(frozen=True)
 class WeightsCode:
-    """What tells the code of one kernel from that of another; `algorithm` is F(r, m)."""
+    """What tells the code of one kernel from that of another; `algorithm` is F(r, m).
+
+    `alone`: each thread has tiles and sums of its own. There is a tile for each of them: the first begins the sums.
+    """
 
     algorithm: Algorithm
     bias: bool
