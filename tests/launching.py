@@ -34,18 +34,24 @@ def call_alone(launch: Launch, tensors: Mapping[str, Tensor]) -> None:
     assert (memory[start + floats :] == MARK).all(), f"it wrote behind {launch.scratch_bytes} bytes of scratch memory"
 
 
-def run_kernel(name: str, work: Callable[[Lines], None], threads: int, *words: int) -> None:
-    """Compile and run a kernel whose block holds the words behind the number of threads.
+def kernel_of(name: str, work: Callable[[Lines], None], finish: Callable[[Lines], None] | None = None) -> int:
+    """Return the address of a kernel that a test writes.
 
     It is known by its text too: kernels outlive the run of the tests, and what writes this one may have changed.
     """
-    text = Lines()
-    text.label("entry")
-    work(text)
-    digest = hashlib.sha256("\n".join(text.lines).encode()).hexdigest()
+    texts = [Lines(), Lines()]
+    for text, write in zip(texts, (work, finish), strict=True):
+        text.label("entry")
+        if write is not None:
+            write(text)
+    digest = hashlib.sha256("\n".join(texts[0].lines + texts[1].lines).encode()).hexdigest()
+    return compiled(f"test of {name}", work, finish, sources=digest)
+
+
+def run_kernel(name: str, work: Callable[[Lines], None], threads: int, *words: int) -> None:
+    """Compile and run a kernel whose block holds the words behind the number of threads."""
     block = (ctypes.c_int64 * (1 + len(words)))(threads, *words)
-    address = compiled(f"test of {name}", work, sources=digest)
-    assert call_native(address, ctypes.addressof(block), threads=threads) == 0
+    assert call_native(kernel_of(name, work), ctypes.addressof(block), threads=threads) == 0
 
 
 def copied_into(source: Tensor, layout: Opaque, dtype: DataType = DataType.FLOAT) -> Array:

@@ -55,6 +55,8 @@ def packed(case: Windows, threads: int) -> tuple[Array, Array]:
     words = case.words(1, threads, floats) | {name: array.ctypes.data for name, array in addresses.items()}
     numbers = [words[name] for name in WORDS[1:]]
     run_kernel(f"packing {case.packing.description}", work, threads, *[one for one in numbers if isinstance(one, int)])
+    behind = scratch.reshape(threads, floats)[:, case.packed_rows * pitch :]
+    assert np.isnan(behind).all(), "it wrote behind the last row of P"
     return out, marks
 
 
