@@ -67,6 +67,7 @@ class _Writer(PackingWriter):
     def write(self) -> None:
         w, lines = self.w, self.lines
 
+        # For each panel of output channels, over the rows of a band: U[panel] stays in the cache meanwhile.
         def band(image: str, row: str, count: str) -> None:
             count_loop(lines, "0", self.pieces(w["K"], self.panel), lambda p: self.outputs(p, image, row, count))
 
@@ -81,17 +82,21 @@ class _Writer(PackingWriter):
         ks = [self.add(k, half * v.count) for half in range(2)]
         masks = [lanes_below(v, self.sub(w["K"], one)) for one in ks]
         bias = [load(v, FLOAT, w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
+        # U[panel]: kH rows of kW * C numbers, each with 2 L filters.
         filters = element(lines, w["U"], self.mul(self.mul(panel, w["kH"]), self.run * self.panel))
 
+        # For each output row of the band: its windows begin i * down rows into P.
         def line(i: str) -> None:
             windows = element(lines, self.P, self.mul(self.mul(i, w["down"]), w["pitch"]))
             within = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
 
+            # For each R pixels x ... x + R of the row: their windows begin x * across * C numbers into a row of P.
             def tile(t: str) -> None:
                 x = self.mul(t, code.rows)
                 here = element(lines, windows, self.mul(x, self.step))
                 self.expect(element(lines, w["Y"], self.add(within, self.mul(x, w["y_pixel"]))), ks)
                 sums = self.register_tile(here, filters, bias)
+                # Y[r] = epilogue(sums) for those of the R pixels that the row has; both halves of the panel.
                 for r in range(code.rows):
                     pixel = self.add(x, r)
                     at = self.add(within, self.mul(pixel, w["y_pixel"]))
@@ -108,6 +113,7 @@ class _Writer(PackingWriter):
 
     def expect(self, start: str, columns: Sequence[str]) -> None:
         """Ask for where the outputs of a tile go, which takes as long as computing them."""
+        # For each pixel, and each half of the panel.
         for r in range(self.code.rows):
             pixel = element(self.lines, start, self.mul(self.w["y_pixel"], r))
             for column in columns:
@@ -121,14 +127,17 @@ class _Writer(PackingWriter):
         """
         v, code = self.v, self.code
 
+        # For each row ky of a window: P[ky] and U[panel][ky].
         def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
             source = element(self.lines, windows, self.mul(ky, self.w["pitch"]))
             taps = element(self.lines, filters, self.mul(ky, self.run * self.panel))
 
+            # For each number j of that row: the pixel j / C of the window, its channel j % C.
             def number(j: str, sums: Sequence[str]) -> Sequence[str]:
                 found = list(sums)
                 here, tap = element(self.lines, source, j), element(self.lines, taps, self.mul(j, self.panel))
                 pair = [load(v, FLOAT, tap, str(half * v.count), None) for half in range(2)]
+                # Y[r] += P[ky][r * across * C + j] * U[panel][ky][j], for R pixels and both vectors.
                 for r in range(code.rows):
                     one = load_one(v, FLOAT, element(self.lines, here, str(r * self.step)))
                     for half in range(2):
@@ -137,6 +146,7 @@ class _Writer(PackingWriter):
 
             return carry_loop(v, "0", str(self.run), sums, number)
 
+        # The sums begin with b.
         return carry_loop(v, "0", self.w["kH"], list(bias) * code.rows, window_row)
 
     def keep(self, halves: Sequence[tuple[str, str, str]]) -> None:

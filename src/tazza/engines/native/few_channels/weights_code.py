@@ -68,9 +68,11 @@ class _Writer(PackingWriter):
     def write(self) -> None:
         v, lines = self.v, self.lines
         vectors = self.div(self.sums, v.count)
+        # G of this thread, all lines of all panels, is 0 at first.
         count_loop(lines, "0", vectors, lambda i: self.put(v.constant(0.0), self.G, self.mul(i, v.count)))
         self.each_band(self.band)
         self.wait()
+        # Behind all bands of all threads: dW and db, lines of G shared among them.
         first, last = share(lines, self.mul(self.panels, self.lines_of_panel))
         count_loop(lines, first, last, self.finish)
 
@@ -78,9 +80,11 @@ class _Writer(PackingWriter):
         """Add what a band of rows gives."""
         w, lines = self.w, self.lines
 
+        # For each row i of dY in the band: its windows begin i * down rows into P.
         def line(i: str) -> None:
             windows = element(lines, self.P, self.mul(self.mul(i, w["down"]), w["pitch"]))
             at = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+            # For each panel of output channels.
             count_loop(lines, "0", self.panels, lambda p: self.row(p, windows, element(lines, w["dY"], at)))
 
         count_loop(lines, "0", count, line)
@@ -93,11 +97,13 @@ class _Writer(PackingWriter):
         masks = [lanes_below(v, self.sub(self.w["K"], self.add(k, half * v.count))) for half in range(2)]
         dY = element(lines, row, k)
 
+        # For each row ky of the windows: P[i * down + ky] and G[panel][ky].
         def window_row(ky: str) -> None:
             self.expect(row, self.add(self.mul(panel, self.w["kH"]), ky))
             source = element(lines, windows, self.mul(ky, self.w["pitch"]))
             target = element(lines, sums, self.mul(ky, code.run * self.panel))
 
+            # For each R numbers j of the row of a window, filled up to whole tiles.
             def tile(t: str) -> None:
                 j = self.mul(t, code.numbers)
                 self.tile(element(lines, source, j), dY, masks, element(lines, target, self.mul(j, self.panel)))
@@ -105,6 +111,7 @@ class _Writer(PackingWriter):
             count_loop(lines, "0", str(code.run // code.numbers), tile)
 
         count_loop(lines, "0", self.w["kH"], window_row)
+        # One line more, kH: the sum of dY itself.
         if code.bias:
             self.tile(None, dY, masks, element(lines, sums, self.mul(self.w["kH"], code.run * self.panel)))
 
@@ -126,6 +133,7 @@ class _Writer(PackingWriter):
         """Add the products of R numbers of each window and a panel of dY; or dY itself."""
         v, count = self.v, 1 if windows is None else self.code.numbers
 
+        # For each pixel x of the row: dY[i][x], two vectors of output channels.
         def pixel(x: str, sums: Sequence[str]) -> Sequence[str]:
             here = element(self.lines, dY, self.mul(x, self.w["y_pixel"]))
             pair = [load(v, FLOAT, here, str(half * v.count), mask) for half, mask in enumerate(masks)]
@@ -133,11 +141,13 @@ class _Writer(PackingWriter):
                 return [v.add(one, value) for one, value in zip(sums, pair, strict=True)]
             numbers = element(self.lines, windows, self.mul(x, self.step))
             found: list[str] = []
+            # G[ky][j + r] += P[ky][x * across * C + j + r] * dY[i][x].
             for r in range(count):
                 one = load_one(v, FLOAT, element(self.lines, numbers, str(r)))
                 found += [v.fma(one, value, sums[2 * r + half]) for half, value in enumerate(pair)]
             return found
 
+        # The sums are in registers along a row, and in the cache between rows.
         places = [str(i * v.count) for i in range(2 * count)]
         before = [load(v, FLOAT, target, place, None) for place in places]
         for place, value in zip(places, carry_loop(v, "0", self.w["oW"], before, pixel), strict=True):
@@ -148,15 +158,18 @@ class _Writer(PackingWriter):
         w, v, lines = self.w, self.v, self.lines
         run, C = self.code.run, self.code.packing.C
         number = self.rem(line, self.lines_of_panel)
+        # Line number = ky * run + j of a panel; j = kx * C + c. What is filled up is no tap, and line kH * run is db.
         ky, j = self.div(number, run), self.rem(number, run)
         inside = lines.let(f"icmp slt i64 {j}, {self.code.packing.kW * C}")
         filters = lines.let(f"icmp slt i64 {ky}, {w['kH']}")
         tap = self.add(self.mul(ky, w["w_y"]), self.mul(self.div(j, C), w["w_x"]))
         within = self.add(tap, self.mul(self.rem(j, C), w["w_c"]))
+        # For each vector k of the panel.
         for half in range(2):
             k = self.add(self.mul(self.div(line, self.lines_of_panel), self.panel), half * v.count)
             at = self.add(self.mul(line, self.panel), half * v.count)
 
+            # The sum over threads, whose G lie scratch_floats apart.
             def add(who: str, sums: Sequence[str], at: str = at) -> Sequence[str]:
                 own = element(lines, self.G, self.mul(self.sub(who, "%who"), w["scratch_floats"]))
                 return [v.add(sums[0], load(v, FLOAT, own, at, None))]

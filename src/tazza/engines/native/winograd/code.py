@@ -86,13 +86,16 @@ class _Writer(ImageWriter):
     def write(self) -> None:
         w, lines = self.w, self.lines
         blocks = self.pieces(w["tiles"], self.tiles_of_block)
+        # Items i = block * slices + slice: those of one block stand side by side.
         first, last = share(lines, self.mul(blocks, w["slices"]))
 
         def item(i: str) -> None:
+            # Tiles begin ... begin + count of the block, panels panel ... panel + some of the slice.
             begin = self.mul(self.div(i, w["slices"]), self.tiles_of_block)
             count = self.least(self.sub(w["tiles"], begin), self.tiles_of_block)
             panel = self.mul(self.rem(i, w["slices"]), w["slice_panels"])
             some = self.least(self.sub(self.pieces(w["K"], self.panel), panel), w["slice_panels"])
+            # V of a block is written with the first of its slices that this thread has; for the others it is there.
             begins = lines.let(f"icmp eq i64 {i}, {first}")
             anew = lines.let(f"icmp eq i64 {panel}, 0")
             when(lines, lines.let(f"or i1 {begins}, {anew}"), lambda: self.transform(begin, count))
@@ -106,15 +109,19 @@ class _Writer(ImageWriter):
         w, plan = self.w, self.code.algorithm
 
         def tile(place: str, image: str, row: str, column: str) -> None:
+            # d: a x a pixels of X that begin in the padding, so far above and left of the outputs; 0 beyond H x W.
             y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
             edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
 
             def keep(group: str, number: int, value: str) -> None:
+                # x = number and c / L = group: V[x][c / L][place].
                 within = self.mul(self.add(self.mul(group, self.tiles_of_block), place), self.v.count)
                 self.put(value, self.V, self.add(self.mul(self.v_matrix, number), within))
 
+            # B^T d B for each vector of channels.
             self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
 
+        # All tiles of the block, which lie m outputs apart.
         self.each_tile(begin, count, plan.m, tile)
 
     def expected(self, item: str, last: str) -> Expected:
@@ -144,6 +151,8 @@ class _Writer(ImageWriter):
         u_panel = self.mul(depth, self.panel)
         blocks = self.pieces(count, rows)
 
+        # M[x] = V[x] U[x] for each of the a * a places x of a tile: the sum over c of their products at that place is
+        # a product of matrices by itself (Algorithm 1 of Lavin and Gray, where x is a pair of indices).
         def matrix(x: str) -> None:
             for one in expected:
                 self.expect(one, x)
@@ -151,9 +160,11 @@ class _Writer(ImageWriter):
             V = element(self.lines, self.V, self.mul(x, self.v_matrix))
             M = element(self.lines, self.M, self.mul(x, self.m_matrix))
 
+            # For each panel of the slice: U[x][panel], C x 2 L, is read by all tiles of the block.
             def columns(p: str) -> None:
                 filters = element(self.lines, U, self.mul(p, u_panel))
 
+                # For each register tile: R tiles of V, R x C, give R x 2 L of M[x][panel].
                 def block(r: str) -> None:
                     tile = self.mul(r, rows)
                     target = element(
@@ -172,21 +183,26 @@ class _Writer(ImageWriter):
         v, L, rows = self.v, self.v.count, self.code.rows
         step = self.mul(self.tiles_of_block, L)
 
+        # For each vector of L channels: V[x][c / L] has L numbers of a tile side by side, U[x][panel] L rows.
         def channels(group: str, sums: Sequence[str]) -> Sequence[str]:
             found = list(sums)
             tiles = element(self.lines, V, self.mul(group, step))
             filters = element(self.lines, U, self.mul(group, L * self.panel))
+            # For each channel c of the vector, its row of filters: two vectors of output channels, k and k + L.
             for c in range(L):
                 for half in range(2):
                     self.lines.prefetch(filters, 4 * ((c + AHEAD) * self.panel + half * L))
                 pair = [load(v, FLOAT, filters, str(c * self.panel + half * L), None) for half in range(2)]
+                # M[r][k] += V[r][c] * U[c][k] for each of the R tiles.
                 for r in range(rows):
                     one = load_one(v, FLOAT, element(self.lines, tiles, str(r * L + c)))
                     for half in range(2):
                         found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
             return found
 
+        # The sum over c / L; channels beyond C are 0 in V and in U.
         sums = carry_loop(v, "0", self.groups, [v.constant(0.0)] * (2 * rows), channels)
+        # M[x][panel][tile + i / 2], half i % 2.
         for i, value in enumerate(sums):
             store(v, FLOAT, value, M, str(i * L), None)
 
@@ -198,17 +214,20 @@ class _Writer(ImageWriter):
         vectors = self.pieces(self.sub(k_end, k_begin), v.count)
 
         def tile(place: str, image: str, row: str, column: str) -> None:
+            # Outputs of the tile that there are: fewer than m x m at the lower and right edge.
             down = self.inside(row, plan.m, w["oH"])
             across = self.inside(column, plan.m, w["oW"])
             Y, *S = (self.at(start, "y", image, row, column) for start in (w["Y"], *self.S))
 
             def lanes(i: str) -> None:
+                # For each vector of output channels k of the slice: half i % 2 of panel i / 2.
                 k = self.add(k_begin, self.mul(i, v.count))
                 some = lanes_below(v, self.sub(w["K"], k))
                 masks = self.masks(down, across, some)
                 within = self.add(self.mul(self.div(i, 2), self.tiles_of_block), place)
                 half = self.mul(self.rem(i, 2), v.count)
                 source = self.add(self.mul(within, self.panel), half)
+                # M of the tile, a x a: place x = y * a + x of M[x][panel][tile].
                 products = [
                     [
                         load(v, FLOAT, self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
@@ -216,7 +235,9 @@ class _Writer(ImageWriter):
                     ]
                     for y in range(plan.a)
                 ]
+                # b[k], once for all outputs of the tile.
                 bias = load(v, FLOAT, w["b"], k, some) if self.code.bias else None
+                # Y = epilogue(A^T M A + b): for each row y and column x of the m x m outputs.
                 for y, line in enumerate(apply_twice(v, plan.inverse, products)):
                     for x, value in enumerate(line):
                         found = value if bias is None else v.add(value, bias)

@@ -17,8 +17,10 @@ Row = Sequence[Fraction]
 
 def apply_matrix(v: Lanes, matrix: Matrix, values: Sequence[str]) -> list[str]:
     """Return the rows of matrix @ values."""
+    # matrix @ values = rows @ joined, with sums and differences of values among the latter.
     rows, joined = _pair_columns(v, matrix, list(values))
     results: dict[int, str] = {}
+    # Rows e + o and e - o: e keeps the columns where they agree, o those where they differ in sign.
     for i, row in enumerate(rows):
         if i in results:
             continue
@@ -47,6 +49,7 @@ def _pair_columns(v: Lanes, matrix: Matrix, values: list[str]) -> tuple[list[lis
     """Return an equal product in which columns that differ in signs only were replaced by sum and difference."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
     made, joined, done = list[list[Fraction]](), list[str](), set[int]()
+    # Columns u and v that differ in signs: u a + v b = (u + v)/2 (a + b) + (u - v)/2 (a - b), half of it zeros.
     for i, column in enumerate(columns):
         if i in done:
             continue
@@ -68,6 +71,7 @@ def _combination(v: Lanes, row: Row, values: Sequence[str]) -> str:
     (first, total), *rest = terms
     if first != 1:
         total = v.neg(total) if first == -1 else v.mul(total, v.constant(float(first)))
+    # total + c * value, without a product where c is 1 or -1.
     for c, value in rest:
         if abs(c) == 1:
             total = v.add(total, value) if c == 1 else v.sub(total, value)
@@ -78,5 +82,6 @@ def _combination(v: Lanes, row: Row, values: Sequence[str]) -> str:
 
 def apply_twice(v: Lanes, matrix: Matrix, values: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return matrix @ values @ matrix^T, for values in rows."""
+    # matrix @ values, column by column; then each row of that from the right: (matrix @ row^T)^T.
     columns = [apply_matrix(v, matrix, column) for column in zip(*values, strict=True)]
     return [apply_matrix(v, matrix, row) for row in zip(*columns, strict=True)]

@@ -54,7 +54,10 @@ def unit_floats(lanes: int) -> int:
 
 @dataclass(frozen=True)
 class WeightsCode:
-    """What tells the code of one kernel from that of another; `algorithm` is F(r, m)."""
+    """What tells the code of one kernel from that of another; `algorithm` is F(r, m).
+
+    `alone`: each thread has tiles and sums of its own. There is a tile for each of them: the first begins the sums.
+    """
 
     algorithm: Algorithm
     bias: bool
@@ -103,6 +106,7 @@ class _Writer(ImageWriter):
         w, lines = self.w, self.lines
         start, end = share(lines, w["tiles"])
 
+        # For each block of the tiles [start, end) of this thread: V and Z of it, and U += V^T Z of all units.
         def block(i: str) -> None:
             begin, count = self.tiles(i, start, end)
             self.transform(begin, "0", count)
@@ -110,8 +114,10 @@ class _Writer(ImageWriter):
             starts = lines.let(f"icmp eq i64 {i}, 0")
             self.add_products(("0", self.units), self.U, count, starts, expected)
 
+        # The first block begins the sums, so U is not cleared before.
         count_loop(lines, "0", self.pieces(self.sub(end, start), w["block"]), block)
         self.wait()
+        # Behind the last block of all: U = the sum over threads, dW = A^T U A, each thread for some units.
         first, last = share(lines, self.units)
         count_loop(lines, first, last, self.join)
 
@@ -123,6 +129,7 @@ class _Writer(ImageWriter):
         first, last = share(lines, self.units)
         start = self.div(first, w["group"])
 
+        # For each block of all tiles: a thread transforms some of them, then all wait for V and Z.
         def block(i: str) -> None:
             begin, count = self.tiles(i, "0", w["tiles"])
             place, end = share(lines, count)
@@ -131,6 +138,7 @@ class _Writer(ImageWriter):
             starts = lines.let(f"icmp eq i64 {i}, 0")
             ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
 
+            # For each group that has units of this thread: U += V^T Z, over the tiles of the block.
             def group(number: str) -> None:
                 origin = self.mul(number, w["group"])
                 units = self.most(first, origin), self.least(last, self.add(origin, w["group"]))
@@ -141,11 +149,13 @@ class _Writer(ImageWriter):
                 )
                 self.add_products(units, U, count, starts)
 
+                # Behind the last block: dW = A^T U A for each unit.
                 def finish(unit: str) -> None:
                     self.finish(unit, self.unit(U, self.sub(unit, units[0])))
 
                 when(lines, ends, lambda: count_loop(lines, *units, finish))
 
+            # Groups first / group ... last / group; then V and Z may be written anew.
             count_loop(lines, start, self.pieces(last, w["group"]), group)
             self.wait()
 
@@ -180,9 +190,11 @@ class _Writer(ImageWriter):
         first = element(self.lines, U, self.sub("0", self.mul("%who", self.w["thread_floats"])))
         vectors = self.size // v.count
 
+        # For each vector of the unit, in each of the a * a matrices x: i = x * vectors + its place.
         def vector(i: str) -> None:
             at = self.add(self.mul(self.div(i, vectors), self.w["u_matrix"]), self.mul(self.rem(i, vectors), v.count))
 
+            # U[x] = sum over threads of U[x].
             def thread(who: str, total: Sequence[str]) -> Sequence[str]:
                 there = self.add(at, self.mul(who, self.w["thread_floats"]))
                 return [v.add(total[0], load(v, FLOAT, first, there, None))]
@@ -202,10 +214,12 @@ class _Writer(ImageWriter):
         def tile(i: str, image: str, row: str, column: str) -> None:
             where = self.mul(self.add(place, i), self.v.count)
 
+            # X: a x a pixels from the padding on. V = B^T X B, for each vector of input channels.
             y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
             edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
             keep = self.keeper(self.V, self.w["v_matrix"], where)
             self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
+            # dY: m x m pixels, the filter of this correlation. Z = G dY G^T, for each vector of output channels.
             edges = self.inside(row, m, w["oH"]), self.inside(column, m, w["oW"])
             keep = self.keeper(self.Z, self.w["z_matrix"], where)
             self.transform_tile(self.at(w["dY"], "y", image, row, column), "y", edges, w["K"], plan.filters, keep)
@@ -216,6 +230,7 @@ class _Writer(ImageWriter):
         """Return what writes vectors of a tile, at `where` in its piece, to V or Z."""
 
         def keep(group: str, number: int, value: str) -> None:
+            # x = number, c / L (or k / L) = group: V[x][c / L][tile].
             within = self.add(self.mul(group, self.piece), where)
             self.put(value, pointer, self.add(self.mul(matrix, number), within))
 
@@ -224,6 +239,7 @@ class _Writer(ImageWriter):
     def multiply(self, units: tuple[str, str], U: str, count: str, expected: Expected | None, *, begin: bool) -> None:
         """Write the products of a block of tiles for some units, or add them."""
 
+        # U[x] += V[x]^T Z[x] for each of the a * a places x of a tile, which are independent of each other.
         def matrix(x: str) -> None:
             if expected is not None:
                 self.expect(expected, x)
@@ -232,6 +248,7 @@ class _Writer(ImageWriter):
                 for start, step in ((self.V, self.w["v_matrix"]), (self.Z, self.w["z_matrix"]))
             )
             sums = element(self.lines, U, self.mul(x, self.w["u_matrix"]))
+            # For each unit: ROWS channels c by 2 L channels k.
             count_loop(
                 self.lines,
                 *units,
@@ -245,21 +262,25 @@ class _Writer(ImageWriter):
     def register_tile(self, unit: str, sources: tuple[str, str], U: str, count: str, *, begin: bool) -> None:
         """Write the products of a block of tiles, or add them, for one unit and matrix."""
         v, L = self.v, self.v.count
+        # Unit = k / (2 L) * c_tiles + c / ROWS.
         k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
         group, part = self.div(c, L // self.rows), self.mul(self.rem(c, L // self.rows), self.rows)
         V = element(self.lines, sources[0], self.add(self.mul(group, self.piece), part))
         Z = [element(self.lines, sources[1], self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)]
 
+        # For each tile t of the block: U[c][k] += V[t][c] * Z[t][k].
         def add(t: str, sums: Sequence[str]) -> Sequence[str]:
             tile = self.mul(t, L)
             pair = [load(v, FLOAT, one, tile, None) for one in Z]
             pixel = element(self.lines, V, tile)
             found: list[str] = []
+            # One number c of V with both vectors k of Z, for ROWS channels c.
             for r in range(self.rows):
                 one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
                 found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
             return found
 
+        # U[x][unit]: ROWS channels c, each 2 vectors of k.
         places = [str(i * L) for i in range(2 * self.rows)]
         before = [v.constant(0.0) if begin else load(v, FLOAT, U, place, None) for place in places]
         for place, value in zip(places, carry_loop(v, "0", count, before, add), strict=True):
@@ -271,6 +292,7 @@ class _Writer(ImageWriter):
         k = self.mul(self.div(unit, self.c_tiles), self.panel)
         c = self.mul(self.rem(unit, self.c_tiles), self.rows)
 
+        # For each channel c of the unit, and both vectors of k: dW[k, c] = A^T U A, r x r taps.
         def channel(r: str) -> None:
             channel = self.add(c, r)
             there = self.lines.let(f"icmp slt i64 {channel}, {w['C']}")
@@ -279,6 +301,7 @@ class _Writer(ImageWriter):
                 left = self.lines.let(f"select i1 {there}, i64 {self.sub(w['K'], start)}, i64 0")
                 mask = lanes_below(v, left)
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
+                # U of c and k, a x a: place x = y * a + x.
                 sums = [
                     [
                         load(v, FLOAT, U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None)
@@ -287,6 +310,7 @@ class _Writer(ImageWriter):
                     for y in range(a)
                 ]
                 at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
+                # Tap (y, x) goes to dW for L output channels, w_k apart.
                 for y, line in enumerate(apply_twice(v, self.code.algorithm.inverse, sums)):
                     for x, value in enumerate(line):
                         tap = self.add(self.mul(w["w_y"], y), self.mul(w["w_x"], x))
@@ -300,6 +324,7 @@ class _Writer(ImageWriter):
         first, last = share(lines, self.pieces(w["K"], v.count))
         pixels = self.mul(self.mul(w["N"], w["oH"]), w["oW"])
 
+        # For each vector of k: db[k] = sum over images, rows and columns of dY[k]; pixels lie y_pixel apart.
         def channels(i: str) -> None:
             k = self.mul(i, v.count)
             mask = lanes_below(v, self.sub(w["K"], k))

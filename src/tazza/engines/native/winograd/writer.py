@@ -49,10 +49,12 @@ class ImageWriter(Writer):
 
     def each_tile(self, begin: str, count: str, m: int, body: Callable[[str, str, str, str], None]) -> None:
         """Run body(place, image, first output row, first output column) for tiles begin, begin + 1 ... of m x m."""
+        # For each tile begin + i, with its place i.
         count_loop(self.lines, "0", count, lambda i: body(i, *self.locate(self.add(begin, i), m)))
 
     def locate(self, tile: str, m: int) -> tuple[str, str, str]:
         """Return the image of a tile, and its first output row and column."""
+        # tile = (image * tiles_down + down) * tiles_across + across; outputs lie m apart.
         across, lines = self.rem(tile, self.w["tiles_across"]), self.div(tile, self.w["tiles_across"])
         down, image = self.rem(lines, self.w["tiles_down"]), self.div(lines, self.w["tiles_down"])
         return image, self.mul(down, m), self.mul(across, m)
@@ -64,16 +66,19 @@ class ImageWriter(Writer):
         does not foresee it.
         """
         lines, m = self.lines, expected.m
+        # count * m rows of pixels in all, of which each turn has its part.
         rows = self.mul(expected.count, m)
         some = self.pieces(rows, expected.turns)
         first = self.mul(turn, some)
 
+        # For each row number % m of tile number / m: m pixels of each source.
         def row_of_tile(number: str) -> None:
             image, row, column = self.locate(self.add(expected.begin, self.div(number, m)), m)
             for source in expected.sources:
                 y, x = self.sub(self.add(row, self.rem(number, m)), source.up), self.sub(column, source.left)
                 start = self.at(source.pointer, source.letter, image, y, x)
                 count = self.pieces(self.mul(self.w[f"{source.letter}_pixel"], m), LINE)
+                # For each line of the cache of these pixels.
                 ask = partial(self.ask, start, source.write)
                 count_loop(lines, "0", count, ask)
 
@@ -86,6 +91,7 @@ class ImageWriter(Writer):
     def inside(self, start: str, count: int, extent: str) -> list[str]:
         """Return for each of start + i whether it is within the extent: all bits of the lanes, or none."""
         found: list[str] = []
+        # For each row (or column) of a tile: unsigned, so that one before 0 is too large as well.
         for i in range(count):
             valid = self.lines.let(f"icmp ult i64 {self.add(start, i)}, {extent}")
             found.append(self.lines.let(f"sext i1 {valid} to i{self.v.count}"))
@@ -95,6 +101,7 @@ class ImageWriter(Writer):
         """Return the mask of each pixel, for those of the lanes that there are."""
         lines, bits = self.lines, f"i{self.v.count}"
         short = lines.let(f"bitcast {self.v.mask} {lanes} to {bits}")
+        # Pixel (row, column) is read where both are inside, and of it the lanes that there are.
         rows = [lines.let(f"and {bits} {row}, {short}") for row in down]
         return [
             [
@@ -130,6 +137,7 @@ class ImageWriter(Writer):
         """
         v, (down, across) = self.v, edges
 
+        # For each vector of L channels: the tile d as vectors, one for each pixel.
         def lanes(group: str) -> None:
             c = self.mul(group, v.count)
             masks = self.masks(down, across, lanes_below(v, self.sub(channels, c)))
@@ -137,6 +145,7 @@ class ImageWriter(Writer):
                 [load(v, FLOAT, self.pixel(start, i, j, image), c, mask) for j, mask in enumerate(row)]
                 for i, row in enumerate(masks)
             ]
+            # matrix d matrix^T, number = row * columns + column.
             for number, value in enumerate(one for line in apply_twice(v, matrix, pixels) for one in line):
                 keep(group, number, value)
 

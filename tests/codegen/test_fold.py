@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.engines.native.row_product.fc import fold_lanes
+from tazza.codegen.fold import fold_lanes
 
 
 def test_every_vector_ends_up_in_its_lane() -> None:
