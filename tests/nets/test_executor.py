@@ -28,6 +28,7 @@ from tazza.operator import (
     operator_def,
     schema,
 )
+from tazza.ops.control.python_function import forget_python, register_python
 from tazza.proto import NetDef
 from tests.nets.dags import PARALLEL, assert_same, reference, subject
 from tests.nets.simulated import mix, watching
@@ -121,7 +122,7 @@ def test_the_first_error_says_operator_thread_and_progress(type: str) -> None:
 
 
 @pytest.mark.parametrize("type", PARALLEL)
-def test_what_a_host_kernel_raises_keeps_its_type_and_says_the_thread(type: str) -> None:
+def test_what_escapes_from_a_host_kernel_is_a_failure_of_it_and_says_the_thread(type: str) -> None:
     made = subject([mix("bad", ["a"], ["b"], host=True), mix("good", ["a"], ["c"])], type, 2)
 
     def fail() -> None:
@@ -129,10 +130,25 @@ def test_what_a_host_kernel_raises_keeps_its_type_and_says_the_thread(type: str)
 
     with watching() as watch:
         watch.plans["bad"] = fail
-        with pytest.raises(ZeroDivisionError) as caught:
+        with pytest.raises(KernelError, match=r"ZeroDivisionError: planned\n.*'bad'(.|\n)*on thread"):
             made.net.run()
-    assert any("on thread" in note for note in caught.value.__notes__)
     made.net.close()
+
+
+@pytest.mark.parametrize("type", PARALLEL)
+def test_what_a_function_of_the_user_raises_keeps_its_type_and_says_the_thread(type: str) -> None:
+    def fail(inputs: object, outputs: object) -> None:
+        raise ZeroDivisionError("planned")
+
+    token = register_python(fail)
+    try:
+        made = subject([operator_def("Python", ["a"], ["b"], token=token), mix("good", ["a"], ["c"])], type, 2)
+        with pytest.raises(ZeroDivisionError, match="planned") as caught:
+            made.net.run()
+        made.net.close()
+    finally:
+        forget_python(token)
+    assert any("on thread" in note for note in caught.value.__notes__)
 
 
 @pytest.mark.parametrize("type", PARALLEL)

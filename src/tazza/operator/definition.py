@@ -46,13 +46,23 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
+def _bytes_of(text: str | bytes) -> bytes:
+    """Return text as UTF-8; bytes that a name of a file had and that are none stand as `surrogateescape` has them."""
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"text {text!r} is no Unicode text: {error.reason}") from error
+
+
 def _set_scalar(argument: Argument, value: Any) -> bool:
     if isinstance(value, (bool, int)):
         argument.i = int(value)
     elif isinstance(value, float):
         argument.f = value
     elif isinstance(value, (str, bytes)):
-        argument.s = value.encode() if isinstance(value, str) else value
+        argument.s = _bytes_of(value)
     elif isinstance(value, TensorProto):
         argument.t.CopyFrom(value)
     elif isinstance(value, NetDef):
@@ -71,7 +81,7 @@ def _set_sequence(argument: Argument, values: Sequence[Any]) -> None:
     elif all(isinstance(value, float) for value in values):
         argument.floats.extend(values)
     elif all(isinstance(value, (str, bytes)) for value in values):
-        argument.strings.extend(value.encode() if isinstance(value, str) else value for value in values)
+        argument.strings.extend(map(_bytes_of, values))
     elif all(isinstance(value, TensorProto) for value in values):
         argument.tensors.extend(values)
     elif all(isinstance(value, NetDef) for value in values):

@@ -277,13 +277,14 @@ class HostCall:
     """A host kernel made for one operator; `cancel` makes a call that waits give up, from another thread.
 
     `cancel` may come just before the call that it is meant for: a kernel remembers it until that call has ended.
-    `nets` are those that the kernel runs.
+    `nets` are those that the kernel runs. What others raise, whom it calls, keeps its type.
     """
 
     call: Call
     close: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
     nets: OwnedNets | None = None
+    calls_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,14 +531,15 @@ def launcher(
 
 
 def host_kernel(
-    schema: OpSchema, *, engine: str = "reference", device: str = ANY, priority: int = 0
+    schema: OpSchema, *, engine: str = "reference", device: str = ANY, priority: int = 0, calls_others: bool = False
 ) -> Callable[[F], F]:
     """Register a function, or a class made with the operator, on blobs; for any device unless `device` names a kind.
 
     It runs on the host, wherever its operator stands: tensors on a device are read by their `plain()`, which copies.
     A class has `run(...)`; `close()` where it holds something, and `cancel()` where its `run` may wait: another thread
     calls that when the net is to end. One that runs nets has them in `nets`, an `OwnedNets`, which is closed and
-    cancelled for it.
+    cancelled for it. `calls_others` declares that it calls functions of the user, whose exceptions keep their type;
+    whatever else escapes from a kernel is a `KernelError`.
     """
 
     def decorate(target: F) -> F:
@@ -550,12 +552,19 @@ def host_kernel(
                 values["random"] = operator.generator()
             arguments = [values[name] for name in parameters]
             if not inspect.isclass(target):
-                return HostCall(_returning_nothing(schema, partial(target, *arguments)))
-            state = cast("Callable[[Operator], Any]", target)(operator)
+                call = _returning_nothing(schema, partial(target, *arguments))
+                return HostCall(call, calls_others=calls_others)
+            try:
+                state = cast("Callable[[Operator], Any]", target)(operator)
+            except Exception as error:
+                if calls_others or isinstance(error, TazzaError):
+                    raise
+                raise kernel_failure(error) from error
             call = _returning_nothing(schema, partial(state.run, *arguments))
             nets = cast("OwnedNets | None", getattr(state, "nets", None))
             close = getattr(state, "close", None if nets is None else nets.close)
-            return HostCall(call, close, getattr(state, "cancel", None if nets is None else nets.cancel), nets)
+            cancel = getattr(state, "cancel", None if nets is None else nets.cancel)
+            return HostCall(call, close, cancel, nets, calls_others or nets is not None)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
         KERNELS.register(

@@ -226,8 +226,8 @@ class Operator(Observable):
             budget: where to take the threads from that it runs on, when it shares them with others.
 
         Raises:
-            TazzaError: with the operator, its blobs and where it was made. What a host kernel raises otherwise (an
-                exception of the user's own function, say) keeps its type.
+            TazzaError: with the operator, its blobs and where it was made. An exception of a function of the user
+                that a host kernel calls keeps its type.
         """
         if self._observers:
             self.start_all()
@@ -240,7 +240,7 @@ class Operator(Observable):
         except TazzaError as error:
             raise self.located(error) from error.__cause__
         except Exception as error:
-            if self._host is not None:
+            if self._host is not None and self._host.calls_others:
                 error.add_note(f"in operator {self!r}{self.label}")
                 raise
             raise self.located(error) from error

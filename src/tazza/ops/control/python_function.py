@@ -405,5 +405,5 @@ def python_functions(type: str, row: PythonOperator) -> OpSchema:
     made.validate(python_validate)
     if row.gradient is not None:
         made.gradient(_gradient_maker(row.gradient))
-    host_kernel(made)(row.kernel)
+    host_kernel(made, calls_others=True)(row.kernel)
     return made

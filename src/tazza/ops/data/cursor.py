@@ -57,7 +57,7 @@ class TreeCursorSerializer(ArraySerializer[TreeCursor]):
         return np.array(value.offsets, np.int64), "".join(f"{name} " for name in value.fields).encode()
 
     def decode(self, array: Array, content: bytes, name: str) -> TreeCursor:
-        if array.dtype != np.int64 or array.ndim != 1 or (array < 0).any():
+        if array.dtype != np.int64 or array.ndim != 1 or ((array < 0) | (array > np.iinfo(np.int32).max)).any():
             raise FormatError(f"cursor {name!r} is stored with offsets {array!r}")
         return TreeCursor(content.decode(errors="surrogateescape").split(" ")[:-1], array.tolist())
 

@@ -17,7 +17,7 @@ from tazza.operator import FLOAT, PER_TENSOR, Array, Cost, Effects, OpView, Role
 from tazza.ops.quantized.int8_conv import NHWC
 from tazza.ops.quantized.scale import NO_GRADIENT, SCALE_ARGS, UINT8, given_quantization, requantize
 from tazza.ops.vision.region import pooled_dims
-from tazza.ops.vision.roi_align import ARGS, REGIONS, places_of_a_bin, spread
+from tazza.ops.vision.roi_align import ARGS, REGIONS, looks, places_of_a_bin
 from tazza.tensor import DataType, PerTensor, TensorSpec
 
 UPRIGHT = REGIONS["RoIAlign"]
@@ -62,9 +62,9 @@ def int8_roi_align_cost(op: OpView, X: TensorSpec, rois: TensorSpec, Y: TensorSp
 def int8_roi_align(op: OpView, X: Array, rois: Array, Y: Array, quantization: Mapping[str, PerTensor]) -> None:
     before, after = quantization["X"], quantization["Y"]
     means = np.empty(Y.shape, np.float32)
-    for r, (n, rows, columns, M) in enumerate(spread(op, UPRIGHT, X.transpose(0, 3, 1, 2), rois)):
-        # (bins, h w) @ (h w, C)
-        means[r] = (M @ X[n, rows, columns].reshape(M.shape[1], X.shape[3]).astype(np.float32)).reshape(Y.shape[1:])
+    images = X.transpose(0, 3, 1, 2)
+    for r, look in enumerate(looks(op, UPRIGHT, images, rois)):
+        means[r] = look.means(images).transpose(1, 2, 0)
     Y[...] = requantize(
         means - np.float32(before.zero_point), np.float32(before.scale) / np.float32(after.scale), after
     )

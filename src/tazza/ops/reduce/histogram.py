@@ -83,6 +83,9 @@ def histogram(op: OpView, X: tuple[Array, ...], Y: Array) -> None:
         Y[...] += np.bincount(np.searchsorted(edges, within, side="right") - 1, minlength=len(edges) - 1)
 
 
+BUCKETS_MAX = 2**27
+"""More buckets than these are taken for a mistake: an operator keeps a number of each."""
+
 SELF_BINNING_HISTOGRAM = schema(
     "SelfBinningHistogram",
     """edges = num_bins + 1 numbers from the smallest to just above the largest element of all X.
@@ -94,7 +97,7 @@ SELF_BINNING_HISTOGRAM = schema(
     inputs=[SEVERAL],
     outputs=[blob("edges", "X"), blob("counts", DataType.INT64)],
     args=[
-        arg("num_bins", int, 0, doc="at least 1; has to be given"),
+        arg("num_bins", int, 0, maximum=BUCKETS_MAX, doc="at least 1; has to be given"),
         arg("bin_spacing", str, "linear", choices=("linear", "logarithmic"), doc="of the edges"),
         arg("logspace_start", float, 1e-24, doc="above 0"),
         arg("abs", bool, False, doc="look at the sizes of the elements"),
@@ -148,9 +151,6 @@ def self_binning_histogram(op: OpView, X: tuple[Array, ...], edges: Array, count
     counts[...] = np.bincount(np.maximum(bins, 0), minlength=counts.size)
 
 
-BUCKETS_MAX = 2**27
-"""More buckets than these are taken for a mistake: an operator keeps a number of each."""
-
 ACCUMULATE_HISTOGRAM = schema(
     "AccumulateHistogram",
     """now = how many elements of X lie in each bucket, all = the same over all runs of the operator.
@@ -172,6 +172,13 @@ ACCUMULATE_HISTOGRAM = schema(
     (array([1, 2, 1, 1]), array([1, 2, 1, 1]))
     """,
 )
+
+
+@ACCUMULATE_HISTOGRAM.validate
+def accumulate_validate(op: OpView) -> None:
+    width = op.upper_bound - op.lower_bound
+    if not np.isfinite(width):
+        raise op.error(ArgumentError, f"upper_bound - lower_bound is {width:g}, buckets have a width")
 
 
 @ACCUMULATE_HISTOGRAM.infer

@@ -8,6 +8,7 @@ whatever threads they run.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,7 @@ from tazza.tensor.serializer import SERIALIZERS, ArraySerializer
 KEY_INDEX = "std::unique_ptr<caffe2::IndexBase>"
 MOST = 2**31 - 1
 KEYS = INDEX | {DataType.STRING}
+WHOLE = re.compile(rb"-?\d{1,19}")
 NO_GRADIENT = forbidden("an index is no tensor")
 
 
@@ -114,10 +116,14 @@ class KeyIndexSerializer(ArraySerializer[KeyIndex]):
 
     def decode(self, array: Array, content: bytes, name: str) -> KeyIndex:
         words, dtype = content.split(), DataType.of(array)
-        if dtype not in KEYS or len(words) != 2 or not all(word.lstrip(b"-").isdigit() for word in words):
-            raise FormatError(f"index {name!r} is stored as {dtype.label} keys and {content!r}")
+        legible = dtype in KEYS and array.ndim == 1 and len(words) == 2 and all(map(WHOLE.fullmatch, words))
+        if not legible:
+            raise FormatError(f"index {name!r} is stored as {dtype.label} keys and {content[:80]!r}")
         index = KeyIndex(dtype, max(int(words[0]), array.size), frozen=words[1] != b"0")
-        index.load(array)
+        try:
+            index.load(array)
+        except DuplicateError as error:
+            raise FormatError(f"index {name!r}: {error.message}") from error
         return index
 
 

@@ -9,7 +9,8 @@ An element of X lies at its place, with `aligned` half an element behind it. Wit
 than one element.
 
 Y is linear in X: for each region there is a matrix M (pooled_h pooled_w, h w), over the h x w elements of X that it
-reaches, so that Y = M X, and dX is the sum of all M' dY.
+reaches, so that Y = M X, and dX is the sum of all M' dY. Of a box that is not turned M is the product of a factor
+along each axis, (pooled_h, h) and (pooled_w, w).
 
 Source: He, Gkioxari, Dollar, Girshick 2017, arXiv 1703.06870, section 3; Ma and others 2018, arXiv 1703.01086.
 """
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tazza.errors import NumericError
+from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -88,6 +89,11 @@ REGIONS = {
 }
 
 
+def _check_scale(op: OpView) -> None:
+    if not np.isfinite(op.spatial_scale):
+        raise op.error(ArgumentError, f"spatial_scale is {op.spatial_scale}, it must be finite")
+
+
 @family(REGIONS)
 def aligned_regions(type: str, row: BoxForm) -> OpSchema:
     """Means of regions."""
@@ -108,6 +114,8 @@ def aligned_regions(type: str, row: BoxForm) -> OpSchema:
         """,
     )
 
+    made.validate(_check_scale)
+
     @made.infer
     def infer(op: OpView, X: TensorSpec, rois: TensorSpec) -> TensorSpec:
         return TensorSpec(pooled_dims(op, X, rois, (row.columns - 1, row.columns)), X.dtype)
@@ -124,8 +132,8 @@ def aligned_regions(type: str, row: BoxForm) -> OpSchema:
     @kernel(made)
     def align(op: OpView, X: Array, rois: Array, Y: Array) -> None:
         x, y = channels_first(op.order, X), channels_first(op.order, Y)
-        for r, (n, rows, columns, M) in enumerate(spread(op, row, x, rois)):
-            y[r] = (x[n, :, rows, columns].reshape(x.shape[1], M.shape[1]) @ M.T).reshape(y.shape[1:])
+        for r, look in enumerate(looks(op, row, x, rois)):
+            y[r] = look.means(x).reshape(y.shape[1:])
 
     return made
 
@@ -153,6 +161,8 @@ def aligned_region_gradients(type: str, row: BoxForm) -> OpSchema:
         """,
     )
 
+    made.validate(_check_scale)
+
     @made.infer
     def infer(op: OpView, X: TensorSpec, rois: TensorSpec, dY: TensorSpec) -> TensorSpec:
         Y = pooled_dims(op, X, rois, (row.columns - 1, row.columns))
@@ -170,9 +180,8 @@ def aligned_region_gradients(type: str, row: BoxForm) -> OpSchema:
     def align_gradient(op: OpView, X: Array, rois: Array, dY: Array, dX: Array) -> None:
         dx, dy = channels_first(op.order, dX), channels_first(op.order, dY)
         dx[...] = 0
-        for r, (n, rows, columns, M) in enumerate(spread(op, row, channels_first(op.order, X), rois)):
-            target = dx[n, :, rows, columns]
-            target += (dy[r].reshape(dy.shape[1], len(M)) @ M).reshape(target.shape)
+        for r, look in enumerate(looks(op, row, channels_first(op.order, X), rois)):
+            look.give_back(dy[r], dx)
 
     return made
 
@@ -182,26 +191,88 @@ def places_of_a_bin(op: OpView) -> int:
     return op.sampling_ratio**2 if op.sampling_ratio > 0 else 4
 
 
-def spread(op: OpView, row: BoxForm, images: Array, rois: Array) -> Iterator[tuple[int, slice, slice, Array]]:
-    """Yield for each region its image, the rows and columns that it reaches, and the matrix over them."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the bins of a region look at the h x w elements of image n that it reaches.
+
+    `down` (pooled_h, h) and `across` (pooled_w, w) are the factors of M; of a turned box `down` is M itself
+    (pooled_h pooled_w, h w), and there is no other factor.
+    """
+
+    n: int
+    rows: slice
+    columns: slice
+    down: Array
+    across: Array | None = None
+
+    def means(self, images: Array) -> Array:
+        """Return the means of all bins, (C, pooled_h, pooled_w) or (C, pooled_h pooled_w)."""
+        seen = images[self.n, :, self.rows, self.columns]
+        if self.across is None:
+            return seen.reshape(len(seen), self.down.shape[1]) @ self.down.T
+        return self.down @ seen @ self.across.T
+
+    def give_back(self, means: Array, images: Array) -> None:
+        """Add what elements gave to the means (C, pooled_h, pooled_w)."""
+        target = images[self.n, :, self.rows, self.columns]
+        if self.across is None:
+            target += (means.reshape(len(means), len(self.down)) @ self.down).reshape(target.shape)
+        else:
+            target += self.down.T @ means @ self.across
+
+
+def looks(op: OpView, row: BoxForm, images: Array, rois: Array) -> Iterator[Look]:
+    """Yield how each region looks at its image.
+
+    Raises:
+        NumericError: a region is smaller than nothing, or too large to be looked at; or there are images of nothing.
+    """
     H, W = images.shape[2:]
     if len(rois) and 0 in (H, W):
         raise op.error(NumericError, f"X has images of {H} by {W} elements", "a region is a mean of some")
     for r, (n, box) in enumerate(zip(*regions(op, images, rois, row.columns), strict=True)):
-        y, x = np.broadcast_arrays(*_looked_at(op, row, r, box))  # (pooled_h, pooled_w, g_h, g_w)
-        inside = (y >= -1) & (y <= H) & (x >= -1) & (x <= W)
-        bins = np.nonzero(inside)
-        if not len(bins[0]):
-            yield int(n), slice(0), slice(0), np.zeros((op.pooled_h * op.pooled_w, 0), rois.dtype)
-            continue
-        ends = [_between(at[inside], extent) for at, extent in ((y, H), (x, W))]
-        rows, columns = (slice(low.min(), high.max() + 1) for (low, _), (high, _) in ends)
-        h, w = rows.stop - rows.start, columns.stop - columns.start
-        M = np.zeros((op.pooled_h * op.pooled_w, h, w), rois.dtype)
-        for i, along in ends[0]:
-            for j, across in ends[1]:
-                np.add.at(M, (bins[0] * op.pooled_w + bins[1], i - rows.start, j - columns.start), along * across)
-        yield int(n), rows, columns, M.reshape(len(M), h * w) / max(1, y.shape[2] * y.shape[3])
+        y, x = _looked_at(op, row, r, box)
+        share = rois.dtype.type(1 / max(1, y.shape[2] * x.shape[3]))
+        if row.turned:
+            rows, columns, M = _matrix(op, y, x, H, W)
+            yield Look(int(n), rows, columns, M * share)
+        else:
+            (rows, down), (columns, across) = _factor(y[:, 0, :, 0], H), _factor(x[0, :, 0], W)
+            yield Look(int(n), rows, columns, down * share, across)
+
+
+def _inside(at: Array, extent: int) -> Array:
+    return (at >= -1) & (at <= extent)
+
+
+def _factor(at: Array, extent: int) -> tuple[slice, Array]:
+    """Return which elements along an axis bins look at, from their places (bins, g), and how much of each is summed."""
+    inside = _inside(at, extent)
+    bins = np.nonzero(inside)[0]
+    if not bins.size:
+        return slice(0), np.zeros((len(at), 0), at.dtype)
+    (low, _), (high, _) = ends = _between(at[inside], extent)
+    reach = slice(int(low.min()), int(high.max()) + 1)
+    found = np.zeros((len(at), reach.stop - reach.start), at.dtype)
+    for i, part in ends:
+        np.add.at(found, (bins, i - reach.start), part)
+    return reach, found
+
+
+def _matrix(op: OpView, y: Array, x: Array, H: int, W: int) -> tuple[slice, slice, Array]:
+    """Return which rows and columns bins look at, and how much of each element is summed, (bins, h w)."""
+    inside = _inside(y, H) & _inside(x, W)
+    bins = np.nonzero(inside)
+    count = op.pooled_h * op.pooled_w
+    if not len(bins[0]):
+        return slice(0), slice(0), np.zeros((count, 0), y.dtype)
+    down, across = _between(y[inside], H), _between(x[inside], W)
+    rows, columns = (slice(int(low.min()), int(high.max()) + 1) for (low, _), (high, _) in (down, across))
+    M = np.zeros((count, rows.stop - rows.start, columns.stop - columns.start), y.dtype)
+    for i, high in down:
+        for j, wide in across:
+            np.add.at(M, (bins[0] * op.pooled_w + bins[1], i - rows.start, j - columns.start), high * wide)
+    return rows, columns, M.reshape(count, -1)
 
 
 def _between(at: Array, extent: int) -> list[tuple[Array, Array]]:
@@ -212,7 +283,9 @@ def _between(at: Array, extent: int) -> list[tuple[Array, Array]]:
 
 
 def _looked_at(op: OpView, row: BoxForm, r: int, box: Array) -> tuple[Array, Array]:
-    """Return rows and columns of the places in all bins of a region, (pooled_h, pooled_w, g_h, g_w) or extents of 1.
+    """Return rows and columns of the places in all bins of a region, (pooled_h, pooled_w, g_h, g_w).
+
+    Of a box that is not turned those of rows are (pooled_h, 1, g_h, 1), and those of columns (1, pooled_w, 1, g_w).
 
     Raises:
         NumericError: it is smaller than nothing, or too large to be looked at.

@@ -47,7 +47,7 @@ STYLIZER_PREPROCESS = schema(
     outputs=[blob("Y", FLOAT)],
     args=[
         arg("noise_std", float, 10.0, minimum=0, doc="deviation of the noise"),
-        arg("noise_size", int, 491, minimum=1, doc="how many numbers are drawn"),
+        arg("noise_size", int, 491, minimum=1, maximum=2**27, doc="how many numbers are drawn"),
     ],
     effects=Effects.WORKSPACE,
     no_gradient=NO_GRADIENT,
