@@ -57,6 +57,19 @@ def test_cases(case: Sequence) -> None:
     check_op(case)
 
 
+def test_runs_are_counted_by_the_process() -> None:
+    ws = Workspace()
+    ws.feed("counted", np.array([5]))
+    ws.run_operator(operator_def("CreateMutex", [], ["mutex"]))
+    export = operator_def("StatRegistryExport", [], ["keys", "values", "times"])
+    ws.run_operator(export)  # and begin at 0
+    for _ in range(3):
+        ws.run_operator(operator_def("AtomicIter", ["mutex", "counted"], ["counted"]))
+    ws.run_operator(export)
+    statistics = dict(zip(ws.fetch("keys").tolist(), ws.fetch("values").tolist(), strict=True))
+    assert statistics[b"atomic_iter/stats/counted/num_iter"] == 3
+
+
 @pytest.mark.parametrize("inputs", [[], ["t"]])
 @pytest.mark.parametrize("start", [np.array([41]), np.array(41)])
 def test_it_goes_on_from_what_the_blob_holds(inputs: list[str], start: Any) -> None:

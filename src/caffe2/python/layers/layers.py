@@ -94,13 +94,14 @@ def almost_equal_schemas(
 
 def get_key(record: Any) -> Any:
     """Return the column of the numbers in a list of them, or of the keys in a map."""
-    for form in (IdList, IdListWithEvicted):
-        if almost_equal_schemas(record, form):
-            return record.items
-    for form in (IdScoreList, IdScoreListWithEvicted):
-        if almost_equal_schemas(record, form):
-            return record.keys
-    raise NotImplementedError(f"Not implemented for {record}")
+    if almost_equal_schemas(record, IdList):
+        found = record.items
+    elif almost_equal_schemas(record, IdScoreList, check_field_types=False):
+        found = record.keys
+    else:
+        raise NotImplementedError(f"Not implemented for {record}")
+    assert found.metadata is not None, f"Blob {found()} doesn't have metadata"
+    return found
 
 
 def get_categorical_limit(record: Any) -> int:

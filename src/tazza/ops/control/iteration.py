@@ -8,6 +8,7 @@ from __future__ import annotations
 from tazza.errors import DTypeError, NumericError, ShapeError
 from tazza.operator import Effects, OpView, Role, blob, ends, host_kernel, schema
 from tazza.ops.control.mutex import MUTEX, Mutex
+from tazza.ops.control.statistic import OF_PROCESS
 from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 
 LAST = 2**63 - 1
@@ -69,7 +70,9 @@ def iter_kernel(op: OpView, t_next: Blob) -> None:
 
 ATOMIC_ITER = schema(
     "AtomicIter",
-    "t_next = t + 1, in place, while holding a mutex: several nets may count together.",
+    """t_next = t + 1, in place, while holding a mutex: several nets may count together.
+
+    The statistic `atomic_iter/stats/<name of t>/num_iter` of the process counts runs.""",
     inputs=[
         blob("mutex", type_name=MUTEX, role=Role.STATE),
         blob("t", frozenset({DataType.INT64}), host=True, role=Role.STATE, doc="of one element"),
@@ -86,3 +89,4 @@ ATOMIC_ITER = schema(
 def atomic_iter(op: OpView, mutex: Blob, t_next: Blob) -> None:
     with mutex.get(Mutex):
         advance(op, t_next.get(Tensor))
+    OF_PROCESS.add({f"atomic_iter/stats/{op.definition.input[1]}/num_iter": 1})
