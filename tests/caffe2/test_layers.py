@@ -130,7 +130,7 @@ def test_lists_of_numbers_have_keys_and_limits() -> None:
     limited = schema.Scalar(np.int64, core.BlobReference("keys"), schema.Metadata(6))
     for made in (schema.List(limited), schema.Map(limited, np.float32), schema.ListWithEvicted(limited)):
         assert (str(layers.get_key(made)()), layers.get_categorical_limit(made)) == ("keys", 6)
-    weighted = schema.Map(limited, (np.float32, (1000,)))  # scores of any type
+    weighted = schema.Map(limited, schema.Scalar((np.float32, (1000,))))  # scores of any type
     assert str(layers.get_key(weighted)()) == "keys"
     with pytest.raises(AssertionError, match="Blob keys doesn't have metadata"):
         layers.get_key(schema.List(schema.Scalar(np.int64, core.BlobReference("keys"))))
