@@ -182,6 +182,16 @@ def test_huffman_codes_are_the_shortest() -> None:
     assert sum(counts[word] * depth for word, depth in depths(root).items()) == cost
 
 
+@pytest.mark.parametrize(("labels", "classes"), [((), 8000), ((3, 3, 5), 1000), (tuple(counted(*range(30))), 3000)])
+def test_words_that_never_occur_lie_in_a_balanced_tree(labels: tuple[int, ...], classes: int) -> None:
+    """One that chains up has more nodes in one another than a message may have."""
+    made = run_op("HuffmanTreeHierarchy", np.array(labels, np.int64), num_classes=classes)
+    above = depths(TreeProto.FromString(made[0]).root_node)
+    assert sorted(above) == list(range(classes))
+    often = len(set(labels))
+    assert max(above.values()) <= often + math.ceil(math.log2(classes - often))
+
+
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("HSoftmax", [X, W, B, LABEL - 1], HOW, NumericError, "label 8 of sample 1 is not in the hierarchy"),
     ("HSoftmax", [X, W, B, LABEL[:3]], HOW, ShapeError, "3 labels for 4 samples"),

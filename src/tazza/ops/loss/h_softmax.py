@@ -116,8 +116,9 @@ HUFFMAN_TREE_HIERARCHY = schema(
     "HuffmanTreeHierarchy",
     """tree = a TreeProto in which frequent words are near the root: the two rarest parts are joined, again and again.
 
-    A word that is the second child of its node leaves one row unused behind it, as in Caffe2; `hsm_util` counts the
-    rows anew. With a single class the root has no word.""",
+    Of parts that are as rare, those with fewer nodes above their words are joined first, so that words that never occur
+    don't chain up. A word that is the second child of its node leaves one row unused behind it, as in Caffe2;
+    `hsm_util` counts the rows anew. With a single class the root has no word.""",
     inputs=[blob("label", DataType.INT64, "_", role=Role.INDEX, doc="words as they occur, each in [0, num_classes)")],
     outputs=[blob("tree", DataType.STRING, "1")],
     args=[arg("num_classes", int, minimum=0, doc="how many words there are")],
@@ -329,9 +330,14 @@ def h_softmax_search(op: OpView, X: Array, W: Array, b: Array, names: Array, sco
 
 @dataclass(order=True, slots=True)
 class Part:
-    """A word, or two parts that were joined; ordered by how often its words occur alone."""
+    """A word, or two parts that were joined; ordered by how often its words occur, then by the nodes down to them.
+
+    A tree is no deeper than messages may be, 100: words of C occurrences need at least as many as a Fibonacci number
+    for each node more, log C / log 1.6 in all, and those that never occur lie in a balanced tree.
+    """
 
     count: int
+    depth: int
     word: int | None = field(default=None, compare=False)
     parts: tuple[Part, ...] = field(default=(), compare=False)
 
@@ -356,10 +362,11 @@ def huffman_tree_hierarchy(op: OpView, label: Array, tree: Array) -> None:
         raise op.error(NumericError, f"label[{n}] is {label[n]}, not in [0, {op.num_classes})")
     heap: list[Part] = []
     for word, count in enumerate(np.bincount(label, minlength=op.num_classes).tolist()):
-        heapq.heappush(heap, Part(count, word))
+        heapq.heappush(heap, Part(count, 0, word))
     while len(heap) > 1:
         first, second = heapq.heappop(heap), heapq.heappop(heap)
-        heapq.heappush(heap, Part(first.count + second.count, None, (first, second)))
+        depth = 1 + max(first.depth, second.depth)
+        heapq.heappush(heap, Part(first.count + second.count, depth, None, (first, second)))
     made = TreeProto()
-    (heap[0] if heap else Part(0)).write(made.root_node, 0)
+    (heap[0] if heap else Part(0, 0)).write(made.root_node, 0)
     tree[0] = made.SerializeToString()
