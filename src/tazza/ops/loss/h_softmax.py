@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -23,6 +24,7 @@ from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,
     Array,
+    Cost,
     DynamicOutput,
     Effects,
     GradientRequest,
@@ -36,10 +38,12 @@ from tazza.operator import (
     not_written,
     schema,
     show_dims,
+    streamed,
 )
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
 from tazza.ops.shape.axis import agree, product, require_as_many
 from tazza.proto import HierarchyProto, NodeProto, OperatorDef, PathNodeProto, TreeProto
+from tazza.runtime.cache import remembered
 from tazza.tensor import DataType, TensorSpec
 
 X = blob("X", FLOAT, doc="(M, D...): samples; of rank 1 it is one")
@@ -147,17 +151,24 @@ def sample_dims(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> int 
     return M
 
 
-def paths_of(op: OpView) -> dict[int, list[PathNodeProto]]:
-    """Return the path to each word.
+@remembered("softmax hierarchies", 8)
+def paths_of(hierarchy: bytes) -> dict[int, list[PathNodeProto]]:
+    """Return the path to each word of a HierarchyProto; of a large one that takes longer than a run.
 
     Raises:
-        ArgumentError: the argument is no HierarchyProto.
+        DecodeError: it is none.
     """
+    found = HierarchyProto.FromString(hierarchy)
+    return {path.word_id: list(path.path_nodes) for path in found.paths}
+
+
+@H_SOFTMAX.validate
+@H_SOFTMAX_GRADIENT.validate
+def h_softmax_validate(op: OpView) -> None:
     try:
-        found = HierarchyProto.FromString(op.hierarchy)
+        paths_of(op.hierarchy)
     except DecodeError as error:
         raise op.error(ArgumentError, f"hierarchy is no HierarchyProto: {error}") from None
-    return {path.word_id: list(path.path_nodes) for path in found.paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +188,7 @@ def meetings(op: OpView, label: Array, M: int, R: int) -> list[Meeting]:
     Raises:
         NumericError: a label is not in the hierarchy, or a node has no rows in W.
     """
-    paths, found, at = paths_of(op), list[Meeting](), 0
+    paths, found, at = paths_of(op.hierarchy), list[Meeting](), 0
     for m, word in enumerate(label.reshape(-1)[:M].tolist()):
         if word not in paths:
             raise op.error(NumericError, f"label {word} of sample {m} is not in the hierarchy")
@@ -213,6 +224,22 @@ def h_softmax_infer(
     return TensorSpec((M,), X.dtype), TensorSpec((None,), X.dtype)
 
 
+@H_SOFTMAX.cost
+def h_softmax_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, label: TensorSpec, Y: TensorSpec, between: TensorSpec
+) -> Cost:
+    del op
+    return _cost_of_children(X, W, b, between, passes=1) + streamed((label,), (Y,))
+
+
+def _cost_of_children(X: TensorSpec, W: TensorSpec, b: TensorSpec, between: TensorSpec, passes: int) -> Cost:
+    """Return the cost of multiplying the sample by the rows of all children met, so many times."""
+    children = between.size // 2
+    rows, picked = max(b.size, 1), W.nbytes + b.nbytes
+    read = X.nbytes + children * picked // rows
+    return Cost(children * (2 * passes * W.size // rows + 4), read, between.nbytes, picked)
+
+
 @H_SOFTMAX.gradient
 def h_softmax_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("HSoftmaxGradient", [g.X, g.W, g.b, g.label, g.between, g.dY], [g.dX, g.dW, g.db, g.dbetween])
@@ -238,6 +265,15 @@ def h_softmax_gradient_infer(
     M = sample_dims(op, X, W, b)
     require_as_many(op, "Y", (M,), dY=dY.dims)
     return X, W, TensorSpec(b.dims, X.dtype), between
+
+
+@H_SOFTMAX_GRADIENT.cost
+def h_softmax_gradient_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, label: TensorSpec, between: TensorSpec, **others: Any
+) -> Cost:
+    del op
+    moved = streamed((label, between, others["dY"]), (others["dX"], others["dW"], others["db"]))
+    return _cost_of_children(X, W, b, between, passes=2) + moved
 
 
 @kernel(H_SOFTMAX_GRADIENT)
@@ -297,6 +333,17 @@ def h_softmax_search_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSp
     return TensorSpec(dims, DataType.STRING), TensorSpec(dims, X.dtype)
 
 
+@H_SOFTMAX_SEARCH.cost
+def h_softmax_search_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, names: TensorSpec, scores: TensorSpec
+) -> Cost:
+    """As for a beam that meets all nodes."""
+    del op, names
+    M = scores.shape[0]
+    picked = W.nbytes + b.nbytes
+    return Cost(2 * M * W.size, X.nbytes + picked, scores.nbytes, picked)
+
+
 def met_below(op: OpView, node: NodeProto, x: Array, W: Array, b: Array, above: float) -> Iterator[tuple[float, str]]:
     """Yield score and name of all that a sample x (D) meets below a node of the score `above`.
 
@@ -352,6 +399,12 @@ class Part:
                 node.word_ids.append(part.word)
                 offset += position
         return offset
+
+
+@HUFFMAN_TREE_HIERARCHY.cost
+def huffman_tree_hierarchy_cost(op: OpView, label: TensorSpec, tree: TensorSpec) -> Cost:
+    del tree  # as long as the heap makes it
+    return Cost(2 * op.num_classes * int(op.num_classes).bit_length(), label.nbytes)
 
 
 @kernel(HUFFMAN_TREE_HIERARCHY)
