@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -41,7 +40,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.nn.group_spatial_softmax import ORDER, classes_arg, group_softmax, in_groups, require_groups
-from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
+from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -269,9 +268,7 @@ def _labelled(op: OpView, probabilities: Array, T: Array, normalizer: Array) -> 
     """
     N, A, K, H, W = probabilities.shape
     t = T.reshape(N, A, 1, H, W)
-    if bool((t >= K).any()):
-        place = int(np.argmax(T.reshape(-1) >= K))
-        raise op.error(NumericError, f"T[{place}] is {T.reshape(-1)[place]}, num_classes = {K}", "labels count from 0")
+    require_within(op, "T", np.maximum(T, -1), -1, K, f"num_classes = {K}; labels count from 0, and -1 is none")
     M, alpha = np.fmax(normalizer.reshape(()), 1), probabilities.dtype.type(op.alpha)
     found = np.take_along_axis(probabilities, np.maximum(t, 0), axis=2)
     z = np.where(t == 0, (1 - alpha) / M, np.where(t > 0, alpha / M, 0))

@@ -41,7 +41,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
-from tazza.ops.shape.axis import agree, product, require_as_many
+from tazza.ops.shape.axis import agree, product, require_as_many, require_within
 from tazza.proto import HierarchyProto, NodeProto, OperatorDef, PathNodeProto, TreeProto
 from tazza.runtime.cache import remembered
 from tazza.tensor import DataType, TensorSpec
@@ -409,10 +409,7 @@ def huffman_tree_hierarchy_cost(op: OpView, label: TensorSpec, tree: TensorSpec)
 
 @kernel(HUFFMAN_TREE_HIERARCHY)
 def huffman_tree_hierarchy(op: OpView, label: Array, tree: Array) -> None:
-    wrong = (label < 0) | (label >= op.num_classes)
-    if wrong.any():
-        n = int(wrong.argmax())
-        raise op.error(NumericError, f"label[{n}] is {label[n]}, not in [0, {op.num_classes})")
+    require_within(op, "label", label, 0, op.num_classes)
     heap: list[Part] = []
     for word, count in enumerate(np.bincount(label, minlength=op.num_classes).tolist()):
         heapq.heappush(heap, Part(count, 0, word))

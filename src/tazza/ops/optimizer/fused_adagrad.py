@@ -186,7 +186,7 @@ def _update(op: OpView, row: Fused, given: Mapping[str, Any]) -> None:
     lengths: Array = given["LENGTHS"]
     at: Array = given["indices"].reshape(-1)
     check_rows(op, at, len(W), "indices")
-    starts = starts_of(op, lengths, at.size, "indices")
+    starts = starts_of(op, "LENGTHS", lengths, at.size, "indices")
     dy = np.repeat(given["dY"].reshape(lengths.size, *W.shape[1:]), lengths, axis=0)
     dW = dy
     if row.reducer is MEAN:

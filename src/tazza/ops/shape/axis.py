@@ -10,6 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
+
+from tazza.errors import NumericError
 from tazza.operator import Array, Dims, OpView, show_dims
 
 RANK_MAX = 64
@@ -86,6 +89,22 @@ def require_as_many(
         if own is not None and dims is not None:
             relation = f"{other} has the shape {show_dims(own)}, {letter} {show_dims(dims)}"
             op.require(agree(product(own), product(dims)), relation, "all must have as many elements")
+
+
+def require_within(
+    op: OpView, letter: str, values: Array, least: int, below: int | None = None, hint: str | None = None
+) -> None:
+    """Check that no element of blob `letter` is smaller than `least`, or as large as `below`.
+
+    Raises:
+        NumericError: one is; the first is named with its place.
+    """
+    wrong = values < least if below is None else (values < least) | (values >= below)
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        relation = f"it must be at least {least}" if below is None else f"not in [{least}, {below})"
+        name = f"{letter}[{', '.join(map(str, place))}]" if place else letter
+        raise op.error(NumericError, f"{name} is {values[place]}, {relation}", hint)
 
 
 def shapes_agree(first: Sequence[int | None], second: Sequence[int | None]) -> bool:

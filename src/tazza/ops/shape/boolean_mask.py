@@ -155,7 +155,7 @@ def boolean_mask_lengths_cost(op: OpView, lengths: TensorSpec, mask: TensorSpec,
 
 @kernel(BOOLEAN_MASK_LENGTHS)
 def boolean_mask_lengths(op: OpView, lengths: Array, mask: Array, Y: Array) -> None:
-    starts = starts_of(op, lengths, mask.size, "elements of mask")
+    starts = starts_of(op, "lengths", lengths, mask.size, "elements of mask")
     before = np.concatenate([[0], np.cumsum(mask)])
     Y[...] = before[starts[1:]] - before[starts[:-1]]
 

@@ -46,7 +46,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.operator.by_letter import by_letter
-from tazza.ops.shape.axis import product
+from tazza.ops.shape.axis import product, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -114,9 +114,7 @@ def _first(op: OpView, letter: str, values: Array, count: int) -> Array:
 
 
 def _not_negative(op: OpView, letter: str, numbers: Array) -> Array:
-    if (numbers < 0).any():
-        place = int((numbers < 0).argmax())
-        raise op.error(NumericError, f"{letter}[{place}] is {numbers[place]}, it cannot be negative")
+    require_within(op, letter, numbers, 0)
     return numbers
 
 

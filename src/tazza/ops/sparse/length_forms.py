@@ -172,7 +172,7 @@ def lengths_per_row(type: str, row: PerRow) -> OpSchema:
 
     @kernel(made)
     def rows(op: OpView, LENGTHS: Array, Y: DynamicOutput) -> None:
-        out = Y.allocate((row_count(op, LENGTHS),))
+        out = Y.allocate((row_count(op, "LENGTHS", LENGTHS),))
         out[...] = row.compute(op, LENGTHS)
 
     return made

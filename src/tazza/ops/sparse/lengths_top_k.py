@@ -91,7 +91,7 @@ def lengths_top_k_gradient(g: GradientRequest) -> list[OperatorDef]:
 @kernel(LENGTHS_TOP_K)
 def lengths_top_k(op: OpView, X: Array, lengths: Array, V: Array, P: Array) -> None:
     flat = X.reshape(-1)
-    starts = starts_of(op, lengths.reshape(-1)[: len(V)], flat.size, "elements of X", whole=False)
+    starts = starts_of(op, "lengths", lengths.reshape(-1)[: len(V)], flat.size, "elements of X", whole=False)
     V[...], P[...] = 0, -1
     for n in range(len(V)):
         own = flat[starts[n] : starts[n + 1]]
@@ -117,7 +117,7 @@ def lengths_top_k_gradient_cost(op: OpView, dV: TensorSpec, P: TensorSpec, **oth
 
 @kernel(LENGTHS_TOP_K_GRADIENT)
 def lengths_top_k_gradient_kernel(op: OpView, lengths: Array, P: Array, dV: Array, dX: DynamicOutput) -> None:
-    sums = dX.allocate((row_count(op, lengths),))
+    sums = dX.allocate((row_count(op, "lengths", lengths),))
     wrong = (P < -1) | (P >= lengths[:, None])
     if wrong.any():
         n, i = (int(one) for one in np.argwhere(wrong)[0])

@@ -137,7 +137,7 @@ def _marks(op: OpView, X: Array, lengths: Array | None, *, whole: bool = True) -
     """
     if lengths is None:
         return np.array([0, len(X)])
-    return starts_of(op, lengths.reshape(-1), len(X), "rows of X", whole=whole)
+    return starts_of(op, "lengths", lengths.reshape(-1), len(X), "rows of X", whole=whole)
 
 
 def _segments(op: OpView, X: TensorSpec, lengths: TensorSpec | None, more: int) -> tuple[TensorSpec, ...]:
@@ -298,7 +298,7 @@ def pad_empty_samples(
 ) -> None:
     new_lengths[...] = np.maximum(lengths, 1)
     for i, (given, made) in enumerate(zip(X, Y, strict=True)):
-        starts = starts_of(op, lengths, len(given), f"rows of X{i}")
+        starts = starts_of(op, "lengths", lengths, len(given), f"rows of X{i}")
         there = np.repeat(lengths > 0, new_lengths)
         rows = made.allocate((there.size, *given.shape[1:]))
         rows[~there] = b"" if given.dtype == object else 0

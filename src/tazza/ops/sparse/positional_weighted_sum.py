@@ -7,7 +7,6 @@ Source: Caffe2.
 
 from __future__ import annotations
 
-from tazza.errors import NumericError
 from tazza.operator import (
     FLOAT,
     INDEX,
@@ -21,6 +20,7 @@ from tazza.operator import (
     not_written,
     schema,
 )
+from tazza.ops.shape.axis import require_within
 from tazza.ops.sparse.segment import BY_LENGTHS, check_rows, starts_of
 from tazza.ops.sparse.segment_reduction import PICKED
 from tazza.tensor import TensorSpec
@@ -56,11 +56,9 @@ def positional_weighted_sum_cost(
 
 @kernel(POSITIONAL_WEIGHTED_SUM)
 def positional_weighted_sum(op: OpView, DATA: Array, WEIGHTS: Array, INDICES: Array, LENGTHS: Array, Y: Array) -> None:
-    starts = starts_of(op, LENGTHS, INDICES.size, "INDICES")
+    starts = starts_of(op, "LENGTHS", LENGTHS, INDICES.size, "INDICES")
     check_rows(op, INDICES, len(DATA))
-    if (LENGTHS > WEIGHTS.size).any():
-        m = int((LENGTHS > WEIGHTS.size).argmax())
-        raise op.error(NumericError, f"LENGTHS[{m}] is {LENGTHS[m]}, and there are {WEIGHTS.size} WEIGHTS")
+    require_within(op, "LENGTHS", LENGTHS, 0, WEIGHTS.size + 1, f"there are {WEIGHTS.size} WEIGHTS")
     for m in range(len(Y)):
         rows = DATA[INDICES[starts[m] : starts[m + 1]]].astype(Y.dtype, copy=False)
         Y[m] = (WEIGHTS[: len(rows)].reshape(-1, *[1] * (rows.ndim - 1)) * rows).sum(axis=0)

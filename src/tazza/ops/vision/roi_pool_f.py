@@ -44,7 +44,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.shape.axis import shapes_agree
+from tazza.ops.shape.axis import require_within, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -211,7 +211,7 @@ def roi_pool_f(op: OpView, X: Array, R: Array, Y: Array, argmaxes: Array) -> Non
 def roi_pool_f_gradient(op: OpView, R: Array, argmaxes: Array, dY: Array, dX: Array) -> None:
     N, _, H, W = dX.shape
     images = _images(op, R, N)
-    _check_least_and_below(op, argmaxes, -1, H * W)
+    require_within(op, "argmaxes", argmaxes, -1, H * W)
     dX[...] = 0
     k, c, i, j = np.nonzero(argmaxes >= 0)
     places = argmaxes[k, c, i, j]
@@ -231,7 +231,7 @@ def ps_roi_pool(op: OpView, X: Array, R: Array, Y: Array, argmaxes: Array) -> No
 
 @kernel(PS_ROI_POOL_GRADIENT)
 def ps_roi_pool_gradient(op: OpView, R: Array, argmaxes: Array, dY: Array, dX: Array) -> None:
-    _check_least_and_below(op, argmaxes, 0, dX.shape[1])
+    require_within(op, "argmaxes", argmaxes, 0, dX.shape[1])
     dX[...] = 0
     for (k, i, j), n, rows, columns in _scaled_bins(op, R, dX.shape):
         area = (rows.stop - rows.start) * (columns.stop - columns.start)
@@ -303,10 +303,3 @@ def _images(op: OpView, R: Array, N: int) -> Array:
         k = int(np.argmin(within))
         raise op.error(NumericError, f"R[{k}] is a region of image {R[k, 0]}, there are {N}", "images count from 0")
     return images.astype(np.int64)
-
-
-def _check_least_and_below(op: OpView, argmaxes: Array, least: int, bound: int) -> None:
-    wrong = (argmaxes < least) | (argmaxes >= bound)
-    if wrong.any():
-        place = int(wrong.reshape(-1).argmax())
-        raise op.error(NumericError, f"argmaxes[{place}] is {argmaxes.reshape(-1)[place]}, not in [{least}, {bound})")
