@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator, Role, find_schema
+from tazza.tensor import Int8Tensor
 from tests import golden
-from tests.int8 import data_of
+from tests.int8 import Value, data_of
 from tests.operator.test_golden import feed
 
 PLACE = re.compile(r"\b(\w+)\[([\d, ]+)\] (?:is|=) ")
@@ -23,9 +24,9 @@ def picking(type: str) -> set[str]:
     return {spec.name for spec in SCHEMAS[type].inputs if spec.role is Role.INDEX}
 
 
-def spoiled(given: Any, value: int) -> NDArray[Any] | None:
+def spoiled(given: Value, value: int) -> NDArray[Any] | None:
     """Return an index whose last element is another one; None where it has no element, or none that counts."""
-    if not isinstance(given, np.ndarray) or given.size == 0 or given.dtype.kind != "i":
+    if isinstance(given, Int8Tensor) or given.size == 0 or given.dtype.kind != "i":
         return None
     wrong = given.copy()
     wrong.reshape(-1)[-1] = value

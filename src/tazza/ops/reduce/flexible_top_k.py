@@ -30,7 +30,7 @@ from tazza.ops.shape.axis import require_as_many, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-COUNTS = blob("K", DataType.INT64, role=Role.SHAPE, doc="R elements of any shape, each in [1, n]")
+COUNTS = blob("K", DataType.INT64, role=Role.INDEX, doc="R elements of any shape, each in [1, n]")
 
 FLEXIBLE_TOP_K = schema(
     "FlexibleTopK",
