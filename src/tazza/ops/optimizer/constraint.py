@@ -30,7 +30,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
-from tazza.ops.optimizer.rows import INDICES, occurrences
+from tazza.ops.optimizer.rows import INDICES, carried, occurrences
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product
 from tazza.ops.sparse.segment import check_rows
@@ -99,8 +99,7 @@ def _each_row(op: OpView, W: Array, indices: Array, W_next: Array, change: Calla
     """
     at = indices.reshape(-1)
     check_rows(op, at, len(W), "indices")
-    if W_next is not W:
-        np.copyto(W_next, W)
+    carried(W, W_next)
     for places in occurrences(at):
         rows = W_next[at[places]]
         flat = rows.reshape(len(rows), -1) if rows.size else rows.reshape(len(rows), 0)

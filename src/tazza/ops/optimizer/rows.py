@@ -178,6 +178,13 @@ def occurrences(indices: Array) -> Iterator[Array]:
         yield np.sort(order[number == turn])
 
 
+def carried(state: Array, after: Array) -> Array:
+    """Return `after`, which holds what `state` does: it is copied only where the two are not one, as it is large."""
+    if after is not state:
+        np.copyto(after, state)
+    return after
+
+
 def update_rows(op: OpView, of: Rows, compute: Callable[..., None], **arrays: Array) -> None:
     """Do what the kernel `compute` of the dense operator does, in the rows that `indices` picks; for reference kernels.
 
@@ -198,8 +205,7 @@ def update_rows(op: OpView, of: Rows, compute: Callable[..., None], **arrays: Ar
     others = {spec.name: arrays[spec.name] for spec in dense.inputs if spec.name not in {*kept, *of_rows}}
     absent = dict.fromkeys(spec.name for spec in dense.outputs if spec.name not in arrays)
     for letter, out in kept.items():
-        if arrays[out] is not arrays[letter]:
-            np.copyto(arrays[out], arrays[letter])
+        carried(arrays[letter], arrays[out])
     for places in occurrences(rows):
         at = rows[places]
         state = {letter: arrays[out][at] for letter, out in kept.items()}
