@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tazza.errors import SchemaError
+from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -147,7 +147,7 @@ SPARSE_LP_REGULARIZER = schema(
 @SPARSE_LP_REGULARIZER.validate
 def sparse_lp_regularizer_validate(op: OpView) -> None:
     if not 0 < op.reg_lambda < 1:
-        raise op.error(SchemaError, f"reg_lambda is {op.reg_lambda:g}, not above 0 and below 1")
+        raise op.error(ArgumentError, f"reg_lambda is {op.reg_lambda:g}, not above 0 and below 1")
 
 
 def _declare(rows: OpSchema, flops: int) -> None:
