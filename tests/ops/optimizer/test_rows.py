@@ -77,7 +77,7 @@ def test_one_row_costs_no_copy_of_the_table(type: str) -> None:
     for letter, value in given.items():
         blobs.create_blob(letter).set(Tensor.from_numpy(value.copy()))
     outputs = [str(letters.must_in_place.get(out, [out])[0]) for out in letters.outputs_by_letter]
-    arguments = {"counter_halflife": 2} if "counter_halflife" in letters.args else {}
+    arguments: dict[str, Any] = {"counter_halflife": 2} if "counter_halflife" in letters.args else {}
     update = Operator(operator_def(type, list(given), outputs, **arguments), blobs)
     update.run()
     tracemalloc.start()
