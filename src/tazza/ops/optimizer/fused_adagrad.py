@@ -47,7 +47,7 @@ from tazza.ops.optimizer.rows import INDICES, carried, occurrences
 from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.reducer import MEAN, SUM, WEIGHTED_SUM, Reducer
-from tazza.ops.sparse.segment import check_rows, starts_of
+from tazza.ops.sparse.segment import check_rows, places_within, starts_of
 from tazza.tensor import DataType, TensorSpec
 
 WEIGHTS = blob("weights", FLOAT, role=Role.DATA, doc="of each place in a segment: at least as many as the longest has")
@@ -186,13 +186,13 @@ def _update(op: OpView, row: Fused, given: Mapping[str, Any]) -> None:
     lengths: Array = given["LENGTHS"]
     at: Array = given["indices"].reshape(-1)
     check_rows(op, at, len(W), "indices")
-    starts = starts_of(op, "LENGTHS", lengths, at.size, "indices")
+    starts_of(op, "LENGTHS", lengths, at.size, "indices")
     dy = np.repeat(given["dY"].reshape(lengths.size, *W.shape[1:]), lengths, axis=0)
     dW = dy
     if row.reducer is MEAN:
         dW = dy / of_row(np.repeat(lengths, lengths).astype(np.float32), dy)
     elif row.reducer.weighted:
-        places = np.arange(at.size) - np.repeat(starts[:-1], lengths)
+        places = places_within(lengths)
         dW = dy * of_row(_weights(op, given["weights"], int(lengths.max(initial=0)))[places], dy)
         given["dw"][...] = _products(dy, W[at])
     W_next, M_next = carried(W, given["W_next"]), carried(given["M"], given["M_next"])

@@ -38,7 +38,7 @@ from tazza.operator import (
 )
 from tazza.operator.gradient import NoGradient
 from tazza.ops.shape.axis import agree, product
-from tazza.ops.sparse.segment import check_rows
+from tazza.ops.sparse.segment import check_rows, places_within
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -173,7 +173,7 @@ def occurrences(indices: Array) -> Iterator[Array]:
     grouped = indices[order]
     begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]]) if indices.size else np.zeros(0, np.int64)
     sizes = np.diff(np.r_[begins, indices.size])
-    number = np.arange(indices.size) - np.repeat(begins, sizes)
+    number = places_within(sizes)
     for turn in range(int(sizes.max(initial=0))):
         yield np.sort(order[number == turn])
 

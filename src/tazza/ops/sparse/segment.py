@@ -106,6 +106,16 @@ def row_count(op: OpView, letter: str, lengths: Array) -> int:
     return int(np.sum(lengths, dtype=np.int64))
 
 
+def places_within(lengths: Array) -> Array:
+    """Return for each row which one of its segment it is.
+
+    >>> places_within(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - lengths, lengths)
+
+
 def _by_lengths(op: OpView, lengths: Array, rows: int, segments: int, noun: str) -> Parts:
     del segments  # as many as there are lengths
     return Parts(starts_of(op, BY_LENGTHS.letter, lengths, rows, noun))
