@@ -12,8 +12,9 @@ from typing import cast
 
 import numpy as np
 
-from tazza.errors import NumericError
+from tazza.errors import DTypeError, NumericError
 from tazza.operator import Array, Dims, OpView, show_dims
+from tazza.tensor import DataType, TensorSpec
 
 RANK_MAX = 64
 """NumPy knows no more dimensions."""
@@ -114,6 +115,19 @@ def shapes_agree(first: Sequence[int | None], second: Sequence[int | None]) -> b
     (True, False)
     """
     return len(first) == len(second) and all(map(agree, first, second))
+
+
+def require_one_type(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> DataType:
+    """Return the element type that all blobs of a variadic letter have.
+
+    Raises:
+        DTypeError: they have several.
+    """
+    for i, spec in enumerate(specs):
+        if spec.dtype is not specs[0].dtype:
+            message = f"{letter}{i} is {spec.dtype.label}, {letter}0 is {specs[0].dtype.label}"
+            raise op.error(DTypeError, message, "all must have one type: insert a Cast")
+    return specs[0].dtype
 
 
 def require_one_element(op: OpView, name: str, dims: Sequence[int | None] | None) -> None:

@@ -27,6 +27,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.shape.axis import require_one_type
 from tazza.ops.sparse.segment import starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -166,13 +167,12 @@ def boolean_unmask_infer(op: OpView, mask: tuple[TensorSpec, ...], X: tuple[Tens
         for i, spec in enumerate(specs):
             if spec.dims is not None:
                 op.require(len(spec.dims) == 1, f"{letter}{i} has the shape {show_dims(spec.dims)}, it must be a list")
-            op.require(spec.dtype == specs[0].dtype, f"{letter}{i} is {spec.dtype.label}, {letter}0 is another type")
     first = None if mask[0].dims is None else mask[0].dims[0]
     for i, spec in enumerate(mask):
         extent = first if spec.dims is None else spec.dims[0]
         long = first is None or extent is None or extent >= first
         op.require(long, f"mask{i} has {extent} elements, mask0 has {first}", "all must have as many")
-    return TensorSpec((first,), X[0].dtype)
+    return TensorSpec((first,), require_one_type(op, "X", X))
 
 
 @BOOLEAN_UNMASK.cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import ArgumentError, DTypeError, NumericError
+from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     INDEX,
     Array,
@@ -20,7 +20,7 @@ from tazza.operator import (
     pairs,
     schema,
 )
-from tazza.ops.shape.axis import agree, require_within
+from tazza.ops.shape.axis import agree, require_one_type, require_within
 from tazza.tensor import DataType, TensorSpec
 
 OUTPUTS_MAX = 2**20
@@ -72,9 +72,7 @@ def merge_id_lists_infer(
         op.require(
             agree(first, found), f"lengths{k} has {found} elements, lengths0 has {first}", "one for each example"
         )
-        if ids[k].dtype is not ids[0].dtype:
-            raise op.error(DTypeError, f"ids{k} is {ids[k].dtype.label}, ids0 is {ids[0].dtype.label}")
-    return TensorSpec((first,), DataType.INT32), TensorSpec((None,), ids[0].dtype)
+    return TensorSpec((first,), DataType.INT32), TensorSpec((None,), require_one_type(op, "ids", ids))
 
 
 @kernel(MERGE_ID_LISTS)
