@@ -108,8 +108,7 @@ BOOLEAN_UNMASK = schema(
 @BOOLEAN_MASK.infer
 def boolean_mask_infer(op: OpView, X: TensorSpec, mask: TensorSpec) -> tuple[TensorSpec, ...]:
     del mask
-    Y = TensorSpec(None if X.dims is None else (None, *X.dims[1:]), X.dtype)
-    return (Y, TensorSpec((None,), DataType.INT64))[: len(op.output_letters)]
+    return (X.some_rows(), TensorSpec((None,), DataType.INT64))[: len(op.output_letters)]
 
 
 @BOOLEAN_MASK.gradient

@@ -281,8 +281,7 @@ def pad_empty_samples_infer(op: OpView, lengths: TensorSpec, X: tuple[TensorSpec
     for i, spec in enumerate(X):
         if spec.dims is not None:
             op.require(len(spec.dims) > 0, f"X{i} has the shape {show_dims(spec.dims)}, it must have rows")
-    rows = [TensorSpec(None if spec.dims is None else (None, *spec.dims[1:]), spec.dtype) for spec in X]
-    return (TensorSpec(lengths.dims, lengths.dtype), *rows)
+    return (TensorSpec(lengths.dims, lengths.dtype), *(spec.some_rows() for spec in X))
 
 
 @PAD_EMPTY_SAMPLES.cost

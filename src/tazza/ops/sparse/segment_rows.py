@@ -130,7 +130,7 @@ def remove_data_blocks_infer(op: OpView, X: TensorSpec, indices: TensorSpec) -> 
 @LENGTHS_TILE.infer
 def some_rows_infer(op: OpView, X: TensorSpec, **others: TensorSpec) -> TensorSpec:
     del op, others
-    return TensorSpec(None if X.dims is None else (None, *X.dims[1:]), X.dtype)
+    return X.some_rows()
 
 
 @LENGTHS_GATHER.cost
