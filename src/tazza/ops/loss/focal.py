@@ -39,7 +39,8 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.nn.group_spatial_softmax import ORDER, classes_arg, group_softmax, in_groups, require_groups
+from tazza.ops.nn.channel import CHANNELS_FIRST
+from tazza.ops.nn.group_spatial_softmax import classes_arg, group_softmax, in_groups, require_groups
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -61,7 +62,7 @@ ARGS = (
     arg("gamma", float, 1.0, doc="how much less easy examples count"),
 )
 SIGMOID_ARGS = (*ARGS, classes_arg(80))
-SOFTMAX_ARGS = (*ARGS, classes_arg(81), ORDER)
+SOFTMAX_ARGS = (*ARGS, classes_arg(81), CHANNELS_FIRST)
 
 SIGMOID_FOCAL_LOSS = schema(
     "SigmoidFocalLoss",

@@ -26,6 +26,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -35,7 +36,7 @@ LEFT_OUT = -1
 
 ARGS = (
     arg("scale", float, 1.0, minimum=0.0, doc="factor of the gradient"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand; nothing else is taken"),
+    CHANNELS_FIRST,
 )
 LABEL = blob("label", DataType.INT32, "N H W", role=Role.INDEX, doc="each in [0, C), or -1")
 

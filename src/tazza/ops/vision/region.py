@@ -14,7 +14,6 @@ from tazza.ops.nn.window import channels_first_dims
 from tazza.tensor import TensorSpec
 
 SCALE = arg("spatial_scale", float, 1.0, doc="elements of X a pixel")
-ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
 
 
 def check_scale(op: OpView) -> None:

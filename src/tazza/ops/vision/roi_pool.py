@@ -31,6 +31,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.shape.axis import shapes_agree
 from tazza.ops.vision.region import SCALE, check_scale, pooled_dims, regions
 from tazza.proto import OperatorDef
@@ -45,7 +46,7 @@ ARGS = (
     arg("pooled_h", int, 1, minimum=1, doc="height of Y"),
     arg("pooled_w", int, 1, minimum=1, doc="width of Y"),
     arg("is_test", bool, False, doc="without argmaxes, so that there is no gradient"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand"),
+    CHANNELS_FIRST,
 )
 
 ROI_POOL = schema(
