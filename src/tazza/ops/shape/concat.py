@@ -29,6 +29,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import ORDER
 from tazza.ops.shape.axis import agree, require_one_type
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -38,7 +39,7 @@ CHANNELS = {"NCHW": 1, "NHWC": 3}
 
 JOIN_ARGS = (
     arg("axis", int, None, doc="the joined axis; negative ones count from the end; by default that of the channels"),
-    arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand: 1 or 3"),
+    ORDER,
     arg(
         "add_axis",
         bool,
