@@ -34,13 +34,12 @@ from tazza.operator import (
 )
 from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
-from tazza.ops.nn.window import Window, half_pairs, window_args
+from tazza.ops.nn.window import LOWEST, Window, half_pairs, window_args
 from tazza.ops.shape.axis import agree, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
 POOLED = frozenset({DataType.FLOAT, DataType.FLOAT16})
-LOWEST = np.finfo(np.float32).min
 
 INDEXED_ARGS = (
     *(spec for spec in window_args(least_kernel=0) if spec.name != "order"),

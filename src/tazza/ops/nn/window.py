@@ -30,6 +30,9 @@ from tazza.operator import ArgSpec, Array, Dims, OpView, arg, find_argument
 from tazza.ops.nn.channel import ORDER
 from tazza.proto import OperatorDef
 
+LOWEST = np.finfo(np.float32).min
+"""What the largest of a window begins with: NaN and -infinity are not seen."""
+
 
 class LegacyPad(enum.IntEnum):
     """How padding and output size follow from each other; the numbers of `caffe2.LegacyPadding`."""
