@@ -149,13 +149,18 @@ def execution_step_with_progress(name: str, init_net: Any, substeps: Any, rows_r
     return core.execution_step(name, substeps, report_net=report_net, concurrent_substeps=True, report_interval=5)
 
 
+def form_of(fields: Any) -> Any:
+    """Return a `schema.Struct`, or the one of columns with these names."""
+    assert isinstance(fields, (list, Struct)), "fields must be either a Struct or a list of raw field names."
+    return from_column_list(cast("list[str]", fields)) if isinstance(fields, list) else fields
+
+
 class Dataset:
     """Records of one form, in memory: `init_empty` or `init_from_dataframe` makes the blobs of the columns."""
 
     def __init__(self, fields: Any, name: str | None = None) -> None:
         """Describe a data set by a `schema.Struct`, or by the names of its columns."""
-        assert isinstance(fields, (list, Struct)), "fields must be either a Struct or a list of raw field names."
-        form: Any = from_column_list(cast("list[str]", fields)) if isinstance(fields, list) else fields
+        form = form_of(fields)
         self.schema = form
         self.fields = form.field_names()
         self.field_types = form.field_types()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from caffe2.python import core, workspace
 from caffe2.python.dataio import Reader, Writer
-from caffe2.python.schema import Field, Struct, from_column_list
+from caffe2.python.dataset import form_of
+from caffe2.python.schema import Field
 
 
 class _QueueReader(Reader):
@@ -55,8 +56,7 @@ class RecordQueue:
         num_threads: int = 1,
     ) -> None:
         """Make a queue for records of a `schema.Struct`, or of columns of these names."""
-        assert isinstance(fields, (list, Struct)), "fields must be either a Struct or a list of raw field names."
-        form: Any = from_column_list(cast("list[str]", fields)) if isinstance(fields, list) else fields
+        form = form_of(fields)
         self.schema = form
         self.name = name or "queue"
         self.num_threads = num_threads

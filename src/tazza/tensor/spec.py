@@ -116,6 +116,14 @@ class TensorSpec:
         """Bytes of the memory that it takes, padding included; raises `ShapeError` like `shape`."""
         return self.layout.span_bytes(self.shape, self.dtype.itemsize)
 
+    def some_rows(self) -> TensorSpec:
+        """Return what some of its rows are, nobody knows how many.
+
+        >>> str(TensorSpec((2, 3), DataType.FLOAT).some_rows())
+        'float32[?, 3]'
+        """
+        return TensorSpec(None if self.dims is None else (None, *self.dims[1:]), self.dtype)
+
     def __str__(self) -> str:
         dims = "..." if self.dims is None else ", ".join("?" if d is None else str(d) for d in self.dims)
         place = "" if self.place == CPUPlace() else f" @ {self.place}"

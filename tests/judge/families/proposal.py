@@ -49,7 +49,7 @@ def roi_pool(hand: Hand, schema: OpSchema) -> Sketch:
         found: dict[str, Any] = {"group_size": bins, "output_dim": outputs} if fits else {}
     else:
         found = {"pooled_h": bins, "pooled_w": hand.integer(1, 4)}
-    return Sketch(found, {"X": (N, C, H, W)}, {"R": regions})
+    return Sketch(found, {"X": (N, C, H, W)}, {"rois": regions})
 
 
 def differing(hand: Hand, *shape: int) -> Array:

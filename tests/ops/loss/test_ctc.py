@@ -113,9 +113,9 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
     ([X, LABELS, COUNTS], {"outputs": 3, "is_test": 1}, SchemaError, "3 outputs with is_test = 1"),
     ([X[0], LABELS, COUNTS], {"outputs": 3}, ShapeError, "X has"),
     ([X, LABELS, COUNTS[:2]], {"outputs": 3}, ShapeError, "N is"),
-    ([X, LABELS + 1, COUNTS], {"outputs": 3}, NumericError, r"labels\[1\] is 3, not in \[0, 2\]"),
-    ([X, LABELS, COUNTS - 1], {"outputs": 3}, NumericError, "the 3 LENGTHS add up to 2, and there are 5 labels"),
-    ([X, LABELS, COUNTS, LENGTHS + 1], {"outputs": 3}, NumericError, r"lengths\[2\] is 5, not in \[0, 4\]"),
+    ([X, LABELS + 1, COUNTS], {"outputs": 3}, NumericError, r"labels\[1\] is 3, not in \[0, 3\)"),
+    ([X, LABELS, COUNTS - 1], {"outputs": 3}, NumericError, "the 3 label_lengths add up to 2, and there are 5 labels"),
+    ([X, LABELS, COUNTS, LENGTHS + 1], {"outputs": 3}, NumericError, r"lengths\[2\] is 5, not in \[0, 5\)"),
     ([X, LABELS.astype(np.int64), COUNTS], {"outputs": 3}, DTypeError, "labels is int64"),
 ]
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tazza.errors import ArgumentError, DTypeError, GradientError, NumericError, ShapeError
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
 from tazza.proto import HierarchyProto, NodeProto, PathNodeProto, PathProto, TreeProto
+from tazza.tensor import DataType, TensorSpec
 from tests.check import Case, check_op, on_all_engines
 
 Array = NDArray[Any]
@@ -134,6 +135,27 @@ def test_the_gradient_needs_that_of_both_outputs() -> None:
         gradient_for_op(op, ["y_grad", None])
 
 
+@pytest.mark.parametrize("type", ["HSoftmax", "HSoftmaxGradient"])
+def test_what_is_no_hierarchy_is_refused_before_any_run(type: str) -> None:
+    letters = find_schema(type)
+    definition = operator_def(type, list(letters.inputs_by_letter), list(letters.outputs_by_letter), hierarchy=b"rub")
+    with pytest.raises(ArgumentError, match="hierarchy is no HierarchyProto"):
+        letters.view(definition)
+
+
+def test_cost_counts_the_children_that_were_met() -> None:
+    """Two children of 3 products each at the root, three more at the node below it."""
+    schema = find_schema("HSoftmax")
+    op = schema.view(operator_def("HSoftmax", list("xwbl"), ["y", "m"], **HOW))
+    specs = [TensorSpec(x.shape, DataType.of(x)) for x in (X, W, B, LABEL)]
+    costs = [
+        schema.infer_cost(op, specs, [specs[0], TensorSpec((2 * children,), DataType.FLOAT)]) for children in (2, 5)
+    ]
+    assert [cost.flops for cost in costs] == [2 * (2 * 3 + 4), 5 * (2 * 3 + 4)]
+    assert costs[1].bytes_read - costs[0].bytes_read == 3 * 4 * (3 + 1)
+    assert costs[0].parameter_bytes == 4 * (5 * 3 + 5)
+
+
 def counted(*counts: int) -> Array:
     """Return labels, each as often as it says."""
     return np.repeat(np.arange(len(counts)), counts)
@@ -180,6 +202,16 @@ def test_huffman_codes_are_the_shortest() -> None:
         joined = rest[0] + rest[1]
         cost, rest = cost + joined, sorted([*rest[2:], joined])
     assert sum(counts[word] * depth for word, depth in depths(root).items()) == cost
+
+
+@pytest.mark.parametrize(("labels", "classes"), [((), 8000), ((3, 3, 5), 1000), (tuple(counted(*range(30))), 3000)])
+def test_words_that_never_occur_lie_in_a_balanced_tree(labels: tuple[int, ...], classes: int) -> None:
+    """One that chains up has more nodes in one another than a message may have."""
+    made = run_op("HuffmanTreeHierarchy", np.array(labels, np.int64), num_classes=classes)
+    above = depths(TreeProto.FromString(made[0]).root_node)
+    assert sorted(above) == list(range(classes))
+    often = len(set(labels))
+    assert max(above.values()) <= often + math.ceil(math.log2(classes - often))
 
 
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [

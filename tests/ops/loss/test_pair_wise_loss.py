@@ -62,8 +62,8 @@ REFUSED: list[tuple[str, list[Any], type[Exception], str]] = [
     (LOSS, [X.reshape(1, 7), LABEL], ShapeError, r"X has the shape \(1, 7\), its rows must have one element"),
     (LOSS, [X, LABEL.reshape(1, 7)], ShapeError, r"label has the shape \(1, 7\), it must be \(N\) or \(N, 1\)"),
     (LOSS, [X, LABEL[:5]], ShapeError, "5 labels for 7 scores"),
-    (LOSS, [X, LABEL, LENGTHS[:2]], NumericError, "the 2 LENGTHS add up to 3, and there are 7 scores"),
-    (LOSS, [X, LABEL, np.array([8, -1], "i")], NumericError, r"LENGTHS\[1\] is -1"),
+    (LOSS, [X, LABEL, LENGTHS[:2]], NumericError, "the 2 lengths add up to 3, and there are 7 scores"),
+    (LOSS, [X, LABEL, np.array([8, -1], "i")], NumericError, r"lengths\[1\] is -1"),
     (LOSS, [X, LABEL.astype("i")], DTypeError, "label is int32"),
     (f"{LOSS}Gradient", [X, LABEL, np.ones(2, "f"), LENGTHS], ShapeError, r"dY has the shape \(2\) for 3 sessions"),
 ]

@@ -48,8 +48,8 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("Bucketize", [X], {"boundaries": [2.0, 1.0]}, ArgumentError, "are not sorted"),
     ("Bucketize", [X[0, 0]], {}, ShapeError, "X"),
     ("BatchBucketize", [X, AT + 1, BOUNDS, LENGTHS], {}, NumericError, r"indices\[0\] is 3, not in \[0, 3\)"),
-    ("BatchBucketize", [X, AT, BOUNDS[1:], LENGTHS], {}, NumericError, "LENGTHS"),
-    ("BatchBucketize", [X, AT, BOUNDS, np.array([6, -1, 0], "i")], {}, NumericError, r"LENGTHS\[1\] is -1"),
+    ("BatchBucketize", [X, AT, BOUNDS[1:], LENGTHS], {}, NumericError, r"lengths\[2\] = 2 ends at 5"),
+    ("BatchBucketize", [X, AT, BOUNDS, np.array([6, -1, 0], "i")], {}, NumericError, r"lengths\[1\] is -1"),
     ("BatchBucketize", [X, AT[:2], BOUNDS, LENGTHS], {}, ShapeError, "lengths"),
 ]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tazza.errors import ShapeError
-from tazza.operator import OpView, find_schema, operator_def
+from tazza.operator import SCHEMAS, OpView, find_schema, operator_def
 from tazza.ops.nn.channel import align_vectors, along, channel_count, channels_last, require_channels
 from tazza.tensor import DataType, TensorSpec
 
@@ -43,3 +46,13 @@ def test_what_does_not_fit_is_refused() -> None:
         require_channels(op, 3, scale=spec(2, 2))
     require_channels(op, 3, scale=spec(None, 2), bias=None)
     require_channels(op, None, scale=spec(4))
+
+
+def test_one_choice_of_orders_is_told_in_one_way() -> None:
+    """Who declares it anew tells it anew: `ORDER` and `CHANNELS_FIRST` are there for all."""
+    told = defaultdict[tuple[Any, ...], set[str]](set)
+    for type in sorted(SCHEMAS):
+        order = SCHEMAS[type].args.get("order")
+        if order is not None and order.choices:
+            told[tuple(order.choices)].add(str(order.doc))
+    assert [docs for docs in told.values() if len(docs) > 1] == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.errors import NumericError, SchemaError, ShapeError
+from tazza.errors import ArgumentError, NumericError, SchemaError, ShapeError
 from tazza.operator import operator_def
 from tests.check import Case, check_op, on_all_engines, run
 
@@ -138,8 +138,8 @@ def test_bounds_that_cross_and_what_is_no_number() -> None:
         ("SparseNormalize", 2, {}, [TABLE, np.array([-1])], NumericError),
         ("SparseNormalize", 2, {}, [TABLE[0, 0], np.array([0])], ShapeError),
         ("SparseLpRegularizer", 2, {}, [TABLE, np.array([5])], NumericError),
-        ("SparseLpRegularizer", 2, {"reg_lambda": 1.0}, [TABLE, TWICE], SchemaError),
-        ("SparseLpRegularizer", 2, {"reg_lambda": 0.0}, [TABLE, TWICE], SchemaError),
+        ("SparseLpRegularizer", 2, {"reg_lambda": 1.0}, [TABLE, TWICE], ArgumentError),
+        ("SparseLpRegularizer", 2, {"reg_lambda": 0.0}, [TABLE, TWICE], ArgumentError),
     ],
 )
 def test_what_is_refused(type_name: str, inputs: int, arguments: Any, given: list[Array], error: Any) -> None:

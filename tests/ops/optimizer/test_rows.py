@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tazza.operator import (
     SCHEMAS,
     Cost,
+    LocalBlobs,
+    Operator,
     OpSchema,
     Role,
     anything,
@@ -21,8 +25,8 @@ from tazza.operator import (
     operator_def,
     schema,
 )
-from tazza.ops.optimizer.rows import Rows, occurrences, on_rows
-from tazza.tensor import DataType, TensorSpec
+from tazza.ops.optimizer.rows import INDICES, Rows, occurrences, on_rows
+from tazza.tensor import DataType, Tensor, TensorSpec
 
 
 @given(st.lists(st.integers(0, 5), max_size=20))
@@ -36,6 +40,53 @@ def test_occurrences(indices: list[int]) -> None:
         assert [place for turn in turns for place in turn if rows[place] == index] == [
             place for place, each in enumerate(indices) if each == index
         ]
+
+
+R = 20_000
+"""Rows of a table that is large beside the one row that is updated."""
+
+
+def inputs_of_one_row(type: str) -> dict[str, NDArray[Any]]:
+    """Return inputs by letter, for an update of row 5 of R with eight numbers each."""
+    table, numbers = np.ones((R, 8), "f"), np.ones(R, "f")
+    row_wise = {"M": numbers} if "Adagrad" in type else {"V": numbers}
+    known = {
+        **dict.fromkeys("WMVD", table),
+        **(row_wise if type.startswith("RowWise") else {}),
+        "nz": np.ones((R, 8, 2), "f"),
+        "last": np.ones(R, np.int64),
+        "count": np.ones(R),
+        "iter": np.array([3]),
+        "indices": np.array([5]),
+        "LENGTHS": np.array([1], "i"),
+        **dict.fromkeys(("dW", "dY"), np.ones((1, 8), "f")),
+    }
+    letters = find_schema(type).inputs_by_letter
+    half = type.startswith("Float16")
+    given = {letter: known.get(letter, np.ones(1, "f")) for letter in letters}
+    return {letter: x.astype(np.float16) if half and letter in ("W", "dW") else x for letter, x in given.items()}
+
+
+@pytest.mark.parametrize(
+    "type", sorted(t for t in SCHEMAS if SCHEMAS[t].must_in_place and INDICES in SCHEMAS[t].inputs)
+)
+def test_one_row_costs_no_copy_of_the_table(type: str) -> None:
+    """What a run asks for besides its inputs is far less than a table holds."""
+    letters, blobs = find_schema(type), LocalBlobs()
+    given = inputs_of_one_row(type)
+    for letter, value in given.items():
+        blobs.create_blob(letter).set(Tensor.from_numpy(value.copy()))
+    outputs = [str(letters.must_in_place.get(out, [out])[0]) for out in letters.outputs_by_letter]
+    arguments: dict[str, Any] = {"counter_halflife": 2} if "counter_halflife" in letters.args else {}
+    update = Operator(operator_def(type, list(given), outputs, **arguments), blobs)
+    update.run()
+    tracemalloc.start()
+    try:
+        update.run()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < R * 2
 
 
 PAIRS = [

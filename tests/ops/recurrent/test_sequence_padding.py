@@ -40,7 +40,7 @@ def test_cases(case: Case, engine: str) -> None:
 
 
 REFUSED: list[tuple[list[Any], type[TazzaError], str]] = [
-    ([X, LENGTHS + 1], NumericError, r"lengths\[1\] is 6, not in \[0, 5\]"),
+    ([X, LENGTHS + 1], NumericError, r"lengths\[1\] is 6, not in \[0, 6\)"),
     ([X, LENGTHS - 1], NumericError, r"lengths\[2\] is -1"),
     ([X, LENGTHS[:2]], ShapeError, "there are 2 lengths, and X has N = 3 sequences"),
     ([X[:, :, 0], LENGTHS], ShapeError, "X"),

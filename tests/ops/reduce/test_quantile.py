@@ -64,7 +64,7 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
     ([X], quantile(1.5), ArgumentError, "quantile = 1.5"),
     ([X], quantile(0.5, tol=0.0), ArgumentError, "tol = 0, it must be above 0"),
     ([X[:0]], quantile(0.5), ShapeError, "no element in all of X"),
-    ([X, X.astype("d")], quantile(0.5), DTypeError, "X are of types float32 and float64"),
+    ([X, X.astype("d")], quantile(0.5), DTypeError, "X1 is float64, X0 is float32"),
     ([X.astype("i")], quantile(0.5), DTypeError, "X is int32"),
 ]
 

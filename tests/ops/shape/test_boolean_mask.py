@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.errors import NumericError, ShapeError, TazzaError
+from tazza.errors import DTypeError, NumericError, ShapeError, TazzaError
 from tazza.operator import run_op
 from tests.check import Case, check_op, on_all_engines
 
@@ -72,12 +72,12 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("BooleanMask", [X, MASK[:3]], {}, ShapeError, "mask"),
     ("BooleanMask", [X, MASK.reshape(2, 2)], {}, ShapeError, "mask"),
     ("BooleanMaskGradient", [MASK, X[:1]], {}, NumericError, "mask picks 2 rows, and dY has 1"),
-    ("BooleanMaskLengths", [LENGTHS, MASK[:3]], {}, NumericError, r"LENGTHS\[2\] = 3 ends at 4"),
-    ("BooleanMaskLengths", [np.array([5, -1], "i"), MASK], {}, NumericError, r"LENGTHS\[1\] is -1"),
+    ("BooleanMaskLengths", [LENGTHS, MASK[:3]], {}, NumericError, r"lengths\[2\] = 3 ends at 4"),
+    ("BooleanMaskLengths", [np.array([5, -1], "i"), MASK], {}, NumericError, r"lengths\[1\] is -1"),
     ("BooleanUnmask", [MASK, X[:2, 0, 0]], {}, NumericError, "no mask is true at 1"),
     ("BooleanUnmask", [MASK, X[:1, 0, 0]], {}, NumericError, "2 elements are taken from X0"),
     ("BooleanUnmask", [MASK, X[:2, 0, 0], ~NONE[:2], X[:1, 0, 0]], {}, ShapeError, "mask1 has 2 elements, mask0 has 4"),
-    ("BooleanUnmask", [MASK, X[:2, 0, 0], ~MASK, np.array([1, 2])], {}, TazzaError, "X1 is int64"),
+    ("BooleanUnmask", [MASK, X[:2, 0, 0], ~MASK, np.array([1, 2])], {}, DTypeError, "X1 is int64, X0 is float32"),
     ("BooleanUnmask", [MASK, X[:2, 0]], {}, ShapeError, "X0 has the shape"),
 ]
 

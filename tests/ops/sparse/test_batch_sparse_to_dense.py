@@ -66,7 +66,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("BatchSparseToDense", [LENGTHS, -COLUMNS, VALUES], WIDE, NumericError, r"indices\[0\] is -3"),
     ("BatchSparseToDense", [*GIVEN, DENSE], WIDE, ShapeError, "like has 5 columns, dense_last_dim is 7"),
     ("BatchSparseToDense", [*GIVEN, DENSE[0]], {}, ShapeError, "like"),
-    ("BatchSparseToDense", [LENGTHS[:3], *GIVEN[1:]], WIDE, NumericError, "the 3 LENGTHS add up to 5"),
+    ("BatchSparseToDense", [LENGTHS[:3], *GIVEN[1:]], WIDE, NumericError, "the 3 lengths add up to 5"),
     ("BatchSparseToDense", [LENGTHS.astype("i"), *GIVEN[1:]], WIDE, DTypeError, "lengths is int32"),
     ("BatchDenseToSparse", [LENGTHS, COLUMNS, DENSE[:3]], {}, ShapeError, "dense"),
     ("BatchDenseToSparse", [LENGTHS, COLUMNS + 1, DENSE], {}, NumericError, r"indices\[3\] is 5, not in \[0, 5\)"),

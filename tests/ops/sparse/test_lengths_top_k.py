@@ -63,12 +63,12 @@ THREE: dict[str, Any] = {"k": 3}
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("LengthsTopK", [X, LENGTHS], {}, TazzaError, "'?k'?"),
     ("LengthsTopK", [X, LENGTHS], {"k": 0}, TazzaError, "k"),
-    ("LengthsTopK", [X, [4, 4]], THREE, NumericError, r"LENGTHS\[1\] = 4 ends at 8, and there are 7 elements of X"),
-    ("LengthsTopK", [X, [8, -1]], THREE, NumericError, r"LENGTHS\[1\] is -1"),
+    ("LengthsTopK", [X, [4, 4]], THREE, NumericError, r"lengths\[1\] = 4 ends at 8, and there are 7 elements of X"),
+    ("LengthsTopK", [X, [8, -1]], THREE, NumericError, r"lengths\[1\] is -1"),
     ("LengthsTopK", [X.astype(np.float64), LENGTHS], THREE, DTypeError, "X is float64"),
     ("LengthsTopKGradient", [LENGTHS, PLACES + 1, SLOPES], THREE, NumericError, r"P\[0, 0\] is 2, and segment 0 has 2"),
     ("LengthsTopKGradient", [LENGTHS, PLACES - 1, SLOPES], THREE, NumericError, r"P\[0, 2\] is -2"),
-    ("LengthsTopKGradient", [[2, -1, 4, 1], PLACES, SLOPES], THREE, NumericError, r"LENGTHS\[1\] is -1"),
+    ("LengthsTopKGradient", [[2, -1, 4, 1], PLACES, SLOPES], THREE, NumericError, r"lengths\[1\] is -1"),
     ("LengthsTopKGradient", [LENGTHS, PLACES[:3], SLOPES], THREE, ShapeError, r"P has the shape \(3, 3\)"),
 ]
 

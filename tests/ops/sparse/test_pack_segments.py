@@ -80,7 +80,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("PackSegments", [LENGTHS, DATA], {"return_presence_mask": 1}, SchemaError, "no second output"),
     ("PackSegments", [LENGTHS, DATA.astype(np.float64)], {}, DTypeError, "DATA is float64"),
     ("PackSegments", [LENGTHS, np.float32(1)], {}, ShapeError, "DATA"),
-    ("UnpackSegments", [LENGTHS + 1, PACKED], {}, NumericError, r"LENGTHS\[2\] is 4, and packed has T = 3"),
+    ("UnpackSegments", [LENGTHS + 1, PACKED], {}, NumericError, r"LENGTHS\[2\] is 4, not in \[0, 4\)"),
     ("UnpackSegments", [LENGTHS - 1, PACKED], {}, NumericError, r"LENGTHS\[1\] is -1"),
     ("UnpackSegments", [LENGTHS, PACKED], {"max_length": 2}, ShapeError, "packed has T = 3 rows a segment"),
     ("UnpackSegments", [LENGTHS[:3], PACKED], {}, ShapeError, "N is"),

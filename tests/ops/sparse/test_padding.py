@@ -97,17 +97,17 @@ def test_cases(case: Case, engine: str) -> None:
 
 
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
-    ("AddPadding", [X, LENGTHS[:3]], {}, NumericError, "the 3 LENGTHS add up to 5, and there are 6 rows of X"),
-    ("AddPadding", [X, [7, -1]], {}, NumericError, r"LENGTHS\[1\] is -1"),
+    ("AddPadding", [X, LENGTHS[:3]], {}, NumericError, "the 3 lengths add up to 5, and there are 6 rows of X"),
+    ("AddPadding", [X, [7, -1]], {}, NumericError, r"lengths\[1\] is -1"),
     ("AddPadding", [X, LENGTHS], {"padding_width": -1}, TazzaError, "padding_width"),
     ("AddPadding", [X, LENGTHS, FIRST[0]], {}, ShapeError, "first has 3 elements, a row of X has 6"),
     ("AddPadding", [X, LENGTHS, FIRST, LAST[0]], {}, ShapeError, "last has 3 elements"),
     ("AddPadding", [X.astype(np.float16)], {}, DTypeError, "X is float16"),
     ("RemovePadding", [X, [1, 5]], {}, NumericError, "segment 0 has 1 rows, 1 of padding before it and 1 behind it"),
     ("RemovePadding", [X[:1]], {}, ShapeError, "X has 1 rows, and 2 of padding for each of 1 segments"),
-    ("RemovePadding", [X, [2, 5]], {}, NumericError, r"LENGTHS\[1\] = 5 ends at 7"),
+    ("RemovePadding", [X, [2, 5]], {}, NumericError, r"lengths\[1\] = 5 ends at 7"),
     ("GatherPadding", [X, LENGTHS], {}, NumericError, "segment 1 has 0 rows"),
-    ("GatherPadding", [X, [7]], {}, NumericError, r"LENGTHS\[0\] = 7 ends at 7"),
+    ("GatherPadding", [X, [7]], {}, NumericError, r"lengths\[0\] = 7 ends at 7"),
     ("GatherPadding", [X > 0, [6]], {}, DTypeError, "X is bool"),
     ("PadEmptySamples", [LENGTHS, X[:5]], {"outputs": 2}, NumericError, "6, and there are 5 rows of X0"),
     ("PadEmptySamples", [LENGTHS, X], {"outputs": 1}, SchemaError, "0 Y for 1 X"),

@@ -66,8 +66,8 @@ REFUSED: list[tuple[str, list[Any], int, type[TazzaError], str]] = [
     ("Partition", [INDEX, X[:5]], 4, ShapeError, r"X0 has the shape \(5, 2, 3\), index \(6\)"),
     ("Partition", [INDEX.reshape(3, 2), X[:, 0, 0]], 4, ShapeError, "X0 has the shape"),
     ("Partition", [INDEX.astype("f")], 2, DTypeError, "index is float32"),
-    ("LengthsPartition", [LENGTHS[:3], INDEX], 4, NumericError, "the 3 LENGTHS add up to 5, and there are 6 indices"),
-    ("LengthsPartition", [[7, -1], INDEX], 4, NumericError, r"LENGTHS\[1\] is -1"),
+    ("LengthsPartition", [LENGTHS[:3], INDEX], 4, NumericError, "the 3 lengths add up to 5, and there are 6 indices"),
+    ("LengthsPartition", [[7, -1], INDEX], 4, NumericError, r"lengths\[1\] is -1"),
     ("LengthsPartition", [LENGTHS, INDEX.reshape(3, 2)], 4, ShapeError, "index"),
 ]
 

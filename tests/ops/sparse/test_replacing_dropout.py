@@ -44,8 +44,8 @@ def test_segments_are_replaced_whole() -> None:
 REFUSED: list[tuple[list[Any], dict[str, Any], type[TazzaError], str]] = [
     ([X, LENGTHS], {"ratio": 1.5}, TazzaError, "ratio"),
     ([X, LENGTHS], {"ratio": -0.5}, TazzaError, "ratio"),
-    ([X, LENGTHS[:3]], {}, NumericError, "the 3 LENGTHS add up to 5, and there are 6 ids"),
-    ([X, np.array([7, -1], "i")], {}, NumericError, r"LENGTHS\[1\] is -1"),
+    ([X, LENGTHS[:3]], {}, NumericError, "the 3 lengths add up to 5, and there are 6 ids"),
+    ([X, np.array([7, -1], "i")], {}, NumericError, r"lengths\[1\] is -1"),
     ([X.reshape(2, 3), LENGTHS], {}, ShapeError, "X"),
 ]
 

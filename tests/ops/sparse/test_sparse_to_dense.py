@@ -106,8 +106,8 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("SparseToDenseMask", [IDS, X, DEFAULT], PRESENT, SchemaError, "there is no second output"),
     ("SparseToDenseMask", [IDS, X, DEFAULT[0]], MASK, ShapeError, r"default has the shape \(2\), a row of X \(3, 2\)"),
     ("SparseToDenseMask", [IDS, X, DEFAULT.astype(np.float64)], MASK, DTypeError, "default"),
-    ("SparseToDenseMask", [IDS, X, DEFAULT, [7]], MASK, NumericError, r"LENGTHS\[0\] = 7 ends at 7"),
-    ("SparseToDenseMask", [IDS, X, DEFAULT, [7, -1]], MASK, NumericError, r"LENGTHS\[1\] is -1"),
+    ("SparseToDenseMask", [IDS, X, DEFAULT, [7]], MASK, NumericError, r"lengths\[0\] = 7 ends at 7"),
+    ("SparseToDenseMask", [IDS, X, DEFAULT, [7, -1]], MASK, NumericError, r"lengths\[1\] is -1"),
     (
         "SparseToDenseMask",
         [IDS, X, DEFAULT, LENGTHS],

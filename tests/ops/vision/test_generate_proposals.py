@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, NumericError, ShapeError
 from tazza.models import Net
-from tazza.operator import operator_def, run_op
+from tazza.operator import find_schema, operator_def, run_op
 from tazza.workspace import Workspace
 from tests.check import engines_of, run
 
@@ -187,3 +187,11 @@ def test_angles_come_back_within_their_bounds() -> None:
         np.testing.assert_allclose(rois, [[0, 40, 40, 20, 30, wanted]], rtol=1e-5)
     with pytest.raises(ArgumentError, match="angle_bound_lo = -90 and angle_bound_hi = 0 are 90 degrees apart"):
         run_op("GenerateProposals", scores, deltas, images, anchors, angle_bound_hi=0)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+def test_a_scale_that_is_none_is_refused_before_any_run(scale: float) -> None:
+    with pytest.raises(ArgumentError, match="must be above 0"):
+        find_schema("GenerateProposals").view(
+            operator_def("GenerateProposals", list("sdia"), list("rp"), spatial_scale=scale)
+        )

@@ -156,12 +156,24 @@ D_Y, AT = np.ones((1, 3, 1, 1), "f"), np.zeros((1, 3, 1, 1), "i")
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("RoIPoolF", [X, REGIONS[:, :4]], {}, ShapeError, "R"),
     ("RoIPoolF", [X, REGIONS], {"pooled_h": 0}, ArgumentError, "'pooled_h' = 0 is below its minimum 1"),
-    ("RoIPoolF", [X[:1], REGIONS], {}, NumericError, r"R\[1\] is a region of image 1.0, there are 1"),
-    ("PSRoIPool", [X, -REGIONS[1:]], {"output_dim": 1}, NumericError, r"R\[0\] is a region of image -1.0"),
+    ("RoIPoolF", [X[:1], REGIONS], {}, NumericError, r"rois\[1\] lies in image 1, X has the images \[0, 1\)"),
+    ("PSRoIPool", [X, -REGIONS[1:]], {"output_dim": 1}, NumericError, r"rois\[0\] lies in image -1"),
     ("PSRoIPool", [X, REGIONS], {"group_size": 2}, ShapeError, r"X has 3 channels, output_dim \* group_size\^2 = 4"),
-    ("RoIPoolFGradient", [X, REGIONS[:1], AT + 48, D_Y], {}, NumericError, r"argmaxes\[0\] is 48, not in \[-1, 48\)"),
-    ("RoIPoolFGradient", [X, REGIONS[:2], AT, D_Y], {}, ShapeError, "K is"),
-    ("PSRoIPoolGradient", [X, REGIONS[:1], AT - 1, D_Y], {"output_dim": 3}, NumericError, r"argmaxes\[0\] is -1"),
+    (
+        "RoIPoolFGradient",
+        [X, REGIONS[:1], AT + 48, D_Y],
+        {},
+        NumericError,
+        r"argmaxes\[0, 0, 0, 0\] is 48, not in \[-1, 48\)",
+    ),
+    ("RoIPoolFGradient", [X, REGIONS[:2], AT, D_Y], {}, ShapeError, "R is"),
+    (
+        "PSRoIPoolGradient",
+        [X, REGIONS[:1], AT - 1, D_Y],
+        {"output_dim": 3},
+        NumericError,
+        r"argmaxes\[0, 0, 0, 0\] is -1",
+    ),
     ("PSRoIPoolGradient", [X, REGIONS[:1], AT, D_Y], {}, ShapeError, r"dY has the shape \(1, 3, 1, 1\), Y has"),
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import core, schema
+from caffe2.python.layers._labelled import require_label
 from caffe2.python.layers._row_weight import weighted
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.tags import Tags
@@ -25,8 +26,7 @@ class BatchHuberLoss(ModelLayer):
         super().__init__(model, name, input_record, **kwargs)
         assert delta > 0, f"delta = {delta} must be above 0"
         self._delta = delta
-        columns = schema.Struct(("label", schema.Scalar()), ("prediction", schema.Scalar()))
-        assert schema.is_schema_subset(columns, input_record), f"{input_record} lacks label or prediction"
+        require_label(input_record)
         self.tags.update([Tags.EXCLUDE_FROM_PREDICTION])
         self.output_schema = schema.Scalar(np.float32, self.get_next_blob_reference("output"))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import core, schema
+from caffe2.python.layers._labelled import require_label
 from caffe2.python.layers._row_weight import weighted
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.tags import Tags
@@ -61,8 +62,7 @@ class BatchLRLoss(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         self.average_loss = average_loss
-        columns = schema.Struct(("label", schema.Scalar()), ("logit", schema.Scalar()))
-        assert schema.is_schema_subset(columns, input_record), f"{input_record} lacks label or logit"
+        require_label(input_record, "logit")
         assert 0 <= jsd_weight <= 1, f"jsd_weight = {jsd_weight} must lie from 0 to 1"
         self.jsd_fuse = jsd_weight > 0 or homotopy_weighting
         if self.jsd_fuse:

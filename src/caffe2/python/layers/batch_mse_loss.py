@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import core, schema
+from caffe2.python.layers._labelled import require_label
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.tags import Tags
 
@@ -17,8 +18,7 @@ class BatchMSELoss(ModelLayer):
     def __init__(self, model: Any, input_record: Any, name: str = "batch_mse_loss", **kwargs: Any) -> None:
         """Add a layer on the columns `label` and `prediction`."""
         super().__init__(model, name, input_record, **kwargs)
-        columns = schema.Struct(("label", schema.Scalar()), ("prediction", schema.Scalar()))
-        assert schema.is_schema_subset(columns, input_record), f"{input_record} lacks label or prediction"
+        require_label(input_record)
         self.tags.update([Tags.EXCLUDE_FROM_PREDICTION])
         self.output_schema = schema.Scalar(np.float32, self.get_next_blob_reference("output"))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import schema
+from caffe2.python.layers._labelled import require_label
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.tags import Tags
 
@@ -19,8 +20,7 @@ class BatchSigmoidCrossEntropyLoss(ModelLayer):
     ) -> None:
         """Add a layer on the columns `label` and `prediction`, both of one shape (D)."""
         super().__init__(model, name, input_record, **kwargs)
-        columns = schema.Struct(("label", schema.Scalar()), ("prediction", schema.Scalar()))
-        assert schema.is_schema_subset(columns, input_record), f"{input_record} lacks label or prediction"
+        require_label(input_record)
         shapes = [input_record[column].field_type().shape for column in ("prediction", "label")]
         assert shapes[0] == shapes[1], f"prediction and label have the shapes {shapes}"
         self.tags.update([Tags.EXCLUDE_FROM_PREDICTION])

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import core, schema
+from caffe2.python.layers._labelled import require_label
+from caffe2.python.layers.label_smooth import smoothed
 from caffe2.python.layers.layers import ModelLayer
 
 
@@ -30,8 +32,7 @@ class BatchSoftmaxLoss(ModelLayer):
     ) -> None:
         """Add a layer on the columns `label`, `prediction` and, where it is there, `weight`."""
         super().__init__(model, name, input_record, **kwargs)
-        columns = schema.Struct(("label", schema.Scalar()), ("prediction", schema.Scalar()))
-        assert schema.is_schema_subset(columns, input_record), f"{input_record} lacks label or prediction"
+        require_label(input_record)
         self.label_prob, self.scale, self.average_by_batch_size = label_prob, scale, average_by_batch_size
         self.label_smoothing_matrix = label_smoothing_matrix
         if label_smoothing_matrix is not None:
@@ -53,11 +54,8 @@ class BatchSoftmaxLoss(ModelLayer):
 
     def compute_smoothed_label(self, net: Any) -> Any:
         """Return a blob with the row of the smoothing matrix for each label."""
-        label = self.input_record.label()
-        if self.input_record.label.field_type().base != np.int64:
-            label = net.Cast(label, net.NextScopedBlob("int64_label"), to=core.DataType.INT64)
-        one_hot = net.OneHot([label, self.label_dim], net.NextScopedBlob("one_hot_label"))
-        return net.MatMul([one_hot, self.label_smoothing_matrix], net.NextScopedBlob("smoothed_label"))
+        constants = self.label_dim, self.label_smoothing_matrix
+        return smoothed(net, self.input_record.label, constants, net.NextScopedBlob("smoothed_label"))
 
     def _label(self, net: Any) -> Any:
         """Return the blob with the labels that the operator takes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from caffe2.python import schema
 from caffe2.python.helpers.arg_scope import get_current_scope
 from caffe2.python.layers._clipped import bounds_of, clipped
+from caffe2.python.layers._row_product import drawn_weights, row_extents
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.sampling_trainable_mixin import SamplingTrainableMixin
 
@@ -66,18 +66,13 @@ class FC(SamplingTrainableMixin, ModelLayer):
             kwargs: kept, and arguments of the operators.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record}"
-        shape = input_record.field_types()[0].shape
-        assert len(shape) > 0, f"FC expects limited dimensions of the input tensor, not {input_record}"
-        assert axis >= 1, f"axis {axis} should >= 1."
+        before, inputs = row_extents(input_record, axis)
         self.axis = axis
         self.transposed = transposed
         self.clip_args = bounds_of(clip_param)
-        inputs, outputs = math.prod(shape[axis - 1 :]), int(output_dims)
-        assert inputs > 0, f"FC expects input dimensions > 0, got {shape}"
+        outputs = int(output_dims)
         numerator = 1.0 if uniform_weight_init_scale_numerator is None else uniform_weight_init_scale_numerator
-        scale = math.sqrt(numerator / inputs)
-        drawn = ("UniformFill", {"min": -scale, "max": scale})
+        drawn = drawn_weights(inputs, numerator)
         fill = weight_init or drawn
         self.output_dim_vec = FC.calculate_fc_output_dims(max_fc_size, inputs, outputs)
         weight_rest = {"initializer": fill, "optimizer": weight_optim, "regularizer": weight_reg}
@@ -91,9 +86,7 @@ class FC(SamplingTrainableMixin, ModelLayer):
                 self.w_vec.append(self.create_param(f"w_sub_{part}", self._weight_shape(inputs, size), **weight_rest))
                 # As in Caffe2: the biases of parts are filled, updated and regularized as the weights are.
                 self.b_vec.append(self.create_param(f"b_sub_{part}", [size], **weight_rest))
-        self.output_schema = schema.Scalar(
-            (np.float32, (*shape[: axis - 1], outputs)), self.get_next_blob_reference("output")
-        )
+        self.output_schema = schema.Scalar((np.float32, (*before, outputs)), self.get_next_blob_reference("output"))
 
     @property
     def _is_whole(self) -> bool:

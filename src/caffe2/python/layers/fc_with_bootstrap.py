@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from caffe2.python import core, schema
 from caffe2.python.helpers.arg_scope import get_current_scope
 from caffe2.python.layers._clipped import bounds_of, clipped
+from caffe2.python.layers._row_product import drawn_weights, row_extents
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.sampling_trainable_mixin import SamplingTrainableMixin
 
@@ -42,12 +42,7 @@ class FCWithBootstrap(SamplingTrainableMixin, ModelLayer):
     ) -> None:
         """Add the layers; arguments are those of `FC`."""
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record}"
-        shape = input_record.field_types()[0].shape
-        assert len(shape) > 0, f"FC expects limited dimensions of the input tensor, not {input_record}"
-        assert axis >= 1, f"axis {axis} should >= 1."
-        inputs = math.prod(shape[axis - 1 :])
-        assert inputs > 0, f"FC expects input dimensions > 0, got {shape}"
+        _, inputs = row_extents(input_record, axis)
         self.axis = axis
         self.num_bootstrap = num_bootstrap
         self.input_dims = inputs
@@ -57,8 +52,7 @@ class FCWithBootstrap(SamplingTrainableMixin, ModelLayer):
         self.batch_size: Any = None
         self.lower_bound: Any = None
         self.upper_bound: Any = None
-        scale = math.sqrt(1.0 / inputs)
-        drawn = ("UniformFill", {"min": -scale, "max": scale})
+        drawn = drawn_weights(inputs)
         outputs: Any = schema.Struct()
         for number in range(num_bootstrap):
             part = f"bootstrap_iteration_{number}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from caffe2.python import schema
+from caffe2.python.layers._row_product import drawn_weights
 from caffe2.python.layers.layers import ModelLayer
 from caffe2.python.layers.sampling_trainable_mixin import SamplingTrainableMixin
 
@@ -31,8 +31,7 @@ class FCWithoutBias(SamplingTrainableMixin, ModelLayer):
         assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record}"
         (inputs,) = input_record.field_types()[0].shape
         assert inputs > 0, f"FCWithoutBias expects input dimensions > 0, got {inputs}"
-        scale = math.sqrt(uniform_weight_init_scale_numerator / inputs)
-        drawn = ("UniformFill", {"min": -scale, "max": scale})
+        drawn = drawn_weights(inputs, uniform_weight_init_scale_numerator)
         self.w = self.create_param("w", [output_dims, inputs], weight_init or drawn, weight_optim)
         self.output_schema = schema.Scalar((np.float32, (output_dims,)), self.get_next_blob_reference("output"))
 

@@ -11,6 +11,19 @@ from caffe2.python import core, schema
 from caffe2.python.layers.layers import ModelLayer
 
 
+def label_as(net: Any, label: Any, kind: Any, name: str, to: int) -> Any:
+    """Return the blob of a column of labels in an element type."""
+    return label() if label.field_type().base == kind else net.Cast(label(), net.NextScopedBlob(name), to=to)
+
+
+def smoothed(net: Any, label: Any, constants: tuple[Any, Any], output: Any) -> Any:
+    """Return `output`, the row of a matrix for each label; the constants are the number of classes and the matrix."""
+    classes, matrix = constants
+    number = label_as(net, label, np.int64, "int64_label", core.DataType.INT64)
+    one_hot = net.OneHot([number, classes], net.NextScopedBlob("one_hot_label"))
+    return net.MatMul([one_hot, matrix], output)
+
+
 class LabelSmooth(ModelLayer):
     """For each label the row of a matrix (D, D): the probabilities of D classes that it stands for.
 
@@ -46,26 +59,15 @@ class LabelSmooth(ModelLayer):
         )
         self.len = add(f"{self.name}_label_dim", array=self.dim, dtype=np.dtype(np.int64))
 
-    def _label_as(self, net: Any, kind: Any, name: str, to: int) -> Any:
-        """Return the labels in an element type."""
-        if self.label.field_type().base == kind:
-            return self.label()
-        made = net.NextScopedBlob(name)
-        net.Cast([self.label()], [made], to=to)
-        return made
-
     def add_ops_for_binary_prob_label(self, net: Any) -> None:
         """Add the operators for two numbers."""
-        label = self._label_as(net, np.float32, "float32_label", core.DataType.FLOAT)
+        label = label_as(net, self.label, np.float32, "float32_label", core.DataType.FLOAT)
         low, high = self.smooth_matrix
         net.StumpFunc(label, self.output_schema(), threshold=0.5, low_value=low, high_value=high)
 
     def add_ops_for_categorical_label(self, net: Any) -> None:
         """Add the operators for a matrix."""
-        label = self._label_as(net, np.int64, "int64_label", core.DataType.INT64)
-        marked = net.NextScopedBlob("one_hot_label")
-        net.OneHot([label, self.len], [marked])
-        net.MatMul([marked, self.smooth_matrix], self.output_schema())
+        smoothed(net, self.label, (self.len, self.smooth_matrix), self.output_schema())
 
     def add_ops(self, net: Any) -> None:
         """Add the operators."""

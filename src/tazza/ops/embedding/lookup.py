@@ -149,7 +149,7 @@ def check_weights(op: OpView, given: Mapping[str, TensorSpec]) -> None:
 
 def _reduce(op: OpView, row: Lookup, given: Mapping[str, Any]) -> None:
     Y, indices = given["Y"], given["INDICES"]
-    starts = starts_of(op, given["LENGTHS"], indices.size, "INDICES")
+    starts = starts_of(op, "LENGTHS", given["LENGTHS"], indices.size, "INDICES")
     x = row.rows.numbers(op, given)
     w = given["WEIGHTS"][: len(x)].reshape(-1, *[1] * (x.ndim - 1)) if row.reducer.weighted else NOTHING
     for m, (begin, end) in enumerate(pairwise(starts)):
@@ -304,7 +304,7 @@ def sparse_lookup(
     weights: DynamicOutput | None,
 ) -> None:
     used = min(int(LENGTHS.sum(dtype=np.int64)), INDICES.size)
-    starts = starts_of(op, LENGTHS, max(used, 0), "INDICES")
+    starts = starts_of(op, "LENGTHS", LENGTHS, max(used, 0), "INDICES")
     indices = INDICES[: max(used, 0)]
     check_rows(op, indices, MAPPING.size)
     rows = MAPPING.reshape(-1)[indices]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, streamed
+from tazza.ops.loss.cross_entropy import check_labels
 from tazza.ops.shape.axis import product
 from tazza.tensor import DataType, TensorSpec
 
@@ -84,11 +84,7 @@ def multi_class_accuracy_cost(
 @kernel(MULTI_CLASS_ACCURACY)
 def multi_class_accuracy(op: OpView, X: Array, label: Array, accuracies: Array, amounts: Array) -> None:
     N, D = X.shape[:2]
-    own = label.reshape(-1)[:N]
-    wrong = (own < 0) | (own >= D)
-    if wrong.any():
-        n = int(wrong.argmax())
-        raise op.error(NumericError, f"label {own[n]} of row {n} is not in [0, {D})", "labels count from 0")
+    own = check_labels(op, label.reshape(-1)[:N], D)
     if N > 0:
         scores = X.reshape(N, -1).reshape(-1)[: N * D].reshape(N, D)
         highest = np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)

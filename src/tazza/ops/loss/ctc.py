@@ -18,9 +18,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from tazza.errors import GradientError, NumericError, SchemaError
+from tazza.errors import GradientError, SchemaError
 from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, Role, arg, blob, kernel, schema
 from tazza.ops.loss.ctc_decoder import BLANK
+from tazza.ops.shape.axis import require_within
 from tazza.ops.sparse.segment import starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -155,25 +156,13 @@ def ctc(
     costs: Array,
 ) -> None:
     T, N, C = X.shape
-    check_within(op, "labels", labels, C - 1, "the number of symbols is C")
-    starts = starts_of(op, label_lengths, labels.size, "labels")
+    require_within(op, "labels", labels, 0, C, "the number of symbols is C")
+    starts = starts_of(op, "label_lengths", label_lengths, labels.size, "labels")
     steps = np.full(N, T) if lengths is None else lengths
-    check_within(op, "lengths", steps, T, "X has T steps")
+    require_within(op, "lengths", steps, 0, T + 1, "X has T steps")
     if slopes is not None:
         slopes[...] = 0
     for n, (begin, end) in enumerate(pairwise(starts)):
         costs[n], slope = sequence_cost(X[: steps[n], n], labels[begin:end])
         if slopes is not None:
             slopes[: steps[n], n] = slope
-
-
-def check_within(op: OpView, letter: str, values: Array, most: int, hint: str) -> None:
-    """Check numbers of a vector.
-
-    Raises:
-        NumericError: one is not in [0, most].
-    """
-    wrong = (values < 0) | (values > most)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise op.error(NumericError, f"{letter}[{i}] is {values[i]}, not in [0, {most}]", hint)

@@ -194,7 +194,7 @@ def ctc_beam_search_decoder(
     probabilities: Array | None,
 ) -> None:
     T, N, _ = X.shape
-    best: list[tuple[Labels, float]] = []
+    chosen: list[tuple[Labels, float]] = []
     for n, steps in enumerate(step_counts(op, lengths, T, N).tolist()):
         found: dict[Labels, Array] = {}
         beam: list[Labels] = [()]
@@ -202,9 +202,9 @@ def ctc_beam_search_decoder(
             found = beam_step(op, X[t, n], beam, found if t > 0 else {(): np.array([1, 0], X.dtype)})
             beam = likeliest(found, op.beam_width)
         own = [(labels, float(found[labels].sum())) for labels in likeliest(found, op.num_candidates)]
-        best += own + [((), 0.0)] * (op.num_candidates - len(own))
-    counts[...] = [len(labels) for labels, _ in best]
-    flat = [c for labels, _ in best for c in labels]
+        chosen += own + [((), 0.0)] * (op.num_candidates - len(own))
+    counts[...] = [len(labels) for labels, _ in chosen]
+    flat = [c for labels, _ in chosen for c in labels]
     values.allocate((len(flat),))[...] = flat
     if probabilities is not None:
-        probabilities[...] = [p for _, p in best]
+        probabilities[...] = [p for _, p in chosen]

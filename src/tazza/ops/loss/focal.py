@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -40,8 +39,11 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.nn.group_spatial_softmax import ORDER, classes_arg, group_softmax, in_groups, require_groups
-from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
+from tazza.ops.loss.normalizer import D_LOSS, IGNORED, NORMALIZER, divisor
+from tazza.ops.loss.sigmoid_cross_entropy import softplus
+from tazza.ops.nn.channel import CHANNELS_FIRST
+from tazza.ops.nn.group_spatial_softmax import classes_arg, group_softmax, in_groups, require_groups
+from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -53,16 +55,15 @@ SMALLEST = np.finfo(np.float32).tiny
 INPUTS = [
     blob("X", FLOAT, "N C H W", doc="logits"),
     blob("T", DataType.INT32, role=Role.INDEX, doc="(N, A, H, W): labels"),
-    blob("normalizer", FLOAT, role=Role.DATA, doc="one element: the number of objects, counted as at least 1"),
+    NORMALIZER,
 ]
-D_LOSS = blob("dloss", FLOAT, role=Role.DATA, doc="one element")
 ARGS = (
     arg("scale", float, 1.0, minimum=0.0, doc="factor on the loss"),
     arg("alpha", float, 0.25, doc="weight of objects; the background has 1 - alpha"),
     arg("gamma", float, 1.0, doc="how much less easy examples count"),
 )
 SIGMOID_ARGS = (*ARGS, classes_arg(80))
-SOFTMAX_ARGS = (*ARGS, classes_arg(81), ORDER)
+SOFTMAX_ARGS = (*ARGS, classes_arg(81), CHANNELS_FIRST)
 
 SIGMOID_FOCAL_LOSS = schema(
     "SigmoidFocalLoss",
@@ -248,8 +249,7 @@ def _log_sigmoid(x: Array) -> Array:
 
 def _log_of_rest(x: Array) -> Array:
     """Return log(1 - p)."""
-    positive = (x >= 0).astype(x.dtype)
-    return -x * positive - np.log1p(np.exp(x - 2 * x * positive))
+    return -softplus(x)
 
 
 def _sides(op: OpView, x: Array, T: Array, normalizer: Array) -> tuple[Array, Array]:
@@ -257,8 +257,8 @@ def _sides(op: OpView, x: Array, T: Array, normalizer: Array) -> tuple[Array, Ar
     t = T.reshape(x.shape[0], x.shape[1], 1, *x.shape[3:])
     channels: Array = np.arange(x.shape[2], dtype=np.int32)[:, np.newaxis, np.newaxis]
     right: Array = t == channels + 1
-    M, alpha = np.fmax(normalizer.reshape(()), 1), x.dtype.type(op.alpha)
-    return right * (alpha / M), ((t != -1) & ~right) * ((1 - alpha) / M)
+    M, alpha = divisor(normalizer), x.dtype.type(op.alpha)
+    return right * (alpha / M), ((t != IGNORED) & ~right) * ((1 - alpha) / M)
 
 
 def _labelled(op: OpView, probabilities: Array, T: Array, normalizer: Array) -> tuple[Array, Array, Array]:
@@ -269,10 +269,8 @@ def _labelled(op: OpView, probabilities: Array, T: Array, normalizer: Array) -> 
     """
     N, A, K, H, W = probabilities.shape
     t = T.reshape(N, A, 1, H, W)
-    if bool((t >= K).any()):
-        place = int(np.argmax(T.reshape(-1) >= K))
-        raise op.error(NumericError, f"T[{place}] is {T.reshape(-1)[place]}, num_classes = {K}", "labels count from 0")
-    M, alpha = np.fmax(normalizer.reshape(()), 1), probabilities.dtype.type(op.alpha)
+    require_within(op, "T", np.maximum(T, -1), -1, K, f"num_classes = {K}; labels count from 0, and -1 is none")
+    M, alpha = divisor(normalizer), probabilities.dtype.type(op.alpha)
     found = np.take_along_axis(probabilities, np.maximum(t, 0), axis=2)
     z = np.where(t == 0, (1 - alpha) / M, np.where(t > 0, alpha / M, 0))
     channels: Array = np.arange(probabilities.shape[2], dtype=np.int32)[:, np.newaxis, np.newaxis]

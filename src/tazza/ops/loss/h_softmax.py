@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -23,6 +24,7 @@ from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,
     Array,
+    Cost,
     DynamicOutput,
     Effects,
     GradientRequest,
@@ -36,10 +38,12 @@ from tazza.operator import (
     not_written,
     schema,
     show_dims,
+    streamed,
 )
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
-from tazza.ops.shape.axis import agree, product, require_as_many
+from tazza.ops.shape.axis import agree, product, require_as_many, require_within
 from tazza.proto import HierarchyProto, NodeProto, OperatorDef, PathNodeProto, TreeProto
+from tazza.runtime.cache import remembered
 from tazza.tensor import DataType, TensorSpec
 
 X = blob("X", FLOAT, doc="(M, D...): samples; of rank 1 it is one")
@@ -116,8 +120,9 @@ HUFFMAN_TREE_HIERARCHY = schema(
     "HuffmanTreeHierarchy",
     """tree = a TreeProto in which frequent words are near the root: the two rarest parts are joined, again and again.
 
-    A word that is the second child of its node leaves one row unused behind it, as in Caffe2; `hsm_util` counts the
-    rows anew. With a single class the root has no word.""",
+    Of parts that are as rare, those with fewer nodes above their words are joined first, so that words that never occur
+    don't chain up. A word that is the second child of its node leaves one row unused behind it, as in Caffe2;
+    `hsm_util` counts the rows anew. With a single class the root has no word.""",
     inputs=[blob("label", DataType.INT64, "_", role=Role.INDEX, doc="words as they occur, each in [0, num_classes)")],
     outputs=[blob("tree", DataType.STRING, "1")],
     args=[arg("num_classes", int, minimum=0, doc="how many words there are")],
@@ -146,17 +151,24 @@ def sample_dims(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec) -> int 
     return M
 
 
-def paths_of(op: OpView) -> dict[int, list[PathNodeProto]]:
-    """Return the path to each word.
+@remembered("softmax hierarchies", 8)
+def paths_of(hierarchy: bytes) -> dict[int, list[PathNodeProto]]:
+    """Return the path to each word of a HierarchyProto; of a large one that takes longer than a run.
 
     Raises:
-        ArgumentError: the argument is no HierarchyProto.
+        DecodeError: it is none.
     """
+    found = HierarchyProto.FromString(hierarchy)
+    return {path.word_id: list(path.path_nodes) for path in found.paths}
+
+
+@H_SOFTMAX.validate
+@H_SOFTMAX_GRADIENT.validate
+def h_softmax_validate(op: OpView) -> None:
     try:
-        found = HierarchyProto.FromString(op.hierarchy)
+        paths_of(op.hierarchy)
     except DecodeError as error:
         raise op.error(ArgumentError, f"hierarchy is no HierarchyProto: {error}") from None
-    return {path.word_id: list(path.path_nodes) for path in found.paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +188,7 @@ def meetings(op: OpView, label: Array, M: int, R: int) -> list[Meeting]:
     Raises:
         NumericError: a label is not in the hierarchy, or a node has no rows in W.
     """
-    paths, found, at = paths_of(op), list[Meeting](), 0
+    paths, found, at = paths_of(op.hierarchy), list[Meeting](), 0
     for m, word in enumerate(label.reshape(-1)[:M].tolist()):
         if word not in paths:
             raise op.error(NumericError, f"label {word} of sample {m} is not in the hierarchy")
@@ -212,6 +224,22 @@ def h_softmax_infer(
     return TensorSpec((M,), X.dtype), TensorSpec((None,), X.dtype)
 
 
+@H_SOFTMAX.cost
+def h_softmax_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, label: TensorSpec, Y: TensorSpec, between: TensorSpec
+) -> Cost:
+    del op
+    return _cost_of_children(X, W, b, between, passes=1) + streamed((label,), (Y,))
+
+
+def _cost_of_children(X: TensorSpec, W: TensorSpec, b: TensorSpec, between: TensorSpec, passes: int) -> Cost:
+    """Return the cost of multiplying the sample by the rows of all children met, so many times."""
+    children = between.size // 2
+    rows, picked = max(b.size, 1), W.nbytes + b.nbytes
+    read = X.nbytes + children * picked // rows
+    return Cost(children * (2 * passes * W.size // rows + 4), read, between.nbytes, picked)
+
+
 @H_SOFTMAX.gradient
 def h_softmax_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("HSoftmaxGradient", [g.X, g.W, g.b, g.label, g.between, g.dY], [g.dX, g.dW, g.db, g.dbetween])
@@ -237,6 +265,15 @@ def h_softmax_gradient_infer(
     M = sample_dims(op, X, W, b)
     require_as_many(op, "Y", (M,), dY=dY.dims)
     return X, W, TensorSpec(b.dims, X.dtype), between
+
+
+@H_SOFTMAX_GRADIENT.cost
+def h_softmax_gradient_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, label: TensorSpec, between: TensorSpec, **others: Any
+) -> Cost:
+    del op
+    moved = streamed((label, between, others["dY"]), (others["dX"], others["dW"], others["db"]))
+    return _cost_of_children(X, W, b, between, passes=2) + moved
 
 
 @kernel(H_SOFTMAX_GRADIENT)
@@ -296,6 +333,17 @@ def h_softmax_search_infer(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSp
     return TensorSpec(dims, DataType.STRING), TensorSpec(dims, X.dtype)
 
 
+@H_SOFTMAX_SEARCH.cost
+def h_softmax_search_cost(
+    op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, names: TensorSpec, scores: TensorSpec
+) -> Cost:
+    """As for a beam that meets all nodes."""
+    del op, names
+    M = scores.shape[0]
+    picked = W.nbytes + b.nbytes
+    return Cost(2 * M * W.size, X.nbytes + picked, scores.nbytes, picked)
+
+
 def met_below(op: OpView, node: NodeProto, x: Array, W: Array, b: Array, above: float) -> Iterator[tuple[float, str]]:
     """Yield score and name of all that a sample x (D) meets below a node of the score `above`.
 
@@ -329,9 +377,14 @@ def h_softmax_search(op: OpView, X: Array, W: Array, b: Array, names: Array, sco
 
 @dataclass(order=True, slots=True)
 class Part:
-    """A word, or two parts that were joined; ordered by how often its words occur alone."""
+    """A word, or two parts that were joined; ordered by how often its words occur, then by the nodes down to them.
+
+    A tree is no deeper than messages may be, 100: words of C occurrences need at least as many as a Fibonacci number
+    for each node more, log C / log 1.6 in all, and those that never occur lie in a balanced tree.
+    """
 
     count: int
+    depth: int
     word: int | None = field(default=None, compare=False)
     parts: tuple[Part, ...] = field(default=(), compare=False)
 
@@ -348,18 +401,22 @@ class Part:
         return offset
 
 
+@HUFFMAN_TREE_HIERARCHY.cost
+def huffman_tree_hierarchy_cost(op: OpView, label: TensorSpec, tree: TensorSpec) -> Cost:
+    del tree  # as long as the heap makes it
+    return Cost(2 * op.num_classes * int(op.num_classes).bit_length(), label.nbytes)
+
+
 @kernel(HUFFMAN_TREE_HIERARCHY)
 def huffman_tree_hierarchy(op: OpView, label: Array, tree: Array) -> None:
-    wrong = (label < 0) | (label >= op.num_classes)
-    if wrong.any():
-        n = int(wrong.argmax())
-        raise op.error(NumericError, f"label[{n}] is {label[n]}, not in [0, {op.num_classes})")
+    require_within(op, "label", label, 0, op.num_classes)
     heap: list[Part] = []
     for word, count in enumerate(np.bincount(label, minlength=op.num_classes).tolist()):
-        heapq.heappush(heap, Part(count, word))
+        heapq.heappush(heap, Part(count, 0, word))
     while len(heap) > 1:
         first, second = heapq.heappop(heap), heapq.heappop(heap)
-        heapq.heappush(heap, Part(first.count + second.count, None, (first, second)))
+        depth = 1 + max(first.depth, second.depth)
+        heapq.heappush(heap, Part(first.count + second.count, depth, None, (first, second)))
     made = TreeProto()
-    (heap[0] if heap else Part(0)).write(made.root_node, 0)
+    (heap[0] if heap else Part(0, 0)).write(made.root_node, 0)
     tree[0] = made.SerializeToString()

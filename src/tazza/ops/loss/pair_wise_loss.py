@@ -99,7 +99,7 @@ def pairs(op: OpView, X: Array, label: Array, lengths: Array | None) -> Iterator
     N = X.size if X.ndim > 0 else 0
     given = np.array([N]) if lengths is None else lengths
     own = label.reshape(-1)
-    for m, (begin, end) in enumerate(pairwise(starts_of(op, given, N, "scores"))):
+    for m, (begin, end) in enumerate(pairwise(starts_of(op, "lengths", given, N, "scores"))):
         first, second = np.triu_indices(end - begin, 1)
         first, second = first + begin, second + begin
         unlike = own[first] != own[second]

@@ -54,7 +54,7 @@ T = blob("T", FLOAT, role=Role.DATA, doc="(*S, D): labels, in [0, 1]")
 W = blob("W", FLOAT, role=Role.DATA, doc="(*S, D): weights")
 
 
-def _softplus(x: Array) -> Array:
+def softplus(x: Array) -> Array:
     """Return log(1 + exp(x)), of an infinite x NaN, as Caffe2 has it."""
     positive = (x >= 0).astype(x.dtype)
     return x * positive + np.log1p(np.exp(x - 2 * x * positive))
@@ -68,8 +68,8 @@ def _terms(op: OpView, x: Array, t: Array) -> Array:
     """Return what is averaged, with the other sign."""
     kind = op.arguments
     if kind.get("log_D_trick"):
-        return (2 * t - 1) * (x - _softplus(x))
-    return x * t - _softplus(x) * (1 - t if kind.get("unjoined_lr_loss") else 1)
+        return (2 * t - 1) * (x - softplus(x))
+    return x * t - softplus(x) * (1 - t if kind.get("unjoined_lr_loss") else 1)
 
 
 def _slopes(op: OpView, x: Array, t: Array) -> Array:

@@ -28,12 +28,10 @@ from tazza.operator import (
     schema,
     streamed,
 )
+from tazza.ops.loss.normalizer import D_LOSS, IGNORED
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
-
-IGNORED = -1
-"""The label of elements that do not count."""
 
 LEAST = 1e-5
 """What the sum is divided by at least."""
@@ -63,7 +61,7 @@ SIGMOID_CROSS_ENTROPY_LOSS = schema(
 SIGMOID_CROSS_ENTROPY_LOSS_GRADIENT = schema(
     "SigmoidCrossEntropyLossGradient",
     "dX = dloss times the derivative of the forward operator.",
-    inputs=[*INPUTS, blob("dloss", FLOAT, role=Role.DATA, doc="one element")],
+    inputs=[*INPUTS, D_LOSS],
     outputs=[blob("dX", like="X")],
     args=ARGS,
     effects=Effects.PURE,

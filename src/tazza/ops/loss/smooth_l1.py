@@ -35,6 +35,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.loss.normalizer import D_LOSS, NORMALIZER, divisor
 from tazza.ops.shape.axis import agree, require_as_many, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -56,9 +57,8 @@ BOXES = [
     blob("Y_hat", FLOAT, "N C H W", doc="predictions, four channels for each class or anchor"),
     blob("Y", FLOAT, "K 4", role=Role.DATA, doc="targets"),
     blob("locations", FLOAT, "K 4", role=Role.INDEX, doc="(n, c, y, x), whole numbers: where in Y_hat a box begins"),
-    blob("normalizer", FLOAT, role=Role.DATA, doc="one element: what the sum is divided by, at least 1"),
+    NORMALIZER,
 ]
-D_LOSS = blob("dloss", FLOAT, role=Role.DATA, doc="one element")
 
 
 def smooth_l1_validate(op: OpView) -> None:
@@ -227,7 +227,7 @@ def select_smooth_l1_cost(op: OpView, loss: TensorSpec, **given: TensorSpec) -> 
 def select_smooth_l1(op: OpView, Y_hat: Array, Y: Array, locations: Array, normalizer: Array, loss: Array) -> None:
     places, lost = _places(op, Y_hat, locations), np.zeros(Y_hat.shape, Y_hat.dtype)
     lost[places] = smooth(op, Y_hat[places] - Y)
-    loss[...] = lost.sum(dtype=loss.dtype) / _divisor(normalizer) * loss.dtype.type(op.scale)
+    loss[...] = lost.sum(dtype=loss.dtype) / divisor(normalizer) * loss.dtype.type(op.scale)
 
 
 @SELECT_SMOOTH_L1_LOSS_GRADIENT.infer
@@ -253,12 +253,7 @@ def select_smooth_l1_gradient_kernel(
 ) -> None:
     places, each = _places(op, Y_hat, locations), dloss.reshape(()) * dloss.dtype.type(op.scale)
     dY_hat[...] = 0
-    dY_hat[places] = each * smooth_slope(op, Y_hat[places] - Y) / _divisor(normalizer)
-
-
-def _divisor(normalizer: Array) -> Array:
-    """Return what the sum is divided by; of a normalizer that is no number 1."""
-    return np.fmax(normalizer.reshape(()), 1)
+    dY_hat[places] = each * smooth_slope(op, Y_hat[places] - Y) / divisor(normalizer)
 
 
 def _places(op: OpView, Y_hat: Array, locations: Array) -> tuple[Array, ...]:

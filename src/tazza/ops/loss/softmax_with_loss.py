@@ -26,6 +26,7 @@ from tazza.operator import (
     show_dims,
 )
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN, check_labels
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.shape.axis import agree, cut, matrix, product, require_one_element, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -37,7 +38,7 @@ LOSS_ARGS = (
     arg("label_prob", int, 0, doc="labels are probabilities (float32, shape of X), not numbers (int32)"),
     arg("axis", int, 1, doc="X is cut here: rows before it, classes from it on"),
     arg("scale", float, 1.0, minimum=0.0, doc="factor of the loss"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand; nothing else is taken"),
+    CHANNELS_FIRST,
     arg("average_by_batch_size", int, 0, doc="with weights: divide by N, not by their sum"),
 )
 

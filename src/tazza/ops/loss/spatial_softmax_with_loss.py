@@ -26,16 +26,15 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
+from tazza.ops.loss.normalizer import IGNORED
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-LEFT_OUT = -1
-"""The label of a place that counts nothing."""
-
 ARGS = (
     arg("scale", float, 1.0, minimum=0.0, doc="factor of the gradient"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand; nothing else is taken"),
+    CHANNELS_FIRST,
 )
 LABEL = blob("label", DataType.INT32, "N H W", role=Role.INDEX, doc="each in [0, C), or -1")
 
@@ -90,7 +89,7 @@ def check_labels(op: OpView, label: Array, C: int) -> None:
     Raises:
         NumericError: one is not.
     """
-    wrong = (label != LEFT_OUT) & ((label < 0) | (label >= C))
+    wrong = (label != IGNORED) & ((label < 0) | (label >= C))
     if wrong.any():
         n, h, w = (int(i[0]) for i in np.nonzero(wrong))
         message = f"label {label[n, h, w]} at ({n}, {h}, {w}) is not in [0, {C})"
@@ -100,7 +99,7 @@ def check_labels(op: OpView, label: Array, C: int) -> None:
 def place_weights(label: Array, weights: Array | None, dtype: np.dtype[np.floating]) -> tuple[Array, float]:
     """Return what each place counts, (N, H, W), and the sum of that."""
     each = np.ones(label.shape, dtype) if weights is None else weights.reshape(label.shape)
-    each = np.where(label == LEFT_OUT, 0, each)
+    each = np.where(label == IGNORED, 0, each)
     return each, float(each.sum(dtype=np.float64))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, blob, ends, kernel, schema, streamed
+from tazza.ops.shape.axis import require_within
 from tazza.tensor import DataType, TensorSpec
 
 NO_GRADIENT = ends("Caffe2 ends the backward pass here")
@@ -102,10 +102,7 @@ def swap_best_path_cost(op: OpView, P: TensorSpec, path: TensorSpec, Q: TensorSp
 @kernel(SWAP_BEST_PATH)
 def swap_best_path(op: OpView, P: Array, path: Array, Q: Array) -> None:
     T, K = P.shape
-    wrong = (path < 0) | (path >= K)
-    if wrong.any():
-        t = int(wrong.argmax())
-        raise op.error(NumericError, f"path[{t}] is {path[t]}, not in [0, {K})", "states count from 0")
+    require_within(op, "path", path, 0, K, "states count from 0")
     Q[...] = P
     if T > 0:
         steps, largest = list(range(T)), best(P, 1)

@@ -107,6 +107,6 @@ def bucketize(op: OpView, X: Array, Y: Array) -> None:
 @kernel(BATCH_BUCKETIZE)
 def batch_bucketize(op: OpView, X: Array, indices: Array, boundaries: Array, lengths: Array, Y: Array) -> None:
     check_rows(op, indices, X.shape[1], "indices")
-    starts = starts_of(op, lengths, boundaries.size, "boundaries")
+    starts = starts_of(op, "lengths", lengths, boundaries.size, "boundaries")
     for k, column in enumerate(indices):
         Y[:, k] = np.searchsorted(boundaries[starts[k] : starts[k + 1]], X[:, column])

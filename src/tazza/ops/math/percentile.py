@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tazza.errors import ArgumentError, NumericError
+from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -29,7 +29,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.shape.axis import agree, product
+from tazza.ops.shape.axis import agree, product, require_within
 from tazza.tensor import DataType, TensorSpec
 
 NO_GRADIENT = ends("Caffe2 ends it here")
@@ -108,9 +108,7 @@ def features(lengths: Array) -> Iterator[tuple[int, slice]]:
 @kernel(PERCENTILE)
 def percentile(op: OpView, X: Array, samples: Array, lengths: Array, Y: Array) -> None:
     counts = lengths.reshape(-1)
-    if (counts < 0).any():
-        d = int((counts < 0).argmax())
-        raise op.error(NumericError, f"lengths[{d}] is {counts[d]}, a feature has no fewer than 0 samples")
+    require_within(op, "lengths", lengths, 0, hint="a feature has no fewer than 0 samples")
     total = int(counts.sum())
     op.require(total == len(samples), f"the sum of lengths is {total}, there are {len(samples)} samples")
     for d, part in features(counts):

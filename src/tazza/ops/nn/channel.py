@@ -15,6 +15,8 @@ from tazza.ops.shape.axis import agree, product
 from tazza.tensor import TensorSpec
 
 ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
+CHANNELS_FIRST = arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="the channels stand before the places")
+"""The order of operators that take no other."""
 
 
 def channels_last(op: OpView) -> bool:

@@ -41,6 +41,7 @@ from tazza.operator import (
     schema,
     show_dims,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.nn.conv import CONV_ARGS, conv_window, require_bias
 from tazza.ops.nn.window import half_pairs
 from tazza.ops.shape.axis import shapes_agree
@@ -52,7 +53,7 @@ POINT_FLOPS = 20
 
 ARGS = (
     *(spec for spec in CONV_ARGS if spec.name != "order"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="the channels stand before the places"),
+    CHANNELS_FIRST,
     arg("deformable_group", int, 1, minimum=1, doc="D: so many groups of channels are bent each in its own way"),
     arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX"),
 )

@@ -28,10 +28,9 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
-
-ORDER = arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="the channels stand before the places")
 
 
 def classes_arg(default: int) -> ArgSpec:
@@ -64,7 +63,7 @@ GROUP_SPATIAL_SOFTMAX = schema(
     "Y[n, a*K + k, h, w] = exp(X[n, a*K + k, h, w]) / sum over the K channels of group a.",
     inputs=[blob("X", FLOAT, "N C H W")],
     outputs=[blob("Y", like="X")],
-    args=[classes_arg(81), ORDER],
+    args=[classes_arg(81), CHANNELS_FIRST],
     effects=Effects.PURE,
     source="Caffe2, modules/detectron",
     example="""
@@ -77,7 +76,7 @@ GROUP_SPATIAL_SOFTMAX_GRADIENT = schema(
     "dX = Y * (dY - sum over the K channels of the group of Y * dY).",
     inputs=[blob("Y", FLOAT, "N C H W"), blob("dY", "Y", "N C H W")],
     outputs=[blob("dX", like="Y")],
-    args=[classes_arg(81), ORDER],
+    args=[classes_arg(81), CHANNELS_FIRST],
     effects=Effects.PURE,
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",

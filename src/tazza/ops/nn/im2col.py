@@ -15,6 +15,7 @@ from typing import cast
 
 from tazza.errors import ArgumentError
 from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, Role, arg, blob, kernel, schema, show_dims
+from tazza.ops.nn.channel import ORDER
 from tazza.ops.nn.window import Window, channels_first, channels_first_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -30,7 +31,7 @@ IM2COL_ARGS = (
     arg("dilation_h", int, None, minimum=1, doc="vertical step, where it differs from `dilation`"),
     arg("dilation_w", int, None, minimum=1, doc="horizontal step, where it differs from `dilation`"),
     arg("pad", int, 0, minimum=0, doc="zeros on all four sides"),
-    arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand"),
+    ORDER,
 )
 
 IM2COL = schema(

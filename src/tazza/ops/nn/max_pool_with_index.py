@@ -32,19 +32,19 @@ from tazza.operator import (
     schema,
     show_dims,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
-from tazza.ops.nn.window import Window, half_pairs, window_args
+from tazza.ops.nn.window import LOWEST, Window, half_pairs, window_args
 from tazza.ops.shape.axis import agree, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
 POOLED = frozenset({DataType.FLOAT, DataType.FLOAT16})
-LOWEST = np.finfo(np.float32).min
 
 INDEXED_ARGS = (
     *(spec for spec in window_args(least_kernel=0) if spec.name != "order"),
     arg("global_pooling", bool, False, doc="one window, the whole image; kernel and legacy_pad have no effect then"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="the channels stand before the places"),
+    CHANNELS_FIRST,
 )
 
 MAX_POOL_WITH_INDEX = schema(

@@ -36,7 +36,7 @@ from tazza.operator import (
     not_written,
     schema,
 )
-from tazza.ops.shape.axis import agree, product
+from tazza.ops.shape.axis import agree, product, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -261,9 +261,7 @@ def _check_digits(op: OpView, digits: Array, sizes: Sequence[int], shown: Array)
 
 def _segments(op: OpView, lengths: Array, picked: int) -> Array:
     """Return the segment of each row that belongs to one."""
-    if (lengths < 0).any():
-        place = int((lengths < 0).argmax())
-        raise op.error(NumericError, f"lengths[{place}] is {lengths[place]}, it cannot be negative")
+    require_within(op, "lengths", lengths, 0)
     total = int(lengths.sum(dtype=np.int64))
     if total > picked:
         raise op.error(NumericError, f"lengths add up to {total}, and there are {picked} rows")

@@ -27,7 +27,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from tazza.errors import ArgumentError
 from tazza.operator import ArgSpec, Array, Dims, OpView, arg, find_argument
+from tazza.ops.nn.channel import ORDER
 from tazza.proto import OperatorDef
+
+LOWEST = np.finfo(np.float32).min
+"""What the largest of a window begins with: NaN and -infinity are not seen."""
 
 
 class LegacyPad(enum.IntEnum):
@@ -75,8 +79,7 @@ def window_args(*, least_kernel: int = 1) -> list[ArgSpec]:
         choices=tuple(LegacyPad),
         doc="NOTSET 0, VALID 1, SAME 2, CAFFE_LEGACY_POOLING 3",
     )
-    order = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
-    return [*singular, *plural, *sided, legacy, order]
+    return [*singular, *plural, *sided, legacy, ORDER]
 
 
 def half_pairs(definition: OperatorDef) -> list[str]:

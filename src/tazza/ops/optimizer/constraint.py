@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tazza.errors import SchemaError
+from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -30,7 +30,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
-from tazza.ops.optimizer.rows import INDICES, occurrences
+from tazza.ops.optimizer.rows import INDICES, carried, occurrences
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product
 from tazza.ops.sparse.segment import check_rows
@@ -99,8 +99,7 @@ def _each_row(op: OpView, W: Array, indices: Array, W_next: Array, change: Calla
     """
     at = indices.reshape(-1)
     check_rows(op, at, len(W), "indices")
-    if W_next is not W:
-        np.copyto(W_next, W)
+    carried(W, W_next)
     for places in occurrences(at):
         rows = W_next[at[places]]
         flat = rows.reshape(len(rows), -1) if rows.size else rows.reshape(len(rows), 0)
@@ -148,7 +147,7 @@ SPARSE_LP_REGULARIZER = schema(
 @SPARSE_LP_REGULARIZER.validate
 def sparse_lp_regularizer_validate(op: OpView) -> None:
     if not 0 < op.reg_lambda < 1:
-        raise op.error(SchemaError, f"reg_lambda is {op.reg_lambda:g}, not above 0 and below 1")
+        raise op.error(ArgumentError, f"reg_lambda is {op.reg_lambda:g}, not above 0 and below 1")
 
 
 def _declare(rows: OpSchema, flops: int) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tazza.errors import ArgumentError
 from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, family, kernel, schema
-from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
+from tazza.ops.optimizer.rows import INDICES, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
@@ -175,11 +175,10 @@ def sparse_ftrl(
 ) -> None:
     at = indices.reshape(-1)
     check_rows(op, at, len(W), "indices")
-    rows, weights, pairs = dW.reshape(at.size, *W.shape[1:]), W.copy(), nz.reshape(*W.shape, 2).copy()
+    rows, weights, pairs = dW.reshape(at.size, *W.shape[1:]), carried(W, W_next), carried(nz, nz_next)
+    pairs = pairs.reshape(*W.shape, 2)
     for places in occurrences(at):
         picked = at[places]
         own, both = np.empty_like(rows[places]), np.empty((len(picked), *pairs.shape[1:]), np.float32)
         ftrl(op, weights[picked], pairs[picked], rows[places], alpha, own, both)
         weights[picked], pairs[picked] = own, both
-    W_next[...] = weights
-    nz_next[...] = pairs.reshape(nz.shape)

@@ -43,11 +43,11 @@ from tazza.operator.by_letter import by_letter
 from tazza.ops.optimizer.adagrad import ADAGRAD, sparse_adagrad
 from tazza.ops.optimizer.row_wise import ADAGRAD as ROW_WISE
 from tazza.ops.optimizer.row_wise import of_row, require_number_of_rows, row_wise_adagrad
-from tazza.ops.optimizer.rows import INDICES, occurrences
+from tazza.ops.optimizer.rows import INDICES, carried, occurrences
 from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.reducer import MEAN, SUM, WEIGHTED_SUM, Reducer
-from tazza.ops.sparse.segment import check_rows, starts_of
+from tazza.ops.sparse.segment import check_rows, places_within, starts_of
 from tazza.tensor import DataType, TensorSpec
 
 WEIGHTS = blob("weights", FLOAT, role=Role.DATA, doc="of each place in a segment: at least as many as the longest has")
@@ -186,17 +186,16 @@ def _update(op: OpView, row: Fused, given: Mapping[str, Any]) -> None:
     lengths: Array = given["LENGTHS"]
     at: Array = given["indices"].reshape(-1)
     check_rows(op, at, len(W), "indices")
-    starts = starts_of(op, lengths, at.size, "indices")
+    starts_of(op, "LENGTHS", lengths, at.size, "indices")
     dy = np.repeat(given["dY"].reshape(lengths.size, *W.shape[1:]), lengths, axis=0)
     dW = dy
     if row.reducer is MEAN:
         dW = dy / of_row(np.repeat(lengths, lengths).astype(np.float32), dy)
     elif row.reducer.weighted:
-        places = np.arange(at.size) - np.repeat(starts[:-1], lengths)
+        places = places_within(lengths)
         dW = dy * of_row(_weights(op, given["weights"], int(lengths.max(initial=0)))[places], dy)
         given["dw"][...] = _products(dy, W[at])
-    W_next, M_next = given["W_next"], given["M_next"]
-    W_next[...], M_next[...] = W, given["M"]
+    W_next, M_next = carried(W, given["W_next"]), carried(given["M"], given["M_next"])
     for turn in occurrences(at):
         if row.late:
             given["dw"][turn] = _products(dy[turn], W_next[at[turn]])

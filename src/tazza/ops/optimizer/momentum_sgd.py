@@ -39,18 +39,10 @@ from tazza.operator import (
 )
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
 from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
 ARGS = (arg("momentum", float, 0.0, doc="m"), arg("nesterov", bool, False, doc="look ahead by one more step"))
-
-
-def _check(op: OpView, dW: TensorSpec, others: dict[str, TensorSpec], lr: TensorSpec) -> None:
-    op.require(
-        not lr.shape_known or lr.size == 1, f"lr has {lr.size if lr.shape_known else '?'} elements, it must have 1"
-    )
-    for letter, spec in others.items():
-        if spec.shape_known and dW.shape_known:
-            op.require(spec.size == dW.size, f"{letter} has {spec.size} elements, dW has {dW.size}")
 
 
 def _advance(op: OpView, dW: Array, M: Array, lr: Array, step: Array, M_next: Array) -> None:
@@ -101,7 +93,8 @@ MOMENTUM_SGD = schema(
 
 @MOMENTUM_SGD.infer
 def momentum_sgd_infer(op: OpView, dW: TensorSpec, M: TensorSpec, lr: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
-    _check(op, dW, {"M": M}, lr)
+    require_one_element(op, "lr", lr.dims)
+    require_as_many(op, "dW", dW.dims, M=M.dims)
     return dW, M
 
 
@@ -150,7 +143,8 @@ MOMENTUM_SGD_UPDATE = schema(
 def momentum_sgd_update_infer(
     op: OpView, dW: TensorSpec, M: TensorSpec, lr: TensorSpec, W: TensorSpec
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-    _check(op, dW, {"M": M, "W": W}, lr)
+    require_one_element(op, "lr", lr.dims)
+    require_as_many(op, "dW", dW.dims, M=M.dims, W=W.dims)
     return dW, M, W
 
 

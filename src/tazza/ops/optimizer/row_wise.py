@@ -21,7 +21,7 @@ from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, 
 from tazza.ops.optimizer.adagrad import ADAGRAD as DENSE_ADAGRAD
 from tazza.ops.optimizer.adam import ADAM as DENSE_ADAM
 from tazza.ops.optimizer.adam import bias_correction
-from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
+from tazza.ops.optimizer.rows import INDICES, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
@@ -178,15 +178,13 @@ def row_wise_adagrad(
 ) -> None:
     at = indices.reshape(-1)
     check_rows(op, at, len(W), "indices")
-    rows, weights, sums = dW.reshape(at.size, *W.shape[1:]), W.copy(), M.reshape(-1).copy()
+    rows, weights, sums = dW.reshape(at.size, *W.shape[1:]), carried(W, W_next), carried(M, M_next).reshape(-1)
     for places in occurrences(at):
         picked = at[places]
         own = rows[places] + np.float32(op.weight_decay) * weights[picked]
         sums[picked] += _mean_square(own)
         rate = lr.reshape(()) / (np.sqrt(sums[picked]) + np.float32(op.epsilon))
         weights[picked] += of_row(rate, own) * own
-    W_next[...] = weights
-    M_next[...] = sums.reshape(M.shape)
 
 
 @kernel(ADAM)
@@ -206,16 +204,14 @@ def row_wise_adam(
 ) -> None:
     at, correction = indices.reshape(-1), bias_correction(op, iter)
     check_rows(op, at, len(W), "indices")
-    rows, weights, means = dW.reshape(at.size, *W.shape[1:]), W.copy(), M.reshape(W.shape).copy()
-    squares, moves = V.reshape(-1).copy(), np.empty((at.size, *W.shape[1:]), np.float32)
+    rows, weights, means = dW.reshape(at.size, *W.shape[1:]), carried(W, W_next), carried(M, M_next).reshape(W.shape)
+    squares, moves = carried(V, V_next).reshape(-1), np.empty((at.size, *W.shape[1:]), np.float32)
     for places in occurrences(at):
         picked = at[places]
         means[picked] = op.beta1 * means[picked] + (1 - op.beta1) * rows[places]
         squares[picked] = op.beta2 * squares[picked] + (1 - op.beta2) * _mean_square(rows[places])
         moves[places] = correction * means[picked] / (of_row(np.sqrt(squares[picked]), rows) + op.epsilon)
         weights[picked] += lr.reshape(()) * moves[places]
-    W_next[...] = weights
-    M_next[...], V_next[...] = means.reshape(M.shape), squares.reshape(V.shape)
     if step is not None:
         step[...] = moves.reshape(dW.shape)
 
@@ -224,7 +220,8 @@ def row_wise_adam(
 def row_wise_counter(
     op: OpView, last: Array, count: Array, indices: Array, iter: Array, last_next: Array, count_next: Array
 ) -> None:
-    at, now, counts, times = indices.reshape(-1), iter.reshape(()), count.reshape(-1).copy(), last.reshape(-1).copy()
+    at, now = indices.reshape(-1), iter.reshape(())
+    counts, times = carried(count, count_next).reshape(-1), carried(last, last_next).reshape(-1)
     if op.counter_halflife > 0:
         check_rows(op, at, counts.size, "indices")
         for places in occurrences(at):
@@ -232,4 +229,3 @@ def row_wise_counter(
             passed = np.maximum(now - times[picked], 0)
             counts[picked] = 1 + counts[picked] * np.exp2(-passed / op.counter_halflife)
             times[picked] = np.maximum(times[picked], now)
-    last_next[...], count_next[...] = times.reshape(last.shape), counts.reshape(count.shape)

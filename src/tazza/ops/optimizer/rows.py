@@ -38,7 +38,7 @@ from tazza.operator import (
 )
 from tazza.operator.gradient import NoGradient
 from tazza.ops.shape.axis import agree, product
-from tazza.ops.sparse.segment import check_rows
+from tazza.ops.sparse.segment import check_rows, places_within
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -173,9 +173,16 @@ def occurrences(indices: Array) -> Iterator[Array]:
     grouped = indices[order]
     begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]]) if indices.size else np.zeros(0, np.int64)
     sizes = np.diff(np.r_[begins, indices.size])
-    number = np.arange(indices.size) - np.repeat(begins, sizes)
+    number = places_within(sizes)
     for turn in range(int(sizes.max(initial=0))):
         yield np.sort(order[number == turn])
+
+
+def carried(state: Array, after: Array) -> Array:
+    """Return `after`, which holds what `state` does: it is copied only where the two are not one, as it is large."""
+    if after is not state:
+        np.copyto(after, state)
+    return after
 
 
 def update_rows(op: OpView, of: Rows, compute: Callable[..., None], **arrays: Array) -> None:
@@ -198,8 +205,7 @@ def update_rows(op: OpView, of: Rows, compute: Callable[..., None], **arrays: Ar
     others = {spec.name: arrays[spec.name] for spec in dense.inputs if spec.name not in {*kept, *of_rows}}
     absent = dict.fromkeys(spec.name for spec in dense.outputs if spec.name not in arrays)
     for letter, out in kept.items():
-        if arrays[out] is not arrays[letter]:
-            np.copyto(arrays[out], arrays[letter])
+        carried(arrays[letter], arrays[out])
     for places in occurrences(rows):
         at = rows[places]
         state = {letter: arrays[out][at] for letter, out in kept.items()}

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
-from tazza.ops.optimizer.rows import INDICES, occurrences, require_rows
+from tazza.ops.optimizer.rows import INDICES, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
@@ -178,7 +178,7 @@ def sparse_wngrad(
     at = indices.reshape(-1)
     check_rows(op, at, len(W), "indices")
     rows = dW.reshape(at.size, *W.shape[1:])
-    W_next[...] = W
+    carried(W, W_next)
     for places in occurrences(at):
         W_next[at[places]] += length * rows[places]
     b_next[...] = b + _squares(dW) / _number(b) if dW.size else b
@@ -218,11 +218,10 @@ def sparse_storm(
     after, n, a = _lengths(op, s, dW, lr)
     at = indices.reshape(-1)
     check_rows(op, at, len(W), "indices")
-    rows, moments = dW.reshape(at.size, *W.shape[1:]), M.reshape(W.shape)
-    W_next[...], changed = W, moments.copy()
+    rows, changed = dW.reshape(at.size, *W.shape[1:]), carried(M, M_next).reshape(W.shape)
+    carried(W, W_next)
     for places in occurrences(at):
         picked, own = at[places], rows[places]
         changed[picked] = own + (1 - a) * (changed[picked] - own)
         W_next[picked] += n * changed[picked]
-    M_next[...] = changed.reshape(M.shape)
     s_next[...] = after

@@ -22,6 +22,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
+from tazza.ops.shape.axis import require_within
 from tazza.ops.sparse.segment import starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -102,7 +103,7 @@ def unpack_rnn_sequence_gradient(g: GradientRequest) -> list[OperatorDef]:
 
 def _starts(op: OpView, lengths: Array) -> Array:
     """Return where each sequence begins among rows, and where the last one ends."""
-    return starts_of(op, lengths, int(np.sum(lengths, dtype=np.int64)), "rows")
+    return starts_of(op, "lengths", lengths, int(np.sum(lengths, dtype=np.int64)), "rows")
 
 
 @kernel(PACK_RNN_SEQUENCE)
@@ -119,10 +120,7 @@ def pack_rnn_sequence(op: OpView, rows: Array, lengths: Array, steps: DynamicOut
 @kernel(UNPACK_RNN_SEQUENCE)
 def unpack_rnn_sequence(op: OpView, steps: Array, lengths: Array, rows: DynamicOutput) -> None:
     starts = _starts(op, lengths)
-    longest = int(lengths.max(initial=0))
-    if longest > len(steps):
-        n = int(lengths.argmax())
-        raise op.error(NumericError, f"lengths[{n}] is {longest}, and there are T = {len(steps)} steps")
+    require_within(op, "lengths", lengths, 0, len(steps) + 1, f"there are T = {len(steps)} steps")
     unpacked = rows.allocate((int(starts[-1]), *steps.shape[2:]))
     for n, length in enumerate(lengths):
         unpacked[starts[n] : starts[n + 1]] = steps[:length, n]

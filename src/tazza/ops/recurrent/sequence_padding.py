@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, blob, kernel, not_written, schema
-from tazza.ops.shape.axis import agree, product
+from tazza.ops.shape.axis import agree, product, require_within
 from tazza.tensor import DataType, TensorSpec
 
 SEQUENCE_PADDING = schema(
@@ -48,10 +47,6 @@ def sequence_padding_cost(op: OpView, X: TensorSpec, lengths: TensorSpec, Y: Ten
 
 @kernel(SEQUENCE_PADDING)
 def sequence_padding(op: OpView, X: Array, lengths: Array, Y: Array) -> None:
-    flat = lengths.reshape(-1)
-    wrong = (flat < 0) | (flat > len(X))
-    if wrong.any():
-        n = int(wrong.argmax())
-        raise op.error(NumericError, f"lengths[{n}] is {flat[n]}, not in [0, {len(X)}]", "T is the most")
+    require_within(op, "lengths", lengths, 0, len(X) + 1, "T is the most")
     np.copyto(Y, X)
-    Y[np.arange(len(X))[:, None] >= flat] = 0
+    Y[np.arange(len(X))[:, None] >= lengths.reshape(-1)] = 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -27,11 +26,11 @@ from tazza.operator import (
     schema,
     streamed,
 )
-from tazza.ops.shape.axis import require_as_many
+from tazza.ops.shape.axis import require_as_many, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-COUNTS = blob("K", DataType.INT64, role=Role.SHAPE, doc="R elements of any shape, each in [1, n]")
+COUNTS = blob("K", DataType.INT64, role=Role.INDEX, doc="R elements of any shape, each in [1, n]")
 
 FLEXIBLE_TOP_K = schema(
     "FlexibleTopK",
@@ -81,10 +80,7 @@ def chosen(op: OpView, X: Array, K: Array) -> tuple[Array, Array]:
         NumericError: a row has not so many elements.
     """
     k, n = K.reshape(-1, 1), int(X.shape[-1])
-    wrong = (k < 1) | (k > n)
-    if wrong.any():
-        r = int(wrong.argmax())
-        raise op.error(NumericError, f"K[{r}] is {k[r, 0]}, not in [1, {n}]: a row of X has {n} elements")
+    require_within(op, "K", K, 1, n + 1, f"a row of X has {n} elements")
     places: Array = np.arange(n)
     return places < k, k
 
@@ -137,10 +133,7 @@ def flexible_top_k_gradient_kernel(op: OpView, K: Array, dV: Array, P: Array, dX
     places, k = chosen(op, dX, K)
     total, n = int(k.sum()), dX.shape[-1]
     op.require(dV.size >= total, f"dV has {dV.size} elements, the sum of K is {total}")
-    wrong = (P[:total] < 0) | (P[:total] >= n)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise op.error(NumericError, f"P[{i}] is {P[i]}, not in [0, {n})", "places count from 0")
+    require_within(op, "P", P[:total], 0, n, "places count from 0")
     rows = np.repeat(np.arange(len(places)), k.reshape(-1))
     dX[...] = 0
     dX.reshape(places.shape)[rows, P[:total]] = dV[:total]

@@ -25,7 +25,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
-from tazza.ops.reduce.quantile import same_type
+from tazza.ops.shape.axis import require_one_type
 from tazza.tensor import Blob, DataType, TensorSpec
 
 BEYOND = 1e-4
@@ -64,7 +64,7 @@ def histogram_validate(op: OpView) -> None:
 
 @HISTOGRAM.infer
 def histogram_infer(op: OpView, X: tuple[TensorSpec, ...]) -> TensorSpec:
-    same_type(op, X)
+    require_one_type(op, "X", X)
     return TensorSpec((len(op.bin_edges) - 1,), DataType.INT64)
 
 
@@ -124,7 +124,7 @@ def self_binning_validate(op: OpView) -> None:
 @SELF_BINNING_HISTOGRAM.infer
 def self_binning_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:
     edges = op.num_bins + 1
-    return TensorSpec((edges,), same_type(op, X)), TensorSpec((edges,), DataType.INT64)
+    return TensorSpec((edges,), require_one_type(op, "X", X)), TensorSpec((edges,), DataType.INT64)
 
 
 @SELF_BINNING_HISTOGRAM.cost

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tazza.errors import ArgumentError, DTypeError, ShapeError
+from tazza.errors import ArgumentError, ShapeError
 from tazza.operator import Array, Cost, Effects, OpView, arg, blob, forbidden, kernel, schema
+from tazza.ops.shape.axis import require_one_type
 from tazza.tensor import DataType, TensorSpec
 
 QUANTILE = schema(
@@ -45,21 +46,9 @@ def quantile_validate(op: OpView) -> None:
         raise op.error(ArgumentError, f"tol = {op.tol:g}, it must be above 0")
 
 
-def same_type(op: OpView, X: tuple[TensorSpec, ...]) -> DataType:
-    """Return the one element type of several tensors.
-
-    Raises:
-        DTypeError: they have several.
-    """
-    other = next((spec.dtype for spec in X if spec.dtype is not X[0].dtype), None)
-    if other is not None:
-        raise op.error(DTypeError, f"X are of types {X[0].dtype} and {other}, they must be of one")
-    return X[0].dtype
-
-
 @QUANTILE.infer
 def quantile_infer(op: OpView, X: tuple[TensorSpec, ...]) -> TensorSpec:
-    return TensorSpec((1,), same_type(op, X))
+    return TensorSpec((1,), require_one_type(op, "X", X))
 
 
 @QUANTILE.cost

@@ -10,7 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
+
+from tazza.errors import DTypeError, NumericError
 from tazza.operator import Array, Dims, OpView, show_dims
+from tazza.tensor import DataType, TensorSpec
 
 RANK_MAX = 64
 """NumPy knows no more dimensions."""
@@ -88,6 +92,22 @@ def require_as_many(
             op.require(agree(product(own), product(dims)), relation, "all must have as many elements")
 
 
+def require_within(
+    op: OpView, letter: str, values: Array, least: int, below: int | None = None, hint: str | None = None
+) -> None:
+    """Check that no element of blob `letter` is smaller than `least`, or as large as `below`.
+
+    Raises:
+        NumericError: one is; the first is named with its place.
+    """
+    wrong = values < least if below is None else (values < least) | (values >= below)
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        relation = f"it must be at least {least}" if below is None else f"not in [{least}, {below})"
+        name = f"{letter}[{', '.join(map(str, place))}]" if place else letter
+        raise op.error(NumericError, f"{name} is {values[place]}, {relation}", hint)
+
+
 def shapes_agree(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
     """Whether two shapes are equal, as far as both are known.
 
@@ -95,6 +115,19 @@ def shapes_agree(first: Sequence[int | None], second: Sequence[int | None]) -> b
     (True, False)
     """
     return len(first) == len(second) and all(map(agree, first, second))
+
+
+def require_one_type(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> DataType:
+    """Return the element type that all blobs of a variadic letter have.
+
+    Raises:
+        DTypeError: they have several.
+    """
+    for i, spec in enumerate(specs):
+        if spec.dtype is not specs[0].dtype:
+            message = f"{letter}{i} is {spec.dtype.label}, {letter}0 is {specs[0].dtype.label}"
+            raise op.error(DTypeError, message, "all must have one type: insert a Cast")
+    return specs[0].dtype
 
 
 def require_one_element(op: OpView, name: str, dims: Sequence[int | None] | None) -> None:

@@ -27,6 +27,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.shape.axis import require_one_type
 from tazza.ops.sparse.segment import starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -107,8 +108,7 @@ BOOLEAN_UNMASK = schema(
 @BOOLEAN_MASK.infer
 def boolean_mask_infer(op: OpView, X: TensorSpec, mask: TensorSpec) -> tuple[TensorSpec, ...]:
     del mask
-    Y = TensorSpec(None if X.dims is None else (None, *X.dims[1:]), X.dtype)
-    return (Y, TensorSpec((None,), DataType.INT64))[: len(op.output_letters)]
+    return (X.some_rows(), TensorSpec((None,), DataType.INT64))[: len(op.output_letters)]
 
 
 @BOOLEAN_MASK.gradient
@@ -155,7 +155,7 @@ def boolean_mask_lengths_cost(op: OpView, lengths: TensorSpec, mask: TensorSpec,
 
 @kernel(BOOLEAN_MASK_LENGTHS)
 def boolean_mask_lengths(op: OpView, lengths: Array, mask: Array, Y: Array) -> None:
-    starts = starts_of(op, lengths, mask.size, "elements of mask")
+    starts = starts_of(op, "lengths", lengths, mask.size, "elements of mask")
     before = np.concatenate([[0], np.cumsum(mask)])
     Y[...] = before[starts[1:]] - before[starts[:-1]]
 
@@ -166,13 +166,12 @@ def boolean_unmask_infer(op: OpView, mask: tuple[TensorSpec, ...], X: tuple[Tens
         for i, spec in enumerate(specs):
             if spec.dims is not None:
                 op.require(len(spec.dims) == 1, f"{letter}{i} has the shape {show_dims(spec.dims)}, it must be a list")
-            op.require(spec.dtype == specs[0].dtype, f"{letter}{i} is {spec.dtype.label}, {letter}0 is another type")
     first = None if mask[0].dims is None else mask[0].dims[0]
     for i, spec in enumerate(mask):
         extent = first if spec.dims is None else spec.dims[0]
         long = first is None or extent is None or extent >= first
         op.require(long, f"mask{i} has {extent} elements, mask0 has {first}", "all must have as many")
-    return TensorSpec((first,), X[0].dtype)
+    return TensorSpec((first,), require_one_type(op, "X", X))
 
 
 @BOOLEAN_UNMASK.cost

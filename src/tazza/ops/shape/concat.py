@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tazza.errors import ArgumentError, DTypeError
+from tazza.errors import ArgumentError
 from tazza.operator import (
     Array,
     Cost,
@@ -29,7 +29,8 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.shape.axis import agree
+from tazza.ops.nn.channel import ORDER
+from tazza.ops.shape.axis import agree, require_one_type
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -38,7 +39,7 @@ CHANNELS = {"NCHW": 1, "NHWC": 3}
 
 JOIN_ARGS = (
     arg("axis", int, None, doc="the joined axis; negative ones count from the end; by default that of the channels"),
-    arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand: 1 or 3"),
+    ORDER,
     arg(
         "add_axis",
         bool,
@@ -76,25 +77,21 @@ def join_axis(op: OpView, letter: str, rank: int) -> int:
 
 
 def concat_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:
-    split_info = TensorSpec((len(X),), DataType.INT32)
-    for i, spec in enumerate(X):
-        if spec.dtype is not X[0].dtype:
-            message = f"X{i} is {spec.dtype.label}, X0 is {X[0].dtype.label}"
-            raise op.error(DTypeError, message, "all must have one type: insert a Cast")
+    split_info, dtype = TensorSpec((len(X),), DataType.INT32), require_one_type(op, "X", X)
     k = next((i for i, spec in enumerate(X) if spec.dims is not None), None)
     if k is None:
-        return TensorSpec(None, X[0].dtype), split_info
+        return TensorSpec(None, dtype), split_info
     shape = [*(X[k].dims or ())]
     axis = join_axis(op, "Y", len(shape) + adds_axis(op))
     free = None if adds_axis(op) else axis
     for i, spec in enumerate(X):
         _fit(op, free, shape, (k, i), spec)
     if adds_axis(op):
-        return TensorSpec((*shape[:axis], len(X), *shape[axis:]), X[0].dtype), split_info
+        return TensorSpec((*shape[:axis], len(X), *shape[axis:]), dtype), split_info
     extents = [None if spec.dims is None else spec.dims[axis] for spec in X]
     known = [extent for extent in extents if extent is not None]
     shape[axis] = sum(known) if len(known) == len(extents) else None
-    return TensorSpec(tuple(shape), X[0].dtype), split_info
+    return TensorSpec(tuple(shape), dtype), split_info
 
 
 def _fit(op: OpView, free: int | None, shape: list[int | None], which: tuple[int, int], spec: TensorSpec) -> None:

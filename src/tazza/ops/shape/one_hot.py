@@ -25,7 +25,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
-from tazza.ops.shape.axis import agree, product, require_one_element
+from tazza.ops.shape.axis import agree, product, require_one_element, require_within
 from tazza.ops.sparse.segment import check_rows, row_count
 from tazza.tensor import DataType, TensorSpec
 
@@ -99,7 +99,7 @@ def one_hot(op: OpView, X: Array, Y: Array) -> None:
 
 @kernel(SEGMENT_ONE_HOT)
 def segment_one_hot(op: OpView, lengths: Array, X: Array, Y: Array) -> None:
-    named = row_count(op, lengths)
+    named = row_count(op, "lengths", lengths)
     if named > X.size:
         raise op.error(NumericError, f"the lengths add up to {named}, and X has {X.size} elements")
     marked = X[:named]
@@ -192,10 +192,7 @@ def ends_of(op: OpView, lengths: Array, total: int, noun: str, least: int) -> Ar
         NumericError: a length is too small, or they do not add up to `total`.
     """
     flat = lengths.reshape(-1)
-    small = flat < least
-    if small.any():
-        d = int(small.argmax())
-        raise op.error(NumericError, f"lengths[{d}] is {flat[d]}, it must be at least {least}")
+    require_within(op, "lengths", lengths, least)
     ends_at = np.cumsum(flat, dtype=np.int64)
     named = int(ends_at[-1]) if flat.size else 0
     if named != total:

@@ -64,7 +64,7 @@ SAMPLE_AS_GRADIENT = schema(
 @SAMPLE_AS.infer
 def sample_as_infer(op: OpView, X: TensorSpec, labels: TensorSpec) -> TensorSpec:
     del op, labels
-    return TensorSpec(None if X.dims is None else (None, *X.dims[1:]), X.dtype)
+    return X.some_rows()
 
 
 @SAMPLE_AS.cost

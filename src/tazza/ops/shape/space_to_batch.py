@@ -25,6 +25,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -32,7 +33,7 @@ ARGS = (
     arg("block_size", int, 2, minimum=1, doc="b"),
     arg("pad", int, 0, minimum=0, doc="how many zeros stand at each side of an image, part of H and W"),
     arg("pad_t", int, None, minimum=0, doc="how many of them stand above it, if not `pad`"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand"),
+    CHANNELS_FIRST,
 )
 
 SPACE_TO_BATCH = schema(

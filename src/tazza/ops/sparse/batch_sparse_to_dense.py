@@ -116,7 +116,7 @@ def rows_of(op: OpView, lengths: Array, indices: Array, columns: int) -> Array:
     Raises:
         NumericError: lengths do not add up to the number of indices, or an index is no column.
     """
-    starts = starts_of(op, lengths, indices.size, "indices")
+    starts = starts_of(op, "lengths", lengths, indices.size, "indices")
     check_rows(op, indices, columns, "indices")
     return np.repeat(np.arange(lengths.size), np.diff(starts))
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tazza.errors import ArgumentError, DTypeError, NumericError
+from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     Array,
     DynamicOutput,
@@ -46,7 +46,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.operator.by_letter import by_letter
-from tazza.ops.shape.axis import product
+from tazza.ops.shape.axis import product, require_one_type, require_within
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -118,9 +118,7 @@ def _first(op: OpView, letter: str, values: Array, count: int) -> Array:
 
 
 def _not_negative(op: OpView, letter: str, numbers: Array) -> Array:
-    if (numbers < 0).any():
-        place = int((numbers < 0).argmax())
-        raise op.error(NumericError, f"{letter}[{place}] is {numbers[place]}, it cannot be negative")
+    require_within(op, letter, numbers, 0)
     return numbers
 
 
@@ -211,13 +209,6 @@ def _merge(op: OpView, row: Merge, given: Mapping[str, Any]) -> None:
         given[OUTPUTS[letter].name].allocate(places.shape)[...] = joined[letter][places]
 
 
-def _one_type(op: OpView, letter: str, specs: Sequence[TensorSpec]) -> DataType:
-    for k, spec in enumerate(specs):
-        if spec.dtype is not specs[0].dtype:
-            raise op.error(DTypeError, f"{letter}{k} is {spec.dtype.label}, {letter}0 is {specs[0].dtype.label}")
-    return specs[0].dtype
-
-
 def _size(spec: TensorSpec) -> int | None:
     return None if spec.dims is None else product(spec.dims)
 
@@ -288,7 +279,7 @@ def merges(type: str, row: Merge) -> OpSchema:
 
     @made.infer
     def infer(op: OpView, **specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-        dtypes = {letter: _one_type(op, letter, specs[letter]) for letter in ("keys", "X") if letter in specs}
+        dtypes = {letter: require_one_type(op, letter, specs[letter]) for letter in ("keys", "X") if letter in specs}
         N = _size(specs[row.names[0]][0])
         dtypes |= {"lengths": DataType.INT32, "ids": DataType.INT64, "counts": DataType.INT32}
         return tuple(TensorSpec((N if letter == "lengths" else None,), dtypes[letter]) for letter in row.merged)

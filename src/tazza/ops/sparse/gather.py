@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import (
     FLOAT,
     INDEX,
@@ -29,7 +28,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
-from tazza.ops.shape.axis import shapes_agree
+from tazza.ops.shape.axis import require_within, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -90,14 +89,8 @@ def places(op: OpView, INDICES: Array, count: int, *, wraps: bool) -> Array:
     Raises:
         NumericError: one is not.
     """
-    found = np.where(INDICES < 0, INDICES + count, INDICES) if wraps else INDICES
-    wrong = (found < 0) | (found >= count)
-    if wrong.any():
-        place = int(wrong.reshape(-1).argmax())
-        least = -count if wraps else 0
-        told = f"INDICES[{place}] is {INDICES.reshape(-1)[place]}, not in [{least}, {count})"
-        raise op.error(NumericError, told, "indices count from 0 along the axis")
-    return found
+    require_within(op, "INDICES", INDICES, -count if wraps else 0, count, "indices count from 0 along the axis")
+    return np.where(INDICES < 0, INDICES + count, INDICES) if wraps else INDICES
 
 
 def outer_rows(op: OpView, DATA: Array, INDICES: Array, axis: int) -> tuple[Array, Array]:

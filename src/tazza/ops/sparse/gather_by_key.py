@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tazza.errors import DTypeError, NumericError
+from tazza.errors import NumericError
 from tazza.operator import INDEX, Array, Effects, GradientRequest, OpView, Role, blob, kernel, schema, show_dims
-from tazza.ops.shape.axis import shapes_agree
+from tazza.ops.shape.axis import require_one_type, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 
@@ -31,14 +31,12 @@ GATHER_BY_KEY = schema(
 def gather_by_key_infer(op: OpView, keys: TensorSpec, X: tuple[TensorSpec, ...]) -> TensorSpec:
     first = X[0].dims
     for p, spec in enumerate(X):
-        if spec.dtype is not X[0].dtype:
-            raise op.error(DTypeError, f"X{p} is {spec.dtype.label}, X0 is {X[0].dtype.label}")
         if spec.dims is not None and first is not None:
             op.require(len(spec.dims) > 0, f"X{p} has rank 0, it must have rows")
             relation = f"X{p} has the shape {show_dims(spec.dims)}, X0 {show_dims(first)}"
             op.require(shapes_agree(spec.dims[1:], first[1:]), relation, "rows must be alike")
     rows = None if keys.dims is None else keys.dims[0]
-    return TensorSpec(None if first is None else (rows, *first[1:]), X[0].dtype)
+    return TensorSpec(None if first is None else (rows, *first[1:]), require_one_type(op, "X", X))
 
 
 @GATHER_BY_KEY.gradient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import ArgumentError, DTypeError, NumericError
+from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     INDEX,
     Array,
@@ -20,7 +20,7 @@ from tazza.operator import (
     pairs,
     schema,
 )
-from tazza.ops.shape.axis import agree
+from tazza.ops.shape.axis import agree, require_one_type, require_within
 from tazza.tensor import DataType, TensorSpec
 
 OUTPUTS_MAX = 2**20
@@ -72,9 +72,7 @@ def merge_id_lists_infer(
         op.require(
             agree(first, found), f"lengths{k} has {found} elements, lengths0 has {first}", "one for each example"
         )
-        if ids[k].dtype is not ids[0].dtype:
-            raise op.error(DTypeError, f"ids{k} is {ids[k].dtype.label}, ids0 is {ids[0].dtype.label}")
-    return TensorSpec((first,), DataType.INT32), TensorSpec((None,), ids[0].dtype)
+    return TensorSpec((first,), DataType.INT32), TensorSpec((None,), require_one_type(op, "ids", ids))
 
 
 @kernel(MERGE_ID_LISTS)
@@ -95,9 +93,7 @@ def merge_id_lists(
 
 
 def _check_lengths(op: OpView, k: int, lengths: Array, count: int) -> None:
-    if (lengths < 0).any():
-        n = int((lengths < 0).argmax())
-        raise op.error(NumericError, f"lengths{k}[{n}] is {lengths[n]}, it cannot be negative")
+    require_within(op, f"lengths{k}", lengths, 0)
     total = int(lengths.sum(dtype=np.int64))
     if total > count:
         raise op.error(NumericError, f"lengths{k} add up to {total}, and ids{k} has {count} elements")
@@ -119,11 +115,8 @@ def key_split_infer(op: OpView, X: TensorSpec) -> tuple[TensorSpec, ...]:
 
 @kernel(KEY_SPLIT)
 def key_split(op: OpView, X: Array, Y: tuple[DynamicOutput, ...]) -> None:
+    require_within(op, "X", X, 0, op.categorical_limit)
     keys = X.reshape(-1)
-    wrong = (keys < 0) | (keys >= op.categorical_limit)
-    if wrong.any():
-        place = int(wrong.argmax())
-        raise op.error(NumericError, f"X[{place}] is {keys[place]}, not in [0, {op.categorical_limit})")
     order = np.argsort(keys, kind="stable")
     bounds = np.searchsorted(keys[order], np.arange(len(Y) + 1))
     for k, out in enumerate(Y):

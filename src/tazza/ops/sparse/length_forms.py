@@ -34,7 +34,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
-from tazza.ops.sparse.segment import row_count
+from tazza.ops.sparse.segment import places_within, row_count
 from tazza.tensor import DataType, TensorSpec
 
 NO_GRADIENT = ends("whole numbers have no gradient")
@@ -137,7 +137,7 @@ def _weights(op: OpView, lengths: Array) -> Array:
         "LengthsRangeFill": PerRow(
             "Y counts the rows of each segment from 0.",
             DataType.INT32,
-            lambda _, lengths: np.arange(lengths.sum(), dtype=np.int32) - np.repeat(_starts(lengths), lengths),
+            lambda _, lengths: places_within(lengths),
             "[0, 0, 1], dtype=int32",
         ),
         "LengthsToWeights": PerRow(
@@ -172,7 +172,7 @@ def lengths_per_row(type: str, row: PerRow) -> OpSchema:
 
     @kernel(made)
     def rows(op: OpView, LENGTHS: Array, Y: DynamicOutput) -> None:
-        out = Y.allocate((row_count(op, LENGTHS),))
+        out = Y.allocate((row_count(op, "LENGTHS", LENGTHS),))
         out[...] = row.compute(op, LENGTHS)
 
     return made

@@ -19,6 +19,7 @@ from tazza.operator import (
     not_written,
     schema,
 )
+from tazza.ops.shape.axis import require_within
 from tazza.tensor import DataType, TensorSpec
 
 LENGTHS = blob("lengths", DataType.INT32, "N", role=Role.INDEX, doc="rows of each segment, not negative")
@@ -70,15 +71,9 @@ def lengths_split_cost(op: OpView, lengths: TensorSpec, Y: TensorSpec, **others:
     return Cost(Y.size, lengths.nbytes, Y.nbytes)
 
 
-def _check_lengths(op: OpView, lengths: Array) -> None:
-    if (lengths < 0).any():
-        at = int((lengths < 0).argmax())
-        raise op.error(NumericError, f"lengths[{at}] is {lengths[at]}, it cannot be negative")
-
-
 @kernel(LENGTHS_SPLIT)
 def lengths_split(op: OpView, lengths: Array, Y: Array) -> None:
-    _check_lengths(op, lengths)
+    require_within(op, "lengths", lengths, 0)
     if lengths.size:
         count = Y.size // lengths.size
         Y[...] = (lengths[:, None] // count + (np.arange(count) < lengths[:, None] % count)).reshape(-1)
@@ -108,7 +103,7 @@ def lengths_to_shape_infer(op: OpView, lengths: TensorSpec) -> TensorSpec:
 
 @kernel(LENGTHS_TO_SHAPE)
 def lengths_to_shape(op: OpView, lengths: Array, Y: Array) -> None:
-    _check_lengths(op, lengths)
+    require_within(op, "lengths", lengths, 0)
     if (lengths != lengths[0]).any():
         at = int((lengths != lengths[0]).argmax())
         raise op.error(NumericError, f"lengths[{at}] is {lengths[at]}, and lengths[0] is {lengths[0]}", "all are equal")

@@ -25,7 +25,7 @@ from tazza.operator import (
     show_dims,
 )
 from tazza.ops.shape.axis import shapes_agree
-from tazza.ops.sparse.segment import row_count, starts_of
+from tazza.ops.sparse.segment import places_within, row_count, starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -91,12 +91,14 @@ def lengths_top_k_gradient(g: GradientRequest) -> list[OperatorDef]:
 @kernel(LENGTHS_TOP_K)
 def lengths_top_k(op: OpView, X: Array, lengths: Array, V: Array, P: Array) -> None:
     flat = X.reshape(-1)
-    starts = starts_of(op, lengths.reshape(-1)[: len(V)], flat.size, "elements of X", whole=False)
+    own = lengths.reshape(-1)[: len(V)]
+    starts = starts_of(op, "lengths", own, flat.size, "elements of X", whole=False)
+    segment, rank = np.repeat(np.arange(len(V)), own), places_within(own)
+    order = np.lexsort((-flat[: segment.size], segment))  # of each segment, the largest first
+    taken = rank < op.k
+    n, i = segment[taken], rank[taken]
     V[...], P[...] = 0, -1
-    for n in range(len(V)):
-        own = flat[starts[n] : starts[n + 1]]
-        order = np.argsort(-own, kind="stable")[: op.k]
-        V[n, : order.size], P[n, : order.size] = own[order], order
+    V[n, i], P[n, i] = flat[order[taken]], order[taken] - starts[n]
 
 
 @LENGTHS_TOP_K_GRADIENT.infer
@@ -117,7 +119,7 @@ def lengths_top_k_gradient_cost(op: OpView, dV: TensorSpec, P: TensorSpec, **oth
 
 @kernel(LENGTHS_TOP_K_GRADIENT)
 def lengths_top_k_gradient_kernel(op: OpView, lengths: Array, P: Array, dV: Array, dX: DynamicOutput) -> None:
-    sums = dX.allocate((row_count(op, lengths),))
+    sums = dX.allocate((row_count(op, "lengths", lengths),))
     wrong = (P < -1) | (P >= lengths[:, None])
     if wrong.any():
         n, i = (int(one) for one in np.argwhere(wrong)[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError, SchemaError
+from tazza.errors import SchemaError
 from tazza.operator import (
     INDEX,
     Array,
@@ -26,7 +26,7 @@ from tazza.operator import (
     kernel,
     schema,
 )
-from tazza.ops.shape.axis import agree
+from tazza.ops.shape.axis import agree, require_within
 from tazza.ops.sparse.segment import row_count, starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -124,7 +124,7 @@ def padding(op: OpView, data: Array) -> float | bytes:
 
 @kernel(PACK_SEGMENTS)
 def pack_segments(op: OpView, LENGTHS: Array, DATA: Array, packed: DynamicOutput, mask: DynamicOutput | None) -> None:
-    starts = starts_of(op, LENGTHS, len(DATA), "rows of DATA")
+    starts = starts_of(op, "LENGTHS", LENGTHS, len(DATA), "rows of DATA")
     T = op.max_length if op.max_length >= 0 else int(LENGTHS.max(initial=0))
     rows = packed.allocate((len(LENGTHS), T, *DATA.shape[1:]))
     rows[...] = padding(op, DATA)
@@ -136,12 +136,10 @@ def pack_segments(op: OpView, LENGTHS: Array, DATA: Array, packed: DynamicOutput
 
 @kernel(UNPACK_SEGMENTS)
 def unpack_segments(op: OpView, LENGTHS: Array, packed: Array, DATA: DynamicOutput) -> None:
-    row_count(op, LENGTHS)
+    row_count(op, "LENGTHS", LENGTHS)
     T = packed.shape[1]
-    beyond = LENGTHS > T
-    if op.max_length < 0 and beyond.any():
-        n = int(beyond.argmax())
-        raise op.error(NumericError, f"LENGTHS[{n}] is {LENGTHS[n]}, and packed has T = {T} rows a segment")
+    if op.max_length < 0:
+        require_within(op, "LENGTHS", LENGTHS, 0, T + 1, f"packed has T = {T} rows a segment")
     taken = np.minimum(LENGTHS, T)
     rows = DATA.allocate((int(taken.sum()), *packed.shape[2:]))
     begin = 0

@@ -30,7 +30,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.shape.axis import agree, product
-from tazza.ops.sparse.segment import starts_of
+from tazza.ops.sparse.segment import places_within, starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -137,7 +137,7 @@ def _marks(op: OpView, X: Array, lengths: Array | None, *, whole: bool = True) -
     """
     if lengths is None:
         return np.array([0, len(X)])
-    return starts_of(op, lengths.reshape(-1), len(X), "rows of X", whole=whole)
+    return starts_of(op, "lengths", lengths.reshape(-1), len(X), "rows of X", whole=whole)
 
 
 def _segments(op: OpView, X: TensorSpec, lengths: TensorSpec | None, more: int) -> tuple[TensorSpec, ...]:
@@ -217,11 +217,10 @@ def add_padding(
     counts = np.diff(marks)
     begin = np.zeros(Y.shape[1:], Y.dtype) if first is None else first.reshape(Y.shape[1:])
     end = begin if last is None else last.reshape(Y.shape[1:])
-    for n, (start, count) in enumerate(zip(marks, counts, strict=False)):
-        at = start + n * (s + e)
-        Y[at : at + s] = begin
-        Y[at + s : at + s + count] = X[start : start + count]
-        Y[at + s + count : at + s + count + e] = end
+    more = np.arange(len(counts)) * (s + e)  # rows of padding before each segment
+    Y[(marks[:-1] + more)[:, None] + np.arange(s)] = begin
+    Y[np.arange(len(X)) + np.repeat(more + s, counts)] = X
+    Y[(marks[1:] + more + s)[:, None] + np.arange(e)] = end
     if new_lengths is not None:
         new_lengths[...] = counts + (s + e)
 
@@ -248,7 +247,7 @@ def _inner(op: OpView, X: Array, lengths: Array | None) -> tuple[Array, Array]:
         n = int(short.argmax())
         message = f"segment {n} has {counts[n]} rows, {s} of padding before it and {e} behind it"
         raise op.error(NumericError, message, "padding_width and end_padding_width are those that were added")
-    place = np.arange(len(X)) - np.repeat(marks[:-1], counts)
+    place = places_within(counts)
     return (place >= s) & (place < np.repeat(counts, counts) - e), counts
 
 
@@ -282,8 +281,7 @@ def pad_empty_samples_infer(op: OpView, lengths: TensorSpec, X: tuple[TensorSpec
     for i, spec in enumerate(X):
         if spec.dims is not None:
             op.require(len(spec.dims) > 0, f"X{i} has the shape {show_dims(spec.dims)}, it must have rows")
-    rows = [TensorSpec(None if spec.dims is None else (None, *spec.dims[1:]), spec.dtype) for spec in X]
-    return (TensorSpec(lengths.dims, lengths.dtype), *rows)
+    return (TensorSpec(lengths.dims, lengths.dtype), *(spec.some_rows() for spec in X))
 
 
 @PAD_EMPTY_SAMPLES.cost
@@ -298,7 +296,7 @@ def pad_empty_samples(
 ) -> None:
     new_lengths[...] = np.maximum(lengths, 1)
     for i, (given, made) in enumerate(zip(X, Y, strict=True)):
-        starts = starts_of(op, lengths, len(given), f"rows of X{i}")
+        starts = starts_of(op, "lengths", lengths, len(given), f"rows of X{i}")
         there = np.repeat(lengths > 0, new_lengths)
         rows = made.allocate((there.size, *given.shape[1:]))
         rows[~there] = b"" if given.dtype == object else 0

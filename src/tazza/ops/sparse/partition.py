@@ -77,7 +77,7 @@ def lengths_partition(
     op: OpView, lengths: Array, index: Array, X: tuple[Array, ...], Y: tuple[DynamicOutput, ...]
 ) -> None:
     each = 2 + len(X)
-    starts = starts_of(op, lengths.reshape(-1), index.size, "indices")
+    starts = starts_of(op, "lengths", lengths.reshape(-1), index.size, "indices")
     others = [out for i, out in enumerate(Y) if i % each]
     for p, mine in enumerate(_divide(op, index, X, others, len(Y) // each)):
         Y[p * each].allocate((lengths.size,))[...] = np.diff(np.searchsorted(mine, starts))

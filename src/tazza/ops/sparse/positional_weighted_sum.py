@@ -7,7 +7,8 @@ Source: Caffe2.
 
 from __future__ import annotations
 
-from tazza.errors import NumericError
+import numpy as np
+
 from tazza.operator import (
     FLOAT,
     INDEX,
@@ -21,7 +22,8 @@ from tazza.operator import (
     not_written,
     schema,
 )
-from tazza.ops.sparse.segment import BY_LENGTHS, check_rows, starts_of
+from tazza.ops.shape.axis import require_within
+from tazza.ops.sparse.segment import BY_LENGTHS, check_rows, places_within, starts_of
 from tazza.ops.sparse.segment_reduction import PICKED
 from tazza.tensor import TensorSpec
 
@@ -56,11 +58,10 @@ def positional_weighted_sum_cost(
 
 @kernel(POSITIONAL_WEIGHTED_SUM)
 def positional_weighted_sum(op: OpView, DATA: Array, WEIGHTS: Array, INDICES: Array, LENGTHS: Array, Y: Array) -> None:
-    starts = starts_of(op, LENGTHS, INDICES.size, "INDICES")
+    starts = starts_of(op, "LENGTHS", LENGTHS, INDICES.size, "INDICES")
     check_rows(op, INDICES, len(DATA))
-    if (LENGTHS > WEIGHTS.size).any():
-        m = int((LENGTHS > WEIGHTS.size).argmax())
-        raise op.error(NumericError, f"LENGTHS[{m}] is {LENGTHS[m]}, and there are {WEIGHTS.size} WEIGHTS")
-    for m in range(len(Y)):
-        rows = DATA[INDICES[starts[m] : starts[m + 1]]].astype(Y.dtype, copy=False)
-        Y[m] = (WEIGHTS[: len(rows)].reshape(-1, *[1] * (rows.ndim - 1)) * rows).sum(axis=0)
+    require_within(op, "LENGTHS", LENGTHS, 0, WEIGHTS.size + 1, f"there are {WEIGHTS.size} WEIGHTS")
+    weights = WEIGHTS.reshape(-1, *[1] * (DATA.ndim - 1))[places_within(LENGTHS)]
+    rows, filled = weights * DATA[INDICES].astype(Y.dtype, copy=False), LENGTHS > 0
+    Y[...] = 0
+    Y[filled] = np.add.reduceat(rows, starts[:-1][filled], axis=0) if filled.any() else 0

@@ -28,6 +28,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.ops.shape.axis import agree
+from tazza.ops.sparse.segment import places_within
 from tazza.tensor import DataType, TensorSpec
 
 X = blob("X", None, "D")
@@ -105,7 +106,7 @@ def gather_ranges(op: OpView, X: Array, ranges: Array, Y: DynamicOutput, lengths
     check_ranges(op, ranges, np.ones(sizes.shape, bool), X.size)
     lengths[...] = sizes.sum(axis=1)
     flat, starts = sizes.reshape(-1), ranges[..., 0].reshape(-1).astype(np.int64)
-    within = np.arange(int(flat.sum())) - np.repeat(np.cumsum(flat) - flat, flat)
+    within = places_within(flat)
     Y.allocate(within.shape)[...] = X[np.repeat(starts, flat) + within]
 
 

@@ -67,7 +67,7 @@ def replacing_dropout_cost(op: OpView, X: TensorSpec, lengths: TensorSpec, **oth
 def replacing_dropout(
     op: OpView, random: Generator, X: Array, lengths: Array, Y: DynamicOutput, new_lengths: Array
 ) -> None:
-    starts_of(op, lengths, X.size, "ids")
+    starts_of(op, "lengths", lengths, X.size, "ids")
     keep = random.bernoulli(lengths.size, 1 - op.ratio)
     new_lengths[...] = np.where(keep, lengths, 1)
     ids = Y.allocate((int(new_lengths.sum(dtype=np.int64)),))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import (
     FLOAT,
     INDEX,
@@ -24,6 +23,7 @@ from tazza.operator import (
     show_dims,
 )
 from tazza.ops.shape.axis import agree, product, require_one_element
+from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import TensorSpec
 
 SCATTER_WEIGHTED_SUM = schema(
@@ -101,10 +101,7 @@ def scatter_weighted_sum(
     op: OpView, X0: Array, w0: Array, indices: Array, X: tuple[Array, ...], w: tuple[Array, ...], Y: Array
 ) -> None:
     rows = indices.reshape(-1)
-    wrong = (rows < 0) | (rows >= len(X0))
-    if wrong.any():
-        message = f"index {rows[wrong.argmax()]} is not in [0, {len(X0)})"
-        raise op.error(NumericError, message, "indices count rows of X0 from 0")
+    check_rows(op, indices, len(X0), "indices")
     times = np.bincount(rows, minlength=len(X0)).reshape(-1, *[1] * (X0.ndim - 1))
     np.multiply(X0, w0.reshape(()) ** times, out=Y, casting="same_kind")
     for x, weight in zip(X, w, strict=True):

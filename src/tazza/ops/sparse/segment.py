@@ -13,6 +13,7 @@ import numpy as np
 
 from tazza.errors import NumericError
 from tazza.operator import ArgSpec, Array, BlobSpec, OpView, Role, arg, blob
+from tazza.ops.shape.axis import require_within
 from tazza.tensor import DataType
 
 
@@ -66,11 +67,12 @@ class Division:
         return blob(self.letter, DataType.INT32, self.extent.format(rows), role=Role.INDEX, doc=self.doc)
 
 
-def starts_of(op: OpView, lengths: Array, rows: int, noun: str, *, whole: bool = True) -> Array:
+def starts_of(op: OpView, letter: str, lengths: Array, rows: int, noun: str, *, whole: bool = True) -> Array:
     """Return where each of M segments begins among `rows` rows, and behind them where the last one ends: M + 1.
 
     Args:
         op: the operator, for messages.
+        letter: the input that holds lengths, for messages.
         lengths: how many rows each takes, one behind the other.
         rows: how many there are.
         noun: what the rows are, for messages.
@@ -81,34 +83,42 @@ def starts_of(op: OpView, lengths: Array, rows: int, noun: str, *, whole: bool =
     """
     starts = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, dtype=np.int64, out=starts[1:])
-    negative = lengths < 0
-    if negative.any():
-        m = int(negative.argmax())
-        raise op.error(NumericError, f"LENGTHS[{m}] is {lengths[m]}, it cannot be negative", "an empty segment has 0")
+    require_within(op, letter, lengths, 0, hint="an empty segment has 0")
     beyond = starts[1:] > rows
+    hint = f"the lengths must add up to the number of {noun}"
     if beyond.any():
         m = int(beyond.argmax())
-        message = f"LENGTHS[{m}] = {lengths[m]} ends at {starts[m + 1]}, and there are {rows} {noun}"
-        raise op.error(NumericError, message, f"the lengths must add up to the number of {noun}")
+        message = f"{letter}[{m}] = {lengths[m]} ends at {starts[m + 1]}, and there are {rows} {noun}"
+        raise op.error(NumericError, message, hint)
     if whole and starts[-1] != rows:
-        message = f"the {lengths.size} LENGTHS add up to {starts[-1]}, and there are {rows} {noun}"
-        raise op.error(NumericError, message, f"the lengths must add up to the number of {noun}")
+        message = f"the {lengths.size} {letter} add up to {starts[-1]}, and there are {rows} {noun}"
+        raise op.error(NumericError, message, hint)
     return starts
 
 
-def row_count(op: OpView, lengths: Array) -> int:
-    """Return how many rows lengths add up to.
+def row_count(op: OpView, letter: str, lengths: Array) -> int:
+    """Return how many rows lengths, which are the input `letter`, add up to.
 
     Raises:
         NumericError: one is negative.
     """
-    rows = int(np.sum(lengths, dtype=np.int64))
-    return int(starts_of(op, lengths, rows, "rows")[-1])
+    require_within(op, letter, lengths, 0, hint="an empty segment has 0")
+    return int(np.sum(lengths, dtype=np.int64))
+
+
+def places_within(lengths: Array) -> Array:
+    """Return for each row which one of its segment it is.
+
+    >>> places_within(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - lengths, lengths)
 
 
 def _by_lengths(op: OpView, lengths: Array, rows: int, segments: int, noun: str) -> Parts:
     del segments  # as many as there are lengths
-    return Parts(starts_of(op, lengths, rows, noun))
+    return Parts(starts_of(op, BY_LENGTHS.letter, lengths, rows, noun))
 
 
 def _check_sorted(op: OpView, ids: Array) -> None:
@@ -145,10 +155,7 @@ def _count_ids(op: OpView, ids: Array) -> int:
 
 
 def _check_ids(op: OpView, ids: Array, segments: int) -> None:
-    wrong = (ids < 0) | (ids >= segments)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise op.error(NumericError, f"SEGMENT_IDS[{i}] is {ids[i]}, not in [0, {segments})", "ids count from 0")
+    require_within(op, "SEGMENT_IDS", ids, 0, segments, "ids count from 0")
 
 
 def _by_ids(op: OpView, ids: Array, rows: int, segments: int, noun: str) -> Parts:
@@ -164,11 +171,7 @@ def check_rows(op: OpView, indices: Array, rows: int, letter: str = "INDICES") -
     Raises:
         NumericError: one is not.
     """
-    wrong = (indices < 0) | (indices >= rows)
-    if wrong.any():
-        place = int(wrong.reshape(-1).argmax())
-        message = f"{letter}[{place}] is {indices.reshape(-1)[place]}, not in [0, {rows})"
-        raise op.error(NumericError, message, "indices count rows from 0")
+    require_within(op, letter, indices, 0, rows, "indices count rows from 0")
 
 
 NUM_SEGMENTS = arg(

@@ -391,7 +391,7 @@ def _backward_example(type: str, row: Backward) -> str:
 def _spread(op: OpView, row: Backward, given: Mapping[str, Any]) -> None:
     division, dX = row.division, given["dX"]
     by, segments = given[division.letter], len(given["dY"])
-    rows = len(dX) if row.told else row_count(op, by)
+    rows = len(dX) if row.told else row_count(op, division.letter, by)
     parts = division.parts(op, by, rows, segments, row.noun)
     if row.gathered:
         check_rows(op, given["INDICES"], len(given["DATA"]))

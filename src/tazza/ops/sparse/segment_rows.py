@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import DTypeError, NumericError
+from tazza.errors import DTypeError
 from tazza.operator import (
     INDEX,
     REQUIRED,
@@ -29,6 +29,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
+from tazza.ops.shape.axis import require_within
 from tazza.ops.sparse.segment import check_rows, row_count, starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -129,7 +130,7 @@ def remove_data_blocks_infer(op: OpView, X: TensorSpec, indices: TensorSpec) -> 
 @LENGTHS_TILE.infer
 def some_rows_infer(op: OpView, X: TensorSpec, **others: TensorSpec) -> TensorSpec:
     del op, others
-    return TensorSpec(None if X.dims is None else (None, *X.dims[1:]), X.dtype)
+    return X.some_rows()
 
 
 @LENGTHS_GATHER.cost
@@ -142,7 +143,7 @@ def some_rows_cost(op: OpView, X: TensorSpec, Y: TensorSpec, **others: TensorSpe
 
 @kernel(LENGTHS_GATHER)
 def lengths_gather(op: OpView, X: Array, lengths: Array, indices: Array, Y: DynamicOutput) -> None:
-    starts = starts_of(op, lengths, len(X), "rows of X")
+    starts = starts_of(op, "lengths", lengths, len(X), "rows of X")
     check_rows(op, indices, lengths.size, "indices")
     rows = [np.arange(int(starts[n]), int(starts[n + 1])) for n in indices]
     found = np.concatenate([np.zeros(0, np.int64), *rows])
@@ -158,7 +159,7 @@ def lengths_pad_infer(op: OpView, X: TensorSpec, lengths: TensorSpec) -> TensorS
 
 @kernel(LENGTHS_PAD)
 def lengths_pad(op: OpView, X: Array, lengths: Array, Y: Array) -> None:
-    starts_of(op, lengths, len(X), "rows of X")
+    starts_of(op, "lengths", lengths, len(X), "rows of X")
     _check_most(op, lengths, op.target_length, "target_length")
     there = np.less.outer(np.arange(int(op.target_length)), lengths).T  # (N, target_length)
     Y[...] = np.float32(op.padding_value).astype(Y.dtype)
@@ -166,10 +167,7 @@ def lengths_pad(op: OpView, X: Array, lengths: Array, Y: Array) -> None:
 
 
 def _check_most(op: OpView, lengths: Array, most: int, noun: str) -> None:
-    wrong = (lengths < 0) | (lengths > most)
-    if wrong.any():
-        n = int(wrong.argmax())
-        raise op.error(NumericError, f"lengths[{n}] is {lengths[n]}, not in [0, {most}]", f"{noun} is the most")
+    require_within(op, "lengths", lengths, 0, most + 1, f"{noun} is the most")
 
 
 @LENGTHS_TILE.gradient
@@ -179,7 +177,7 @@ def lengths_tile_gradient(g: GradientRequest) -> list[OperatorDef]:
 
 @kernel(LENGTHS_TILE)
 def lengths_tile(op: OpView, X: Array, lengths: Array, Y: DynamicOutput) -> None:
-    rows = Y.allocate((row_count(op, lengths), *X.shape[1:]))
+    rows = Y.allocate((row_count(op, "lengths", lengths), *X.shape[1:]))
     rows[...] = np.repeat(X, lengths, axis=0)
 
 

@@ -220,7 +220,7 @@ def sparse_to_dense_mask_gradient(g: GradientRequest) -> list[OperatorDef]:
 def _found(op: OpView, ids: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
     """Return which ids are wanted, and of each of these its segment and its place in the mask."""
     counts = np.array([ids.size]) if lengths is None else lengths
-    starts = starts_of(op, counts, ids.size, "ids", whole=False)
+    starts = starts_of(op, "lengths", counts, ids.size, "ids", whole=False)
     segments = np.repeat(np.arange(counts.size), np.diff(starts))
     order = np.argsort(op.mask)
     mask = np.array(op.mask, np.int64)[order]

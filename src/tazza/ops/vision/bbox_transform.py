@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import ArgumentError, NumericError
+from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
     Array,
@@ -32,13 +32,15 @@ from tazza.operator import (
 )
 from tazza.ops.shape.axis import agree
 from tazza.ops.vision.box import ANGLE_ARGS, PLUS_ONE, boxes_of
+from tazza.ops.vision.region import image_numbers
 from tazza.tensor import TensorSpec
 
 BBOX_TRANSFORM = schema(
     "BBoxTransform",
     """boxes = rois moved by deltas, for each class, and cut off at the borders; splits = how many rois each image has.
 
-    The rois of an image stand together, in the order of the images.""",
+    The first rois are those of image 0, as many as name it, then come those of image 1: as in Caffe2 rois belong to an
+    image by their place, and their numbers are only counted.""",
     inputs=[
         blob("rois", FLOAT, "M R", doc="(M, n + 1): number of the image, box; of one image (M, n) too"),
         blob("deltas", FLOAT, "M D", role=Role.DATA, doc="(M, n K)"),
@@ -75,7 +77,7 @@ def bbox_transform_validate(op: OpView) -> None:
 def bbox_transform_infer(
     op: OpView, rois: TensorSpec, deltas: TensorSpec, im_info: TensorSpec
 ) -> tuple[TensorSpec, ...]:
-    n = 5 if op.rotated else 4
+    n = boxes_of(op, op.rotated).numbers
     if rois.dims is not None:
         fits = len(rois.dims) == 2 and rois.dims[1] in (None, n, n + 1)
         op.require(fits, f"rois have the shape {show_dims(rois.dims)}, they must be (M, {n + 1}) or (M, {n})")
@@ -104,10 +106,10 @@ def bbox_transform_cost(
 def bbox_transform(op: OpView, rois: Array, deltas: Array, im_info: Array, boxes: Array, splits: Array | None) -> None:
     kind = boxes_of(op, op.rotated)
     n = kind.numbers
-    counts = np.bincount(_images(op, rois, n, len(im_info)), minlength=len(im_info))
+    counts = np.bincount(image_numbers(op, rois, n + 1, "im_info", len(im_info)), minlength=len(im_info))
     if splits is not None:
         splits[...] = counts
-    height, width, scale = np.repeat(im_info, counts, axis=0).T  # rois of an image stand together
+    height, width, scale = np.repeat(im_info, counts, axis=0).T
     with np.errstate(all="ignore"):  # an image that is 0 times as large has boxes that are no numbers
         height, width = (np.trunc(extent / scale + np.float32(0.5)) for extent in (height, width))
         stretch = np.ones((len(rois), n), rois.dtype)
@@ -117,19 +119,3 @@ def bbox_transform(op: OpView, rois: Array, deltas: Array, im_info: Array, boxes
         for k in range(0, deltas.shape[1], n):
             found = kind.cut(kind.moved(start, deltas[:, k : k + n] / weights), height, width)
             boxes[:, k : k + n] = found * stretch if op.apply_scale else found
-
-
-def _images(op: OpView, rois: Array, n: int, count: int) -> Array:
-    """Return the number of the image of each roi.
-
-    Raises:
-        NumericError: there is no such image.
-    """
-    if rois.shape[1] == n:
-        return np.zeros(len(rois), np.int64)
-    number = np.nan_to_num(rois[:, 0], nan=-1.0).astype(np.int64)
-    wrong = (number < 0) | (number >= count)
-    if wrong.any():
-        r = int(wrong.argmax())
-        raise op.error(NumericError, f"rois[{r}] lies in image {rois[r, 0]}, im_info has the images [0, {count})")
-    return number

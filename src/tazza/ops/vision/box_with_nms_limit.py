@@ -100,7 +100,7 @@ BOX_WITH_NMS_LIMIT = schema(
 def box_with_nms_limit_infer(
     op: OpView, scores: TensorSpec, boxes: TensorSpec, splits: TensorSpec | None
 ) -> tuple[TensorSpec, ...]:
-    n = 5 if op.rotated else 4
+    n = boxes_of(op, op.rotated).numbers
     C = None if scores.dims is None else scores.dims[1]
     if boxes.dims is not None and C is not None:
         classes = 1 if op.cls_agnostic_bbox_reg else C if op.input_boxes_include_bg_cls else max(0, C - 1)
@@ -142,7 +142,7 @@ def box_with_nms_limit(
     keeps: DynamicOutput | None,
     keeps_size: Array | None,
 ) -> None:
-    n = 5 if op.rotated else 4
+    n = boxes_of(op, op.rotated).numbers
     each = boxes.reshape(len(boxes), boxes.shape[1] // n, n)
     ends = _ends(op, splits, len(scores))
     images = [_of_image(op, scores[a:b], each[a:b]) for a, b in itertools.pairwise(ends)]

@@ -43,6 +43,7 @@ from tazza.operator import (
 )
 from tazza.ops.shape.axis import agree
 from tazza.ops.vision.box import ANGLE_ARGS, PLUS_ONE, Boxes, boxes_of, suppress
+from tazza.ops.vision.region import check_scale
 from tazza.tensor import DataType, TensorSpec
 
 Suppress: TypeAlias = Callable[[Boxes, Array, float, int], Array]
@@ -53,7 +54,6 @@ def generate_proposals_infer(
     op: OpView, scores: TensorSpec, deltas: TensorSpec, im_info: TensorSpec, anchors: TensorSpec
 ) -> tuple[TensorSpec, TensorSpec]:
     del im_info  # the pattern says all of it
-    op.require(op.spatial_scale > 0, f"spatial_scale is {op.spatial_scale}, it must be above 0")
     n = None if anchors.dims is None else anchors.dims[1]
     op.require(n in (None, 4, 5), f"anchors have {n} columns, they must have 4, or 5 where boxes may be turned")
     if scores.dims is not None and deltas.dims is not None:
@@ -111,6 +111,7 @@ def proposals(type: str) -> OpSchema:
                [ 0., 16.,  0., 35., 19.]], dtype=float32), array([0.5, 0.5], dtype=float32))
         """,
     )
+    made.validate(check_scale)
     made.infer(generate_proposals_infer)
     made.cost(generate_proposals_cost)
 

@@ -29,6 +29,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import ORDER
 from tazza.ops.nn.window import PAIRS, channels_first, channels_first_dims, given_sizes, half_pairs
 from tazza.ops.vision.resize import add_at
 from tazza.proto import OperatorDef
@@ -43,7 +44,7 @@ PAD_ARGS = (
     *(arg(name, int, None, doc=f"counts together with {', '.join(SIDES)}") for name in SIDES),
     arg("mode", str, "constant", choices=("constant", "reflect", "edge"), doc="what the border holds"),
     arg("value", float, 0.0, doc="what it holds in the mode constant"),
-    arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand"),
+    ORDER,
 )
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError, NumericError
-from tazza.operator import Array, Dims, OpView, arg, show_dims
+from tazza.operator import FLOAT, Array, Dims, OpView, Role, arg, blob, show_dims
 from tazza.ops.nn.window import channels_first_dims
 from tazza.tensor import TensorSpec
 
 SCALE = arg("spatial_scale", float, 1.0, doc="elements of X a pixel")
-ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
+REGIONS = blob("rois", FLOAT, "R 5", role=Role.DATA, doc="(R, 5): number of the image, x1, y1, x2, y2")
 
 
 def check_scale(op: OpView) -> None:
@@ -51,10 +51,27 @@ def regions(op: OpView, images: Array, rois: Array, columns: int) -> tuple[Array
     if not np.isfinite(rois).all():
         r, i = (int(n) for n in np.argwhere(~np.isfinite(rois))[0])
         raise op.error(NumericError, f"rois[{r}, {i}] is {rois[r, i]}", "a region needs numbers that are finite")
-    whole = rois.shape[1] == columns
-    number = rois[:, 0].astype(np.int64) if whole else np.zeros(len(rois), np.int64)
-    wrong = (number < 0) | (number >= len(images))
-    if wrong.any():
-        r = int(wrong.argmax())
-        raise op.error(NumericError, f"rois[{r}] lies in image {number[r]}, X has the images [0, {len(images)})")
-    return number, rois[:, whole:].astype(np.float32)
+    number = image_numbers(op, rois, columns, "X", len(images))
+    return number, rois[:, rois.shape[1] == columns :].astype(np.float32)
+
+
+def image_numbers(op: OpView, rois: Array, columns: int, letter: str, count: int) -> Array:
+    """Return the image of each region, (R), one of the `count` images of blob `letter`, without what is not whole.
+
+    Raises:
+        NumericError: a region lies in no image.
+    """
+    if rois.shape[1] < columns:
+        return np.zeros(len(rois), np.int64)
+    found = np.trunc(rois[:, 0])
+    within = (found >= 0) & (found < count)
+    if not within.all():
+        r = int(within.argmin())
+        raise op.error(NumericError, f"rois[{r}] lies in image {rois[r, 0]:g}, {letter} has the images [0, {count})")
+    return found.astype(np.int64)
+
+
+def rounded(x: Array) -> Array:
+    """Return the nearest whole numbers, of two the one away from 0."""
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(x.dtype.type(1), x), 0)

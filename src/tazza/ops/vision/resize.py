@@ -33,6 +33,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import ORDER
 from tazza.ops.nn.window import channels_first, channels_first_dims
 from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
@@ -42,7 +43,6 @@ SCALE_ARGS = (
     arg("width_scale", float, 1.0, doc="sw, above 0; without effect beside an input scales"),
     arg("height_scale", float, 1.0, doc="sh, above 0; without effect beside an input scales"),
 )
-ORDER = arg("order", str, "NCHW", choices=("NCHW", "NHWC", "nchw", "nhwc"), doc="where the channels stand")
 SCALES = blob("scales", FLOAT, "2", optional=True, host=True, role=Role.SHAPE, doc="(sh, sw)")
 
 

@@ -32,6 +32,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.shape.axis import shapes_agree
 from tazza.ops.vision.resize import nearest, scaled
 from tazza.proto import OperatorDef
@@ -40,7 +41,7 @@ from tazza.tensor import TensorSpec
 SCALES = ("temporal_scale", "height_scale", "width_scale")
 ARGS = (
     *(arg(name, float, 1.0, doc="above 0") for name in SCALES),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand"),
+    CHANNELS_FIRST,
 )
 
 RESIZE_NEAREST_3D = schema(

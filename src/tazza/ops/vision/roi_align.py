@@ -41,9 +41,10 @@ from tazza.operator import (
     schema,
     show_dims,
 )
+from tazza.ops.nn.channel import ORDER
 from tazza.ops.nn.window import channels_first
 from tazza.ops.shape.axis import shapes_agree
-from tazza.ops.vision.region import ORDER, SCALE, pooled_dims, regions
+from tazza.ops.vision.region import SCALE, pooled_dims, regions
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
 

@@ -31,21 +31,19 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.ops.nn.channel import CHANNELS_FIRST
+from tazza.ops.nn.window import LOWEST
 from tazza.ops.shape.axis import shapes_agree
-from tazza.ops.vision.region import SCALE, check_scale, pooled_dims, regions
+from tazza.ops.vision.region import REGIONS, SCALE, check_scale, pooled_dims, regions, rounded
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
-LOWEST = np.finfo(np.float32).min
-"""What a bin holds of which nothing is larger: NaN and -infinity are not seen."""
-
-REGIONS = blob("rois", FLOAT, "R 5", role=Role.DATA, doc="(R, 5): number of the image, x1, y1, x2, y2")
 ARGS = (
     SCALE,
     arg("pooled_h", int, 1, minimum=1, doc="height of Y"),
     arg("pooled_w", int, 1, minimum=1, doc="width of Y"),
     arg("is_test", bool, False, doc="without argmaxes, so that there is no gradient"),
-    arg("order", str, "NCHW", choices=("NCHW", "nchw"), doc="where the channels stand"),
+    CHANNELS_FIRST,
 )
 
 ROI_POOL = schema(
@@ -135,7 +133,8 @@ def roi_pool(op: OpView, X: Array, rois: Array, Y: Array, argmaxes: Array | None
 def _bins(op: OpView, X: Array, rois: Array) -> Iterator[tuple[int, int, int, int, slice, slice]]:
     """Yield (r, image, i, j, rows, columns) of each bin (i, j) of region r that has elements."""
     number, boxes = regions(op, X, rois, 5)
-    corners = _rounded(boxes * np.float32(op.spatial_scale))
+    corners = rounded((boxes * np.float32(op.spatial_scale)).astype(np.float64))
+    corners = np.clip(corners, -(2**31), 2**31 - 1).astype(np.int64)  # as int32 holds them
     sizes = np.maximum(corners[:, 2:] - corners[:, :2] + 1, 1)
     sides = [
         _side(corners[:, axis], sizes[:, axis], count, extent)
@@ -146,12 +145,6 @@ def _bins(op: OpView, X: Array, rois: Array) -> Iterator[tuple[int, int, int, in
             for j, columns in enumerate(sides[1][r]):
                 if rows[0] < rows[1] and columns[0] < columns[1]:
                     yield r, int(n), i, j, slice(*rows), slice(*columns)
-
-
-def _rounded(places: Array) -> Array:
-    """Return the nearest int32, of two the one away from 0; in float64, so that 0.5 can be added."""
-    whole = np.trunc(places.astype(np.float64) + np.copysign(0.5, places))
-    return np.clip(whole, -(2**31), 2**31 - 1).astype(np.int64)
 
 
 def _side(begin: Array, size: Array, count: int, extent: int) -> Array:

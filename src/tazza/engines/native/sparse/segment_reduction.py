@@ -326,7 +326,7 @@ def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs
     if row.told:
         return launch(cast("TensorSpec", outputs[0]).shape[0])
     return SizedLaunch(
-        lambda operands: {"dX": (row_count(op, operands[division.letter].array), *dY.shape[1:])},
+        lambda operands: {"dX": (row_count(op, division.letter, operands[division.letter].array), *dY.shape[1:])},
         lambda sizes: launch(sizes["dX"][0]),
         {"dX": FLOAT},
     )
