@@ -6,6 +6,7 @@ name the same one share it. An entry is the serialized blob, as files have it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -27,6 +28,7 @@ from tazza.operator import (
 )
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import kind_of, read_bytes, write_bytes_atomically
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
@@ -53,6 +55,16 @@ class Entries:
 
 
 _entries: WeakValueDictionary[str, Entries] = WeakValueDictionary()  # as long as a handler holds them
+_turn = freed_in_child(threading.Lock())
+
+
+def find_entries(name: str) -> Entries:
+    """Return the entries that whoever names the same store has, or new ones."""
+    with _turn:  # a dictionary of weak references looks and puts in two steps
+        found = _entries.get(name)
+        if found is None:
+            found = _entries[name] = Entries()
+        return found
 
 
 @blob_type(STORE)
@@ -69,7 +81,7 @@ class StoreHandler:
         self.name = name
         self.folder = folder
         self._prefix = prefix
-        self._held = _entries.setdefault(name, Entries())
+        self._held = find_entries(name)
 
     @property
     def turn(self) -> Conditional:
@@ -197,7 +209,8 @@ class FileStoreHandlerCreate:
 
     def run(self, op: OpView, handler: Blob) -> None:
         folder = self._root / op.path if op.path else None
-        handler.set(StoreHandler(f"{op.path}/{op.prefix}", folder, op.prefix))
+        name = "" if folder is None else str(folder.resolve())  # a relative path is another folder elsewhere
+        handler.set(StoreHandler(f"{name}/{op.prefix}", folder, op.prefix))
 
 
 STORE_SET = schema(
