@@ -149,19 +149,19 @@ class QueueKernel:
         if isinstance(queue, WaitingQueue):
             queue.wake()
 
-    def patiently(self, op: OpView, blobs: Sequence[Blob], act: Callable[[BlobsQueue], bool]) -> bool:
-        """Return what `act` on the queue gives, for records of these blobs.
+    def patiently(
+        self, op: OpView, blobs: Sequence[Blob], act: Callable[[BlobsQueue], bool], timeout_s: float = 0.0
+    ) -> bool:
+        """Return what `act` on the queue gives, for records of these blobs; waits `timeout_s`, 0 is no limit.
 
         Raises:
             ShapeError: the queue has records of another width.
         """
-        queue = self.queue.get(BlobsQueue)
-        if len(blobs) != queue.width:
-            raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self.queue.name!r} of {queue.width}")
-        try:
+        with self.patience.span(timeout_s):
+            queue = self.queue.get(BlobsQueue)
+            if len(blobs) != queue.width:
+                raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self.queue.name!r} of {queue.width}")
             return act(queue)
-        finally:
-            self.patience.end()
 
 
 def show(status: Blob, value: bool) -> None:
@@ -234,7 +234,6 @@ class EnqueueBlobs(QueueKernel):
     """Waits for room."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
-        self.patience.begin()
         if not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)):
             raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and full")
 
@@ -262,7 +261,6 @@ class SafeEnqueueBlobs(QueueKernel):
     """Waits for room."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...], status: Blob) -> None:
-        self.patience.begin()
         show(status, not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)))
 
 
@@ -289,8 +287,7 @@ class DequeueBlobs(QueueKernel):
     """Waits for a record."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
-        self.patience.begin(op.timeout_secs)
-        if not self.patiently(op, Y, lambda queue: queue.read(Y, self.patience)):
+        if not self.patiently(op, Y, lambda queue: queue.read(Y, self.patience), op.timeout_secs):
             raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and empty")
 
 
@@ -326,7 +323,6 @@ class SafeDequeueBlobs(QueueKernel):
         self._taken: list[list[object]] = []
 
     def run(self, op: OpView, Y: tuple[Blob, ...], status: Blob) -> None:
-        self.patience.begin()
         one = op.num_records == 1
         found = self.patiently(
             op, Y, lambda queue: queue.read(Y, self.patience) if one else self._several(op, queue, Y)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -56,6 +57,7 @@ class World:
         """Have `size` ranks, none of which has come."""
         self.name = name
         self.size = size
+        self.serial = next(_serials)
         self.ranks: set[int] = set()
         self.broken: str | None = None
         self.turn = Conditional()
@@ -191,6 +193,7 @@ class CommonWorld:
             self.world.leave(f"rank {self.rank} has left")
 
 
+_serials = count()
 NAMES = "worlds of one process are told apart by the store that ranks are given, and the name of the operator"
 _worlds: WeakValueDictionary[tuple[str, str], World] = WeakValueDictionary()  # as long as a rank holds it
 _turn = freed_in_child(threading.Lock())
@@ -258,14 +261,14 @@ class WorldKernel:
         if self.world is not None:
             self.world.wake()
 
-    def assemble(self, world: World) -> None:
-        """Wait until all ranks have come.
+    def assemble(self, own: CommonWorld) -> CommonWorld:
+        """Wait until all ranks have come, and return this one.
 
         Raises:
             ClosedError: one has left meanwhile.
             RunCancelledError, DeadlineError: the wait ended.
         """
-        self.world = world
+        world = self.world = own.world
         with world.turn:
             try:
                 while len(world.ranks) < world.size:
@@ -274,8 +277,7 @@ class WorldKernel:
             except BaseException as error:
                 world.leave(f"a rank left: {type(error).__name__}: {error}")
                 raise
-            finally:
-                self.patience.end()
+        return own
 
 
 @host_kernel(CREATE_COMMON_WORLD)
@@ -283,12 +285,11 @@ class CreateCommonWorld(WorldKernel):
     """Waits until all ranks have come."""
 
     def run(self, op: OpView, kv_handler: Blob | None, comm_world: Blob) -> None:
-        store = "" if kv_handler is None else kv_handler.get(StoreHandler).name
-        world = find_world(store, op.definition.name if op.definition.name else comm_world.name, op.size)
-        made = CommonWorld(world, op.rank, op.timeout_ms / 1000)
-        self.patience.begin(made.timeout_s)
-        self.assemble(world)
-        comm_world.set(made)
+        timeout_s = op.timeout_ms / 1000
+        with self.patience.span(timeout_s):
+            store = "" if kv_handler is None else kv_handler.get(StoreHandler).name
+            world = find_world(store, op.definition.name if op.definition.name else comm_world.name, op.size)
+            comm_world.set(self.assemble(CommonWorld(world, op.rank, timeout_s)))
 
 
 CLONE_COMMON_WORLD = schema(
@@ -312,13 +313,12 @@ class CloneCommonWorld(WorldKernel):
     """Waits until all ranks have come."""
 
     def run(self, existing_comm_world: Blob, comm_world: Blob) -> None:
-        old = existing_comm_world.get(CommonWorld)
-        number, old.cloned = old.cloned, old.cloned + 1
-        world = find_world(f"clone {number} of {id(old.world)}", old.world.name, old.world.size)
-        made = CommonWorld(world, old.rank, old.timeout_s)
-        self.patience.begin(made.timeout_s)
-        self.assemble(world)
-        comm_world.set(made)
+        with self.patience.span():
+            old = existing_comm_world.get(CommonWorld)
+            number, old.cloned = old.cloned, old.cloned + 1
+            world = find_world(f"clone {number} of {old.world.serial}", old.world.name, old.world.size)
+            self.patience.begin(old.timeout_s)
+            comm_world.set(self.assemble(CommonWorld(world, old.rank, old.timeout_s)))
 
 
 DESTROY_COMMON_WORLD = schema(

@@ -7,7 +7,7 @@ name the same one share it. An entry is the serialized blob, as files have it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -161,23 +161,21 @@ class StoreKernel:
             with store.turn:
                 store.turn.notify_all()
 
-    def wait(self, keys: Sequence[str]) -> StoreHandler:
+    def wait(self, keys: Iterable[str]) -> StoreHandler:
         """Return the store once it has entries of all keys.
 
         Raises:
             RunCancelledError, DeadlineError: the wait ended.
         """
-        store = self._blob.get(StoreHandler)
-        try:
+        with self.patience.span():
+            store = self._blob.get(StoreHandler)
             for key in keys:
                 self.patience.what = f"for the entry {key!r} of the store {store.name!r}"
                 self.patience.begin(MOST_S)
                 with store.turn:
                     while not store.has(key):
                         self.patience.wait(store.turn, most_s=None if store.folder is None else LOOK_S)
-        finally:
-            self.patience.end()
-        return store
+            return store
 
 
 HANDLER = blob("handler", type_name=STORE, role=Role.STATE)
