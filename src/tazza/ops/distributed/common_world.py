@@ -8,6 +8,7 @@ the same order: the n-th collective operator of a rank meets the n-th of all oth
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,6 +25,8 @@ from tazza.tensor import Blob
 from tazza.tensor.blob import blob_type
 
 WORLD = "std::shared_ptr<gloo::Context>"
+MESSAGES_MAX = 2**16
+"""Messages from one rank to another with one tag that wait there."""
 NO_GRADIENT = forbidden("it moves data between ranks; the builder of a net on several ranks says what its gradient is")
 
 
@@ -62,7 +65,8 @@ class World:
         self.broken: str | None = None
         self.turn = Conditional()
         self._meetings: dict[int, Meeting] = {}
-        self._messages: list[Message] = []
+        self._messages: dict[tuple[int, int, int], deque[tuple[int, Message]]] = {}
+        self._sent = 0
 
     @property
     def open_meetings(self) -> int:
@@ -127,10 +131,17 @@ class World:
 
         Raises:
             ClosedError: a rank has left, or failed.
+            NetError: `MESSAGES_MAX` of one kind wait for that rank.
         """
         with self.turn:
             self.check()
-            self._messages.append(message)
+            waiting = self._messages.setdefault((message.target, message.source, message.tag), deque())
+            if len(waiting) >= MESSAGES_MAX:
+                what = f"{len(waiting)} messages of rank {message.source} with the tag {message.tag}"
+                hint = "let it receive as many as are sent"
+                raise NetError(f"rank {message.target} has not received {what}", hint=hint)
+            self._sent += 1
+            waiting.append((self._sent, message))
             self.turn.notify_all()
 
     def receive(self, rank: int, source: int, tag: int, patience: Patience) -> Message:
@@ -140,16 +151,25 @@ class World:
             ClosedError: a rank has left, or failed, and there is no such message.
             RunCancelledError, DeadlineError: the wait ended.
         """
-
-        def wanted(message: Message) -> bool:
-            return message.target == rank and source in (-1, message.source) and tag in (-1, message.tag)
-
         with self.turn:
-            while (found := next(filter(wanted, self._messages), None)) is None:
+            while (kind := self._first(rank, source, tag)) is None:
                 self.check()
                 patience.wait(self.turn)
-            self._messages.remove(found)
+            _, found = self._messages[kind].popleft()
+            if not self._messages[kind]:
+                del self._messages[kind]
             return found
+
+    def _first(self, rank: int, source: int, tag: int) -> tuple[int, int, int] | None:
+        """Return the target, source and tag of the first message that is wanted; None where there is none."""
+        if -1 not in (source, tag):
+            return (rank, source, tag) if (rank, source, tag) in self._messages else None
+        wanted = [
+            (waiting[0][0], kind)
+            for kind, waiting in self._messages.items()
+            if kind[0] == rank and source in (-1, kind[1]) and tag in (-1, kind[2])
+        ]
+        return min(wanted)[1] if wanted else None
 
     def check(self) -> None:
         """See that nobody has left; `turn` is held.
