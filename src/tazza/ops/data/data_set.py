@@ -111,7 +111,7 @@ def trim_dataset(op: OpView, Y: tuple[Blob, ...]) -> None:
 APPEND = schema(
     "Append",
     "Y = the rows of A, then those of B; Y is A. An A without rows takes shape and element type of B.",
-    inputs=[blob("A"), blob("B", role=Role.DATA)],
+    inputs=[blob("A", role=Role.STATE), blob("B", role=Role.DATA)],
     outputs=[blob("Y", dynamic=True)],
     must_in_place={"Y": "A"},
     effects=Effects.STATE,
@@ -129,7 +129,7 @@ ATOMIC_APPEND = schema(
     "Y[k] = the rows of A[k], then those of B[k], as `Append`: for all k or none, while nobody else holds the mutex.",
     inputs=[
         blob("mutex", type_name=MUTEX, role=Role.STATE),
-        blob("A", variadic=True, role=Role.DATA),
+        blob("A", variadic=True, role=Role.STATE),
         blob("B", variadic=True, role=Role.DATA),
     ],
     outputs=[blob("Y", variadic=True, dynamic=True)],

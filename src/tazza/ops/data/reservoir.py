@@ -23,7 +23,7 @@ RESERVOIR_SAMPLING = schema(
     `object_id` a row is passed over, and not counted, whose object is in the sample, or in DATA before it; `places` and
     `objects` tell which object has which place.""",
     inputs=[
-        blob("reservoir", doc="(M, *S) the sample; a tensor without rows at first"),
+        blob("reservoir", role=Role.STATE, doc="(M, *S) the sample; a tensor without rows at first"),
         blob("num_visited", DataType.INT64, role=Role.STATE, doc="rows that were seen, one element; 0 at first"),
         blob("DATA", role=Role.DATA, doc="(B, *S)"),
         blob("mutex", type_name=MUTEX, role=Role.STATE, doc="held meanwhile"),

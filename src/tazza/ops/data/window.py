@@ -17,7 +17,7 @@ LAST_N_WINDOW_COLLECTOR = schema(
 
     As long as there are less than N they lie in order. The N last rows of a larger DATA begin the ring anew.""",
     inputs=[
-        blob("buffer", doc="(M, *S) the ring; a tensor without rows at first"),
+        blob("buffer", role=Role.STATE, doc="(M, *S) the ring; a tensor without rows at first"),
         blob("next", DataType.INT32, "", role=Role.STATE, doc="0 at first"),
         blob("DATA", role=Role.DATA, doc="(B, *S)"),
         blob("mutex", type_name=MUTEX, optional=True, role=Role.STATE, doc="held meanwhile"),
