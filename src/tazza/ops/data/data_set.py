@@ -49,7 +49,7 @@ CHECK_DATASET_CONSISTENCY = schema(
 TRIM_DATASET = schema(
     "TrimDataset",
     "Y = the rows of the first records of the fields X: of as many as are a multiple of `multiple_of`.",
-    inputs=[blob("X", variadic=True)],
+    inputs=[blob("X", variadic=True, role=Role.STATE)],
     outputs=[blob("Y", variadic=True, dynamic=True)],
     must_in_place={"Y": each("X")},
     relations=[as_many("Y", "X")],

@@ -192,8 +192,8 @@ READ_RANDOM_BATCH = schema(
     "ReadRandomBatch",
     """Y = the rows of the records idx[k], idx[k + 1] ..., of each field: `batch_size`, or as many as there are.
 
-    k is how many records were read by this operator, also beyond the last one. The offset of the cursor is k alone: for
-    ReadNextBatch it has to be reset.""",
+    k is what the cursor counts: how many records all that read by it asked for, also beyond the last one. The offset of
+    the cursor is k alone: for ReadNextBatch it has to be reset.""",
     inputs=[
         ON_CURSOR,
         blob("idx", DataType.INT64, role=Role.INDEX, doc="numbers of records, in the order of reading"),

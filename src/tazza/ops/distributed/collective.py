@@ -150,7 +150,7 @@ REDUCE_SCATTER = schema(
     inputs=[
         ON_WORLD,
         blob("X", NUMERIC, variadic=True, role=Role.DATA),
-        blob("counts", DataType.INT32, host=True, role=Role.INDEX, doc="an element for each rank, of any shape"),
+        blob("counts", DataType.INT32, host=True, role=Role.STATE, doc="an element for each rank, of any shape"),
     ],
     outputs=[blob("Y", variadic=True, like="X"), blob("counts_next", like="counts", host=True)],
     must_in_place={"Y": each("X"), "counts_next": "counts"},
