@@ -296,8 +296,13 @@ def test_what_a_caller_gives_a_job_is_kept_even_if_it_is_empty() -> None:
 
 def test_an_error_inside_a_context_leaves_the_indent_as_it_was() -> None:
     text = Text()
-    with pytest.raises(ValueError, match="inside"), text.context("a"):
-        text.add("first")
-        raise ValueError("inside")
+
+    def fail() -> None:
+        with text.context("a"):
+            text.add("first")
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fail()
     text.add("last")
     assert str(text) == "with a:\n    first\nlast"

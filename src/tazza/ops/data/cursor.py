@@ -25,7 +25,10 @@ NO_GRADIENT = forbidden("data has no gradient")
 
 @blob_type("std::unique_ptr<caffe2::dataset_ops::TreeCursor>", serialized=CURSOR)
 class TreeCursor(Held):
-    """How many rows of each domain were read; nothing before the first batch."""
+    """How many rows of each domain were read; nothing before the first batch.
+
+    Behind a ReadRandomBatch `offsets` is one number, of records: so Caffe2 stores it, and so it goes on from there.
+    """
 
     __slots__ = ("fields", "offsets")
 
