@@ -341,9 +341,7 @@ class SafeDequeueBlobs(QueueKernel):
         columns = zip(Y, zip(*taken, strict=True), strict=True)
         joined = [_joined(op, target.name, [_plain(target.name, one) for one in column]) for target, column in columns]
         for target, values in zip(Y, joined, strict=True):
-            if not target.is_tensor:
-                target.reset()
-            target.tensor().assign(values)
+            target.put(values)
         self._taken = []
         return True
 

@@ -194,9 +194,7 @@ class DequeueRebatchingQueue(RebatchingKernel):
             kinds = {(one.shape, one.dtype) for one in column}
             if len(kinds) > 1:
                 raise op.error(ShapeError, f"records of {target.name!r} differ: {sorted(map(str, kinds))}")
-            if not target.is_tensor:
-                target.reset()
-            target.tensor().assign(np.stack(column))
+            target.put(np.stack(column))
 
 
 CLOSE_REBATCHING_QUEUE = schema(

@@ -194,11 +194,4 @@ def read_next_batch(op: OpView, cursor: Blob, X: tuple[Blob, ...], Y: tuple[Blob
     short = op.enforce_batch_size and span.rows[0] < op.batch_size
     for target, column, domain in zip(Y, columns, tree.domains, strict=True):
         start = span.starts[domain]
-        fill(target, column[start : start if short else start + span.rows[domain]])
-
-
-def fill(target: Blob, rows: Array) -> None:
-    """Put a copy of rows into a blob, whatever it held."""
-    if not target.is_tensor:
-        target.reset()
-    target.tensor().assign(rows)
+        target.put(column[start : start if short else start + span.rows[domain]])

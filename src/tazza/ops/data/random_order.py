@@ -20,7 +20,6 @@ from tazza.ops.data.cursor import (
     NO_GRADIENT,
     ON_CURSOR,
     TreeCursor,
-    fill,
     rows_of,
 )
 from tazza.ops.data.fields import Tree, check_columns, read_tree
@@ -69,7 +68,7 @@ def compute_offset(op: OpView, cursor: Blob, X: tuple[Blob, ...], offsets: Blob)
     with place:
         found = _begins(op, tree, columns, place.starts(op, tree))
         place.offsets = [0] * found.shape[1]
-    fill(offsets, found)
+    offsets.put(found)
 
 
 def _begins(op: OpView, tree: Tree, columns: Sequence[Array], starts: Sequence[int]) -> Array:
@@ -132,7 +131,7 @@ def sort_and_shuffle(op: OpView, cursor: Blob, X: tuple[Blob, ...], indices: Blo
     whole = len(order) // op.batch_size * op.batch_size
     batches = order[:whole].reshape(-1, op.batch_size)
     order[:whole] = batches[shuffled(len(batches))].reshape(-1)
-    fill(indices, order)
+    indices.put(order)
 
 
 def _sorted_by(op: OpView, tree: Tree, columns: Sequence[Array], count: int) -> Array:
@@ -246,7 +245,7 @@ def read_random_batch(
         rows = [_rows(op, begins[taken, domain], begins[taken + 1, domain], limits[domain]) for domain in range(count)]
         place.offsets = [first + op.batch_size]
     for target, column, domain in zip(Y, columns, tree.domains, strict=True):
-        fill(target, column[rows[domain]])
+        target.put(column[rows[domain]])
 
 
 def _rows(op: OpView, starts: Array, ends: Array, limit: int | None) -> Array:

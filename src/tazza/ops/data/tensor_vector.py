@@ -19,7 +19,6 @@ from tazza.operator import (
     host_kernel,
     schema,
 )
-from tazza.ops.data.cursor import fill
 from tazza.tensor import Blob, DataType
 from tazza.tensor.blob import blob_type
 
@@ -110,7 +109,7 @@ def concat_tensor_vector(op: OpView, vector: Blob, Y: Blob) -> None:
     op.require(all(one.ndim > 0 for one in tensors), "a tensor has rank 0, it has rows")
     kinds = {(one.shape[1:], one.dtype) for one in tensors}
     op.require(len(kinds) == 1, f"tensors differ beyond their first extent: {sorted(map(str, kinds))}")
-    fill(Y, np.concatenate(tensors))
+    Y.put(np.concatenate(tensors))
 
 
 COLLECT_TENSOR = schema(

@@ -15,7 +15,6 @@ import numpy as np
 
 from tazza.errors import FileError, FormatError
 from tazza.operator import Array, BlobOwner, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
-from tazza.ops.data.cursor import fill
 from tazza.runtime.files import open_regular, reading, shown
 from tazza.runtime.holding import Held
 from tazza.tensor import Blob, DataType, TensorSpec
@@ -169,7 +168,7 @@ def text_file_reader_read(op: OpView, handler: Blob, Y: tuple[Blob, ...]) -> Non
         for k, (texts, dtype) in enumerate(zip(columns, reader.dtypes, strict=True), 1)
     ]
     for target, column in zip(Y, found, strict=True):
-        fill(target, column)
+        target.put(column)
 
 
 def _column(op: OpView, where: str, before: int, texts: Sequence[bytes], dtype: DataType) -> Array:

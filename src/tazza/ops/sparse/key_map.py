@@ -206,6 +206,4 @@ def map_to_key_value_infer(op: OpView, map: TypeSpec) -> tuple[TensorSpec, Tenso
 def map_to_key_value(map: Blob, keys: Blob, values: Blob) -> None:
     held = map.get(KeyMap)
     for target, array in ((keys, held.keys), (values, held.values)):
-        if not target.is_tensor:
-            target.reset()
-        target.tensor().assign(array)
+        target.put(array)
