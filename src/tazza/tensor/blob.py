@@ -170,8 +170,8 @@ class Blob:
         """Hold a tensor with a copy of the elements of `array`, whatever it held.
 
         >>> import numpy as np
-        >>> blob = Blob("x", b"text"); blob.put(np.arange(2)); blob.tensor()
-        Tensor([0, 1], dtype=int64)
+        >>> blob = Blob("x", b"text"); blob.put(np.arange(2)); blob.tensor().numpy()
+        array([0, 1])
 
         Raises:
             DTypeError: no tensor holds such elements.

@@ -192,6 +192,30 @@ def _check_rows(op: OpView, name: str, spec: TensorSpec, source: str, rows: Arra
         raise op.error(DTypeError, f"{name!r} is {spec.dtype.label}, {source!r} is {rows.dtype}")
 
 
+def place_rows(tensor: Tensor, places: Array, rows: Array) -> None:
+    """Write rows to places of a tensor; those that it does not have yet follow its last one, in this order."""
+    there = places < tensor.shape[0]
+    if there.any():
+        if tensor.place.is_host and tensor.storage.share_count == 1:
+            tensor.array[places[there]] = rows[there]
+            tensor.mark_written()
+        else:
+            whole = tensor.plain().copy()
+            whole[places[there]] = rows[there]
+            tensor.assign(whole)
+    if not there.all():
+        extend(tensor, rows[~there])
+
+
+def require_alike(op: OpView, letter: str, kept: Array, rows: Array) -> None:
+    """Check that rows which are kept, if there are any, and those of DATA are of one shape and element type."""
+    if not len(kept) or not len(rows):
+        return
+    op.require(kept.shape[1:] == rows.shape[1:], f"rows of {letter} {kept.shape} and DATA {rows.shape} differ")
+    if kept.dtype != rows.dtype:
+        raise op.error(DTypeError, f"{letter} is {kept.dtype}, DATA is {rows.dtype}")
+
+
 def extend(tensor: Tensor, rows: Array) -> None:
     """Put rows behind those of a tensor; one without rows takes shape and element type of these.
 

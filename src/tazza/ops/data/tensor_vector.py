@@ -19,6 +19,7 @@ from tazza.operator import (
     host_kernel,
     schema,
 )
+from tazza.ops.data.reservoir import drawn_place
 from tazza.tensor import Blob, DataType
 from tazza.tensor.blob import blob_type
 
@@ -147,11 +148,9 @@ class CollectTensor:
         self._visited = 0
 
     def run(self, op: OpView, random: Generator, collected: tuple[Blob, ...], X: tuple[Blob, ...]) -> None:
-        place = self._visited
-        if place >= op.num_to_collect:
-            place = int(random.integers(1, 0, self._visited)[0])
+        place = drawn_place(op, random, self._visited)
         self._visited += 1
-        if place >= op.num_to_collect:
+        if place is None:
             return
         rows = [target.get(TensorVector).tensors for target in collected]
         for row, source in zip(rows, X, strict=True):
