@@ -183,11 +183,21 @@ def rows_of(X: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(None if one.dims is None else (None, *one.dims[1:]), one.dtype) for one in X)
 
 
-@host_kernel(READ_NEXT_BATCH)
-def read_next_batch(op: OpView, cursor: Blob, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+def opened(op: OpView, cursor: Blob, X: Sequence[Blob]) -> tuple[TreeCursor, Tree, list[Array]]:
+    """Return a cursor, its tree, and the elements of its fields.
+
+    Raises:
+        ArgumentError, ShapeError: there is no such tree; the fields do not fit it.
+    """
     place, columns = cursor.get(TreeCursor), [one.tensor().plain() for one in X]
     tree = read_tree(op, place.fields)
     check_columns(op, tree, columns)
+    return place, tree, columns
+
+
+@host_kernel(READ_NEXT_BATCH)
+def read_next_batch(op: OpView, cursor: Blob, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+    place, tree, columns = opened(op, cursor, X)
     with place:
         span = tree.span(op, columns, place.starts(op, tree), op.batch_size)
         place.offsets = span.ends

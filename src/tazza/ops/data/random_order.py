@@ -19,10 +19,10 @@ from tazza.ops.data.cursor import (
     ENFORCE,
     NO_GRADIENT,
     ON_CURSOR,
-    TreeCursor,
+    opened,
     rows_of,
 )
-from tazza.ops.data.fields import Tree, check_columns, read_tree
+from tazza.ops.data.fields import Tree
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import Blob, DataType, TensorSpec
 
@@ -52,14 +52,6 @@ COMPUTE_OFFSET = schema(
 def compute_offset_infer(op: OpView, cursor: object, X: object) -> TensorSpec:
     del op, cursor, X
     return TensorSpec((None, None), DataType.INT64)
-
-
-def opened(op: OpView, cursor: Blob, X: Sequence[Blob]) -> tuple[TreeCursor, Tree, list[Array]]:
-    """Return a cursor, its tree, and the elements of its fields."""
-    place, columns = cursor.get(TreeCursor), [one.tensor().plain() for one in X]
-    tree = read_tree(op, place.fields)
-    check_columns(op, tree, columns)
-    return place, tree, columns
 
 
 @host_kernel(COMPUTE_OFFSET)
