@@ -27,7 +27,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import kind_of, read_bytes, write_bytes_atomically
+from tazza.runtime.files import kind_of, read_bytes, resolved, write_bytes_atomically
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
@@ -207,7 +207,7 @@ class FileStoreHandlerCreate:
 
     def run(self, op: OpView, handler: Blob) -> None:
         folder = self._root / op.path if op.path else None
-        name = "" if folder is None else str(folder.resolve())  # a relative path is another folder elsewhere
+        name = "" if folder is None else str(resolved(folder))  # a relative path is another folder elsewhere
         handler.set(StoreHandler(f"{name}/{op.prefix}", folder, op.prefix))
 
 
