@@ -85,9 +85,9 @@ class Sequence:
                         found = {name: value for name, (value, _) in seen.items()}
                         assert found == wanted, f"step {position}, {way.__name__}: not what the operators alone leave"
 
-    def _folder(self, root: Path, number: int) -> Path:
+    def _folder(self, root: Path) -> Path:
         """Return a folder with the files of the case alone, of the same name each time."""
-        folder = root / str(number)
+        folder = root / "home"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for name, content in self.files.items():
@@ -98,10 +98,11 @@ class Sequence:
         """Run all of them at once; returns by step what was seen behind it."""
         left: list[dict[int, Seen]] = [{} for _ in every]
         errors: list[BaseException] = []
+        folder = self._folder(root)
 
         def run(number: int) -> None:
             try:
-                way(self, every[number], Workspace(root=self._folder(root, number)), left[number])
+                way(self, every[number], Workspace(root=folder), left[number])
             except BaseException as error:
                 errors.append(error)
 

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from caffe2.python import control, core, workspace
+from caffe2.python.checkpoint import Job
 from caffe2.python.net_builder import NetBuilder, ops
+from caffe2.python.net_printer import Text
 from caffe2.python.session import LocalSession, Session
 from caffe2.python.task import Node, SetupNets, Task, TaskGroup, TaskOutput, WorkspaceType, final_output
 from tools.record_steps import Modules, recorded
@@ -284,3 +286,23 @@ def test_what_was_built_stays_as_it_is() -> None:
         Task(step=net).get_step()
     with pytest.raises(AssertionError, match="not set yet"):
         TaskOutput("a").get()
+
+
+def test_what_a_caller_gives_a_job_is_kept_even_if_it_is_empty() -> None:
+    conditions: list[Any] = []
+    assert Job(stop_conditions=conditions).stop_conditions is conditions
+    assert Job().stop_conditions == []
+
+
+def test_an_error_inside_a_context_leaves_the_indent_as_it_was() -> None:
+    text = Text()
+
+    def fail() -> None:
+        with text.context("a"):
+            text.add("first")
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fail()
+    text.add("last")
+    assert str(text) == "with a:\n    first\nlast"

@@ -82,3 +82,19 @@ def test_locks_of_modules_are_renewed_in_a_child() -> None:
                 if isinstance(value.func, ast.Attribute) and value.func.attr in ("Lock", "RLock"):
                     found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert found == [], "freed_in_child(threading.Lock()), or a Guard: tazza.runtime.fork"
+
+
+def test_nobody_puts_a_default_into_weak_references() -> None:
+    """`setdefault` of a dictionary of weak references takes two steps: two threads may each get their own."""
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        weak = {
+            node.target.id
+            for node in tree(path).body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and "Weak" in ast.dump(node)
+        }
+        for call in calls(path):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "setdefault":
+                if isinstance(call.func.value, ast.Name) and call.func.value.id in weak:
+                    found.append(f"{path.relative_to(PACKAGE)}:{call.lineno}")
+    assert found == [], "look and put while a lock is held"

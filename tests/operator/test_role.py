@@ -77,6 +77,20 @@ def test_what_must_be_overwritten_is_kept() -> None:
     assert [each for each in forced if each[2] not in KEPT] == []
 
 
+def test_what_grows_in_place_is_kept() -> None:
+    """Samples, windows, data sets: an output of an extent of its own that has to be an input holds it from before."""
+    grown = [
+        (schema.type, letter, schema.inputs_by_letter[letter].role)
+        for schema in schemas()
+        for output, places in schema.must_in_place.items()
+        if schema.outputs_by_letter[output].dynamic
+        for place in places
+        if (letter := place.letter if isinstance(place, Each) else str(place)) in schema.inputs_by_letter
+    ]
+    assert {"Append", "AtomicAppend", "ReservoirSampling", "LastNWindowCollector"} <= {type for type, _, _ in grown}
+    assert [each for each in grown if each[2] not in KEPT] == []
+
+
 @pytest.mark.skipif(not TABLE.is_file(), reason=f"there is no '{TABLE}'; TAZZA_SHARED can name the folder above it")
 def test_what_caffe2_enforced_in_place_is_kept() -> None:
     """Of an input that Caffe2 wants overwritten the schema demands the same; one of its own is state or a parameter."""

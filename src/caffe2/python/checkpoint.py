@@ -60,11 +60,12 @@ class Job(context.Managed):
             stop_conditions: outputs of tasks.
             nodes_to_checkpoint: whose blobs are saved; those that `init_group` uses by default.
         """
-        self.init_group: Any = init_group or TaskGroup(workspace_type=WorkspaceType.GLOBAL)
-        self.epoch_group: Any = epoch_group or TaskGroup()
-        self.download_group: Any = download_group or TaskGroup()
-        self.exit_group: Any = exit_group or TaskGroup()
-        self.stop_conditions: list[Any] = stop_conditions or []
+        own = TaskGroup(workspace_type=WorkspaceType.GLOBAL) if init_group is None else init_group
+        self.init_group: Any = own
+        self.epoch_group, self.download_group, self.exit_group = (
+            TaskGroup() if one is None else one for one in (epoch_group, download_group, exit_group)
+        )
+        self.stop_conditions: list[Any] = [] if stop_conditions is None else stop_conditions
         self._nodes_to_checkpoint = nodes_to_checkpoint
 
     def nodes_to_checkpoint(self) -> Any:

@@ -180,10 +180,12 @@ class Text:
         self.add(f"with {text}:")
         self._indent += 4
         self._lines_in_context.append(0)
-        yield
-        if self._lines_in_context.pop() == 0:
-            self.add("pass")
-        self._indent -= 4
+        try:
+            yield
+        finally:
+            if self._lines_in_context.pop() == 0:
+                self.add("pass")
+            self._indent -= 4
 
     def add(self, text: str) -> None:
         """Append a line."""

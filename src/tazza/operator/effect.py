@@ -20,7 +20,10 @@ class Effects(enum.IntEnum):
     RANDOM = 1
     """Draws from the operator's own generator as well."""
     STATE = 2
-    """Looks at what an output or the operator itself holds from before, makes what is no tensor, or shows something."""
+    """Looks at what an output or the operator itself holds from before, makes what is no tensor, or shows something.
+
+    Statistics of the process, which workspaces share, count as this: nets that only measure are no more than that.
+    """
     WORKSPACE = 3
     """Reads or writes blobs of its workspace that its definition need not name."""
     IO = 4

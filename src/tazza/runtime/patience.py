@@ -11,8 +11,8 @@ from tazza.runtime.holding import Conditional
 class Patience:
     """One waiter's; `give_up` may come from another thread, just before the wait that it is meant for too.
 
-    >>> patience = Patience("for the milk"); patience.begin(); patience.give_up()
-    >>> with (turn := Conditional()): patience.wait(turn)
+    >>> patience = Patience("for the milk"); patience.give_up()
+    >>> with patience.span(), (turn := Conditional()): patience.wait(turn)
     Traceback (most recent call last):
     tazza.errors.RunCancelledError: gave up waiting for the milk
     """
@@ -26,14 +26,25 @@ class Patience:
         self._timeout_s = 0.0
         self._deadline_s: float | None = None
 
-    def begin(self, timeout_s: float = 0.0) -> None:
-        """Count the time from now on; 0 is no limit."""
-        self._timeout_s = timeout_s
-        self._deadline_s = time.monotonic() + timeout_s if timeout_s > 0 else None
+    def span(self, timeout_s: float = 0.0) -> Patience:
+        """Begin, for the block of a `with`; at its end it is forgotten that somebody asked to give up.
 
-    def end(self) -> None:
+        All that a call does stands in the block: what asked one that failed to give up is not meant for the next one.
+        """
+        self.begin(timeout_s)
+        return self
+
+    def __enter__(self) -> None:
+        """Wait in this block."""
+
+    def __exit__(self, *error: object) -> None:
         """Forget that somebody asked to give up: the call that it was meant for has ended."""
         self._given_up = False
+
+    def begin(self, timeout_s: float = 0.0) -> None:
+        """Count the time from now on; 0 is no limit. Who waits for several things does so for each."""
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s if timeout_s > 0 else None
 
     def give_up(self) -> None:
         """Let the waits of this call end with an error; whoever waits has to be notified."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy.typing as npt
+
 from tazza.errors import BlobTypeError
 from tazza.registry import Registry
 from tazza.tensor.spec import Content, TensorSpec, TypeSpec
@@ -163,6 +165,20 @@ class Blob:
             held.storage.holder = self.name
         self.value = held
         self._type = names
+
+    def put(self, array: npt.NDArray[Any]) -> None:
+        """Hold a tensor with a copy of the elements of `array`, whatever it held.
+
+        >>> import numpy as np
+        >>> blob = Blob("x", b"text"); blob.put(np.arange(2)); blob.tensor().numpy()
+        array([0, 1])
+
+        Raises:
+            DTypeError: no tensor holds such elements.
+        """
+        if not self.is_tensor:
+            self.reset()
+        self.tensor().assign(array)
 
     def reset(self, why: str = "") -> None:
         """Become empty; who asks for the value afterwards is told why, and what to do."""

@@ -217,3 +217,50 @@ def test_records_that_cannot_be_joined() -> None:
             run_op("EnqueueBlobs", queue, record)
         with pytest.raises(ShapeError, match=words):
             run_op("SafeDequeueBlobs", queue, outputs=2, num_records=2)
+
+
+def _several(workspace: Workspace, count: int) -> Any:
+    op = operator_def("SafeDequeueBlobs", ["q"], ["x", "s"], num_records=count)
+    return create_net(NetDef(name="takes", type="async_scheduling", num_workers=1, op=[op]), workspace)
+
+
+def _put(workspace: Workspace, value: Any) -> None:
+    workspace.feed("a", value)
+    workspace.run_operator(operator_def("EnqueueBlobs", ["q", "a"], ["a"]))
+
+
+def test_a_wait_for_several_that_is_given_up_loses_none() -> None:
+    workspace = _workspace(capacity=2)
+    net = _several(workspace, 3)
+    _put(workspace, np.array([1]))
+    run = net.run_async()
+    while len(_queue(workspace)):
+        time.sleep(1e-3)
+    run.cancel()
+    with pytest.raises(RunCancelledError):
+        run.wait(MOST_S)
+    for value in (2, 3):
+        _put(workspace, np.array([value]))
+    net.run()
+    assert workspace.fetch("x").tolist() == [1, 2, 3]
+    workspace.run_operator(operator_def("CloseBlobsQueue", ["q"], []))
+    net.run()
+    assert workspace.fetch("s")
+    net.close()
+
+
+def test_several_that_cannot_be_joined_are_not_passed_over() -> None:
+    """What a queue of another time held is forgotten."""
+    workspace = _workspace(capacity=2)
+    net = _several(workspace, 2)
+    for extent in (2, 3):
+        _put(workspace, np.zeros((1, extent)))
+    for _ in range(2):
+        with pytest.raises(ShapeError, match="differ beyond their first extent"):
+            net.run()
+    workspace.run_operator(operator_def("CreateBlobsQueue", [], ["q"], capacity=2))
+    for value in (4, 5):
+        _put(workspace, np.array([value]))
+    net.run()
+    assert workspace.fetch("x").tolist() == [4, 5]
+    net.close()

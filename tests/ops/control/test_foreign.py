@@ -14,6 +14,7 @@ X = {"x": np.arange(3, dtype=np.float32)}
 ATEN = operator_def("ATen", ["x"], ["y"], operator="cos", some_argument=3)
 ONNX = operator_def("Onnxifi", ["x"], ["y"], onnx_model="", initializers=["w", "w"])
 DUMMY = operator_def("Caffe2ModuleTestDynamicDummy")
+TT = operator_def("TTLinearGradient", ["x"], ["y"])
 CASES = [
     Sequence(
         "each",
@@ -21,6 +22,7 @@ CASES = [
             Step(ATEN, {}, X, UnavailableError, "ATen: its function is one of PyTorch"),
             Step(ONNX, {}, {}, UnavailableError, "Onnxifi: its model runs on a device"),
             Step(DUMMY, {}, {}, UnavailableError, "it belongs to a compiled module"),
+            Step(TT, {}, {}, UnavailableError, "Caffe2 declared it and never wrote it"),
         ),
     )
 ]

@@ -26,7 +26,7 @@ NOW = 1_700_000_000_000_000_000
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a registry of the process that knows nothing, and a clock that stands still."""
     monkeypatch.setattr(statistic, "OF_PROCESS", StatRegistry())
-    monkeypatch.setattr(statistic, "now_ns", lambda: NOW)
+    monkeypatch.setattr(statistic, "wall_ns", lambda: NOW)
 
 
 def keys(*names: bytes) -> np.ndarray[Any, Any]:

@@ -45,8 +45,8 @@ CASES = [
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a registry of the process that knows nothing, and clocks that stand still."""
     monkeypatch.setattr(statistic, "OF_PROCESS", StatRegistry())
-    monkeypatch.setattr(statistic, "now_ns", lambda: 7)
-    monkeypatch.setattr(timer, "now_ns", lambda: 7)
+    monkeypatch.setattr(statistic, "wall_ns", lambda: 7)
+    monkeypatch.setattr(timer, "clock_ns", lambda: 7)
 
 
 @on_sequences(CASES)
@@ -56,7 +56,7 @@ def test_timers(case: Sequence) -> None:
 
 def test_times_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = count(100, 10)
-    monkeypatch.setattr(timer, "now_ns", lambda: next(clock))
+    monkeypatch.setattr(timer, "clock_ns", lambda: next(clock))
     home = Workspace()
     net = home.create_net(NetDef(name="n", type="simple", op=[operator_def("TimerBegin", [], ["t"]), GET, END]))
     for _ in range(3):

@@ -1,12 +1,11 @@
-"""DataCouple and FeedBlob: recorded; blobs of any type stay as they are; strings of any bytes."""
+"""FeedBlob: recorded, beside what hands its strings on; strings of any bytes."""
 
 from __future__ import annotations
 
 import pytest
 
-from tazza.errors import ArgumentError, SchemaError
-from tazza.operator import operator_def, run_op
-from tazza.workspace import Workspace
+from tazza.errors import ArgumentError
+from tazza.operator import run_op
 from tests.check import check_op
 from tests.sequences import Sequence, on_sequences, recorded
 
@@ -21,8 +20,6 @@ def test_blob_values(case: Sequence) -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"FeedBlob.*value"):
         run_op("FeedBlob")
-    with pytest.raises(SchemaError, match="DataCouple"):
-        Workspace().run_operator(operator_def("DataCouple", ["a", "b"], ["b", "a"]))
 
 
 def test_any_bytes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,25 @@ def test_an_object_is_there_once() -> None:
         assert dict(zip(found.keys.tolist(), found.values.tolist(), strict=True)) == {
             one: n for n, one in enumerate(objects)
         }
+    net.close()
+
+
+def test_a_row_more_asks_for_little_memory() -> None:
+    workspace, N = _workspace(), 100_000
+    op = operator_def("ReservoirSampling", ["r", "n", "x", "m"], ["r", "n"], num_to_collect=N)
+    op.device_option.random_seed = 5
+    workspace.feed("x", np.arange(N))
+    net = create_net(NetDef(name="samples", op=[op]), workspace)
+    net.run()
+    workspace.feed("x", np.arange(N, N + 100))
+    tracemalloc.start()
+    net.run()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000, "the sample has 800 000 bytes"
+    kept = workspace.fetch("r")
+    assert 0 < (kept >= N).sum() <= 100
+    assert (kept < N).sum() == (kept == np.arange(N)).sum()
     net.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tazza.errors import FileError, FormatError, ShapeError
 from tazza.operator import operator_def, run_op
+from tazza.ops.data import text_file
 from tazza.ops.data.text_file import TextFileReader
 from tazza.tensor import DataType
 from tests.check import check_op
@@ -100,10 +101,10 @@ def test_numbers(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[bytes, str]] = [
-    (b"a\n", "has 1 fields, it has 2"),
-    (b"a\t1\t\n", "has 3 fields, it has 2"),
-    (b"a\tb\n", "b'b' does not begin with a number"),
-    (b"a\t\n", "b'' does not begin with a number"),
+    (b"a\n", "row 1 of '.*table' has 1 fields, it has 2"),
+    (b"a\t1\nb\t1\t\n", "row 2 of '.*table' has 3 fields, it has 2"),
+    (b"a\tb\n", "row 1 of '.*table', field 2: b'b' does not begin with a number"),
+    (b"a\t1\nb\t2\na\t\n", "row 3 of '.*table', field 2: b'' does not begin with a number"),
 ]
 
 
@@ -111,6 +112,42 @@ WRONG: list[tuple[bytes, str]] = [
 def test_rows_that_do_not_fit(tmp_path: Path, content: bytes, words: str) -> None:
     with pytest.raises(FormatError, match=words):
         rows_of(tmp_path, content, DataType.STRING, DataType.FLOAT)
+
+
+def test_rows_are_counted_from_batch_to_batch(tmp_path: Path) -> None:
+    """A row that does not fit is passed over, as Caffe2 does."""
+    path = tmp_path / "table"
+    path.write_bytes(b"a\t1\nb\tx\nc\t3\n")
+    reader = run_op("CreateTextFileReader", filename=str(path), field_types=[4, 1], num_passes=2)
+    for n in (2, 5):
+        assert run_op("TextFileReaderRead", reader, outputs=2)[1] == 1
+        with pytest.raises(FormatError, match=f"row {n} of"):
+            run_op("TextFileReaderRead", reader, outputs=2)
+        assert run_op("TextFileReaderRead", reader, outputs=2)[1] == 3
+
+
+@pytest.mark.parametrize("error", [FileError("the disk is gone"), KeyboardInterrupt(), OSError(5, "input")])
+def test_a_reader_that_fails_never_says_that_the_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(b"1\n2\n3\n")
+    reader = run_op("CreateTextFileReader", filename=str(path), field_types=[1])
+    assert run_op("TextFileReaderRead", reader) == 1
+
+    def fail(line: bytes) -> Any:
+        raise error
+
+    monkeypatch.setattr(text_file, "_fields", fail)
+    with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else FileError):
+        run_op("TextFileReaderRead", reader)
+    monkeypatch.undo()
+    said: list[str] = []
+    for _ in range(2):
+        with pytest.raises(FileError, match=r"disk is gone|behind row 1: KeyboardInterrupt|input") as caught:
+            run_op("TextFileReaderRead", reader)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

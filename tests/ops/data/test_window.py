@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,20 @@ def test_the_last_rows_are_there(sizes: list[int], N: int) -> None:
         ring = workspace.fetch("ring")
         assert sorted(ring[:, 0].tolist()) == list(range(max(seen - N, 0), seen))
         np.testing.assert_array_equal(ring[:, 0], ring[:, 1])
+
+
+def test_a_row_more_asks_for_little_memory() -> None:
+    workspace, N = Workspace(), 100_000
+    workspace.feed("ring", np.arange(N))
+    workspace.feed("next", np.array(N - 2, np.int32))
+    workspace.feed("x", np.array([-1, -2, -3]))
+    op = operator_def("LastNWindowCollector", ["ring", "next", "x"], ["ring", "next"], num_to_collect=N)
+    tracemalloc.start()
+    workspace.run_operator(op)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000, "the ring has 800 000 bytes"
+    assert workspace.fetch("ring")[[-3, -2, -1, 0, 1]].tolist() == [N - 3, -1, -2, -3, 1]
 
 
 PLACE = np.array(0, np.int32)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError, ClosedError, DeadlineError, DTypeError, ShapeError
+from tazza.errors import ArgumentError, ClosedError, DeadlineError, DTypeError, NetError, ShapeError
 from tazza.operator import operator_def
+from tazza.ops.distributed import common_world
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.ops.distributed.test_collective import join, together
@@ -128,3 +129,18 @@ def test_nobody_waits_for_ever() -> None:
         return receive(home, X)
 
     assert isinstance(together(2, left)[0], ClosedError)
+
+
+def test_messages_that_nobody_receives_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common_world, "MESSAGES_MAX", 3)
+    home = Workspace()
+    join(home, 0, 1)
+    for number in range(3):
+        send(home, number + X, dst=0, tag=4)
+    with pytest.raises(NetError, match="rank 0 has not received 3 messages of rank 0 with the tag 4"):
+        send(home, X, dst=0, tag=4)
+    send(home, -X, dst=0, tag=5)
+    for number in range(3):
+        np.testing.assert_array_equal(receive(home, X)[0], number + X)
+    assert receive(home, X)[2] == 5
+    send(home, X, dst=0, tag=4)

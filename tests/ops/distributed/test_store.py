@@ -61,6 +61,15 @@ def test_those_of_one_name_share_it() -> None:
     assert not other.has("cup")
 
 
+def test_a_relative_path_is_another_store_under_another_root(tmp_path: Path) -> None:
+    names: list[str] = []
+    for root in ("a", "b", "a/../a"):
+        home = Workspace(root=tmp_path / root)
+        home.run_operator(operator_def("FileStoreHandlerCreate", [], ["h"], path="store", prefix="p"))
+        names.append(home.blob("h").get(StoreHandler).name)
+    assert names == [f"{tmp_path}/{root}/store/p" for root in ("a", "b", "a")]
+
+
 def _reader(folder: Path, out: Any) -> None:
     home = Workspace(root=folder)
     home.run_operator(operator_def("FileStoreHandlerCreate", [], ["h"], path="store", prefix="p"))

@@ -11,7 +11,7 @@ from caffe2.python.layers.layers import ModelLayer
 class ReservoirSampling(ModelLayer):
     """Keeps a sample of `num_to_collect` rows of the column `data`; records are packed to one column before.
 
-    With a column `object_id` each object is there once at most, with what came last.
+    With a column `object_id` each object is there once at most, with what came first.
     """
 
     def __init__(

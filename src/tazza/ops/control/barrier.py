@@ -1,40 +1,89 @@
-"""A point in a net that several blobs pass together: AsyncNetBarrier."""
+"""Points in a net that several blobs pass together: AsyncNetBarrier, DataCouple."""
 
 from __future__ import annotations
 
-from tazza.operator import Cost, Effects, OpView, Role, Spec, arg, as_many, blob, each, forbidden, host_kernel, schema
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-ASYNC_NET_BARRIER = schema(
-    "AsyncNetBarrier",
-    "Lets all of X pass once all are there, whatever they hold; nothing is done to them.",
-    inputs=[blob("X", type_name="*", variadic=True, role=Role.DATA)],
-    outputs=[blob("Y", type_name="*", variadic=True)],
-    args=[arg("cross_device", bool, False, doc="whether X lies on several devices; it has no effect")],
-    must_in_place={"Y": each("X")},
-    relations=[as_many("Y", "X")],
-    effects=Effects.STATE,
-    no_gradient=forbidden("Caffe2 refuses it"),
-    inputs_can_cross_devices=True,
-    source="Caffe2",
-    example="""
-    >>> run("AsyncNetBarrier", [1, 2])
-    array([1, 2], dtype=int32)
-    """,
+from tazza.operator import (
+    ArgSpec,
+    Cost,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    Spec,
+    arg,
+    as_many,
+    blob,
+    each,
+    family,
+    forbidden,
+    host_kernel,
+    not_written,
+    schema,
 )
+from tazza.operator.arity import Relation
+from tazza.operator.gradient import NoGradient
 
 
-@ASYNC_NET_BARRIER.infer
-def async_net_barrier_infer(op: OpView, X: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    del op
-    return X
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """What passes, and where."""
+
+    doc: str
+    no_gradient: NoGradient
+    crosses_devices: bool = False
+    relations: Sequence[Relation] = ()
+    args: Sequence[ArgSpec] = ()
 
 
-@ASYNC_NET_BARRIER.cost
-def async_net_barrier_cost(op: OpView, X: tuple[Spec, ...], Y: tuple[Spec, ...]) -> Cost:
-    del op, X, Y
-    return Cost()
+@family(
+    {
+        "AsyncNetBarrier": Barrier(
+            "Lets all of X pass once all are there, whatever they hold; nothing is done to them.",
+            forbidden("Caffe2 refuses it"),
+            crosses_devices=True,
+            relations=(as_many("Y", "X"),),
+            args=(arg("cross_device", bool, False, doc="whether X lies on several devices; it has no effect"),),
+        ),
+        "DataCouple": Barrier(
+            "Y = X, or the first ones of X: who reads one of them runs when all of them are there.",
+            not_written("Caffe2 has none"),
+        ),
+    }
+)
+def barriers(type: str, row: Barrier) -> OpSchema:
+    """An operator behind which blobs are as they were."""
+    made = schema(
+        type,
+        row.doc,
+        inputs=[blob("X", type_name="*", variadic=True, role=Role.DATA)],
+        outputs=[blob("Y", type_name="*", variadic=True)],
+        args=row.args,
+        must_in_place={"Y": each("X")},
+        relations=row.relations,
+        effects=Effects.STATE,
+        no_gradient=row.no_gradient,
+        inputs_can_cross_devices=row.crosses_devices,
+        source="Caffe2",
+        example=f"""
+        >>> run("{type}", [1, 2])
+        array([1, 2], dtype=int32)
+        """,
+    )
 
+    @made.infer
+    def infer(op: OpView, X: tuple[Spec, ...]) -> tuple[Spec, ...]:
+        return X[: len(op.output_letters)]
 
-@host_kernel(ASYNC_NET_BARRIER)
-def async_net_barrier() -> None:
-    """Do nothing: operators that write X have ended, those that read Y have not begun."""
+    @made.cost
+    def cost(op: OpView, X: tuple[Spec, ...], Y: tuple[Spec, ...]) -> Cost:
+        del op, X, Y
+        return Cost()
+
+    @host_kernel(made)
+    def stay() -> None:
+        """Do nothing: operators that write X have ended, those that read Y have not begun."""
+
+    return made

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tazza.errors import ClosedError, ShapeError
-from tazza.operator import Effects, Operator, OpView, Role, arg, as_many, blob, each, ends, host_kernel, schema
+from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, ends, host_kernel, schema
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
@@ -106,6 +106,25 @@ class BlobsQueue(WaitingQueue):
             self.turn.notify_all()
             return True
 
+    def take(self, into: list[list[object]], patience: Patience) -> bool:
+        """Put what is in the next record at the end of a list; False where there is none and the queue is closed.
+
+        Raises:
+            RunCancelledError, DeadlineError: the wait ended before there was one.
+        """
+        with self.turn:
+            while not len(self) and not self.closed:
+                patience.wait(self.turn)
+            if not len(self):
+                return False
+            empty: list[object] = [None] * self.width
+            place = self._read % self.capacity
+            record, self._ring[place] = self._ring[place], empty
+            self._read += 1
+            into.append(record)  # an interrupt comes behind a call: here the record is in the list
+            self.turn.notify_all()
+            return True
+
 
 def _fill(blobs: Sequence[Blob], values: Sequence[object]) -> None:
     for target, value in zip(blobs, values, strict=True):
@@ -130,19 +149,19 @@ class QueueKernel:
         if isinstance(queue, WaitingQueue):
             queue.wake()
 
-    def patiently(self, op: OpView, blobs: Sequence[Blob], act: Callable[[BlobsQueue], bool]) -> bool:
-        """Return what `act` on the queue gives, for records of these blobs.
+    def patiently(
+        self, op: OpView, blobs: Sequence[Blob], act: Callable[[BlobsQueue], bool], timeout_s: float = 0.0
+    ) -> bool:
+        """Return what `act` on the queue gives, for records of these blobs; waits `timeout_s`, 0 is no limit.
 
         Raises:
             ShapeError: the queue has records of another width.
         """
-        queue = self.queue.get(BlobsQueue)
-        if len(blobs) != queue.width:
-            raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self.queue.name!r} of {queue.width}")
-        try:
+        with self.patience.span(timeout_s):
+            queue = self.queue.get(BlobsQueue)
+            if len(blobs) != queue.width:
+                raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self.queue.name!r} of {queue.width}")
             return act(queue)
-        finally:
-            self.patience.end()
 
 
 def show(status: Blob, value: bool) -> None:
@@ -215,7 +234,6 @@ class EnqueueBlobs(QueueKernel):
     """Waits for room."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
-        self.patience.begin()
         if not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)):
             raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and full")
 
@@ -243,7 +261,6 @@ class SafeEnqueueBlobs(QueueKernel):
     """Waits for room."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...], status: Blob) -> None:
-        self.patience.begin()
         show(status, not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)))
 
 
@@ -270,8 +287,7 @@ class DequeueBlobs(QueueKernel):
     """Waits for a record."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
-        self.patience.begin(op.timeout_secs)
-        if not self.patiently(op, Y, lambda queue: queue.read(Y, self.patience)):
+        if not self.patiently(op, Y, lambda queue: queue.read(Y, self.patience), op.timeout_secs):
             raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and empty")
 
 
@@ -280,7 +296,8 @@ SAFE_DEQUEUE_BLOBS = schema(
     """Y = the next record of the queue, as soon as there is one; status = whether there is none, and will be none.
 
     With `num_records` > 1 it is that many records, joined along the first axis, or as many as there are when the queue
-    is closed; those without elements count and add nothing.""",
+    is closed; those without elements count and add nothing. Where a run fails, the next one begins with the
+    records that it has taken.""",
     inputs=[ON_QUEUE],
     outputs=[TAKEN, STATUS],
     args=[arg("num_records", int, 1, minimum=1, doc="records to take at once")],
@@ -298,10 +315,14 @@ SAFE_DEQUEUE_BLOBS = schema(
 
 @host_kernel(SAFE_DEQUEUE_BLOBS)
 class SafeDequeueBlobs(QueueKernel):
-    """Waits for records."""
+    """Waits for records; those that it has taken are kept until all of Y has them."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(operator)
+        self._from: BlobsQueue | None = None
+        self._taken: list[list[object]] = []
 
     def run(self, op: OpView, Y: tuple[Blob, ...], status: Blob) -> None:
-        self.patience.begin()
         one = op.num_records == 1
         found = self.patiently(
             op, Y, lambda queue: queue.read(Y, self.patience) if one else self._several(op, queue, Y)
@@ -309,26 +330,30 @@ class SafeDequeueBlobs(QueueKernel):
         show(status, not found)
 
     def _several(self, op: OpView, queue: BlobsQueue, Y: Sequence[Blob]) -> bool:
-        """Take records one by one, since the queue may have room for fewer; a wait that is given up loses them."""
-        columns: list[list[Tensor]] = [[] for _ in Y]
-        count = 0
-        while count < op.num_records:
-            record = [Blob(target.name) for target in Y]
-            if not queue.read(record, self.patience):
-                break
-            count += 1
-            for column, value in zip(columns, record, strict=True):
-                column.append(value.get(Tensor))
-        if not count:
+        """Take records one by one, since the queue may have room for fewer."""
+        if queue is not self._from:
+            self._from, self._taken = queue, []
+        taken = self._taken
+        while len(taken) < op.num_records and queue.take(taken, self.patience):
+            pass
+        if not taken:
             return False
-        for target, column in zip(Y, columns, strict=True):
-            if not target.is_tensor:
-                target.reset()
-            target.tensor().assign(_joined(op, target.name, [one.plain() for one in column]))
+        columns = zip(Y, zip(*taken, strict=True), strict=True)
+        joined = [_joined(op, target.name, [_plain(target.name, one) for one in column]) for target, column in columns]
+        for target, values in zip(Y, joined, strict=True):
+            target.put(values)
+        self._taken = []
         return True
 
 
-def _joined(op: OpView, name: str, parts: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]) -> np.ndarray:
+def _plain(name: str, value: object) -> Array:
+    """Return the elements of what is to come into a blob, a tensor."""
+    held = Blob(name)
+    _fill([held], [value])
+    return held.get(Tensor).plain()
+
+
+def _joined(op: OpView, name: str, parts: Sequence[Array]) -> Array:
     full = [part for part in parts if part.size]
     if len(full) <= 1:
         return full[0] if full else parts[0]

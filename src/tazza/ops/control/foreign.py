@@ -24,6 +24,16 @@ from tazza.operator import (
 )
 
 
+def unavailable(made: OpSchema, reason: str, hint: str) -> OpSchema:
+    """Let an operator say in each run why it cannot, and return its schema."""
+
+    @host_kernel(made)
+    def refuse(op: OpView) -> None:
+        raise op.error(UnavailableError, reason, hint)
+
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """What did the work, and what to do instead."""
@@ -82,8 +92,4 @@ def foreigners(type: str, row: Foreign) -> OpSchema:
         source="Caffe2",
     )
 
-    @host_kernel(made)
-    def refuse(op: OpView) -> None:
-        raise op.error(UnavailableError, row.reason, row.hint)
-
-    return made
+    return unavailable(made, row.reason, row.hint)

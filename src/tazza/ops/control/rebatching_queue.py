@@ -145,20 +145,16 @@ class EnqueueRebatchingQueue(RebatchingKernel):
     """Waits for room."""
 
     def run(self, op: OpView, X: tuple[Blob, ...]) -> None:
-        self.patience.begin()
-        queue, columns = self.opened(op, len(X)), [np.array(one.tensor().plain()) for one in X]
-        records = [tuple(columns)]
-        if op.enqueue_batch:
-            op.require(all(one.ndim for one in columns), "a tensor has rank 0, a batch has rows")
-            rows = sorted({len(one) for one in columns})
-            op.require(len(rows) <= 1, f"tensors have {' and '.join(map(str, rows))} rows, a row is a record")
-            records = [tuple(one[n, ...] for one in columns) for n in range(rows[0])]
-        try:
-            written = queue.write(records, self.patience)
-        finally:
-            self.patience.end()
-        if not written:
-            raise op.error(ClosedError, f"the queue {self.queue.name!r} is closed")
+        with self.patience.span():
+            queue, columns = self.opened(op, len(X)), [np.array(one.tensor().plain()) for one in X]
+            records = [tuple(columns)]
+            if op.enqueue_batch:
+                op.require(all(one.ndim for one in columns), "a tensor has rank 0, a batch has rows")
+                rows = sorted({len(one) for one in columns})
+                op.require(len(rows) <= 1, f"tensors have {' and '.join(map(str, rows))} rows, a row is a record")
+                records = [tuple(one[n, ...] for one in columns) for n in range(rows[0])]
+            if not queue.write(records, self.patience):
+                raise op.error(ClosedError, f"the queue {self.queue.name!r} is closed")
 
 
 DEQUEUE_REBATCHING_QUEUE = schema(
@@ -190,21 +186,15 @@ class DequeueRebatchingQueue(RebatchingKernel):
     """Waits for records."""
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
-        self.patience.begin()
-        queue = self.opened(op, len(Y))
-        try:
-            records = queue.read(op.num_elements, self.patience)
-        finally:
-            self.patience.end()
+        with self.patience.span():
+            records = self.opened(op, len(Y)).read(op.num_elements, self.patience)
         if not records:
             raise op.error(ClosedError, f"the queue {self.queue.name!r} is closed, and empty")
         for target, column in zip(Y, zip(*records, strict=True), strict=True):
             kinds = {(one.shape, one.dtype) for one in column}
             if len(kinds) > 1:
                 raise op.error(ShapeError, f"records of {target.name!r} differ: {sorted(map(str, kinds))}")
-            if not target.is_tensor:
-                target.reset()
-            target.tensor().assign(np.stack(column))
+            target.put(np.stack(column))
 
 
 CLOSE_REBATCHING_QUEUE = schema(

@@ -165,7 +165,7 @@ def stat_registry_export_infer(op: OpView, handle: object) -> tuple[TensorSpec, 
     return TensorSpec((None,), DataType.STRING), *(TensorSpec((None,), DataType.INT64),) * 2
 
 
-def now_ns() -> int:
+def wall_ns() -> int:
     """Return the nanoseconds since 1970."""
     return time.time_ns()
 
@@ -176,7 +176,7 @@ def stat_registry_export(op: OpView, handle: Blob | None, keys: Blob, values: Bl
     names = [name.encode(errors="surrogateescape") for name in found]
     keys.tensor().assign(np.array(names, object))
     values.tensor().assign(np.array(list(found.values()), np.int64))
-    timestamps.tensor().assign(np.full(len(found), now_ns(), np.int64))
+    timestamps.tensor().assign(np.full(len(found), wall_ns(), np.int64))
 
 
 # -- values that nets put there ----------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ TIMER = "caffe2::TimerInstance*"
 NO_GRADIENT = not_written("Caffe2 has none either")
 
 
-def now_ns() -> int:
+def clock_ns() -> int:
     """Return the nanoseconds since some moment."""
     return time.perf_counter_ns()
 
@@ -57,7 +57,7 @@ class Timer:
         """
         if self._begun_ns is not None:
             raise NetError(f"the timer {self.name!r} runs already", hint="end it before it begins again")
-        self._begun_ns = now_ns()
+        self._begun_ns = clock_ns()
 
     def read(self) -> int:
         """Return for how long it has run.
@@ -67,7 +67,7 @@ class Timer:
         """
         if self._begun_ns is None:
             raise NetError(f"the timer {self.name!r} does not run", hint="begin it by TimerBegin")
-        return now_ns() - self._begun_ns
+        return clock_ns() - self._begun_ns
 
     def end(self) -> int:
         """Return for how long it has run, add that to the statistics, and stand still.
@@ -177,4 +177,4 @@ WALL_CLOCK_TIME = schema(
 
 @host_kernel(WALL_CLOCK_TIME)
 def wall_clock_time(time: Blob) -> None:
-    time.tensor().assign(np.array(statistic.now_ns()))
+    time.tensor().assign(np.array(statistic.wall_ns()))

@@ -67,18 +67,15 @@ class WeightedSampleDequeueBlobs:
                 one.value.wake()
 
     def run(self, op: OpView, random: Generator, queues: tuple[Blob, ...], Y: tuple[Blob, ...], status: Blob) -> None:
-        self._patience.begin()
         given: list[float] = op.weights
         weights = given if given else [1.0] * len(queues)
         bounds = np.array(list(accumulate(weights)), np.float32) / np.float32(sum(weights))
         number = min(int(np.searchsorted(bounds, random.uniform(1))[0]), len(queues) - 1)
-        queue = queues[number].get(BlobsQueue)
-        if len(Y) != queue.width:
-            raise op.error(ShapeError, f"{len(Y)} blobs for the queue {queues[number].name!r} of {queue.width}")
-        try:
+        with self._patience.span():
+            queue = queues[number].get(BlobsQueue)
+            if len(Y) != queue.width:
+                raise op.error(ShapeError, f"{len(Y)} blobs for the queue {queues[number].name!r} of {queue.width}")
             show(status, not queue.read(Y, self._patience))
-        finally:
-            self._patience.end()
         place: int = op.table_idx_blob
         if place >= 0:
             target = Y[place]

@@ -305,7 +305,7 @@ LOAD = schema(
             "keep_device",
             bool,
             False,
-            doc="load to the device that a tensor was saved from, rather than to the operator's",
+            doc="has no effect: Caffe2 loads to the device that a tensor was saved from",
         ),
         arg("load_all", bool, False, doc="load every blob, under its own name"),
         arg("allow_incomplete", bool, False, doc="leave blobs alone that are in no database"),

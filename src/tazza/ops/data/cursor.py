@@ -25,7 +25,10 @@ NO_GRADIENT = forbidden("data has no gradient")
 
 @blob_type("std::unique_ptr<caffe2::dataset_ops::TreeCursor>", serialized=CURSOR)
 class TreeCursor(Held):
-    """How many rows of each domain were read; nothing before the first batch."""
+    """How many rows of each domain were read; nothing before the first batch.
+
+    Behind a ReadRandomBatch `offsets` is one number, of records: so Caffe2 stores it, and so it goes on from there.
+    """
 
     __slots__ = ("fields", "offsets")
 
@@ -180,22 +183,25 @@ def rows_of(X: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(None if one.dims is None else (None, *one.dims[1:]), one.dtype) for one in X)
 
 
-@host_kernel(READ_NEXT_BATCH)
-def read_next_batch(op: OpView, cursor: Blob, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+def opened(op: OpView, cursor: Blob, X: Sequence[Blob]) -> tuple[TreeCursor, Tree, list[Array]]:
+    """Return a cursor, its tree, and the elements of its fields.
+
+    Raises:
+        ArgumentError, ShapeError: there is no such tree; the fields do not fit it.
+    """
     place, columns = cursor.get(TreeCursor), [one.tensor().plain() for one in X]
     tree = read_tree(op, place.fields)
     check_columns(op, tree, columns)
+    return place, tree, columns
+
+
+@host_kernel(READ_NEXT_BATCH)
+def read_next_batch(op: OpView, cursor: Blob, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
+    place, tree, columns = opened(op, cursor, X)
     with place:
         span = tree.span(op, columns, place.starts(op, tree), op.batch_size)
         place.offsets = span.ends
     short = op.enforce_batch_size and span.rows[0] < op.batch_size
     for target, column, domain in zip(Y, columns, tree.domains, strict=True):
         start = span.starts[domain]
-        fill(target, column[start : start if short else start + span.rows[domain]])
-
-
-def fill(target: Blob, rows: Array) -> None:
-    """Put a copy of rows into a blob, whatever it held."""
-    if not target.is_tensor:
-        target.reset()
-    target.tensor().assign(rows)
+        target.put(column[start : start if short else start + span.rows[domain]])

@@ -49,7 +49,7 @@ CHECK_DATASET_CONSISTENCY = schema(
 TRIM_DATASET = schema(
     "TrimDataset",
     "Y = the rows of the first records of the fields X: of as many as are a multiple of `multiple_of`.",
-    inputs=[blob("X", variadic=True)],
+    inputs=[blob("X", variadic=True, role=Role.STATE)],
     outputs=[blob("Y", variadic=True, dynamic=True)],
     must_in_place={"Y": each("X")},
     relations=[as_many("Y", "X")],
@@ -111,7 +111,7 @@ def trim_dataset(op: OpView, Y: tuple[Blob, ...]) -> None:
 APPEND = schema(
     "Append",
     "Y = the rows of A, then those of B; Y is A. An A without rows takes shape and element type of B.",
-    inputs=[blob("A"), blob("B", role=Role.DATA)],
+    inputs=[blob("A", role=Role.STATE), blob("B", role=Role.DATA)],
     outputs=[blob("Y", dynamic=True)],
     must_in_place={"Y": "A"},
     effects=Effects.STATE,
@@ -129,7 +129,7 @@ ATOMIC_APPEND = schema(
     "Y[k] = the rows of A[k], then those of B[k], as `Append`: for all k or none, while nobody else holds the mutex.",
     inputs=[
         blob("mutex", type_name=MUTEX, role=Role.STATE),
-        blob("A", variadic=True, role=Role.DATA),
+        blob("A", variadic=True, role=Role.STATE),
         blob("B", variadic=True, role=Role.DATA),
     ],
     outputs=[blob("Y", variadic=True, dynamic=True)],
@@ -190,6 +190,30 @@ def _check_rows(op: OpView, name: str, spec: TensorSpec, source: str, rows: Arra
     )
     if spec.dtype.numpy != rows.dtype:
         raise op.error(DTypeError, f"{name!r} is {spec.dtype.label}, {source!r} is {rows.dtype}")
+
+
+def place_rows(tensor: Tensor, places: Array, rows: Array) -> None:
+    """Write rows to places of a tensor; those that it does not have yet follow its last one, in this order."""
+    there = places < tensor.shape[0]
+    if there.any():
+        if tensor.place.is_host and tensor.storage.share_count == 1:
+            tensor.array[places[there]] = rows[there]
+            tensor.mark_written()
+        else:
+            whole = tensor.plain().copy()
+            whole[places[there]] = rows[there]
+            tensor.assign(whole)
+    if not there.all():
+        extend(tensor, rows[~there])
+
+
+def require_alike(op: OpView, letter: str, kept: Array, rows: Array) -> None:
+    """Check that rows which are kept, if there are any, and those of DATA are of one shape and element type."""
+    if not len(kept) or not len(rows):
+        return
+    op.require(kept.shape[1:] == rows.shape[1:], f"rows of {letter} {kept.shape} and DATA {rows.shape} differ")
+    if kept.dtype != rows.dtype:
+        raise op.error(DTypeError, f"{letter} is {kept.dtype}, DATA is {rows.dtype}")
 
 
 def extend(tensor: Tensor, rows: Array) -> None:

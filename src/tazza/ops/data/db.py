@@ -97,9 +97,7 @@ class TensorProtosDBInput:
             read.popleft()
             raise batch
         for output, array in zip(data, batch, strict=True):
-            if not output.is_tensor:
-                output.reset()
-            output.tensor().assign(array)
+            output.put(array)
         read.popleft()
         self._ask(source, op.batch_size, len(data))
 

@@ -170,6 +170,4 @@ def unpack_records(op: OpView, packed_tensor: Blob, like: tuple[Blob, ...], Y: t
         kinds = {(part.shape[1:], part.dtype) for part in parts}
         op.require(len(kinds) <= 1, f"field {n} differs from record to record: {sorted(map(str, kinds))}")
         joined = np.concatenate(parts) if parts else like[n].get(Tensor).plain()[:0]
-        if not target.is_tensor:
-            target.reset()
-        target.tensor().assign(joined)
+        target.put(joined)

@@ -19,11 +19,10 @@ from tazza.ops.data.cursor import (
     ENFORCE,
     NO_GRADIENT,
     ON_CURSOR,
-    TreeCursor,
-    fill,
+    opened,
     rows_of,
 )
-from tazza.ops.data.fields import Tree, check_columns, read_tree
+from tazza.ops.data.fields import Tree
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import Blob, DataType, TensorSpec
 
@@ -55,21 +54,13 @@ def compute_offset_infer(op: OpView, cursor: object, X: object) -> TensorSpec:
     return TensorSpec((None, None), DataType.INT64)
 
 
-def opened(op: OpView, cursor: Blob, X: Sequence[Blob]) -> tuple[TreeCursor, Tree, list[Array]]:
-    """Return a cursor, its tree, and the elements of its fields."""
-    place, columns = cursor.get(TreeCursor), [one.tensor().plain() for one in X]
-    tree = read_tree(op, place.fields)
-    check_columns(op, tree, columns)
-    return place, tree, columns
-
-
 @host_kernel(COMPUTE_OFFSET)
 def compute_offset(op: OpView, cursor: Blob, X: tuple[Blob, ...], offsets: Blob) -> None:
     place, tree, columns = opened(op, cursor, X)
     with place:
         found = _begins(op, tree, columns, place.starts(op, tree))
         place.offsets = [0] * found.shape[1]
-    fill(offsets, found)
+    offsets.put(found)
 
 
 def _begins(op: OpView, tree: Tree, columns: Sequence[Array], starts: Sequence[int]) -> Array:
@@ -132,7 +123,7 @@ def sort_and_shuffle(op: OpView, cursor: Blob, X: tuple[Blob, ...], indices: Blo
     whole = len(order) // op.batch_size * op.batch_size
     batches = order[:whole].reshape(-1, op.batch_size)
     order[:whole] = batches[shuffled(len(batches))].reshape(-1)
-    fill(indices, order)
+    indices.put(order)
 
 
 def _sorted_by(op: OpView, tree: Tree, columns: Sequence[Array], count: int) -> Array:
@@ -192,8 +183,8 @@ READ_RANDOM_BATCH = schema(
     "ReadRandomBatch",
     """Y = the rows of the records idx[k], idx[k + 1] ..., of each field: `batch_size`, or as many as there are.
 
-    k is how many records were read by this operator, also beyond the last one. The offset of the cursor is k alone: for
-    ReadNextBatch it has to be reset.""",
+    k is what the cursor counts: how many records all that read by it asked for, also beyond the last one. The offset of
+    the cursor is k alone: for ReadNextBatch it has to be reset.""",
     inputs=[
         ON_CURSOR,
         blob("idx", DataType.INT64, role=Role.INDEX, doc="numbers of records, in the order of reading"),
@@ -246,7 +237,7 @@ def read_random_batch(
         rows = [_rows(op, begins[taken, domain], begins[taken + 1, domain], limits[domain]) for domain in range(count)]
         place.offsets = [first + op.batch_size]
     for target, column, domain in zip(Y, columns, tree.domains, strict=True):
-        fill(target, column[rows[domain]])
+        target.put(column[rows[domain]])
 
 
 def _rows(op: OpView, starts: Array, ends: Array, limit: int | None) -> Array:

@@ -7,13 +7,13 @@ from operator import itemgetter
 import numpy as np
 
 from tazza.device import Generator
-from tazza.errors import DTypeError
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema, together
 from tazza.ops.control.mutex import MUTEX, Mutex
-from tazza.ops.sparse.key_map import key_map
+from tazza.ops.data.data_set import place_rows, require_alike
+from tazza.ops.sparse.key_map import key_map, stored_name
 from tazza.tensor import Blob, DataType, TensorSpec
 
-MAP = "(std::unordered_map<int64_t, int32_t>)"
+MAP = stored_name((DataType.INT64, DataType.INT32))
 
 RESERVOIR_SAMPLING = schema(
     "ReservoirSampling",
@@ -23,7 +23,7 @@ RESERVOIR_SAMPLING = schema(
     `object_id` a row is passed over, and not counted, whose object is in the sample, or in DATA before it; `places` and
     `objects` tell which object has which place.""",
     inputs=[
-        blob("reservoir", doc="(M, *S) the sample; a tensor without rows at first"),
+        blob("reservoir", role=Role.STATE, doc="(M, *S) the sample; a tensor without rows at first"),
         blob("num_visited", DataType.INT64, role=Role.STATE, doc="rows that were seen, one element; 0 at first"),
         blob("DATA", role=Role.DATA, doc="(B, *S)"),
         blob("mutex", type_name=MUTEX, role=Role.STATE, doc="held meanwhile"),
@@ -85,34 +85,43 @@ def reservoir_sampling(
         if ids is not None:
             op.require(len(ids) == len(rows), f"object_id has {len(ids)} elements for {len(rows)} rows of DATA")
             op.require(len(known) == len(kept), f"objects_in has {len(known)} elements for {len(kept)} rows")
-        sources, seen = _draw(op, random, int(counted.reshape(-1)[0]), len(kept), len(rows), known, ids)
-        if len(rows):
-            every = np.concatenate([kept, rows]) if len(kept) else rows
-            sample.tensor().assign(every[sources])
+        taken, seen = _draw(op, random, int(counted.reshape(-1)[0]), len(rows), known, ids)
+        if taken:
+            order = sorted(taken)
+            place_rows(sample.tensor(), np.array(order), rows[[taken[place] for place in order]])
         visited.tensor().assign(np.full_like(counted, seen))
         if places is not None and objects is not None:
             objects.tensor().assign(np.array(known, np.int64))
             places.set(key_map(np.array(known, np.int64), np.arange(len(known), dtype=np.int32)))
 
 
+def drawn_place(op: OpView, random: Generator, seen: int) -> int | None:
+    """Return which of `num_to_collect` places the next one has, behind `seen` others; None where it is not kept."""
+    place = seen if seen < op.num_to_collect else int(random.integers(1, 0, seen)[0])
+    return place if place < op.num_to_collect else None
+
+
 def _draw(
-    op: OpView, random: Generator, seen: int, M: int, B: int, known: list[int], ids: list[int] | None
-) -> tuple[list[int], int]:
-    """Return which row each place has, of the M that were there and the B new ones behind them, and how many were seen.
+    op: OpView, random: Generator, seen: int, B: int, known: list[int], ids: list[int] | None
+) -> tuple[dict[int, int], int]:
+    """Return which of the B new rows come to which places, and how many were seen.
 
     `known`, the object of each place, changes with them.
     """
-    sources, there = list(range(M)), set(known)
+    taken: dict[int, int] = {}
+    there = set(known)
     first = {own: n for n, own in reversed(list(enumerate(range(B) if ids is None else ids)))}
     for own, n in sorted(first.items(), key=itemgetter(1)):
         if ids is not None and own in there:
             continue
-        place = seen if seen < op.num_to_collect else int(random.integers(1, 0, seen)[0])
+        place = drawn_place(op, random, seen)
         seen += 1
-        if place >= op.num_to_collect:
+        if place is None:
             continue
-        sources[place : place + 1], known[place : place + 1] = [M + n], [own]
-    return sources, seen
+        taken[place] = n
+        if ids is not None:
+            known[place : place + 1] = [own]
+    return taken, seen
 
 
 def _check(op: OpView, kept: Array, counted: Array, rows: Array) -> None:
@@ -123,8 +132,4 @@ def _check(op: OpView, kept: Array, counted: Array, rows: Array) -> None:
     op.require(
         M == min(seen, op.num_to_collect), f"reservoir has {M} rows, {seen} of at most {op.num_to_collect} were seen"
     )
-    if not M or not len(rows):
-        return
-    op.require(kept.shape[1:] == rows.shape[1:], f"rows of reservoir {kept.shape} and DATA {rows.shape} differ")
-    if kept.dtype != rows.dtype:
-        raise op.error(DTypeError, f"reservoir is {kept.dtype}, DATA is {rows.dtype}")
+    require_alike(op, "reservoir", kept, rows)

@@ -19,7 +19,7 @@ from tazza.operator import (
     host_kernel,
     schema,
 )
-from tazza.ops.data.cursor import fill
+from tazza.ops.data.reservoir import drawn_place
 from tazza.tensor import Blob, DataType
 from tazza.tensor.blob import blob_type
 
@@ -110,7 +110,7 @@ def concat_tensor_vector(op: OpView, vector: Blob, Y: Blob) -> None:
     op.require(all(one.ndim > 0 for one in tensors), "a tensor has rank 0, it has rows")
     kinds = {(one.shape[1:], one.dtype) for one in tensors}
     op.require(len(kinds) == 1, f"tensors differ beyond their first extent: {sorted(map(str, kinds))}")
-    fill(Y, np.concatenate(tensors))
+    Y.put(np.concatenate(tensors))
 
 
 COLLECT_TENSOR = schema(
@@ -148,11 +148,9 @@ class CollectTensor:
         self._visited = 0
 
     def run(self, op: OpView, random: Generator, collected: tuple[Blob, ...], X: tuple[Blob, ...]) -> None:
-        place = self._visited
-        if place >= op.num_to_collect:
-            place = int(random.integers(1, 0, self._visited)[0])
+        place = drawn_place(op, random, self._visited)
         self._visited += 1
-        if place >= op.num_to_collect:
+        if place is None:
             return
         rows = [target.get(TensorVector).tensors for target in collected]
         for row, source in zip(rows, X, strict=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tazza.errors import FormatError
+from tazza.errors import FileError, FormatError
 from tazza.operator import Array, BlobOwner, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
 from tazza.runtime.files import open_regular, reading, shown
 from tazza.runtime.holding import Held
@@ -35,7 +35,7 @@ NUMBER = re.compile(
 class TextFileReader(Held):
     """Rows of a file, `passes` times one behind the other; each goes to one thread."""
 
-    __slots__ = ("_rows", "dtypes", "path")
+    __slots__ = ("_ended", "_rows", "_taken", "dtypes", "path")
 
     def __init__(self, path: Path, dtypes: Sequence[DataType], passes: int) -> None:
         """Stand at the first row.
@@ -47,16 +47,28 @@ class TextFileReader(Held):
         open_regular(path, "table").close()
         self.path = path
         self.dtypes = tuple(dtypes)
+        self._taken = 0
+        self._ended: Exception | None = None
         self._rows = self._read(passes)
 
-    def next(self, count: int) -> list[list[bytes]]:
-        """Return the fields of the next rows, `count` or as many as there are.
+    def next(self, count: int) -> tuple[int, list[list[bytes]]]:
+        """Return how many rows were read before, in all passes, and the fields of the next `count`, or of all others.
 
         Raises:
-            FileError: the file is not there any more.
+            FileError: the file is not there any more, or cannot be read; from then on no row comes, but that error.
         """
         with self:
-            return list(islice(self._rows, count))
+            if self._ended is not None:
+                raise self._ended
+            try:
+                rows = list(islice(self._rows, count))
+            except BaseException as error:
+                why = f"{shown(self.path)} was not read on behind row {self._taken}: {type(error).__name__}"
+                self._ended = error if isinstance(error, FileError) else FileError(why)
+                raise
+            before = self._taken
+            self._taken += len(rows)
+            return before, rows
 
     def _read(self, passes: int) -> Iterator[list[bytes]]:
         for _ in range(passes):
@@ -146,29 +158,38 @@ def text_file_reader_read_infer(op: OpView, handler: object) -> tuple[TensorSpec
 def text_file_reader_read(op: OpView, handler: Blob, Y: tuple[Blob, ...]) -> None:
     reader = handler.get(TextFileReader)
     op.require(len(Y) == len(reader.dtypes), f"{len(Y)} blobs for {len(reader.dtypes)} fields")
-    rows = reader.next(op.batch_size)
-    for row in rows:
+    before, rows = reader.next(op.batch_size)
+    for n, row in enumerate(rows, before + 1):
         if len(row) != len(Y):
-            raise op.error(FormatError, f"a row of {shown(reader.path)} has {len(row)} fields, it has {len(Y)}")
+            raise op.error(FormatError, f"row {n} of {shown(reader.path)} has {len(row)} fields, it has {len(Y)}")
     columns = zip(*rows, strict=True) if rows else [()] * len(Y)
-    found = [_column(op, list(texts), dtype) for texts, dtype in zip(columns, reader.dtypes, strict=True)]
+    found = [
+        _column(op, f"of {shown(reader.path)}, field {k}", before, texts, dtype)
+        for k, (texts, dtype) in enumerate(zip(columns, reader.dtypes, strict=True), 1)
+    ]
     for target, column in zip(Y, found, strict=True):
-        if not target.is_tensor:
-            target.reset()
-        target.tensor().assign(column)
+        target.put(column)
 
 
-def _column(op: OpView, texts: list[bytes], dtype: DataType) -> Array:
+def _column(op: OpView, where: str, before: int, texts: Sequence[bytes], dtype: DataType) -> Array:
     found = np.empty(len(texts), dtype.numpy)
+    if dtype is DataType.STRING:
+        found[:] = texts
+        return found
+    numbers = [_number(text) for text in texts]
+    if None in numbers:
+        n = numbers.index(None)
+        raise op.error(FormatError, f"row {before + n + 1} {where}: {texts[n][:40]!r} does not begin with a number")
     with np.errstate(over="ignore"):  # a number that is too large is infinite
-        found[:] = texts if dtype is DataType.STRING else np.array([_number(op, text) for text in texts], np.float64)
+        found[:] = np.array(numbers, np.float64)
     return found
 
 
-def _number(op: OpView, text: bytes) -> float:
+def _number(text: bytes) -> float | None:
+    """Return what a text begins with; None where that is no number."""
     match = NUMBER.match(text)
     if match is None:
-        raise op.error(FormatError, f"{text[:40]!r} does not begin with a number")
+        return None
     sign, word, bits, digits = (b"" if part is None else part for part in match.groups())
     value = float.fromhex(bits.decode()) if bits else float(word + digits)
     return -value if sign == b"-" else value

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from tazza.errors import DTypeError
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.ops.control.mutex import MUTEX, Mutex
+from tazza.ops.data.data_set import place_rows, require_alike
 from tazza.tensor import Blob, DataType, TensorSpec
 
 LAST_N_WINDOW_COLLECTOR = schema(
@@ -17,7 +17,7 @@ LAST_N_WINDOW_COLLECTOR = schema(
 
     As long as there are less than N they lie in order. The N last rows of a larger DATA begin the ring anew.""",
     inputs=[
-        blob("buffer", doc="(M, *S) the ring; a tensor without rows at first"),
+        blob("buffer", role=Role.STATE, doc="(M, *S) the ring; a tensor without rows at first"),
         blob("next", DataType.INT32, "", role=Role.STATE, doc="0 at first"),
         blob("DATA", role=Role.DATA, doc="(B, *S)"),
         blob("mutex", type_name=MUTEX, optional=True, role=Role.STATE, doc="held meanwhile"),
@@ -72,11 +72,7 @@ def last_n_window_collector(
         if not len(rows):
             return
         place, rows = (0, rows[-count:]) if len(rows) > count else (place, rows)
-        places = (place + np.arange(len(rows))) % count
-        filled = np.zeros((min(max(len(ring), place + len(rows)), count), *rows.shape[1:]), rows.dtype)
-        filled[: len(ring)] = ring if len(ring) else 0
-        filled[places] = rows
-        last.tensor().assign(filled)
+        place_rows(last.tensor(), (place + np.arange(len(rows))) % count, rows)
         next_out.tensor().assign(np.array((place + len(rows)) % count, np.int32))
 
 
@@ -86,8 +82,4 @@ def _check(op: OpView, ring: Array, place: int, rows: Array) -> None:
     op.require(M <= N, f"buffer has {M} rows, num_to_collect is {N}")
     wanted = f"it is {M % N}" if M < N else f"it is in [0, {N})"
     op.require(place == M if M < N else 0 <= place < N, f"next is {place}, with {M} of {N} rows {wanted}")
-    if not M or not len(rows):
-        return
-    op.require(ring.shape[1:] == rows.shape[1:], f"rows of buffer {ring.shape} and DATA {rows.shape} differ")
-    if ring.dtype != rows.dtype:
-        raise op.error(DTypeError, f"buffer is {ring.dtype}, DATA is {rows.dtype}")
+    require_alike(op, "buffer", ring, rows)

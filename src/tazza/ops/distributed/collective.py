@@ -41,28 +41,33 @@ class Collective(WorldKernel):
             ShapeError: the blobs of this rank differ.
             NetError, ClosedError, RunCancelledError, DeadlineError: see `World.meet`.
         """
-        world = self._blob.get(CommonWorld)
-        self.world = world.world
-        tensors = [one.get(Tensor) for one in X]
-        if len({(one.spec.dims, one.dtype) for one in tensors}) > 1:
-            found = ", ".join(f"{one.name!r}: {tensor.spec}" for one, tensor in zip(X, tensors, strict=True))
-            raise op.error(ShapeError, f"the blobs of a rank differ: {found}")
-        arrays = [tensor.plain() for tensor in tensors]
-        shape = f" of {len(X)} x {tensors[0].dtype.label}{list(tensors[0].shape)}" if tensors else ""
-        try:
+        with self.patience.span():
+            world = self._blob.get(CommonWorld)
+            self.world = world.world
+            self.check(op, world)
+            tensors = [one.get(Tensor) for one in X]
+            if len({(one.spec.dims, one.dtype) for one in tensors}) > 1:
+                found = ", ".join(f"{one.name!r}: {tensor.spec}" for one, tensor in zip(X, tensors, strict=True))
+                raise op.error(ShapeError, f"the blobs of a rank differ: {found}")
+            arrays = [tensor.plain() for tensor in tensors]
+            shape = f" of {len(X)} x {tensors[0].dtype.label}{list(tensors[0].shape)}" if tensors else ""
             return world.meet(f"{op.type}{what}{shape}", arrays, self.work, self.patience)
-        finally:
-            self.patience.end()
+
+    def check(self, op: OpView, own: CommonWorld) -> None:
+        """Check that the arguments are for this world: all are for most types."""
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
         """Return what every rank gets, of what all bring by rank; nobody writes it."""
         raise NotImplementedError
 
 
-def check_root(op: OpView, own: CommonWorld) -> None:
-    """Raise a `ShapeError` unless `root` is a rank of the world."""
-    size = own.world.size
-    op.require(op.root < size, f"root = {op.root} is not below the {size} ranks of the world")
+class Rooted(Collective):
+    """Base of those in which one rank is not as the others."""
+
+    def check(self, op: OpView, own: CommonWorld) -> None:
+        """Raise a `ShapeError` unless `root` is a rank of the world."""
+        size = own.world.size
+        op.require(op.root < size, f"root = {op.root} is not below the {size} ranks of the world")
 
 
 def in_order(brought: dict[int, Sequence[Array]]) -> list[Array]:
@@ -125,14 +130,12 @@ REDUCE = schema(
 
 
 @host_kernel(REDUCE)
-class Reduce(Collective):
+class Reduce(Rooted):
     """Sums, for one rank."""
 
     def run(self, op: OpView, comm_world: Blob, X: Blob, Y: Blob) -> None:
-        own = comm_world.get(CommonWorld)
-        check_root(op, own)
         (total,) = self.meet(op, [X], f" to rank {op.root}")
-        Y.tensor().assign(total if own.rank == op.root else np.zeros_like(total))
+        Y.tensor().assign(total if comm_world.get(CommonWorld).rank == op.root else np.zeros_like(total))
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
         return [total_of(brought)]
@@ -167,18 +170,25 @@ REDUCE_SCATTER = schema(
 class ReduceScatter(Collective):
     """Sums, of which each rank gets a part."""
 
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(operator)
+        self._counts: Blob = operator.blobs["counts"]
+
     def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], counts: Blob, Y: tuple[Blob, ...]) -> None:
-        own = comm_world.get(CommonWorld)
         parts: list[int] = counts.get(Tensor).plain().reshape(-1).tolist()
-        op.require(len(parts) == own.world.size, f"there are {len(parts)} counts for {own.world.size} ranks")
-        op.require(min(parts) >= 0, f"a count is negative: {parts}")
         total = self.meet(op, X, f" by {parts}")[0].reshape(-1)
-        before = sum(parts[: own.rank])
-        part = total[before : before + parts[own.rank]]
+        rank = comm_world.get(CommonWorld).rank
+        before = sum(parts[:rank])
+        part = total[before : before + parts[rank]]
         for target in Y:
             whole = target.get(Tensor).plain().copy()
             whole.reshape(-1)[: len(part)] = part
             target.tensor().assign(whole)
+
+    def check(self, op: OpView, own: CommonWorld) -> None:
+        parts = self._counts.get(Tensor).plain().reshape(-1).tolist()
+        op.require(len(parts) == own.world.size, f"there are {len(parts)} counts for {own.world.size} ranks")
+        op.require(min(parts) >= 0, f"a count is negative: {parts}")
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
         return [total_of(brought)]
@@ -235,15 +245,14 @@ BROADCAST = schema(
 
 
 @host_kernel(BROADCAST)
-class Broadcast(Collective):
+class Broadcast(Rooted):
     """Hands out what the root brings."""
 
     def __init__(self, operator: Operator) -> None:
         super().__init__(operator)
         self._root: int = operator.op.root
 
-    def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
-        check_root(op, comm_world.get(CommonWorld))
+    def run(self, op: OpView, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
         self.together(op, X, Y, f" from rank {op.root}")
 
     def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:

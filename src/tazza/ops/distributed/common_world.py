@@ -8,8 +8,10 @@ the same order: the n-th collective operator of a rank meets the n-th of all oth
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -23,6 +25,8 @@ from tazza.tensor import Blob
 from tazza.tensor.blob import blob_type
 
 WORLD = "std::shared_ptr<gloo::Context>"
+MESSAGES_MAX = 2**16
+"""Messages from one rank to another with one tag that wait there."""
 NO_GRADIENT = forbidden("it moves data between ranks; the builder of a net on several ranks says what its gradient is")
 
 
@@ -56,11 +60,13 @@ class World:
         """Have `size` ranks, none of which has come."""
         self.name = name
         self.size = size
+        self.serial = next(_serials)
         self.ranks: set[int] = set()
         self.broken: str | None = None
         self.turn = Conditional()
         self._meetings: dict[int, Meeting] = {}
-        self._messages: list[Message] = []
+        self._messages: dict[tuple[int, int, int], deque[tuple[int, Message]]] = {}
+        self._sent = 0
 
     @property
     def open_meetings(self) -> int:
@@ -125,10 +131,17 @@ class World:
 
         Raises:
             ClosedError: a rank has left, or failed.
+            NetError: `MESSAGES_MAX` of one kind wait for that rank.
         """
         with self.turn:
             self.check()
-            self._messages.append(message)
+            waiting = self._messages.setdefault((message.target, message.source, message.tag), deque())
+            if len(waiting) >= MESSAGES_MAX:
+                what = f"{len(waiting)} messages of rank {message.source} with the tag {message.tag}"
+                hint = "let it receive as many as are sent"
+                raise NetError(f"rank {message.target} has not received {what}", hint=hint)
+            self._sent += 1
+            waiting.append((self._sent, message))
             self.turn.notify_all()
 
     def receive(self, rank: int, source: int, tag: int, patience: Patience) -> Message:
@@ -138,16 +151,25 @@ class World:
             ClosedError: a rank has left, or failed, and there is no such message.
             RunCancelledError, DeadlineError: the wait ended.
         """
-
-        def wanted(message: Message) -> bool:
-            return message.target == rank and source in (-1, message.source) and tag in (-1, message.tag)
-
         with self.turn:
-            while (found := next(filter(wanted, self._messages), None)) is None:
+            while (kind := self._first(rank, source, tag)) is None:
                 self.check()
                 patience.wait(self.turn)
-            self._messages.remove(found)
+            _, found = self._messages[kind].popleft()
+            if not self._messages[kind]:
+                del self._messages[kind]
             return found
+
+    def _first(self, rank: int, source: int, tag: int) -> tuple[int, int, int] | None:
+        """Return the target, source and tag of the first message that is wanted; None where there is none."""
+        if -1 not in (source, tag):
+            return (rank, source, tag) if (rank, source, tag) in self._messages else None
+        wanted = [
+            (waiting[0][0], kind)
+            for kind, waiting in self._messages.items()
+            if kind[0] == rank and source in (-1, kind[1]) and tag in (-1, kind[2])
+        ]
+        return min(wanted)[1] if wanted else None
 
     def check(self) -> None:
         """See that nobody has left; `turn` is held.
@@ -191,6 +213,7 @@ class CommonWorld:
             self.world.leave(f"rank {self.rank} has left")
 
 
+_serials = count()
 NAMES = "worlds of one process are told apart by the store that ranks are given, and the name of the operator"
 _worlds: WeakValueDictionary[tuple[str, str], World] = WeakValueDictionary()  # as long as a rank holds it
 _turn = freed_in_child(threading.Lock())
@@ -258,14 +281,14 @@ class WorldKernel:
         if self.world is not None:
             self.world.wake()
 
-    def assemble(self, world: World) -> None:
-        """Wait until all ranks have come.
+    def assemble(self, own: CommonWorld) -> CommonWorld:
+        """Wait until all ranks have come, and return this one.
 
         Raises:
             ClosedError: one has left meanwhile.
             RunCancelledError, DeadlineError: the wait ended.
         """
-        self.world = world
+        world = self.world = own.world
         with world.turn:
             try:
                 while len(world.ranks) < world.size:
@@ -274,8 +297,7 @@ class WorldKernel:
             except BaseException as error:
                 world.leave(f"a rank left: {type(error).__name__}: {error}")
                 raise
-            finally:
-                self.patience.end()
+        return own
 
 
 @host_kernel(CREATE_COMMON_WORLD)
@@ -283,12 +305,11 @@ class CreateCommonWorld(WorldKernel):
     """Waits until all ranks have come."""
 
     def run(self, op: OpView, kv_handler: Blob | None, comm_world: Blob) -> None:
-        store = "" if kv_handler is None else kv_handler.get(StoreHandler).name
-        world = find_world(store, op.definition.name if op.definition.name else comm_world.name, op.size)
-        made = CommonWorld(world, op.rank, op.timeout_ms / 1000)
-        self.patience.begin(made.timeout_s)
-        self.assemble(world)
-        comm_world.set(made)
+        timeout_s = op.timeout_ms / 1000
+        with self.patience.span(timeout_s):
+            store = "" if kv_handler is None else kv_handler.get(StoreHandler).name
+            world = find_world(store, op.definition.name if op.definition.name else comm_world.name, op.size)
+            comm_world.set(self.assemble(CommonWorld(world, op.rank, timeout_s)))
 
 
 CLONE_COMMON_WORLD = schema(
@@ -312,13 +333,12 @@ class CloneCommonWorld(WorldKernel):
     """Waits until all ranks have come."""
 
     def run(self, existing_comm_world: Blob, comm_world: Blob) -> None:
-        old = existing_comm_world.get(CommonWorld)
-        number, old.cloned = old.cloned, old.cloned + 1
-        world = find_world(f"clone {number} of {id(old.world)}", old.world.name, old.world.size)
-        made = CommonWorld(world, old.rank, old.timeout_s)
-        self.patience.begin(made.timeout_s)
-        self.assemble(world)
-        comm_world.set(made)
+        with self.patience.span():
+            old = existing_comm_world.get(CommonWorld)
+            number, old.cloned = old.cloned, old.cloned + 1
+            world = find_world(f"clone {number} of {old.world.serial}", old.world.name, old.world.size)
+            self.patience.begin(old.timeout_s)
+            comm_world.set(self.assemble(CommonWorld(world, old.rank, old.timeout_s)))
 
 
 DESTROY_COMMON_WORLD = schema(

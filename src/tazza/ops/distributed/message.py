@@ -110,16 +110,14 @@ class ReceiveTensor(WorldKernel):
         self._blobs = operator.blobs
 
     def run(self, op: OpView, comm_world: Blob, src: Blob | None, tag: Blob | None, Y_received: Blob) -> None:
-        own = comm_world.get(CommonWorld)
-        self.world = own.world
-        source, wanted = said(op, "src", src), said(op, "tag", tag)
-        if source != ANY:
-            rank_in(op, "src", source, own.world.size)
-        self.patience.begin(own.timeout_s)
-        try:
+        with self.patience.span():
+            own = comm_world.get(CommonWorld)
+            self.world = own.world
+            source, wanted = said(op, "src", src), said(op, "tag", tag)
+            if source != ANY:
+                rank_in(op, "src", source, own.world.size)
+            self.patience.begin(own.timeout_s)
             message = own.world.receive(own.rank, source, wanted, self.patience)
-        finally:
-            self.patience.end()
         held, got = Y_received.get(Tensor), message.content
         if (tuple(held.shape), held.plain().dtype) != (got.shape, got.dtype):
             relation = f"rank {message.source} sent {got.dtype.name}{list(got.shape)} for {Y_received.name!r}, which is"

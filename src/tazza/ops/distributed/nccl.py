@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tazza.errors import UnavailableError
 from tazza.operator import (
     FLOAT,
     ArgSpec,
@@ -24,13 +23,15 @@ from tazza.operator import (
     each,
     family,
     forbidden,
-    host_kernel,
     schema,
 )
 from tazza.operator.in_place import InPlace
+from tazza.ops.control.foreign import unavailable
 from tazza.tensor import DataType, TensorSpec
 
 MOVED = FLOAT | {DataType.FLOAT16}
+REASON = "it needs the library NCCL, which tazza does not call"
+HINT = "let each GPU be a rank of a common world: Allreduce, Broadcast, Reduce, Allgather, ReduceScatter"
 ROOT = arg("root", int, 0, minimum=0, doc="which of the GPUs, by the position of its blob")
 
 
@@ -70,7 +71,7 @@ def collectives(type: str, row: Collective) -> OpSchema:
         type,
         f"""{row.doc}
 
-        It cannot run here: it needs the library NCCL, which tazza does not call.""",
+        It cannot run here: {REASON}.""",
         inputs=[blob("X", MOVED, variadic=True, role=Role.DATA)],
         outputs=[blob("Y", like="X", variadic=row.several) if row.keeps_shape else blob("Y", "X", variadic=True)],
         args=row.args,
@@ -86,9 +87,4 @@ def collectives(type: str, row: Collective) -> OpSchema:
     if not row.keeps_shape:
         made.infer(collective_infer)
 
-    @host_kernel(made)
-    def refuse(op: OpView) -> None:
-        hint = "let each GPU be a rank of a common world: Allreduce, Broadcast, Reduce, Allgather, ReduceScatter"
-        raise op.error(UnavailableError, "it needs the library NCCL, which tazza does not call", hint)
-
-    return made
+    return unavailable(made, REASON, HINT)

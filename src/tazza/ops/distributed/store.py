@@ -6,7 +6,8 @@ name the same one share it. An entry is the serialized blob, as files have it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -26,7 +27,8 @@ from tazza.operator import (
     schema,
 )
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import kind_of, read_bytes, write_bytes_atomically
+from tazza.runtime.files import kind_of, read_bytes, resolved, write_bytes_atomically
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
@@ -53,6 +55,16 @@ class Entries:
 
 
 _entries: WeakValueDictionary[str, Entries] = WeakValueDictionary()  # as long as a handler holds them
+_turn = freed_in_child(threading.Lock())
+
+
+def find_entries(name: str) -> Entries:
+    """Return the entries that whoever names the same store has, or new ones."""
+    with _turn:  # a dictionary of weak references looks and puts in two steps
+        found = _entries.get(name)
+        if found is None:
+            found = _entries[name] = Entries()
+        return found
 
 
 @blob_type(STORE)
@@ -69,7 +81,7 @@ class StoreHandler:
         self.name = name
         self.folder = folder
         self._prefix = prefix
-        self._held = _entries.setdefault(name, Entries())
+        self._held = find_entries(name)
 
     @property
     def turn(self) -> Conditional:
@@ -149,23 +161,21 @@ class StoreKernel:
             with store.turn:
                 store.turn.notify_all()
 
-    def wait(self, keys: Sequence[str]) -> StoreHandler:
+    def wait(self, keys: Iterable[str]) -> StoreHandler:
         """Return the store once it has entries of all keys.
 
         Raises:
             RunCancelledError, DeadlineError: the wait ended.
         """
-        store = self._blob.get(StoreHandler)
-        try:
+        with self.patience.span():
+            store = self._blob.get(StoreHandler)
             for key in keys:
                 self.patience.what = f"for the entry {key!r} of the store {store.name!r}"
                 self.patience.begin(MOST_S)
                 with store.turn:
                     while not store.has(key):
                         self.patience.wait(store.turn, most_s=None if store.folder is None else LOOK_S)
-        finally:
-            self.patience.end()
-        return store
+            return store
 
 
 HANDLER = blob("handler", type_name=STORE, role=Role.STATE)
@@ -197,7 +207,8 @@ class FileStoreHandlerCreate:
 
     def run(self, op: OpView, handler: Blob) -> None:
         folder = self._root / op.path if op.path else None
-        handler.set(StoreHandler(f"{op.path}/{op.prefix}", folder, op.prefix))
+        name = "" if folder is None else str(resolved(folder))  # a relative path is another folder elsewhere
+        handler.set(StoreHandler(f"{name}/{op.prefix}", folder, op.prefix))
 
 
 STORE_SET = schema(

@@ -54,17 +54,18 @@ def _map_class(types: Types) -> type[KeyMap]:
     pair = f"std::allocator<std::pair<const {key}, {value}> >"
     native = f"std::unordered_map<{key}, {value}, std::hash<{key}>, std::equal_to<{key}>, {pair} >"
     made = type(f"KeyMap{types[0].label}{types[1].label}".title(), (KeyMap,), {"__slots__": ()})
-    return blob_type(native, serialized=_type_name(types))(made)
+    return blob_type(native, serialized=stored_name(types))(made)
 
 
-def _type_name(types: Types) -> str:
+def stored_name(types: Types) -> str:
+    """Return the type name of stored maps with these element types, which schemas have too."""
     return f"(std::unordered_map<{types[0].label}_t, {types[1].label}_t>)"
 
 
 PAIRS = [(key, value) for key in (DataType.INT32, DataType.INT64) for value in (DataType.INT32, DataType.INT64)]
 MAPS = {types: _map_class(types) for types in PAIRS}
 """The class of maps of each pair of types."""
-TYPES = {_type_name(types): types for types in PAIRS}
+TYPES = {stored_name(types): types for types in PAIRS}
 
 
 def key_map(keys: Array, values: Array) -> KeyMap:
@@ -173,7 +174,7 @@ def _created(op: OpView) -> Types:
 
 @CREATE_MAP.infer
 def create_map_infer(op: OpView) -> TypeSpec:
-    return TypeSpec(_type_name(_created(op)))
+    return TypeSpec(stored_name(_created(op)))
 
 
 @host_kernel(CREATE_MAP)
@@ -185,7 +186,7 @@ def create_map(op: OpView, map: Blob) -> None:
 @KEY_VALUE_TO_MAP.infer
 def key_value_to_map_infer(op: OpView, keys: TensorSpec, values: TensorSpec) -> TypeSpec:
     require_as_many(op, "keys", keys.dims, values=values.dims)
-    return TypeSpec(_type_name((keys.dtype, values.dtype)))
+    return TypeSpec(stored_name((keys.dtype, values.dtype)))
 
 
 @host_kernel(KEY_VALUE_TO_MAP)
@@ -206,6 +207,4 @@ def map_to_key_value_infer(op: OpView, map: TypeSpec) -> tuple[TensorSpec, Tenso
 def map_to_key_value(map: Blob, keys: Blob, values: Blob) -> None:
     held = map.get(KeyMap)
     for target, array in ((keys, held.keys), (values, held.values)):
-        if not target.is_tensor:
-            target.reset()
-        target.tensor().assign(array)
+        target.put(array)
