@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from tazza.errors import DTypeError
+from tazza.errors import DTypeError, NumericError
 from tazza.operator import (
     Array,
     Effects,
@@ -27,7 +27,7 @@ from tazza.operator import (
 )
 from tazza.ops.control.mutex import MUTEX, Mutex
 from tazza.ops.data.fields import FIELDS, check_columns, read_tree
-from tazza.tensor import Blob, Tensor, TensorSpec
+from tazza.tensor import Blob, DataType, Tensor, TensorSpec
 
 NO_GRADIENT = forbidden("data has no gradient")
 GROWTH = 2
@@ -90,7 +90,9 @@ def check_dataset_consistency(op: OpView, X: tuple[Blob, ...]) -> None:
 
 @TRIM_DATASET.infer
 def trim_dataset_infer(op: OpView, X: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    del op
+    for field, one in zip(read_tree(op, op.fields).fields, X, strict=False):
+        if field.counts and one.dtype is not DataType.INT32:
+            raise op.error(DTypeError, f"field {field.name!r} is {one.dtype}, lengths are int32")
     return tuple(TensorSpec(None if one.dims is None else (None, *one.dims[1:]), one.dtype) for one in X)
 
 
@@ -101,9 +103,9 @@ def trim_dataset(op: OpView, Y: tuple[Blob, ...]) -> None:
     limits = tree.limits(columns)
     top = limits[0] if limits[0] is not None else 0
     count = top // op.multiple_of * op.multiple_of
+    ends = tree.span(op, columns, [0] * len(limits), count).ends
     if count == top:
         return
-    ends = tree.span(op, columns, [0] * len(limits), count).ends
     for target, column, domain in zip(Y, columns, tree.domains, strict=True):
         target.tensor().assign(np.array(column[: ends[domain]]))
 
@@ -214,6 +216,12 @@ def require_alike(op: OpView, letter: str, kept: Array, rows: Array) -> None:
     op.require(kept.shape[1:] == rows.shape[1:], f"rows of {letter} {kept.shape} and DATA {rows.shape} differ")
     if kept.dtype != rows.dtype:
         raise op.error(DTypeError, f"{letter} is {kept.dtype}, DATA is {rows.dtype}")
+
+
+def check_count(op: OpView, seen: int, rows: Array) -> None:
+    """Check that rows can be counted on behind those that were seen."""
+    if seen > 2**63 - 1 - len(rows):
+        raise op.error(NumericError, f"num_visited is {seen}, with {len(rows)} more it would leave the 64 bits")
 
 
 def extend(tensor: Tensor, rows: Array) -> None:

@@ -107,12 +107,12 @@ class TensorProtosDBInput:
 
         def see() -> None:
             try:
-                if not read:
-                    read.append(read_batch(source, batch_size, count, self._patience))
+                with self._patience.span():
+                    if not read:
+                        read.append(read_batch(source, batch_size, count, self._patience))
             except BaseException as error:
                 read.append(error)
             finally:
-                self._patience.end()
                 done.finish()
 
         self._thread.submit(see)

@@ -9,7 +9,7 @@ import numpy as np
 from tazza.device import Generator
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema, together
 from tazza.ops.control.mutex import MUTEX, Mutex
-from tazza.ops.data.data_set import place_rows, require_alike
+from tazza.ops.data.data_set import check_count, place_rows, require_alike
 from tazza.ops.sparse.key_map import key_map, stored_name
 from tazza.tensor import Blob, DataType, TensorSpec
 
@@ -128,8 +128,10 @@ def _check(op: OpView, kept: Array, counted: Array, rows: Array) -> None:
     """Check that a sample and what was counted are what this operator leaves, for such rows."""
     op.require(rows.ndim > 0, "DATA has rank 0, it has rows")
     op.require(counted.size == 1, f"num_visited has {counted.size} elements, it has one")
+    op.require(kept.ndim > 0, "reservoir has rank 0, it has rows")
     seen, M = int(counted.reshape(-1)[0]), len(kept)
     op.require(
         M == min(seen, op.num_to_collect), f"reservoir has {M} rows, {seen} of at most {op.num_to_collect} were seen"
     )
+    check_count(op, seen, rows)
     require_alike(op, "reservoir", kept, rows)

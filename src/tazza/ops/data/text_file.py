@@ -6,14 +6,16 @@ or an end of line is part of a field.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from tazza.errors import FileError, FormatError
+from tazza.errors import FileError, FormatError, TazzaError
 from tazza.operator import Array, BlobOwner, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
 from tazza.runtime.files import open_regular, reading, shown
 from tazza.runtime.holding import Held
@@ -29,6 +31,8 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 """What `strtof` reads of a text; the rest of it does not count."""
+ROW_BYTES_MAX = 2**26
+"""A longer row is taken for a file of another kind."""
 
 
 @blob_type(READER)
@@ -55,7 +59,8 @@ class TextFileReader(Held):
         """Return how many rows were read before, in all passes, and the fields of the next `count`, or of all others.
 
         Raises:
-            FileError: the file is not there any more, or cannot be read; from then on no row comes, but that error.
+            FileError, FormatError: the file is not there any more, cannot be read, or has a row that is too long; from
+                then on no row comes, but that error.
         """
         with self:
             if self._ended is not None:
@@ -64,7 +69,7 @@ class TextFileReader(Held):
                 rows = list(islice(self._rows, count))
             except BaseException as error:
                 why = f"{shown(self.path)} was not read on behind row {self._taken}: {type(error).__name__}"
-                self._ended = error if isinstance(error, FileError) else FileError(why)
+                self._ended = error if isinstance(error, TazzaError) else FileError(why)
                 raise
             before = self._taken
             self._taken += len(rows)
@@ -73,14 +78,22 @@ class TextFileReader(Held):
     def _read(self, passes: int) -> Iterator[list[bytes]]:
         for _ in range(passes):
             with open_regular(self.path, "table") as file, reading(self.path):
-                for line in file:
-                    whole = line
-                    while (len(whole) - len(whole[:-1].rstrip(b"\0"))) % 2 == 0 and whole.endswith(b"\n"):
-                        more = next(file, b"")
-                        if not more:
-                            break
-                        whole += more
-                    yield _fields(whole.removesuffix(b"\n"))
+                empty = True
+                while row := self._row(file):
+                    empty = False
+                    yield _fields(row.removesuffix(b"\n"))
+            if empty:  # as it will be
+                return
+
+    def _row(self, file: BinaryIO) -> bytes:
+        """Return the next row with its end, nothing at the end of the file."""
+        row = line = file.readline(ROW_BYTES_MAX)
+        while line.endswith(b"\n") and (len(row) - len(row[:-1].rstrip(b"\0"))) % 2 == 0:
+            line = file.readline(ROW_BYTES_MAX)
+            row += line
+        if len(row) >= ROW_BYTES_MAX:
+            raise FormatError(f"{shown(self.path)} has a row of {ROW_BYTES_MAX} bytes or more: is it text?")
+        return row
 
 
 def _fields(line: bytes) -> list[bytes]:
@@ -191,5 +204,12 @@ def _number(text: bytes) -> float | None:
     if match is None:
         return None
     sign, word, bits, digits = (b"" if part is None else part for part in match.groups())
-    value = float.fromhex(bits.decode()) if bits else float(word + digits)
+    value = _from_hex(bits.decode()) if bits else float(word + digits)
     return -value if sign == b"-" else value
+
+
+def _from_hex(digits: str) -> float:
+    try:
+        return float.fromhex(digits)
+    except OverflowError:  # as of decimal digits that are too large
+        return math.inf

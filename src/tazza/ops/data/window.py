@@ -8,7 +8,7 @@ import numpy as np
 
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.ops.control.mutex import MUTEX, Mutex
-from tazza.ops.data.data_set import place_rows, require_alike
+from tazza.ops.data.data_set import check_count, place_rows, require_alike
 from tazza.tensor import Blob, DataType, TensorSpec
 
 LAST_N_WINDOW_COLLECTOR = schema(
@@ -68,6 +68,7 @@ def last_n_window_collector(
         if num_visited_out is not None:
             seen = num_visited_out.tensor().plain()
             op.require(seen.size == 1, f"num_visited has {seen.size} elements, it has one")
+            check_count(op, int(seen.reshape(-1)[0]), rows)
             num_visited_out.tensor().assign(seen + len(rows))
         if not len(rows):
             return
@@ -78,6 +79,7 @@ def last_n_window_collector(
 
 def _check(op: OpView, ring: Array, place: int, rows: Array) -> None:
     """Check that a ring and the place of its next row are what this operator leaves, for such rows."""
+    op.require(ring.ndim > 0, "buffer has rank 0, it has rows")
     M, N = len(ring), op.num_to_collect
     op.require(M <= N, f"buffer has {M} rows, num_to_collect is {N}")
     wanted = f"it is {M % N}" if M < N else f"it is in [0, {N})"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import ArgumentError, ShapeError
+from tazza.errors import ArgumentError, NumericError, ShapeError
 from tazza.operator import Effects, Operator, OpView, Role, arg, blob, host_kernel, one_value, schema
 from tazza.ops.distributed.collective import NUMERIC, ON_WORLD
 from tazza.ops.distributed.common_world import NO_GRADIENT, CommonWorld, Message, WorldKernel
@@ -31,7 +31,10 @@ def rank_in(op: OpView, name: str, rank: int, size: int) -> int:
 
 def said(op: OpView, letter: str, given: Blob | None) -> int:
     """Return a number that an input says, or without it the argument of that name."""
-    return int(getattr(op, letter) if given is None else one_value(op, letter, given))
+    number = int(getattr(op, letter) if given is None else one_value(op, letter, given))
+    if abs(number) >= 2**31:
+        raise op.error(NumericError, f"{letter} is {number}, it must stay in 32 bits")
+    return number
 
 
 SEND_TENSOR = schema(

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tazza.errors import FormatError, UnavailableError
+from tazza.errors import FormatError, NumericError, UnavailableError
 from tazza.operator import (
     Effects,
     Operator,
@@ -122,20 +122,22 @@ class StoreHandler:
 
         Raises:
             UnavailableError: the store is in a folder, where several processes could not take turns.
-            FormatError: the entry is no whole number.
+            FormatError, NumericError: the entry is no whole number, or would leave the 64 bits.
         """
         if self.folder is not None:
             hint = "a store without a path, in memory, can"
             raise UnavailableError(f"the store {self.name!r} lies in a folder, where nothing can be added", hint=hint)
         with self.turn:
             total = amount + (_number(key, self._held.by_key[key]) if key in self._held.by_key else 0)
+            if not -(2**63) <= total < 2**63:
+                raise NumericError(f"the entry {key!r} would be {total}, it must stay in 64 bits")
             self._held.by_key[key] = serialize(Tensor.from_numpy(np.array(total, np.int64)), key)
             self.turn.notify_all()
         return total
 
     def path_of(self, folder: Path, key: str) -> Path:
         """Return where the entry of a key lies; keys may be anything, so that files are named by digests of them."""
-        return folder / digest_of(self._prefix.encode(), b"\0", key.encode()).hex()
+        return folder / digest_of(self._prefix.encode(), b"\0", key.encode(errors="surrogateescape")).hex()
 
 
 def _number(key: str, content: bytes) -> int:

@@ -125,7 +125,7 @@ HUFFMAN_TREE_HIERARCHY = schema(
     `hsm_util` counts the rows anew. With a single class the root has no word.""",
     inputs=[blob("label", DataType.INT64, "_", role=Role.INDEX, doc="words as they occur, each in [0, num_classes)")],
     outputs=[blob("tree", DataType.STRING, "1")],
-    args=[arg("num_classes", int, minimum=0, doc="how many words there are")],
+    args=[arg("num_classes", int, minimum=0, maximum=2**26, doc="how many words there are")],
     effects=Effects.PURE,
     no_gradient=not_written("Caffe2 has none either"),
     source="Huffman 1952; Caffe2",

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -197,21 +198,47 @@ def rows_validate(op: OpView) -> None:
         raise op.error(ArgumentError, f"factor_i has {len(op.factor_i)} numbers, there are {len(CORES)} cores")
 
 
-def _widths(op: OpView) -> list[tuple[int, int]]:
-    """Return the extents of a row of each core: r, and j times the next r."""
-    ranks, j = op.ranks, op.factor_j
-    return [(ranks[k], j[k] * ranks[k + 1]) for k in range(len(CORES))]
+class Sizes(NamedTuple):
+    """The factors j of the columns, and the ranks r between the cores."""
+
+    j: Sequence[int]
+    r: Sequence[int]
+
+    @property
+    def widths(self) -> list[tuple[int, int]]:
+        """The extents of a row of each core: r, and j times the next r."""
+        return [(self.r[k], self.j[k] * self.r[k + 1]) for k in range(len(CORES))]
 
 
-def _require_cores(op: OpView, cores: Sequence[TensorSpec]) -> None:
-    for name, spec, width in zip(CORES, cores, map(math.prod, _widths(op)), strict=True):
+def _told(op: OpView) -> Sizes:
+    return Sizes(op.factor_j, op.ranks)
+
+
+def _of_cores(op: OpView, cores: Sequence[Sequence[int | None] | None]) -> Sizes:
+    """Return the sizes that arguments say, or else cores (i, r, j, r).
+
+    Raises:
+        ShapeError: the ranks of one core are not those of the next.
+    """
+    known = [dims for dims in cores if dims is not None and len(dims) == 4 and None not in dims]
+    if any(argument.name == "ranks" for argument in op.definition.arg) or len(known) < len(CORES):
+        return _told(op)
+    ranks = [1, *(int(dims[3] or 0) for dims in known)]
+    for k, dims in enumerate(known):
+        op.require(dims[1] == ranks[k], f"{CORES[k]} has the extents {dims}, the second must be {ranks[k]}")
+    op.require(ranks[-1] == 1, f"{CORES[-1]} has the extents {known[-1]}, the last must be 1")
+    return Sizes([int(dims[2] or 0) for dims in known], ranks)
+
+
+def _require_cores(op: OpView, sizes: Sizes, cores: Sequence[TensorSpec]) -> None:
+    for name, spec, width in zip(CORES, cores, map(math.prod, sizes.widths), strict=True):
         size = None if spec.dims is None else product(spec.dims)
         op.require(size is None or size % width == 0, f"{name} has {size} elements, its rows have {width}")
 
 
 @SUM.infer
 def rows_infer(op: OpView, index: TensorSpec, lengths: TensorSpec, **cores: TensorSpec) -> Specs:
-    _require_cores(op, [cores[name] for name in CORES])
+    _require_cores(op, _told(op), [cores[name] for name in CORES])
     picked, segments = (None if spec.dims is None else spec.dims[0] for spec in (index, lengths))
     j, r = op.factor_j, op.ranks
     made = ((segments, op.emb_size), (picked, j[0], r[1]), (picked, j[0] * j[1], r[2]))
@@ -221,12 +248,12 @@ def rows_infer(op: OpView, index: TensorSpec, lengths: TensorSpec, **cores: Tens
 @SUM.cost
 def rows_cost(op: OpView, core0: TensorSpec, index: TensorSpec, Y: TensorSpec, **others: TensorSpec) -> Cost:
     del others, core0
-    return _cost(op, index.shape[0], Y, 1)
+    return _cost(_told(op), index.shape[0], Y, 1)
 
 
-def _cost(op: OpView, picked: int, Y: TensorSpec, times: int) -> Cost:
+def _cost(sizes: Sizes, picked: int, Y: TensorSpec, times: int) -> Cost:
     """Return the cost of so many passes over the cores of each row that is picked."""
-    j, widths = op.factor_j, _widths(op)
+    j, widths = sizes.j, sizes.widths
     products = j[0] * math.prod(widths[1]) + j[0] * j[1] * math.prod(widths[2])
     moved = 4 * picked * sum(map(math.prod, widths))
     return Cost(2 * times * picked * products, moved, Y.nbytes + moved, moved)
@@ -242,16 +269,16 @@ def rows_gradient(g: GradientRequest) -> list[OperatorDef]:
 def _digits(op: OpView, index: Array) -> Array:
     """Return the digits of each row: (I, 3)."""
     i0, i1, _ = op.factor_i
-    return np.stack([index % i0, index // i0 % i1, index // (i0 * i1)], axis=1)
+    return np.stack([index % i0, index // i0 % i1, index // min(i0 * i1, 2**63 - 1)], axis=1)
 
 
-def _check_digits(op: OpView, digits: Array, sizes: Sequence[int], shown: Array) -> None:
+def _check_digits(op: OpView, sizes: Sizes, digits: Array, elements: Sequence[int], shown: Array) -> None:
     """Check that each core has a row for its digits.
 
     Raises:
         NumericError: one has not.
     """
-    rows = [size // width for size, width in zip(sizes, map(math.prod, _widths(op)), strict=True)]
+    rows = [size // width for size, width in zip(elements, map(math.prod, sizes.widths), strict=True)]
     wrong = (digits < 0) | (digits >= rows)
     if wrong.any():
         place, k = (int(one) for one in np.argwhere(wrong)[0])
@@ -268,9 +295,9 @@ def _segments(op: OpView, lengths: Array, picked: int) -> Array:
     return np.repeat(np.arange(lengths.size), lengths)
 
 
-def _rows_of(op: OpView, k: int, core: Array, digits: Array) -> Array:
+def _rows_of(sizes: Sizes, k: int, core: Array, digits: Array) -> Array:
     """Return the rows of a core that digits pick: (I, r, j * r)."""
-    return core.reshape(-1, *_widths(op)[k])[digits[:, k]]
+    return core.reshape(-1, *sizes.widths[k])[digits[:, k]]
 
 
 @kernel(SUM)
@@ -286,12 +313,12 @@ def tt_sparse_lengths_sum(
     core1_output: Array,
     indices: Array,
 ) -> None:
-    digits = _digits(op, index)
-    _check_digits(op, np.where(index[:, None] < 0, -1, digits), [core0.size, core1.size, core2.size], index)
+    digits, sizes = _digits(op, index), _told(op)
+    _check_digits(op, sizes, np.where(index[:, None] < 0, -1, digits), [core0.size, core1.size, core2.size], index)
     segments = _segments(op, lengths, index.size)
-    one = _rows_of(op, 0, core0, digits).reshape(core0_output.shape)
-    two = (one @ _rows_of(op, 1, core1, digits)).reshape(core1_output.shape)
-    rows = (two @ _rows_of(op, 2, core2, digits)).reshape(index.size, math.prod(op.factor_j))
+    one = _rows_of(sizes, 0, core0, digits).reshape(core0_output.shape)
+    two = (one @ _rows_of(sizes, 1, core1, digits)).reshape(core1_output.shape)
+    rows = (two @ _rows_of(sizes, 2, core2, digits)).reshape(index.size, math.prod(op.factor_j))
     sums, width = np.zeros(Y.shape, np.float32), min(op.emb_size, math.prod(op.factor_j))
     np.add.at(sums[:, :width], segments, rows[: segments.size, :width])
     Y[...], core0_output[...], core1_output[...], indices[...] = sums, one, two, digits
@@ -301,10 +328,11 @@ def tt_sparse_lengths_sum(
 def rows_gradient_infer(
     op: OpView, core0: TensorSpec, core1: TensorSpec, core2: TensorSpec, dY: TensorSpec, **others: TensorSpec
 ) -> Specs:
-    _require_cores(op, (core0, core1, core2))
+    j, r = sizes = _of_cores(op, [core0.dims, core1.dims, core2.dims])
+    _require_cores(op, sizes, (core0, core1, core2))
     columns = None if dY.dims is None else dY.dims[1]
-    op.require(agree(columns, op.emb_size), f"dY has {columns} columns, emb_size is {op.emb_size}")
-    j, r = op.factor_j, op.ranks
+    told = sizes == _told(op)
+    op.require(not told or agree(columns, op.emb_size), f"dY has {columns} columns, emb_size is {op.emb_size}")
     for letter, wanted in (("core0_output", (j[0], r[1])), ("core1_output", (j[0] * j[1], r[2]))):
         dims = others[letter].dims
         alike = dims is None or all(map(agree, dims[1:], wanted))
@@ -313,9 +341,17 @@ def rows_gradient_infer(
 
 
 @GRADIENT.cost
-def rows_gradient_cost(op: OpView, indices: TensorSpec, dY: TensorSpec, **others: TensorSpec) -> Cost:
+def rows_gradient_cost(
+    op: OpView,
+    core0: TensorSpec,
+    core1: TensorSpec,
+    core2: TensorSpec,
+    indices: TensorSpec,
+    dY: TensorSpec,
+    **others: TensorSpec,
+) -> Cost:
     del others
-    return _cost(op, indices.shape[0], dY, 2)
+    return _cost(_of_cores(op, [core0.dims, core1.dims, core2.dims]), indices.shape[0], dY, 2)
 
 
 @kernel(GRADIENT)
@@ -332,20 +368,21 @@ def tt_sparse_lengths_sum_gradient(
     dcore1: Array,
     dcore2: Array,
 ) -> None:
-    _check_digits(op, indices, [dcore0.size, core1.size, core2.size], indices)
-    picked, columns = len(indices), math.prod(op.factor_j)
-    segments, width = _segments(op, lengths, picked), min(op.emb_size, columns)
+    sizes = _of_cores(op, [dcore0.shape, core1.shape, core2.shape])
+    _check_digits(op, sizes, indices, [dcore0.size, core1.size, core2.size], indices)
+    picked, columns = len(indices), math.prod(sizes.j)
+    segments, width = _segments(op, lengths, picked), min(dY.shape[1], columns)
     drows = np.zeros((picked, columns), np.float32)
     drows[: segments.size, :width] = dY[segments, :width]
-    own = drows.reshape(picked, columns // op.factor_j[2], op.factor_j[2])
-    back = own @ _rows_of(op, 2, core2, indices).swapaxes(1, 2)
-    back = back.reshape(picked, op.factor_j[0], _widths(op)[1][1])
+    own = drows.reshape(picked, columns // sizes.j[2], sizes.j[2])
+    back = own @ _rows_of(sizes, 2, core2, indices).swapaxes(1, 2)
+    back = back.reshape(picked, sizes.j[0], sizes.widths[1][1])
     parts = (
-        back @ _rows_of(op, 1, core1, indices).swapaxes(1, 2),
+        back @ _rows_of(sizes, 1, core1, indices).swapaxes(1, 2),
         core0_output.swapaxes(1, 2) @ back,
         core1_output.swapaxes(1, 2) @ own,
     )
     for k, (dcore, part) in enumerate(zip((dcore0, dcore1, dcore2), parts, strict=True)):
-        total = np.zeros((dcore.size // math.prod(_widths(op)[k]), math.prod(_widths(op)[k])), np.float32)
+        total = np.zeros((dcore.size // math.prod(sizes.widths[k]), math.prod(sizes.widths[k])), np.float32)
         np.add.at(total, indices[:, k], part.reshape(picked, total.shape[1]))
         dcore[...] = total.reshape(dcore.shape)

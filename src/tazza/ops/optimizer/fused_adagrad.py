@@ -151,6 +151,7 @@ def fused_updates(type: str, row: Fused) -> OpSchema:
             require_number_of_rows(op, None if not W.dims else W.dims[0], M=M)
         else:
             require_as_many(op, "W", W.dims, M=M.dims)
+            _require_alike(op, W, M)
         _require_segments(op, W, others["dY"], others["LENGTHS"])
         K = None if others["indices"].dims is None else product(others["indices"].dims)
         return (W, M, TensorSpec((K,), DataType.FLOAT))[: len(op.output_letters)]
@@ -167,6 +168,12 @@ def fused_updates(type: str, row: Fused) -> OpSchema:
 
     kernel(made)(by_letter(made, compute))
     return made
+
+
+def _require_alike(op: OpView, W: TensorSpec, M: TensorSpec) -> None:
+    """Require that M has the rows of W."""
+    if W.dims and M.dims is not None:
+        op.require(bool(M.dims) and agree(W.dims[0], M.dims[0]), f"M has the extents {M.dims}, W has {W.dims[0]} rows")
 
 
 def _require_segments(op: OpView, W: TensorSpec, dY: TensorSpec, lengths: TensorSpec) -> None:

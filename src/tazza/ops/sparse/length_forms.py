@@ -34,7 +34,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
-from tazza.ops.sparse.segment import places_within, row_count
+from tazza.ops.sparse.segment import ROWS_MAX, places_within, row_count
 from tazza.tensor import DataType, TensorSpec
 
 NO_GRADIENT = ends("whole numbers have no gradient")
@@ -178,9 +178,6 @@ def lengths_per_row(type: str, row: PerRow) -> OpSchema:
     return made
 
 
-SEGMENTS_MAX = 2**27
-"""More segments than this are taken for a mistake in the ids: they would fill the memory."""
-
 LIKE = blob("like", optional=True, role=Role.SHAPE, doc="its first extent is N, at least one more than the last id")
 
 
@@ -252,8 +249,8 @@ def sorted_lengths(op: OpView, ids: Array, count: int | None) -> Array:
         relation = f"behind {ids[i - 1]}" if i else "the first one"
         raise op.error(NumericError, f"ids[{i}] is {ids[i]}, {relation}", "ids count from 0, and are sorted")
     named = int(ids[-1]) + 1 if ids.size else 0
-    if named > SEGMENTS_MAX:
-        raise op.error(NumericError, f"the ids name {named} segments, {SEGMENTS_MAX} are the most")
+    if named > ROWS_MAX:
+        raise op.error(NumericError, f"the ids name {named} segments, {ROWS_MAX} are the most")
     if count is not None and count < named:
         raise op.error(ShapeError, f"like has {count} rows, the ids name {named} segments")
     return np.bincount(ids, minlength=named if count is None else count)

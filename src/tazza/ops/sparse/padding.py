@@ -268,6 +268,8 @@ def gather_padding(op: OpView, X: Array, lengths: Array, first: Array, last: Arr
         n = int(short.argmax())
         message = f"segment {n} has {marks[n + 1] - marks[n]} rows, {s} of padding before it and {e} behind it"
         raise op.error(NumericError, message)
+    if not short.size:
+        s = e = 0  # no segment has any
     before = marks[:-1, None] + np.arange(s)  # (N, s)
     behind = marks[1:, None] - 1 - np.arange(e)  # (N, e)
     end = X[behind.reshape(-1)].sum(0, dtype=X.dtype)

@@ -9,6 +9,7 @@ Source: Caffe2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +63,7 @@ def _divide(op: OpView, index: Array, X: tuple[Array, ...], Y: list[DynamicOutpu
     for p in range(shards):
         mine = np.flatnonzero(flat % shards == p)
         values = [flat // shards if op.pack_first_input else flat]
-        values += [x.reshape(-1, *x.shape[index.ndim :]) if x.size else x.reshape(0, *x.shape[index.ndim :]) for x in X]
+        values += [x.reshape(math.prod(x.shape[: index.ndim]), *x.shape[index.ndim :]) for x in X]
         for out, value in zip(Y[p * each : (p + 1) * each], values, strict=True):
             np.take(value, mine, axis=0, out=out.allocate((mine.size, *value.shape[1:])))
         found.append(mine)

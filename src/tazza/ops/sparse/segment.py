@@ -96,14 +96,21 @@ def starts_of(op: OpView, letter: str, lengths: Array, rows: int, noun: str, *, 
     return starts
 
 
+ROWS_MAX = 2**27
+"""More rows, or segments, than this are taken for a mistake in the numbers: they would fill the memory."""
+
+
 def row_count(op: OpView, letter: str, lengths: Array) -> int:
     """Return how many rows lengths, which are the input `letter`, add up to.
 
     Raises:
-        NumericError: one is negative.
+        NumericError: one is negative, or they are more than `ROWS_MAX`.
     """
     require_within(op, letter, lengths, 0, hint="an empty segment has 0")
-    return int(np.sum(lengths, dtype=np.int64))
+    rows = int(np.sum(lengths, dtype=np.int64))
+    if rows > ROWS_MAX:
+        raise op.error(NumericError, f"{letter} add up to {rows} rows, {ROWS_MAX} are the most")
+    return rows
 
 
 def places_within(lengths: Array) -> Array:

@@ -30,8 +30,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.shape.axis import shapes_agree
-from tazza.ops.sparse.length_forms import SEGMENTS_MAX
-from tazza.ops.sparse.segment import check_rows, starts_of
+from tazza.ops.sparse.segment import ROWS_MAX, check_rows, starts_of
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -74,8 +73,8 @@ def _rows(op: OpView) -> int | None:
     """
     indices = op.value_of("indices")
     rows = None if indices is None else int(indices.max(initial=-1)) + 1
-    if rows is not None and rows > SEGMENTS_MAX:
-        raise op.error(NumericError, f"the indices name {rows} rows, {SEGMENTS_MAX} are the most", "give like")
+    if rows is not None and rows > ROWS_MAX:
+        raise op.error(NumericError, f"the indices name {rows} rows, {ROWS_MAX} are the most", "give like")
     return rows
 
 
