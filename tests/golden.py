@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.operator.nested import all_operators
+from tazza.ops.control.statistic import OF_PROCESS
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Int8Tensor
 
@@ -32,6 +33,11 @@ class Recording:
     inputs: list[NDArray[Any] | Int8Tensor]
     outputs: list[NDArray[Any] | Int8Tensor]
     gradient: list[OperatorDef]
+
+
+def forget_statistics() -> None:
+    """Let the process have counted nothing yet: each run was recorded in one of its own."""
+    OF_PROCESS._sums.clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def operators() -> list[str]:

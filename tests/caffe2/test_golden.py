@@ -12,7 +12,7 @@ from caffe2.python import core, workspace
 from tazza.operator import SCHEMAS
 from tazza.operator.gradient import NoGradient
 from tazza.runtime.fp_exceptions import THROW
-from tests.golden import Recording, operators, recordings
+from tests.golden import Recording, forget_statistics, operators, recordings
 from tests.int8 import fresh
 from tests.operator.test_golden import (
     ALL_RUNS,
@@ -53,6 +53,7 @@ def fetch(name: str) -> object:
 def run_recording(recording: Recording, slack: float) -> None:
     """Run a recording through `workspace`, and compare what it leaves with what was recorded."""
     workspace.ResetWorkspace()
+    forget_statistics()
     feed(recording)
     with np.errstate(all="ignore"):
         assert workspace.RunOperatorOnce(recording.definition)

@@ -18,7 +18,7 @@ from tazza.ops.sparse.feature import merge_gradients, merges
 from tazza.proto import OperatorDef
 from tazza.tensor import Int8Tensor
 from tests.check import TOLERANCE, check_engine, engines_of
-from tests.golden import FOLDER, Recording, operators, recorded_in_company, recordings
+from tests.golden import FOLDER, Recording, forget_statistics, operators, recorded_in_company, recordings
 from tests.int8 import Value, assert_near, data_of, fresh, tensor_of
 
 ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "golden"
@@ -65,6 +65,7 @@ def naming(recording: Recording) -> Generator[None]:
 
 def run_recording(recording: Recording, engine: str, slack: float | None = None) -> None:
     """Run a recording on an engine and compare every output, with that factor on the tolerance or its own."""
+    forget_statistics()
     blobs = LocalBlobs()
     letters = find_schema(recording.definition.type).view(recording.definition).input_letters
     for name, letter, value in zip(recording.definition.input, letters, recording.inputs, strict=True):
