@@ -72,7 +72,7 @@ def matrix_maxima(type: str, row: Largest) -> OpSchema:
 
     @made.infer
     def infer(op: OpView, X: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
-        return TensorSpec(None if X.dims is None else kept_dims(op, X.dims, lengths, front=row.front), X.dtype)
+        return TensorSpec(None if X.dims is None else kept_dims(op, tuple(X.dims), lengths, front=row.front), X.dtype)
 
     @made.cost
     def cost(op: OpView, X: TensorSpec, lengths: TensorSpec | None, Y: TensorSpec) -> Cost:
@@ -91,9 +91,10 @@ def matrix_maxima(type: str, row: Largest) -> OpSchema:
         if len(columns) == 0:
             Y[...] = 0
         else:
-            largest = np.fmax.reduce(columns, axis=0, initial=-np.inf, where=counts)
+            largest: Array = np.fmax.reduce(columns, axis=0, initial=-np.inf, where=counts)
             # As in Caffe2: a NaN that stands first stays, others are passed over.
-            Y[...] = np.where(np.isnan(columns[0]), columns[0], largest).reshape(Y.shape)
+            np.copyto(largest, columns[0], where=np.isnan(columns[0]))
+            Y[...] = largest.reshape(Y.shape)
 
     return made
 
@@ -120,7 +121,7 @@ def matrix_maximum_gradients(type: str, row: Largest) -> OpSchema:
     @made.infer
     def infer(op: OpView, dY: TensorSpec, X: TensorSpec, Y: TensorSpec, lengths: TensorSpec | None) -> TensorSpec:
         if X.dims is not None:
-            kept = kept_dims(op, X.dims, lengths, front=row.front)
+            kept = kept_dims(op, tuple(X.dims), lengths, front=row.front)
             for name, one in (("dY", dY), ("Y", Y)):
                 fits = one.dims is None or shapes_agree(one.dims, kept)
                 op.require(
