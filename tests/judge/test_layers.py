@@ -153,6 +153,9 @@ def test_steps_are_those_of_the_operator(type: str) -> None:
     with np.errstate(all="ignore"):
         found = stepwise(op, inputs, plain, lambda shape, terms: np.ones(shape))
     for one, y in zip(plain if found is None else found, plain, strict=True):
+        if y.dtype == object:  # names
+            np.testing.assert_array_equal(one, y)
+            continue
         rounded = 1e-3 if y.dtype == np.float16 else 1e-6  # what it gives is float16, where it takes nothing else
         np.testing.assert_allclose(one, y, rtol=rounded, atol=rounded)
 

@@ -81,18 +81,18 @@ def reservoir_sampling(
         kept, counted = sample.tensor().plain(), visited.tensor().plain()
         _check(op, kept, counted, rows)
         ids = None if object_id is None else object_id.tensor().plain().reshape(-1).tolist()
-        known = [] if objects is None else objects.tensor().plain().reshape(-1).tolist()
+        held = [] if objects is None else objects.tensor().plain().reshape(-1).tolist()
         if ids is not None:
             op.require(len(ids) == len(rows), f"object_id has {len(ids)} elements for {len(rows)} rows of DATA")
-            op.require(len(known) == len(kept), f"objects_in has {len(known)} elements for {len(kept)} rows")
-        taken, seen = _draw(op, random, int(counted.reshape(-1)[0]), len(rows), known, ids)
+            op.require(len(held) == len(kept), f"objects_in has {len(held)} elements for {len(kept)} rows")
+        taken, seen = _draw(op, random, int(counted.reshape(-1)[0]), len(rows), held, ids)
         if taken:
             order = sorted(taken)
             place_rows(sample.tensor(), np.array(order), rows[[taken[place] for place in order]])
         visited.tensor().assign(np.full_like(counted, seen))
         if places is not None and objects is not None:
-            objects.tensor().assign(np.array(known, np.int64))
-            places.set(key_map(np.array(known, np.int64), np.arange(len(known), dtype=np.int32)))
+            objects.tensor().assign(np.array(held, np.int64))
+            places.set(key_map(np.array(held, np.int64), np.arange(len(held), dtype=np.int32)))
 
 
 def drawn_place(op: OpView, random: Generator, seen: int) -> int | None:
@@ -102,14 +102,14 @@ def drawn_place(op: OpView, random: Generator, seen: int) -> int | None:
 
 
 def _draw(
-    op: OpView, random: Generator, seen: int, B: int, known: list[int], ids: list[int] | None
+    op: OpView, random: Generator, seen: int, B: int, held: list[int], ids: list[int] | None
 ) -> tuple[dict[int, int], int]:
     """Return which of the B new rows come to which places, and how many were seen.
 
-    `known`, the object of each place, changes with them.
+    `held`, the object of each place, changes with them.
     """
     taken: dict[int, int] = {}
-    there = set(known)
+    there = set(held)
     first = {own: n for n, own in reversed(list(enumerate(range(B) if ids is None else ids)))}
     for own, n in sorted(first.items(), key=itemgetter(1)):
         if ids is not None and own in there:
@@ -120,7 +120,7 @@ def _draw(
             continue
         taken[place] = n
         if ids is not None:
-            known[place : place + 1] = [own]
+            held[place : place + 1] = [own]
     return taken, seen
 
 
