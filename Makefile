@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workstea
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak judge fuzz check types fast format index engines proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
+.PHONY: help venv train test soak judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -41,14 +41,19 @@ soak: venv  ## Ten thousand random nets under stress, thousands that are made an
 fuzz: venv  ## Fuzz nets, files and commands: some twenty minutes; ONLY="--minutes 120" for as long as one likes
 	$(BIN)/python -m tests.fuzz $(if $(ONLY),$(ONLY),--nets 300000 --files 100000 --commands 10000)
 
-check: venv  ## Formatting, lint; types beside gates and fast tests: under two minutes
+check: venv  ## Formatting, lint; types of what changed beside gates and fast tests: under two minutes
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync types fast
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync changed-types fast
 
 # A larger nursery for the objects of the type checker: a seventh of its time was spent on collecting them.
-types: venv  ## Types, of the package and of all that surrounds it
-	NODE_OPTIONS=--max-semi-space-size=256 $(BIN)/basedpyright
+TYPED := NODE_OPTIONS=--max-semi-space-size=256
+
+types: venv  ## Types, of the package and of all that surrounds it: two to three minutes
+	$(TYPED) $(BIN)/basedpyright
+
+changed-types: venv  ## Types of the files that changed since they were found right, and of those that import them
+	$(TYPED) $(BIN)/python -m tools.check_types
 
 # They give way to the type checker, which takes one process however many cores there are.
 fast: venv  ## The fast tests, with fewer examples of each law than `make test` takes

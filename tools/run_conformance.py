@@ -1,6 +1,10 @@
 """Run Caffe2's own Python tests, which lie beside the project, and note why each fails that does.
 
     python -m tools.run_conformance [WORD...]     files whose name contains one of the words; all by default
+    python -m tools.run_conformance --older PYTHON [WORD...]
+
+The second form runs those with failing tests once more, with an interpreter that has tazza's dependencies, pytest, and
+NumPy and Hypothesis of the tests' time (`numpy<2`, `hypothesis<6.80`), and notes which pass there.
 
 What is noted goes to `tests/data/conformance.json`; `tools/write_conformance.py` makes a page of it.
 """
@@ -18,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tools.write_conformance import note
+from tools.write_conformance import note, note_older, noted
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = Path(os.environ.get("TAZZA_SHARED", ROOT.parent / "shared")) / "conformance"
@@ -70,14 +74,14 @@ def baseline() -> dict[str, list[str]]:
     return json.loads((SUITE / "baseline.json").read_text(encoding="utf-8"))
 
 
-def outcomes(folder: Path, name: str, tests: list[str]) -> dict[str, str]:
+def outcomes(folder: Path, name: str, tests: list[str], python: str = sys.executable) -> dict[str, str]:
     """Return `ok` or the reason for each test of a file, which runs in a process of its own."""
     paths = [str(SUITE), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"CONFORMANCE_OVERLAY": str(folder / "overlay"), "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "peer_plugin", "-p", "no:cacheprovider", "--tb=short"]
+        command = [python, "-m", "pytest", "-q", "-p", "peer_plugin", "-p", "no:cacheprovider", "--tb=short"]
         command += ["--import-mode=importlib", "-W", "ignore", f"--rootdir={folder}", f"--junitxml={report}"]
         command += [str(folder / "caffe2" / name)]
         try:
@@ -101,15 +105,39 @@ def cases(report: Path) -> dict[str, str]:
     return found
 
 
+def packages(python: str) -> str:
+    """Return the versions of NumPy and Hypothesis that an interpreter has."""
+    code = "import hypothesis, numpy; print('NumPy', numpy.__version__, 'and Hypothesis', hypothesis.__version__)"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def chosen(words: list[str]) -> list[str]:
+    """Return the files of tests whose name contains one of the words; all without any."""
+    return [name for name in sorted(baseline()) if not words or any(word in name for word in words)]
+
+
 def main(words: list[str]) -> None:
     """Run files, and note each when it has ended."""
-    folder, known = suite().unpack(), baseline()
-    for name in sorted(known):
-        if not words or any(word in name for word in words):
-            found = outcomes(folder, name, known[name])
-            note({name: found}, known)
-            print(f"{sum(one == 'ok' for one in found.values()):4d} / {len(known[name]):<4d} {name}", flush=True)
+    folder, expected = suite().unpack(), baseline()
+    for name in chosen(words):
+        found = outcomes(folder, name, expected[name])
+        note({name: found}, expected)
+        print(f"{sum(one == 'ok' for one in found.values()):4d} / {len(expected[name]):<4d} {name}", flush=True)
+
+
+def main_older(python: str, words: list[str]) -> None:
+    """Run files with failing tests in another interpreter, and note which of these pass there."""
+    folder, files, versions = suite().unpack(), noted(), packages(python)
+    for name in chosen(words):
+        failing = list(files[name]["failing"])
+        if failing:
+            found = outcomes(folder, name, failing, python)
+            note_older({name: found}, versions)
+            print(f"{sum(one == 'ok' for one in found.values()):4d} / {len(failing):<4d} {name}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["--older"]:
+        main_older(sys.argv[2], sys.argv[3:])
+    else:
+        main(sys.argv[1:])

@@ -12,6 +12,7 @@ MODULES = ("job", "lineup", "machine", "memory", "race", "report", "result", "wo
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_hold(name: str) -> None:
     found = doctest.testmod(import_module(f"benchmarks.{name}"))

@@ -27,6 +27,7 @@ FOLDER = Path(MAIN.__file__).parent
 PARTS = {"__init__", "__main__", "suite", "turns"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["suite", "__main__", "turns", "overhead", "grain"])
 def test_examples_hold(name: str) -> None:
     found = doctest.testmod(import_module(f"benchmarks.nets.{name}"))

@@ -19,6 +19,7 @@ MAIN: Any = import_module("benchmarks.tensor.__main__")
 FOLDER = Path(MAIN.__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["suite", "__main__"])
 def test_examples_hold(name: str) -> None:
     found = doctest.testmod(import_module(f"benchmarks.tensor.{name}"))

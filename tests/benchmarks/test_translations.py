@@ -42,6 +42,7 @@ def results(session: Any, runs: int) -> list[NDArray[Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_plain_nets_survive_a_file(tmp_path: Path) -> None:
     net = job("googlenet", tmp_path).net
     net.write(tmp_path)

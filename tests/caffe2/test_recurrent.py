@@ -59,6 +59,7 @@ LAYERS: dict[str, tuple[Any, int, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_layer_computes_what_its_steps_compute(kind: str) -> None:
     layer, count, given = LAYERS[kind]

@@ -38,6 +38,7 @@ def built() -> dict[str, list[str]]:
     return recorded(Modules())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", RECORDED)
 def test_the_steps_are_those_of_caffe2(case: str, built: dict[str, list[str]]) -> None:
     assert built[case] == RECORDED[case]

@@ -218,6 +218,7 @@ def test_show_reads_a_train_net_of_caffe2(run: Run) -> None:
     assert "?" not in result.output
 
 
+@pytest.mark.slow
 def test_show_an_operator(run: Run) -> None:
     result = run("show", "--operator", "Conv")
     for part in (
@@ -254,6 +255,7 @@ def test_doctor_lists_engines_and_versions(run: Run) -> None:
         assert part in result.output
 
 
+@pytest.mark.slow
 def test_doctor_lists_caches(run: Run) -> None:
     from tazza.runtime.cache import statistics
 
@@ -274,6 +276,7 @@ def test_flags_of_the_process(run: Run) -> None:
     assert "unknown flag" in run("--flag", "nmu_threads=3", "doctor").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(unavailable() is not None or no_loader() is not None, reason="nothing is compiled, or LLVM links")
 def test_doctor_says_who_links(run: Run) -> None:
     from tazza.runtime.native_code import OWN_LINKER
@@ -290,6 +293,7 @@ def test_debug_shows_the_error_itself(run: Run) -> None:
     assert run("show", "nowhere.pb").exit_code == 1
 
 
+@pytest.mark.slow
 def test_errors_of_the_command_line_itself(run: Run) -> None:
     assert run("train", "lenet", "--iterations", "none").exit_code == 2
     assert run("shwo").exit_code == 2
@@ -297,6 +301,7 @@ def test_errors_of_the_command_line_itself(run: Run) -> None:
     assert issubclass(FileError, TazzaError)
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; sys.argv = ['tazza', '--help']\n"

@@ -64,6 +64,7 @@ def ends_in_order(count: int, number: signal.Signals, *words: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_a_command_starts(number: signal.Signals) -> None:
     assert ends_in_order(3, number, "doctor")

@@ -32,6 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_profile_of_a_folder(run: Run, model: Path) -> None:
     result = run("profile", model, "--shape", "data=7,3", "--type", "simple", "--runs", 3, "--top", 2)
     assert result.exit_code == 0, result.stderr
@@ -59,6 +60,7 @@ def test_a_predictor_file_knows_its_shapes(run: Run, model: Path, tmp_path: Path
     assert "<svg" in picture.read_text()
 
 
+@pytest.mark.slow
 def test_a_model_of_the_zoo_as_predict_runs_it(run: Run) -> None:
     result = run("profile", "mlp", "--batch", 2, "--runs", 1)
     assert result.exit_code == 0, result.stderr
@@ -66,6 +68,7 @@ def test_a_model_of_the_zoo_as_predict_runs_it(run: Run) -> None:
     assert re.search(r"Fused\w+", result.output)
 
 
+@pytest.mark.slow
 def test_it_says_which_inputs_and_which_batch_it_runs(run: Run, model: Path) -> None:
     file, nets = model / "small.minidb", model / "predict_net.pb"
     for words, lines in (
@@ -157,6 +160,7 @@ def test_integers_are_zeros(run: Run, tmp_path: Path) -> None:
     assert "LabelCrossEntropy" in result.output
 
 
+@pytest.mark.slow
 def test_what_cannot_be_profiled(run: Run, model: Path, tmp_path: Path) -> None:
     constant = tmp_path / "predict_net.pb"
     fill = operator_def("UniformFill", [], ["y"], shape=[2])

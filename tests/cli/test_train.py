@@ -71,6 +71,7 @@ def test_a_training_writes_all_that_it_says(run: Run, bars: Path, tmp_path: Path
             assert predictor.run(data=images)["softmax"].argmax(1).tolist() == labels.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_a_train_net_from_a_file(run: Run, bars: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -100,6 +101,7 @@ def normalized(folder: Path) -> None:
         tazza.write_message(folder / f"init{suffix}", model.init_net.export())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_what_is_tested_on_changes_nothing_of_what_is_learned(run: Run, tmp_path: Path) -> None:
     """Also whether the net comes as text or binary; and what is exported takes images alone."""
@@ -125,6 +127,7 @@ def test_what_is_tested_on_changes_nothing_of_what_is_learned(run: Run, tmp_path
     assert written[0] == written[1]
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number(run: Run, bars: Path, tmp_path: Path) -> None:
     result = run(
         "train", "lenet", "--data", bars, "--out", tmp_path, *SMALL, "--learning-rate", 1e20, "--iterations", 9
@@ -133,6 +136,7 @@ def test_a_loss_that_is_no_number(run: Run, bars: Path, tmp_path: Path) -> None:
     assert re.search(r"error: net '.*': the loss is (nan|inf) in iteration \d, at a learning rate of", result.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_engines", "no_pictures")
 def test_engines_are_asked_for_by_name(run: Run, bars: Path, tmp_path: Path) -> None:
     common = ("train", "lenet", "--data", bars, "--out", tmp_path, "--iterations", 1, *SMALL)

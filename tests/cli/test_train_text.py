@@ -180,6 +180,7 @@ def compare(kinds: Iterable[str]) -> None:
                 np.testing.assert_array_equal(value, wanted[name], err_msg=f"{name}, {kind}")
 
 
+@pytest.mark.slow
 def test_plans_learn_the_same_to_rounding() -> None:
     compare(["plan"])
 

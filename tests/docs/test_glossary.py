@@ -31,6 +31,7 @@ def test_a_word_stands_once() -> None:
     assert [word for word, count in Counter(word for word, _ in ROWS).items() if count > 1] == []
 
 
+@pytest.mark.slow
 def test_no_two_classes_take_a_word_for_their_name() -> None:
     places: dict[str, list[str]] = {}
     for path in (ROOT / "src" / "tazza").rglob("*.py"):

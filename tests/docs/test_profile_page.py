@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from benchmarks.nets.overlap import QUICK
 from tazza.observers.profile import NUMBERS
 from tools.draw_profile import (
@@ -33,6 +35,7 @@ def test_a_run_of_the_tool() -> None:
     assert len(last.timeline(idle=False)) == len(profile.occurrences) // 2
 
 
+@pytest.mark.slow
 def test_copies_are_drawn_beside_products(tmp_path: Path) -> None:
     draw_copies(tmp_path / "copies.svg", QUICK)
     assert "<svg" in (tmp_path / "copies.svg").read_text()

@@ -130,6 +130,7 @@ PICTURES: list[tuple[str, Callable[[], str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "draw"), PICTURES, ids=[name for name, _ in PICTURES])
 def test_picture(name: str, draw: Callable[[], str]) -> None:
     if name in RUNS and RUNS[name].engine == "onednn" and (reason := why_no_onednn()) is not None:

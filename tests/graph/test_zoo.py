@@ -94,6 +94,7 @@ def test_inference(name: str) -> None:
     np.testing.assert_allclose(after.fetch("softmax"), before.fetch("softmax"), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names("training"))
 def test_training(name: str) -> None:
     model, shape = CLASSIFIERS[name].training(**SMALL[name]), shape_of(name)

@@ -225,6 +225,7 @@ def test_nothing_of_a_stranger_reaches_out(disk: Path, tmp_path: Path, run: Run)
         assert state(disk) == before, op
 
 
+@pytest.mark.slow
 def test_with_the_callers_word_files_are_opened_at_the_first_run(disk: Path, run: Run) -> None:
     """A model that is loaded has touched nothing yet; what it writes then lies under the root of its workspace."""
     reached: set[str] = set()

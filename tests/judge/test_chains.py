@@ -52,6 +52,7 @@ def _wrong(seeds: Iterable[int], fpmath: str) -> list[str]:
     return [f"{one.again} {one.engine} {one.net}: {one.text}" for one in outcomes if one.verdict is Verdict.MISMATCH]
 
 
+@pytest.mark.slow
 def test_a_chain_is_drawn_again() -> None:
     assert str(draw_chain(5)) == str(draw_chain(5))
     assert all(np.array_equal(a, draw_chain(5).fed[name]) for name, a in draw_chain(5).fed.items())

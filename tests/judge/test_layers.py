@@ -31,6 +31,7 @@ def undecided(outcomes: Sequence[Outcome]) -> float:
     return sum(outcome.verdict is Verdict.UNDECIDED for outcome in outcomes) / len(outcomes)
 
 
+@pytest.mark.slow
 def test_a_few_layers() -> None:
     outcomes = list(judge_layers(Request(15, seed=1)))
     assert mismatches(outcomes) == []

@@ -22,6 +22,7 @@ types = st.sampled_from(PARALLEL)
 workers = st.sampled_from(WORKERS)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(operators(), types, workers)
 def test_any_net_gives_the_bits_of_simple(ops: list[OperatorDef], type: str, count: int) -> None:
@@ -37,6 +38,7 @@ def test_any_net_gives_the_bits_of_simple(ops: list[OperatorDef], type: str, cou
     found.net.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(operators(draws=False), types, workers, st.data())
 def test_a_net_that_failed_runs_again(ops: list[OperatorDef], type: str, count: int, data: st.DataObject) -> None:

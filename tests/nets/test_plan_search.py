@@ -74,6 +74,7 @@ def _engines(ws: Workspace, engine: str = "") -> list[str]:
     return [row.engine for row in net.explain().rows if row.operator in {"Conv", "FusedConv"}]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     why_unavailable("Conv", "cpu", "native/winograd") is not None, reason="nothing can be compiled here"
 )

@@ -84,6 +84,7 @@ def stress(count: int, seed: int) -> Counter[str]:
     return met
 
 
+@pytest.mark.slow
 def test_nets_under_stress() -> None:
     met = stress(80, 1)
     assert met["fails"] == met["runs indeed"] == 0

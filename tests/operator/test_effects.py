@@ -128,6 +128,7 @@ def run(operator: Operator) -> list[bytes]:
     return [repr(array.tolist()).encode() if array.dtype == object else array.tobytes() for array in arrays]
 
 
+@pytest.mark.slow
 def test_what_is_not_io_asks_nothing_of_the_system() -> None:
     """Recorded runs, after one that imports whatever has to be imported, in all operators that have recordings."""
     for recording in golden():
@@ -148,6 +149,7 @@ def asked(example: str) -> list[str]:
     return [event for event, _ in notes]
 
 
+@pytest.mark.slow
 def test_examples_of_others_that_are_not_io_ask_nothing_either() -> None:
     asking: set[str] = set()
     for type in set(ALL) - set(operators()):

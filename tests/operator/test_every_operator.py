@@ -129,6 +129,7 @@ def named_in(module: str) -> tuple[set[str | None], set[str | None]]:
     return strings, strings - unchecked if _called(nodes, "check_op") else set()
 
 
+@pytest.mark.slow
 def test_a_case_or_a_test_names_it() -> None:
     """A whole string of its family's test file is its type, or the type of the operator whose gradient it is."""
 

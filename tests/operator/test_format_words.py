@@ -74,6 +74,7 @@ def run(net: NetDef, blobs: LocalBlobs) -> None:
     made.close()
 
 
+@pytest.mark.slow
 def test_a_loaded_net_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """For one recorded run of each operator, with every engine of old in turn; what else is unknown is told once."""
     caplog.set_level("WARNING", logger="tazza")

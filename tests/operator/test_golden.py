@@ -199,6 +199,7 @@ LISTS = {
 """Operators whose blobs have one axis each."""
 
 
+@pytest.mark.slow
 def test_recordings_tell_axes_apart() -> None:
     """Each type has one of a tensor with several axes, of which no two are equally long; squares hide swapped axes."""
 

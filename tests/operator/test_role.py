@@ -125,6 +125,7 @@ def emitted_by(problem: Problem) -> tuple[Sequence[OperatorDef], Sequence[Gradie
         return [], [None] * len(op.input_letters)
 
 
+@pytest.mark.slow
 def test_only_parameters_state_and_data_have_gradients() -> None:
     """The backward pass gives no gradient of an index, nor of what only says how large something is."""
     for problem in drawn(3):
@@ -177,6 +178,7 @@ def test_sizes_pick_no_elements(type: str) -> None:
                         np.testing.assert_array_equal(again[output], result, err_msg=f"{type}: {letter} -> {output}")
 
 
+@pytest.mark.slow
 def test_gradient_operators_take_what_the_forward_operator_took() -> None:
     """A blob that both read has one role for both, unless the gradient wants its shape alone."""
     compared = 0

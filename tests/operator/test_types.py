@@ -24,6 +24,7 @@ def test_every_operator_that_computes_tensors_is_in_the_table() -> None:
     assert set(OPERATORS) == set(operators()) & set(SCHEMAS.keys()), "run tools/record_types.py"
 
 
+@pytest.mark.slow
 def test_no_gap_is_without_its_reason() -> None:
     gaps = [one for operator in OPERATORS for one in entries(operator) if one.tazza != one.caffe2]
     unexplained = [f"{one.name}: Caffe2 {one.caffe2}, tazza {one.tazza}" for one in gaps if one.reason() is None]

@@ -35,6 +35,7 @@ def declared() -> dict[str, Any]:
     return {cache.name: cache for cache in living()}
 
 
+@pytest.mark.slow
 def test_every_cache_keeps_its_bound(declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, cache in declared.items():
         if hasattr(cache, "call"):

@@ -281,6 +281,7 @@ def test_every_flag_can_be_set_in_a_fresh_process() -> None:
     assert {name for name, *_ in asked} >= set(flag_index.index()["flags"])
 
 
+@pytest.mark.slow
 def test_unknown_flags_and_values_are_refused_in_a_fresh_process() -> None:
     code = "from tazza.runtime.init import global_init\nglobal_init(['p', {!r}])"
     for word, message in (("--num_thread=1", "did you mean num_threads"), ("--num_threads=-1", "takes int >= 0")):

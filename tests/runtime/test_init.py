@@ -220,6 +220,7 @@ require_init("the program")
 """
 
 
+@pytest.mark.slow
 def test_the_process_s_own_start_up() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["first 1", "second 3", "['prog', 'file'] True 3", "[] ['prog'] 4"]

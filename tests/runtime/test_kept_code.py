@@ -183,6 +183,7 @@ def test_any_damage_is_compiled_again(tmp_path: Path, entries: dict[str, bytes],
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == entries, "what is sound replaces it"
 
 
+@pytest.mark.slow
 def test_an_entry_under_the_name_of_another_is_compiled_again(tmp_path: Path, entries: dict[str, bytes]) -> None:
     (first, one), (second, two) = entries.items()
     swapped = store(tmp_path / "swapped", {first: two, second: one})
@@ -213,6 +214,7 @@ print("linked", linked)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_no_object_ends_the_process_that_links_it(tmp_path: Path, entries: dict[str, bytes], everywhere: bool) -> None:
     """Thousands of changes under a right checksum: linked or refused, whatever the numbers say."""

@@ -60,6 +60,7 @@ def call(address: int, value: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(value)
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert another_process(tmp_path) == ["built", "42"]
     assert len(list(tmp_path.glob("*.o"))) == 1

@@ -75,6 +75,7 @@ def test_threads_wait_as_the_user_says_else_briefly(given: dict[str, str], expec
     assert ("GOMP_SPINCOUNT" in done.stdout) == ("GOMP_SPINCOUNT" in given)  # children choose for themselves
 
 
+@pytest.mark.slow
 def test_without_teams_of_our_own_regions_are_the_librarys() -> None:
     code = (
         "import ctypes; from tazza.runtime.openmp import LIBRARY, openmp_address\n"

@@ -209,12 +209,14 @@ def test_threads_that_come_first_at_once_agree() -> None:
         assert told(code).stdout.strip() == "True"
 
 
+@pytest.mark.slow
 def test_more_threads_than_there_can_be_end_the_process_with_a_message() -> None:
     done = told("from test_team import barrier, region\nregion(5000, barrier)")
     assert done.returncode == -signal.SIGABRT
     assert "gives no threads" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["OMP_PROC_BIND", "OMP_PLACES", "OMP_THREAD_LIMIT"])
 def test_what_only_libgomp_does_is_left_to_it(name: str) -> None:
     given = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores", "OMP_THREAD_LIMIT": "3"}[name]

@@ -29,6 +29,7 @@ def test_omp_count(text: str | None, count: int | None, caplog: pytest.LogCaptur
 PROGRAM = "from tazza.runtime.threads import thread_count; print(thread_count())"
 
 
+@pytest.mark.slow
 def test_the_environment_of_a_process() -> None:
     clean = {name: value for name, value in os.environ.items() if name != "TAZZA_NUM_THREADS"}
     variables = clean | {"OMP_NUM_THREADS": "5,2"}

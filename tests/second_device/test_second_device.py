@@ -100,6 +100,7 @@ def test_what_is_assigned_goes_there() -> None:
     np.testing.assert_array_equal(there.plain(), X)
 
 
+@pytest.mark.slow
 def test_it_is_open_while_work_runs_and_never_else() -> None:
     there = to_place(Tensor.from_numpy(X), HERE)
     span = there.storage.allocation

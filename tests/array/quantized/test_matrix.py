@@ -52,6 +52,7 @@ def plain(x: QTensor | Tensor) -> QTensor | npt.NDArray[Any]:
     return x if isinstance(x, QTensor) else x.array
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(KINDS, KINDS, SHAPES, st.booleans(), st.booleans(), st.sampled_from([None, *ENGINES]))
 def test_exact(

@@ -47,6 +47,7 @@ def test_the_library_of_the_wheel_has_no_threadpool_of_ours_to_take() -> None:
     assert b"dnnl_threadpool_interop" not in library.library_path().read_bytes()
 
 
+@pytest.mark.slow
 @needs_library
 def test_importing_the_package_loads_nothing() -> None:
     code = (

@@ -284,6 +284,7 @@ KERNELS_BESIDE: list[dict[str, Any]] = [
 OTHERS_BESIDE: list[dict[str, Any]] = [{}, {"stride": 1, "pad": 0}, {"pads": [0, 0, 0, 0], "dilation": 1}]
 
 
+@pytest.mark.slow
 def test_whatever_stands_beside_global_pooling() -> None:
     """Translated nets of Caffe say `kernel=0`; for every pooling operator, layout, engine and rule of padding."""
     X, types = values(2, 3, 4, 5), [type for type in pools if type.endswith(("Pool", "2D"))]

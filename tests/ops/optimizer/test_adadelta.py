@@ -61,6 +61,7 @@ def test_adadelta(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+@pytest.mark.slow
 def test_it_descends() -> None:
     """The minimum of (W - 3)^2 is found from 0, all state in place."""
     state = [np.zeros(1, np.float32)] * 3

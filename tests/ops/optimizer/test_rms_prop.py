@@ -58,6 +58,7 @@ def test_rms_prop(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+@pytest.mark.slow
 def test_it_descends() -> None:
     """The minimum of (w - 3)^2 is found from 0, all state in place, where the step is taken off."""
     w, state = np.zeros(1, np.float32), [np.ones(1, np.float32), np.zeros(1, np.float32)]

@@ -48,6 +48,7 @@ def check_recorded(name: str, kinds: Iterable[str]) -> None:
             np.testing.assert_array_equal(value, bits[blob], err_msg=f"{blob}, {kind}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_recorded_results(name: str) -> None:
     """What is no output of an operator, such as states over time, too."""
@@ -123,6 +124,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow
 @on_nested(CELLS)
 def test_cases(case: Nested) -> None:
     check_op(case)
@@ -428,6 +430,7 @@ def test_a_backward_pass_without_a_forward_pass_is_told() -> None:
         home.run_operator(alone)
 
 
+@pytest.mark.slow
 def test_steps_end_with_the_workspaces_that_they_ran_in() -> None:
     case = recorded(TRAINED[0])
     net = NetDef()

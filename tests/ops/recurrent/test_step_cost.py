@@ -8,6 +8,7 @@ from tazza.observers.cost import operator_cost
 from tests.ops.recurrent.recorded import CASES, recorded, workspace_with
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_cost_is_that_of_all_steps(name: str) -> None:
     """The other sum is over the operators of the nets within, with the blobs that a run left."""

@@ -27,6 +27,25 @@ Pair = tuple[Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
+class _Search:
+    """How a search for narrower bounds stands, for each row.
+
+    Attributes:
+        low: bounds that are looked at.
+        high: bounds that are looked at.
+        now: what these cost.
+        best: what the best candidate costs, infinite without one.
+        found: bounds of the best candidate.
+    """
+
+    low: Array
+    high: Array
+    now: Array
+    best: Array
+    found: Pair
+
+
+@dataclass(frozen=True, slots=True)
 class RowFormat:
     """How a row is kept.
 
@@ -138,16 +157,24 @@ class RowFormat:
         """
         step = (high - low) / np.float32(SEARCH_STEPS)
         least = np.float32(SEARCH_STEPS * SEARCH_LEFT) * step
-        best, now, found = np.full_like(low, np.inf), self.errors(x, low, high), (low, high)
-        while (on := low + least < high).any():
-            lower, upper = self.errors(x, low + step, high), self.errors(x, low, high - step)
-            better = on & (now < lower) & (now < upper) & (now < best)
-            best = np.where(better, now, best)
-            found = (np.where(better, low, found[0]), np.where(better, high, found[1]))
-            up, down = on & (lower < upper), on & ~(lower < upper)
-            low, high = np.where(up, low + step, low), np.where(down, high - step, high)
-            now = np.where(up, lower, np.where(down, upper, now))
-        return found
+        state = _Search(low, high, self.errors(x, low, high), np.full_like(low, np.inf), (low, high))
+        while (on := state.low + least < state.high).any():
+            state = self._step(x, state, step, on)
+        return state.found
+
+    def _step(self, x: Array, at: _Search, step: Array, on: Array) -> _Search:
+        """Return how a search stands after a step of the rows that are `on`."""
+        low, high = at.low, at.high
+        lower, upper = self.errors(x, low + step, high), self.errors(x, low, high - step)
+        better = on & (at.now < lower) & (at.now < upper) & (at.now < at.best)
+        up, down = on & (lower < upper), on & ~(lower < upper)
+        return _Search(
+            low=np.where(up, low + step, low),
+            high=np.where(down, high - step, high),
+            now=np.where(up, lower, np.where(down, upper, at.now)),
+            best=np.where(better, at.now, at.best),
+            found=(np.where(better, low, at.found[0]), np.where(better, high, at.found[1])),
+        )
 
 
 def _half(x: Array) -> Array:

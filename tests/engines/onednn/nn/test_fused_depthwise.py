@@ -89,6 +89,7 @@ def test_large_ones_are_done_at_once(
     assert launch.scratch_bytes < 2 * M * image[0] * image[1] * 4 / 8  # some rows of what is between
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("channels", "image", "arguments"),
     [

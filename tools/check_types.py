@@ -1,0 +1,113 @@
+"""Check the types of what changed: of each file that differs from what was found right, or that imports such a one.
+
+    python -m tools.check_types
+
+A file is right as long as it, all that it imports (and what these import), the checker's settings and the installed
+packages are those of the run that found it so. A first run checks everything; `make types` always does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import distributions
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("src", "tests", "benchmarks", "examples", "tools")
+IMPORT = re.compile(r"^[ ]*(?:import ([\w.]+)|from ([\w.]+) import (?:\(([^)]*)\)|([^#\n]+)))", re.MULTILINE)
+FOUND_RIGHT = ROOT / ".pytest_cache" / "types.json"
+
+
+def files() -> list[Path]:
+    """Return the files whose types are checked, and those that tell types to others."""
+    return sorted(
+        path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py*") if path.suffix in (".py", ".pyi")
+    )
+
+
+def modules(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Return by the name of a module its files: its source, its types or both."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        place = path.relative_to(ROOT / "src" if path.is_relative_to(ROOT / "src") else ROOT).with_suffix("")
+        parts = place.parts[:-1] if place.name == "__init__" else place.parts
+        found.setdefault(".".join(parts), []).append(path)
+    return found
+
+
+def imported(source: str) -> Iterator[str]:
+    """Name all modules that a source may mean by its imports, those around them included.
+
+    >>> sorted(set(imported("from a.b import c as d, e")))
+    ['a', 'a.b', 'a.b.c', 'a.b.e']
+    >>> sorted(imported("import d.e"))
+    ['d', 'd.e']
+    """
+    for found in IMPORT.finditer(source):
+        whole, module, several, one = found.groups()
+        names = [name.split(" as ")[0].strip(" ()\n") for name in (several or one or "").split(",")]
+        for name in [whole] if whole else [f"{module}.{name}" for name in names if name]:
+            parts = name.split(".")
+            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def keys(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return for each file what stands for its text and for those of all that it imports, however far away."""
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    places = modules(texts)
+    direct = {
+        path: {other for name in set(imported(text)) for other in places.get(name, ())} - {path}
+        for path, text in texts.items()
+    }
+    digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in texts.items()}
+    return {path: _key(digests[one] for one in all_from(path, direct)) for path in texts}
+
+
+def all_from(path: Path, direct: dict[Path, set[Path]]) -> set[Path]:
+    """Return a file with all that it imports, however far away."""
+    seen, left = {path}, [path]
+    while left:
+        new = direct[left.pop()] - seen
+        seen |= new
+        left += new
+    return seen
+
+
+def _key(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def surroundings() -> str:
+    """Return what stands for the settings and for all installed packages."""
+    packages = (f"{one.metadata['Name']} {one.version}" for one in distributions())
+    return _key([*packages, (ROOT / "pyproject.toml").read_text(encoding="utf-8")])
+
+
+def main() -> int:
+    """Check what is not known to be right; return the checker's exit status."""
+    around, now = surroundings(), keys(files())
+    known = json.loads(FOUND_RIGHT.read_text()) if FOUND_RIGHT.exists() else {}
+    right: dict[str, str] = known.get("files", {}) if known.get("around") == around else {}
+    names = {str(path.relative_to(ROOT)): key for path, key in now.items()}
+    left = [name for name, key in names.items() if right.get(name) != key]
+    print(f"types: {len(left)} of {len(names)} files are not known to be right", flush=True)
+    if not left:
+        return 0
+    checker = str(Path(sys.executable).parent / "basedpyright")
+    whole = len(left) == len(names)
+    done = subprocess.run([checker] if whole else [checker, *left], cwd=ROOT, check=False)
+    if done.returncode == 0:
+        FOUND_RIGHT.parent.mkdir(exist_ok=True)
+        beside = FOUND_RIGHT.with_suffix(".new")
+        beside.write_text(json.dumps({"around": around, "files": names}), encoding="utf-8")
+        beside.replace(FOUND_RIGHT)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
