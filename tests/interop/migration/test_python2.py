@@ -57,7 +57,7 @@ def test_a_form_is_told_by_its_line(form: str) -> None:
 )
 def test_programs_of_python_3_need_nothing(source: str) -> None:
     tree, remarks = parsed(source)
-    assert [*remarks, *remarks_on(tree)] == []
+    assert [*remarks, *remarks_on(list(ast.walk(tree)))] == []
 
 
 def test_what_looks_like_a_form_in_a_text_is_none() -> None:
@@ -83,7 +83,7 @@ def test_what_looks_like_a_form_in_a_text_is_none() -> None:
     ],
 )
 def test_what_fails_later_is_told(source: str, what: str, instead: str) -> None:
-    (remark,) = remarks_on(ast.parse(source))
+    (remark,) = remarks_on(list(ast.walk(ast.parse(source))))
     assert (remark.line, remark.what) == (source.count("\n") + 1, what)
     assert remark.instead.startswith(instead)
 

@@ -53,8 +53,8 @@ FORMS = (
     ),
     Form("`a`", re.compile(r"`([^`]*)`"), r"repr(\1)", "repr(a)"),
     Form("<>", re.compile("<>"), "!=", "!="),
-    Form("0777", re.compile(r"(?<![\w.])0+([1-7][0-7]*)(?![\w.])"), r"0o\1", "0o777"),
     Form("1L", re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)[lL]\b"), r"\1", "1"),
+    Form("0777", re.compile(r"(?<![\w.])0+([1-7][0-7]*)(?![\w.])"), r"0o\1", "0o777"),
     Form('ur""', re.compile(r"\b[uU][rR](?=[\"'])"), "r", 'r""'),
     Form("lambda (a, b)", re.compile(r"\blambda\s*\(([^()]*)\)\s*:"), r"lambda \1:", "lambda pair"),
     Form("def f((a, b))", re.compile(_PAIR), r"\1", "def f(pair)"),
@@ -122,8 +122,10 @@ def parsed(source: str) -> tuple[ast.Module, list[Remark]]:
             form = _form_at(lines, error, left)
             if form is None:
                 raise FormatError(f"line {error.lineno} is no Python, neither 3 nor 2: {error.msg}") from error
-            left.remove(form)
-            found.update(_mend(lines, form))
+            told = set(_mend(lines, form))
+            if told <= found:
+                left.remove(form)  # it stands there no more, and something else is wrong
+            found |= told
         except (ValueError, RecursionError, MemoryError) as error:
             raise FormatError(f"it is no program that Python reads: {one_line(error)}") from error
         else:
@@ -140,10 +142,9 @@ def _tree(source: str) -> ast.Module:
 def _form_at(lines: list[str], error: SyntaxError, left: list[Form]) -> Form | None:
     """Return the form that stands where Python stopped, or else one that stands anywhere: it may stop too late."""
     number = 0 if error.lineno is None else error.lineno
-    near = lines[max(0, number - 2) : number][::-1]
-    for place in ([line] for line in near):
+    for line in lines[max(0, number - 2) : number][::-1]:
         for form in left:
-            if form.pattern.search(place[0]):
+            if form.pattern.search(line):
                 return form
     return next((form for form in left if any(map(form.pattern.search, lines))), None)
 

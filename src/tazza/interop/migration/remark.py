@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -28,20 +28,24 @@ NUMPY = {
 }
 """What to write for names that NumPy had. Whether it has one still is asked of NumPy itself."""
 
+LOOKED_AT = (ast.Import, ast.ImportFrom, ast.Name, ast.Attribute, ast.Call, ast.keyword, ast.Assign, ast.Expr)
+"""Nodes that may need a remark."""
 WHOLE = "//, or int(...): an extent is a whole number"
 
 
-def remarks_on(tree: ast.Module) -> list[Remark]:
-    r"""Return what has to be changed in a program, by line.
+def remarks_on(nodes: Collection[ast.AST]) -> list[Remark]:
+    r"""Return what has to be changed in a program, by line; `nodes` are those of its tree.
 
-    >>> [(one.line, one.what) for one in remarks_on(ast.parse("import cPickle\nf(pad=(k - 1) / 2)"))]
+    >>> nodes = list(ast.walk(ast.parse("import cPickle\nf(pad=(k - 1) / 2)")))
+    >>> [(one.line, one.what) for one in remarks_on(nodes)]
     [(1, 'cPickle'), (2, 'pad = a / b')]
     """
-    numpys, bound = _bound_names(tree)
-    both = {id(node) for part in ast.walk(tree) if _is_for_both(part) for node in ast.walk(part)}
+    numpys, bound = _bound_names(nodes)
+    both = {id(node) for part in nodes if _is_for_both(part) for node in ast.walk(part)}
     found = {
         remark
-        for node in ast.walk(tree)
+        for node in nodes
+        if isinstance(node, LOOKED_AT)
         for remark in (
             *(() if id(node) in both else _of_python2(node, bound)),
             *_of_numpy(node, numpys),
@@ -62,11 +66,11 @@ def _is_for_both(node: ast.AST) -> bool:
     return False
 
 
-def _bound_names(tree: ast.Module) -> tuple[set[str], set[str]]:
+def _bound_names(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
     """Return the names of NumPy in a program, and all names that it gives a meaning of its own."""
     numpys: set[str] = set()
     bound: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 name = alias.name if alias.asname is None else alias.asname

@@ -127,7 +127,7 @@ def report_on(paths: Iterable[Path]) -> Report:
         UnavailableError: nothing of the old names can be imported.
     """
     files = [_read(path) for path in paths]
-    used = {file.path: uses_of(file.program.tree) for file in files if file.program is not None}
+    used = {file.path: uses_of(file.program.nodes) for file in files if file.program is not None}
     own = frozenset(name for uses in used.values() for name in uses.own)
     places: dict[tuple[Kind, str], list[Place]] = defaultdict(list)
     for path, uses in used.items():

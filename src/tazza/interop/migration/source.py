@@ -21,10 +21,11 @@ WHAT = "program"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A program that was read: its tree, and what has to be changed in it beside the names of Caffe2."""
+    """A program that was read: the nodes of its tree, and what has to be changed in it beside the names of Caffe2."""
 
     path: Path
-    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    """Of its tree: outer ones before inner ones."""
     remarks: tuple[Remark, ...]
 
     @property
@@ -66,7 +67,8 @@ def read_script(path: AnyPath) -> Script:
     data = read_bytes(path, WHAT, TEXT_BYTES_MAX)
     try:
         tree, forms = parsed(_text(data))
-        return Script(Path(path), tree, tuple(sorted({*forms, *remarks_on(tree)})))
+        nodes = tuple(ast.walk(tree))
+        return Script(Path(path), nodes, tuple(sorted({*forms, *remarks_on(nodes)})))
     except FormatError as error:
         raise FormatError(f"{shown(path)} is no {WHAT}: {error}") from error
     except RecursionError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 ROOT = "caffe2"
@@ -54,23 +54,20 @@ class Uses:
     """Functions and classes of the program itself."""
 
 
-def uses_of(tree: ast.Module) -> Uses:
-    r"""Return what a program uses.
+def uses_of(nodes: Collection[ast.AST]) -> Uses:
+    r"""Return what a program uses, from the nodes of its tree.
 
     >>> source = "from caffe2.python import core\nnet = core.Net('a')\nnet.Relu('x', 'y')\n"
-    >>> [(use.kind.value, use.name) for use in uses_of(ast.parse(source)).found]
+    >>> [(use.kind.value, use.name) for use in uses_of(list(ast.walk(ast.parse(source)))).found]
     [('name', 'caffe2.python.core'), ('name', 'caffe2.python.core.Net'), ('method', 'Relu')]
     """
-    names = _Names.of(tree)
-    found = [use for node, inner in _nodes(tree) for use in _uses(node, inner, names)]
-    own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    names = _Names.of(nodes)
+    own = frozenset(node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    if not names.imported:
+        return Uses((), (), own)
+    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # of a chain `a.b.c`
+    found = [use for node in nodes for use in _uses(node, id(node) in inner, names)]
     return Uses(tuple(sorted(dict.fromkeys(found), key=lambda use: use.line)), tuple(names.stars), own)
-
-
-def _nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield all nodes, and whether a node is the inner part of a chain `a.b.c`, which is looked at as a whole."""
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    yield from ((node, id(node) in inner) for node in ast.walk(tree))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +84,16 @@ class _Names:
     """Names that an import brought and that the program gives to something else, somewhere."""
 
     @classmethod
-    def of(cls, tree: ast.Module) -> _Names:
+    def of(cls, nodes: Collection[ast.AST]) -> _Names:
         """Read the imports, and the names that are given to what they brought."""
         names = cls({}, set(), [], [], set())
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names._import(node)
             elif isinstance(node, ast.ImportFrom):
                 names._import_from(node)
-        names.rebound.update(names.paths.keys() & set(_given(tree)))
-        for node in ast.walk(tree):
+        names.rebound.update(names.paths.keys() & set(_given(nodes)))
+        for node in nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 path = names.path_of(node.value)
                 if path is not None and isinstance(node.value, ast.Attribute):
@@ -144,9 +141,9 @@ class _Names:
         return Use(Kind.NAME, path, node.lineno, sure=not (isinstance(first, ast.Name) and first.id in self.rebound))
 
 
-def _given(tree: ast.Module) -> Iterator[str]:
+def _given(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names that a program gives to values: variables and parameters."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.arg):
