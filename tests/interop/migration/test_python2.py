@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tazza.errors import FormatError
 from tazza.interop.migration.python2 import FORMS, parsed
 from tazza.interop.migration.remark import remarks_on
+from tazza.interop.migration.uses import uses_of
 
 PROGRAMS = {
     "print": ("x = 1\nprint 'a %d' % \\\n    name\n", 2),
@@ -92,3 +95,37 @@ def test_what_fails_later_is_told(source: str, what: str, instead: str) -> None:
 def test_what_is_no_program_is_refused(source: str) -> None:
     with pytest.raises(FormatError, match="Python"):
         parsed(source)
+
+
+LINES = [
+    *(source for source, _ in PROGRAMS.values()),
+    *(
+        "if x:",
+        "else:",
+        "    ",
+        "\t",
+        '"""',
+        "'",
+        "(",
+        ")",
+        "\\",
+        "# é",
+        "name.Relu(",
+        "import caffe2.python as p",
+        "\0",
+    ),
+    *("from caffe2.python import *", "print", "lambda (", "`", "0o8", "x = core.Net('a').Proto().op[0]", "}"),
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=12), st.sampled_from(["\n", "", " "]))
+def test_whatever_is_written_is_read_or_refused(lines: list[str], between: str) -> None:
+    try:
+        tree, remarks = parsed(between.join(lines))
+    except FormatError:
+        return
+    nodes = list(ast.walk(tree))
+    for use in uses_of(nodes).found:
+        assert use.name
+    for remark in [*remarks, *remarks_on(nodes)]:
+        assert 1 <= remark.line <= between.join(lines).count("\n") + 1
