@@ -63,10 +63,11 @@ format: venv  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-index: venv  ## Regenerate the index of operators, kernels and engines, and docs/operators.md
+index: venv  ## Regenerate the index of operators, kernels and engines, docs/operators.md and the tables of docs/migration.md
 	$(BIN)/python tools/generate_index.py
 	$(BIN)/python -m tools.write_operators
 	$(BIN)/python -m tools.write_conformance
+	$(BIN)/python -m tools.write_migration
 
 engines: venv  ## Declare anew which calls each engine refuses, and which the selective ones take
 	$(BIN)/pytest --quiet --declare tests/ops tests/engines tests/operator

@@ -1,11 +1,20 @@
-"""Where each row of `reference/behaviours.md` is shown: all are, or it is said what of them is not."""
+"""Where each row of `reference/behaviours.md` is shown by tazza's own names: all are, or it is said what is not.
+
+Under the old names each numbered row runs as it is written there, in `caffe2/test_behaviour_rows.py`. Behind them the
+table has facts without a reproduction, by their subjects.
+"""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+
+TABLE = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[2] / "shared")) / "reference" / "behaviours.md"
 
 
 class Row(NamedTuple):
@@ -41,8 +50,8 @@ ROWS = {
     ),
     7: Row(
         "nets/test_simple.py::test_what_has_no_effect_is_said_once_per_net"
-        " nets/test_simple.py::test_default_is_the_order_of_the_device",
-        "what brew puts on operators comes with the old names",
+        " nets/test_simple.py::test_default_is_the_order_of_the_device"
+        " operator/test_format_words.py::test_arguments_of_builders_are_reported_for_no_operator"
     ),
     8: Row(
         "test_workspace.py::test_feed_keeps_dtype_and_shape test_workspace.py::test_feed_refuses_numbers_and_lists"
@@ -50,14 +59,13 @@ ROWS = {
         " test_workspace.py::test_feed_copies_also_what_is_not_contiguous"
     ),
     9: Row(
-        "test_workspace.py::test_fetch_gives_a_fresh_copy test_workspace.py::test_fetch_of_what_is_no_number",
-        "`workspace.blobs` and FetchInt8Blob come with the old names",
+        "test_workspace.py::test_fetch_gives_a_fresh_copy test_workspace.py::test_fetch_of_what_is_no_number"
+        " caffe2/test_wild.py::test_operators_are_called_on_blobs"
     ),
     10: Row("nets/test_simple.py::test_a_created_net_is_a_snapshot"),
     11: Row(
         "test_row_11_a_failing_net_may_be_run_again nets/test_simple.py::test_create_run_delete"
-        " nets/test_simple.py::test_a_failing_net_runs_again",
-        "`allow_fail`",
+        " nets/test_simple.py::test_a_failing_net_runs_again"
     ),
     12: Row(
         "test_row_12_random_numbers_belong_to_the_operator nets/test_simple.py::test_the_net_has_a_device"
@@ -77,8 +85,9 @@ ROWS = {
         " graph/test_backward.py::test_in_place_is_fine_where_the_output_is_read"
         " graph/test_backward.py::test_an_overwritten_blob_that_is_needed"
         " graph/test_backward.py::test_dense_and_sparse_gradients_do_not_mix"
-        " ops/math/test_sum.py::test_sum_passes_its_gradient_on",
-        "Gather itself; a start gradient that takes part in a sum",
+        " ops/math/test_sum.py::test_sum_passes_its_gradient_on"
+        " graph/test_backward.py::test_sparse_gradients_are_concatenated"
+        " graph/test_backward.py::test_given_gradients_are_added_whatever_they_are_called"
     ),
     16: Row(
         "test_row_16_is_test_is_mandatory ops/nn/test_dropout.py::test_dropout ops/nn/test_dropout.py::test_refused",
@@ -90,8 +99,8 @@ ROWS = {
         " ops/nn/test_batch_norm.py::test_one_value_a_channel_makes_the_running_variance_nan"
     ),
     18: Row(
-        "test_row_18_signs_of_updates test_row_18_what_sgd_emits ops/optimizer/test_adam.py::test_it_descends",
-        "Adagrad",
+        "test_row_18_signs_of_updates test_row_18_what_sgd_emits ops/optimizer/test_adam.py::test_it_descends"
+        " ops/optimizer/test_adagrad.py::test_cases"
     ),
     19: Row(
         "test_row_19_counter_and_learning_rate"
@@ -125,9 +134,9 @@ ROWS = {
         "test_row_26_broadcasting ops/math/test_arithmetic.py::test_arithmetic"
         " ops/math/test_arithmetic.py::test_refused"
     ),
-    27: Row("test_row_27_shapes_of_helper_outputs", "ArgMax is not there yet"),
+    27: Row("test_row_27_shapes_of_helper_outputs ops/reduce/test_arg_max.py::test_arg_max"),
     28: Row("ops/nn/test_conv.py::test_emitted_gradients ops/nn/test_conv.py::test_forms_of_the_gradient"),
-    29: Row("test_row_29_shared_buffer"),
+    29: Row("test_row_29_shared_buffer", "the two blobs, with engines that need none"),
     30: Row(
         "test_row_30_device_options models/test_net.py::test_devices_as_behaviours_row_30_has_them"
         " device/test_device.py::test_scopes_replace_each_other_but_for_the_node"
@@ -149,8 +158,16 @@ ROWS = {
         " nets/test_simple.py::test_unknown_type_proposes_known_ones",
         "`plan` is a type here; a parameter that a net updates is not emptied, see docs/differences.md",
     ),
-    34: Row("", "plans are not there yet"),
-    35: Row("", "Python operators come with the old names"),
+    34: Row(
+        "test_procedure.py::test_a_step_runs_once_or_as_often_as_it_says"
+        " test_procedure.py::test_the_blob_is_looked_at_behind_each_net"
+        " test_procedure.py::test_steps_run_side_by_side_and_the_first_error_ends_all"
+        " test_procedure.py::test_nets_that_were_there_are_replaced_once"
+    ),
+    35: Row(
+        "ops/control/test_python_function.py::test_what_they_raise_keeps_its_type"
+        " ops/control/test_python_function.py::test_what_functions_see"
+    ),
     36: Row("ops/shape/test_split.py::test_a_part_that_is_not_used_has_a_gradient_of_zeros", "the wrong shape"),
     37: Row(
         "ops/data/test_db.py::test_batches_wrap_around ops/data/test_db.py::test_the_reader_is_no_array"
@@ -161,7 +178,92 @@ ROWS = {
         " device/test_generator.py::test_maps_of_the_twister operator/test_golden.py::test_outputs"
     ),
 }
-"""Every row of the table."""
+"""Every row of the table that has a reproduction."""
+
+FACTS = {
+    "learning-rate policies (18)": Row(
+        "ops/optimizer/test_learning_rate.py::test_every_policy_has_a_curve"
+        " ops/optimizer/test_learning_rate.py::test_equal_to_caffe2_over_200_iterations"
+    ),
+    "legacy_pad": Row(
+        "ops/nn/test_pool.py::test_output_size ops/nn/test_pool.py::test_refused"
+        " ops/nn/test_pool.py::test_caffe_drops_a_window_that_would_begin_in_the_padding"
+        " ops/nn/test_pool.py::test_rounding_up_counts_as_padding"
+    ),
+    "Conv with global_pooling": Row("ops/nn/test_conv.py::test_refused"),
+    "1x1 convolution": Row("engines/gemm/test_conv.py::test_columns_and_padding_are_made_only_where_needed"),
+    "flags": Row(
+        "engines/gemm/test_conv.py::test_the_flag_makes_everybody_share"
+        " test_facts_flag_that_replaces_net_types nets/test_net_types.py::test_the_flag_replaces_types"
+        " tensor/test_serialization.py::test_chunk_size_comes_from_the_flag"
+        " tensor/test_tensor_proto.py::test_float16_as_bytes"
+    ),
+    "engine choice": Row(
+        "operator/test_operator.py::test_engines_are_asked_in_order"
+        " operator/test_prepared.py::test_a_preference_is_heeded"
+        " operator/test_engine.py::test_a_ranking_holds_until_an_engine_or_a_preference_comes"
+    ),
+    "workspace look-up": Row(
+        "test_workspace.py::test_forwarded_names test_workspace.py::test_removal_and_renaming_are_local"
+        " test_workspace.py::test_a_child_sees_and_writes_the_blobs_of_its_parent"
+    ),
+    "bookkeeper of a workspace": Row(
+        "test_workspace.py::test_every_living_workspace_is_visited test_workspace.py::test_bytes_per_blob",
+        "the flag that prints them when the process ends",
+    ),
+    "observers": Row(
+        "nets/test_simple.py::test_observers_see_nets_and_operators"
+        " observers/test_observers.py::test_times_of_a_net_and_its_operators"
+        " observers/test_observers.py::test_a_run_that_fails_counts_too"
+    ),
+    "global init": Row(
+        "runtime/test_init.py::test_early_functions_then_flags_then_functions_in_the_order_of_registration"
+        " runtime/test_init.py::test_a_second_call_only_parses_flags"
+        " runtime/test_init.py::test_a_nested_call_does_nothing"
+        " runtime/test_init.py::test_a_bad_flag_stops_before_functions_and_init_can_be_repeated"
+        " runtime/test_init.py::test_an_early_function_is_refused_once_they_ran"
+        " runtime/test_init.py::test_a_late_function_runs_at_once"
+    ),
+    "registry": Row(
+        "test_registry.py::test_the_highest_priority_wins_in_any_order"
+        " test_registry.py::test_the_same_priority_is_a_duplicate_and_changes_nothing",
+        "the end of the process: it is a typed error",
+    ),
+    "event states": Row("device/test_device.py::test_the_states_of_an_event", "that events tell no time: here they do"),
+    "CUDA streams": Row(
+        "device/test_stream.py::test_sixty_four_streams_handed_out_in_turn_and_made_once"
+        " device/test_stream.py::test_high_priority_never_queues_behind_other_work"
+        " device/test_cuda_stream.py::test_streams_are_made_once_with_the_drivers_priorities"
+    ),
+    "shared cuDNN state": Row(
+        "device/test_dnn_state.py::test_states_are_few"
+        " device/test_dnn_state.py::test_a_workspace_grows_is_used_again_and_is_given_back"
+        " device/test_dnn_state.py::test_the_streams_are_joined_before_and_after",
+        "cuDNN itself is not there yet",
+    ),
+    "QTensor": Row(
+        "array/quantized/test_proto.py::test_values array/quantized/test_proto.py::test_contradictions"
+        " array/quantized/test_proto.py::test_padding_is_cleared"
+    ),
+    "minidb": Row(
+        "db/test_minidb.py::test_bytes_of_the_format db/test_reader.py::test_stored_position_needs_an_index"
+        " db/test_base.py::test_cursor_walks_and_starts_again"
+    ),
+    "DBs in the binary of 1.8.1": Row(
+        "db/test_protodb.py::test_file_is_one_message db/test_protodb.py::test_bytes_that_caffe2_wrote"
+    ),
+    "reader position": Row("db/test_reader.py::test_position_is_stored_where_there_is_an_index"),
+    "gradient kinds": Row(
+        "graph/test_backward.py::test_forbidden_gradients_say_why"
+        " graph/test_backward.py::test_what_ends_on_purpose_or_starts_is_declared"
+        " ops/shape/test_marker.py::test_gradients_change_their_sign_or_become_zero"
+    ),
+    "proto files": Row(
+        "proto/test_descriptors.py::test_file_is_the_one_of_the_table"
+        " tensor/test_tensor_proto.py::test_bfloat16_is_stored_as_float"
+    ),
+}
+"""Every fact behind them."""
 
 
 def places(row: Row) -> list[tuple[str, str]]:
@@ -177,12 +279,20 @@ def names_of_tests(file: str) -> set[str]:
 
 
 def test_every_row_is_shown_somewhere() -> None:
-    """Each of the 38 rows has tests that exist, or says what of it is not there."""
+    """Each of the 38 rows, and each fact, has tests that exist."""
     assert list(ROWS) == list(range(1, 39))
-    assert [number for number, row in ROWS.items() if not row.shown and not row.left_out] == []
-    listed = {place for row in ROWS.values() for place in places(row)}
+    assert [key for key, row in [*ROWS.items(), *FACTS.items()] if not row.shown] == []
+    listed = {place for row in [*ROWS.values(), *FACTS.values()] for place in places(row)}
     there = {(file, name) for file in {file for file, _ in listed} for name in names_of_tests(file)}
     assert listed - there == set()
     for name in names_of_tests(HERE):
         found = re.match(r"test_row_(\d+)_", name)
         assert found is None or (HERE, name) in places(ROWS[int(found[1])]), f"{name} is not in ROWS"
+
+
+def test_the_table_has_no_other_facts() -> None:
+    if not TABLE.is_file():
+        pytest.skip(f"there is no '{TABLE}'; TAZZA_SHARED can name the folder that holds reference/behaviours.md")
+    facts = TABLE.read_text(encoding="utf-8").partition("## Facts")[2]
+    subjects = [line.split("|")[1].strip() for line in facts.splitlines() if line.startswith("|")]
+    assert subjects[2:] == list(FACTS)

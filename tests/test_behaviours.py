@@ -133,8 +133,8 @@ def bn(*outputs: str, **args: Any) -> Workspace:
 
 
 def test_row_16_is_test_is_mandatory() -> None:
-    """Dropout, the other half of the row, is not there yet."""
     assert err(lambda: bn("y")) == "error"
+    assert err(lambda: run("Dropout", {"x": f(8)}, ["y", "m"], ratio=0.5)) == "error"
 
 
 def test_row_17_statistics_of_spatial_bn() -> None:

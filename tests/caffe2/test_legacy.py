@@ -14,7 +14,10 @@ from tools.record_legacy import PROGRAMS, run_all
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED: Any = np.load(DATA / "legacy.npz")
-BEGUN = re.compile(r"toy_regression/(W|X)|mnist/(\w+_[wb]|images)|fine_tuning/scores_w")
+BEGUN = re.compile(
+    r"toy_regression/(W|X)|mnist/(\w+_[wb]|images)|fine_tuning/scores_w"
+    r"|control_flow/.*|reader_queue/(point|side)|(char_rnn|sparse_rowwise)/begun_.*"
+)
 """What was drawn or read, before anything was computed: equal to the last bit."""
 
 

@@ -65,7 +65,11 @@ ONCE = ("train",)
 def mention(command: str) -> bool:
     """Whether a text names a command and shows no use of it, as `tazza show` does."""
     words = command.split()
-    return len(words) == 2 and words[0].endswith("tazza") and words[1] in ("show", "predict", "profile", "train")
+    return (
+        len(words) == 2
+        and words[0].endswith("tazza")
+        and words[1] in ("show", "predict", "profile", "train", "migrate")
+    )
 
 
 @pytest.fixture(scope="module")

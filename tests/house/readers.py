@@ -25,6 +25,7 @@ from tazza.db.image_source import prepare
 from tazza.db.images import count_records, load_idx
 from tazza.db.text import read_characters
 from tazza.interop import PredictorFile
+from tazza.interop.migration.source import read_script
 from tazza.models import Model
 from tazza.models.training import Trainer
 from tazza.nets.plan import search
@@ -138,6 +139,7 @@ READERS = [
     Reader("safetensors", _tensors),
     Reader("rows of text", lambda path: TextFileReader(path, [DataType.STRING], 1).next(9)),
     Reader("entry of a store", _entry),
+    Reader("old program", read_script, ".py"),
     Reader("records of images", lambda path: count_records("minidb", path)),
     *(
         Reader(

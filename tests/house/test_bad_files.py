@@ -121,6 +121,7 @@ READ_BY: dict[str, list[str]] = {
     "db/text.py": ["text to learn from"],
     "ops/data/text_file.py": ["rows of text"],
     "ops/distributed/store.py": ["entry of a store"],
+    "interop/migration/source.py": ["old program"],
     "array/safetensors.py": ["safetensors"],
     "runtime/machine.py": ["models of machines"],
     "nets/plan/search.py": ["table of a search"],

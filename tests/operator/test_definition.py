@@ -62,6 +62,13 @@ def test_an_operator_reads_exactly_one_field() -> None:
     np.testing.assert_array_equal(run_op("Scale", [1.0], scale=2.0), [2])
 
 
+@pytest.mark.parametrize("window", [{"kernel": 3 / 1}, {"kernel": 3, "pad": (3 - 1) / 2}, {"kernels": [4 / 2, 2.0]}])
+def test_a_quotient_is_told_how_it_is_written(window: dict[str, Any]) -> None:
+    """In programs of Python 2 it was a whole number."""
+    with pytest.raises(ArgumentError, match=r"a // b is an int"):
+        run_op("MaxPool", np.zeros((1, 1, 4, 4), np.float32), **window)
+
+
 def test_floats_are_those_that_a_message_can_hold() -> None:
     """A bound of 0.7 lets the argument 0.7 pass, though it is stored as float32."""
     spec = arg("r", float, 0.1, minimum=0.7)

@@ -26,11 +26,14 @@ def absent() -> dict[str, list[str]]:
     return {module: names.split() for module, _, names in parts}
 
 
+REASON = "tazza has no work for it"
+
+
 def _refuse(path: str) -> Exception:
     from tazza.errors import UnavailableError
 
     return UnavailableError(
-        f"{path} is not there yet: tazza has no work for it", hint="docs/caffe2_names.md lists the modules that are"
+        f"{path} is not there yet: {REASON}", hint="docs/caffe2_names.md lists the modules that are"
     )
 
 
@@ -64,9 +67,12 @@ class AbsentModules(MetaPathFinder, Loader):
         """Leave that to Python."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its names."""
+        """Give the module its names; `__refusal__`, of it and of each, is what `tazza migrate` tells."""
+        vars(module)["__refusal__"] = REASON
         for name in absent()[module.__name__.removeprefix(PREFIX)]:
-            made = _Absent(name, (), {"__module__": module.__name__, "__qualname__": f"{module.__name__}.{name}"})
+            path = f"{module.__name__}.{name}"
+            own = {"__module__": module.__name__, "__qualname__": path, "__refusal__": REASON}
+            made = _Absent(name, (), own)
             setattr(module, name, made)
 
 

@@ -100,10 +100,14 @@ def register_python_builders(
 
 
 def register_python_gradient_op(token: str, func: Callable[..., Any]) -> None:
-    """Give a registered function its gradient."""
+    """Give a registered function its gradient, which gets no workspace: what builders make does, as in Caffe2."""
     from tazza.ops.control.python_function import is_passed_workspace, register_python_gradient
 
-    register_python_gradient(token, _showing(func, is_passed_workspace(token)))
+    def without(inputs: Any, outputs: Any, workspace: Any) -> Any:
+        del workspace
+        return func(inputs, outputs)
+
+    register_python_gradient(token, without if is_passed_workspace(token) else func)
 
 
 def _showing(func: Callable[..., Any], pass_workspace: bool) -> Callable[..., Any]:

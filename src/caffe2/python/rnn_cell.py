@@ -16,8 +16,8 @@ from caffe2.python._recurrent_attention import AttentionCell, LSTMWithAttentionC
 from caffe2.python._recurrent_cell import LSTMInitializer, RNNCell
 from caffe2.python._recurrent_stack import DropoutCell, MultiRNNCell, MultiRNNCellInitializer, UnrolledCell
 from caffe2.python._recurrent_units import BasicRNNCell, LayerNormLSTMCell, LayerNormMILSTMCell, LSTMCell, MILSTMCell
+from caffe2.python._refusal import refuses
 from caffe2.python.attention import AttentionType
-from tazza.errors import UnavailableError
 
 __all__ = [
     "LSTM",
@@ -152,6 +152,7 @@ def InitFromLSTMParams(lstm_pblobs: Mapping[str, Any], param_values: Mapping[str
             workspace.FeedBlob(blob, joined.reshape(workspace.FetchBlob(blob).shape).astype(np.float32))
 
 
+@refuses("it is made of operators that Caffe2 had for GPUs alone", "take LSTM")
 def cudnn_LSTM(
     model: Any,
     input_blob: Any,
@@ -169,9 +170,6 @@ def cudnn_LSTM(
     Raises:
         UnavailableError: always.
     """
-    del model, input_blob, initial_states, dim_in, dim_out, scope
-    del recurrent_params, input_params, num_layers, return_params
-    raise UnavailableError("cudnn_LSTM is made of operators that Caffe2 had for GPUs alone", hint="take LSTM")
 
 
 def LSTMWithAttention(

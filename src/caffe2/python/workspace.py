@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 
 from caffe2.python import _import_c_extension as C
 from caffe2.python import scope, utils
+from caffe2.python._refusal import refuses
 from tazza.proto import NetDef, TensorProto, TensorShapes
 from tazza.tensor import Int8Tensor as Int8Tensor
 
@@ -71,28 +72,25 @@ def GetCuDNNVersion() -> int:
     return C.get_cudnn_version()
 
 
-def _without_gpu() -> Exception:
-    from tazza.errors import UnavailableError
-
-    return UnavailableError("there is no GPU to run on", hint="workspace.has_gpu_support says so")
+_without_gpu = refuses("there is no GPU to run on", "workspace.has_gpu_support says so")
 
 
-def GetDeviceProperties(x: int) -> dict[str, Any]:
+@_without_gpu
+def GetDeviceProperties(x: int) -> Any:
     """Return what a GPU is.
 
     Raises:
         UnavailableError: there is none.
     """
-    raise _without_gpu()
 
 
+@_without_gpu
 def GetGPUMemoryInfo() -> Any:
     """Return the free and all bytes of each GPU.
 
     Raises:
         UnavailableError: there is none.
     """
-    raise _without_gpu()
 
 
 def GetGpuPeerAccessPattern() -> Any:
@@ -113,15 +111,13 @@ def _GetFreeFlaskPort() -> int:  # pyright: ignore[reportUnusedFunction] -- an o
         return found.getsockname()[1]
 
 
+@refuses("the page of logs is not there", "tazza profile draws; curves are in out/<model>")
 def StartMint(root_folder: str | None = None, port: int | None = None) -> None:
     """Fail: the page that showed logs is not there.
 
     Raises:
         UnavailableError: always.
     """
-    from tazza.errors import UnavailableError
-
-    raise UnavailableError("the page of logs is not there", hint="tazza profile draws; curves are in out/<model>")
 
 
 def _last_failed() -> int:

@@ -274,6 +274,21 @@ def profile(
 
 
 @app.command()
+def migrate(
+    programs: Annotated[list[Path], typer.Argument(help="programs (.py), or folders of them")],
+    json: Annotated[bool, typer.Option("--json", help="print all of it for another program")] = False,
+) -> None:
+    """Show what old programs use of Caffe2, what of it is there, and what it is called in tazza.
+
+    Nothing of them is executed. Programs of Python 2 are read too, and what has to be changed in them is shown. The
+    exit status is 0 if every name is there, 1 if one is not, or a file is no program.
+    """
+    from tazza.cli.migrate import migrate as run
+
+    raise typer.Exit(run(programs, as_json=json))
+
+
+@app.command()
 def doctor(
     memory: Annotated[bool, typer.Option(help="caches instead, with their bounds, and compiled code on disk")] = False,
 ) -> None:

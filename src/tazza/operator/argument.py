@@ -76,6 +76,19 @@ def _fields(type: Any) -> list[Field]:
     return [FIELDS[member] for member in _members(type)]
 
 
+def _hint(wanted: set[str], stored: set[str]) -> str | None:
+    """Return how a number is made one of the other kind.
+
+    >>> _hint({"ints"}, {"floats"})
+    '2 is an int and 2.0 a float: of two ints a // b is an int, and a / b is none'
+    """
+    if wanted & {"i", "ints"} and stored & {"f", "floats"}:
+        return "2 is an int and 2.0 a float: of two ints a // b is an int, and a / b is none"
+    if wanted & {"i", "f"}:
+        return "2 is an int and 2.0 a float: write the one that is wanted"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ArgSpec:
     """Declaration of one argument: name, Python type, default (REQUIRED when it must be given), range and meaning."""
@@ -115,10 +128,9 @@ class ArgSpec:
         field = next((field for field in fields if present == [field.field] or (field.repeated and not present)), None)
         if field is None:
             wanted = " or ".join(f"{field.label} (field {field.field!r})" for field in fields)
-            number = any(field.field in ("f", "i") for field in fields)
             raise ArgumentError(
                 f"argument {self.name!r} wants {wanted}, it is stored as {' and '.join(present) or 'nothing'}",
-                hint="2 is an int and 2.0 a float: write the one that is wanted" if number else None,
+                hint=_hint({field.field for field in fields}, set(present)),
             )
         value = field.convert(getattr(argument, field.field))
         self._check_range(value)

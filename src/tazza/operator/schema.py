@@ -85,6 +85,8 @@ class OpSchema:
     copying: bool = False
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
+    foreign: str | None = None
+    """Why it runs nowhere, of an operator that can be read, shown and rewritten only."""
     family: Family[Any] | None = None
     """The table it is a row of."""
     base: OpSchema | None = None

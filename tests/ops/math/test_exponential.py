@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
+from tazza.errors import ArgumentError, DTypeError, GradientError, SchemaError, ShapeError
+from tazza.graph import backward_pass
 from tazza.operator import find_schema, gradient_for_op, operator_def, run_op
+from tazza.proto import NetDef
+from tazza.workspace import Workspace
 from tests.check import Case, check_op, on_all_engines, run
 
 Array = NDArray[Any]
@@ -103,6 +106,25 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
 def test_refused(type: str, inputs: list[Any], args: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op(type, *inputs, **args)
+
+
+@pytest.mark.parametrize(("exponent", "warns"), [(2.0, True), (3.0, False), (0.5, False), (-1.5, False), (-2.0, True)])
+def test_gradient_of_pow_in_place(exponent: float, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """From what it left, where what it overwrote was positive; NaN or a warning tells where that is not known."""
+    ws = Workspace()
+    ws.feed("given", POSITIVE)
+    ws.feed("dx", DY)
+    ops = [operator_def("Copy", ["given"], ["x"]), operator_def("Pow", ["x"], ["x"], exponent=exponent)]
+    backward, gradients = backward_pass(ops, {"x": "dx"})
+    assert any("taken for positive" in message for message in caplog.messages) == warns
+    ws.run_net_once(NetDef(op=[*ops, *backward]))
+    wanted = DY * exponent * POSITIVE.astype(np.float64) ** (exponent - 1)
+    np.testing.assert_allclose(ws.fetch(str(gradients["given"])), wanted, rtol=1e-5)
+
+
+def test_gradient_of_pow_in_place_that_forgets_all() -> None:
+    with pytest.raises(GradientError, match="overwrites in place"):
+        backward_pass([operator_def("Pow", ["x"], ["x"], exponent=0.0)], {"x": "dx"})
 
 
 def test_cube_is_not_in_place() -> None:

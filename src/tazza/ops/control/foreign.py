@@ -26,6 +26,7 @@ from tazza.operator import (
 
 def unavailable(made: OpSchema, reason: str, hint: str) -> OpSchema:
     """Let an operator say in each run why it cannot, and return its schema."""
+    made.foreign = reason
 
     @host_kernel(made)
     def refuse(op: OpView) -> None:

@@ -34,6 +34,7 @@ from tazza.ops.math.elementwise import formula_cost
 from tazza.ops.math.sum import SUMMABLE
 from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
+from tazza.runtime.log import logger
 from tazza.tensor import DataType, TensorSpec
 
 
@@ -260,6 +261,8 @@ def pow_infer(op: OpView, A: TensorSpec, B: TensorSpec | None) -> TensorSpec:
 def pow_gradient(g: GradientRequest) -> list[OperatorDef]:
     if not g.op.has_input("B"):
         exponent = float(g.op.exponent)
+        if g.in_place("A") and exponent:
+            return _gradient_from_power(g, exponent)
         steps = g.emit("Pow", [g.A], [g.dA], exponent=exponent - 1) + g.emit("Mul", [g.dA, g.dC], [g.dA])
         return steps + g.emit("Scale", [g.dA], [g.dA], scale=exponent)
     axis: dict[str, Any] = {name: g.op.arguments[name] for name in ("axis", "axis_str", "order")}
@@ -275,6 +278,20 @@ def pow_gradient(g: GradientRequest) -> list[OperatorDef]:
         *g.emit("Mul", [unsummed, g.C], [unsummed]),
         *g.emit("Mul", [unsummed, g.dC], [unsummed if g.op.broadcast else g.dB]),
         *(g.emit("SumReduceLike", [unsummed, g.B], [g.dB], **axis) if g.op.broadcast else ()),
+    ]
+
+
+def _gradient_from_power(g: GradientRequest, exponent: float) -> list[OperatorDef]:
+    """A is gone: A^(e - 1) is taken from C = A^e, as C^((e - 1) / e), which holds where A is not negative.
+
+    Where it is, an odd exponent gives NaN; an even one gives the slope at -A, and nobody can tell: hence the warning.
+    """
+    if exponent % 2 == 0:
+        logger.warning("gradient of Pow in place: %r is taken for positive, its sign is lost", g.definition.input[0])
+    return [
+        *g.emit("Pow", [g.C], [g.dA], exponent=(exponent - 1) / exponent),
+        *g.emit("Mul", [g.dA, g.dC], [g.dA]),
+        *g.emit("Scale", [g.dA], [g.dA], scale=exponent),
     ]
 
 
