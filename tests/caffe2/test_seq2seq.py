@@ -24,6 +24,7 @@ from caffe2.python import core, workspace
 from caffe2.python.models.seq2seq import _arguments, beam_search, seq2seq_util, train, translate
 from caffe2.python.models.seq2seq.seq2seq_model_helper import Seq2SeqModelHelper
 from tazza.errors import ArgumentError, NotFoundError
+from tazza.runtime.log import LOG_LEVEL, logger
 from tools import record_sentences
 
 RECORDED: dict[str, Any] = json.loads(
@@ -36,8 +37,11 @@ VOCABULARY = {number: str(number) for number in range(11)}
 def _own_workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] -- pytest finds it
     for module in (train, translate):
         monkeypatch.setattr(module.logger, "handlers", [])
+    kept = logger.level, list(logger.handlers)
     workspace.ResetWorkspace()
-    yield
+    with LOG_LEVEL.override(LOG_LEVEL.value):  # models call GlobalInit
+        yield
+    logger.level, logger.handlers = kept
     workspace.ResetWorkspace()
 
 

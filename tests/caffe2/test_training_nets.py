@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from caffe2.python import _net, _operators, core
+from caffe2.python import _net, _operators, core, workspace
 from tazza.operator import SCHEMAS
 from tests.sampled import sampled
 from tools import record_training_nets
@@ -75,6 +75,7 @@ def _all_operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyrigh
     for module in (_net, _operators, core):
         monkeypatch.setattr(module, "IsOperator", is_known)
     monkeypatch.setattr(record_training_nets, "err", raised)
+    monkeypatch.setattr(workspace, "GlobalInit", len)  # it sets up a log, for the rest of the process
     names = core.Net._net_names_used  # pyright: ignore[reportPrivateUsage] -- nets of other tests have names of the cases
     taken = set(names)
     names.clear()

@@ -13,6 +13,7 @@ from typing import Any
 from caffe2.proto import caffe2_pb2
 from caffe2.python import brew, core, rnn_cell
 from caffe2.python.attention import AttentionType
+from caffe2.python.models.seq2seq._cells import dropped, flat_outputs, lstm_cell
 from tazza.db import sentences
 
 PAD, GO, EOS, UNK = sentences.MARKS
@@ -54,27 +55,6 @@ def get_layer_scope(scope: str | None, layer_type: str, i: int) -> str:
 # -- cells, and layers of them -----------------------------------------------------------------------------------------
 
 
-def lstm_cell(input_size: int, num_units: int, forward_only: bool, name: str | None = None) -> Any:
-    """Return a cell that keeps its gates for the backward pass."""
-    return rnn_cell.LSTMCell(
-        input_size=input_size,
-        hidden_size=num_units,
-        forget_bias=0.0,
-        memory_optimization=False,
-        name=name,
-        forward_only=forward_only,
-    )
-
-
-def _dropped(cell: Any, keep: float | None, forward_only: bool, name: str) -> Any:
-    """Return a cell with dropout behind it, unless all of its elements are kept."""
-    if keep is None:
-        return cell
-    return rnn_cell.DropoutCell(
-        internal_cell=cell, dropout_ratio=1.0 - keep, name=name, forward_only=forward_only, is_test=False
-    )
-
-
 def rnn_unidirectional_layer(
     model: Any,
     inputs: Any,
@@ -106,7 +86,7 @@ def rnn_unidirectional_layer(
         for kind in ("cell", "hidden")
     )
     cell = lstm_cell(input_size, num_units, forward_only, _below(scope, "lstm"))
-    outputs, states = _dropped(cell, dropout_keep_prob, forward_only, _below(scope, "dropout")).apply_over_sequence(
+    outputs, states = dropped(cell, dropout_keep_prob, forward_only, _below(scope, "dropout")).apply_over_sequence(
         model=model,
         inputs=inputs,
         seq_lengths=input_lengths,
@@ -428,7 +408,7 @@ def build_embedding_decoder(
     cells: list[Any] = []
     for i, (size, config) in enumerate(zip([embedding_size, *units], decoder_layer_configs, strict=False)):
         cell, keep = lstm_cell(size, units[i], forward_only), config.get("dropout_keep_prob", None)
-        cells.append(_dropped(cell, keep, forward_only, get_layer_scope(scope, "decoder_dropout", i)))
+        cells.append(dropped(cell, keep, forward_only, get_layer_scope(scope, "decoder_dropout", i)))
     states = build_initial_rnn_decoder_states(
         model=model,
         encoder_units_per_layer=encoder_units_per_layer,
@@ -453,12 +433,6 @@ def build_embedding_decoder(
         model=model, inputs=embedded, seq_lengths=input_lengths, initial_states=states
     )
     return flat_outputs(model, outputs, decoder.get_output_dim()), decoder.get_output_dim()
-
-
-def flat_outputs(model: Any, outputs: Any, size: int) -> Any:
-    """Add outputs of a decoder as rows."""
-    names = ["decoder_outputs_flattened", "decoder_outputs_and_contexts_combination_old_shape"]
-    return model.net.Reshape([outputs], names, shape=[-1, size])[0]
 
 
 def output_projection(

@@ -17,6 +17,7 @@ import numpy as np
 from caffe2.python import core, workspace
 from caffe2.python.models.seq2seq import seq2seq_util
 from caffe2.python.models.seq2seq._arguments import add_corpora, add_extents, encoder_decoder_params
+from caffe2.python.models.seq2seq._cells import flat_outputs, lstm_cell
 from caffe2.python.models.seq2seq.beam_search import BeamSearchForwardOnly
 from caffe2.python.models.seq2seq.seq2seq_model_helper import Seq2SeqModelHelper
 from tazza.errors import ArgumentError
@@ -218,9 +219,7 @@ class Seq2SeqModelCaffe2EnsembleDecoder(Seq2SeqModelCaffe2EnsembleDecoderBase):
             attention_type=model_params["attention"],
             embedding_size=size,
             decoder_num_units=layers[-1],
-            decoder_cells=[
-                seq2seq_util.lstm_cell(*given, True) for given in zip([size, *layers], layers, strict=False)
-            ],
+            decoder_cells=[lstm_cell(*given, True) for given in zip([size, *layers], layers, strict=False)],
             name=scope,
         )
 
@@ -260,7 +259,7 @@ class Seq2SeqModelCaffe2EnsembleDecoder(Seq2SeqModelCaffe2EnsembleDecoderBase):
         """Add the logarithms of chances of all words."""
         logits = seq2seq_util.output_projection(
             model=step_model,
-            decoder_outputs=seq2seq_util.flat_outputs(step_model, decoded, size),
+            decoder_outputs=flat_outputs(step_model, decoded, size),
             decoder_output_size=size,
             target_vocab_size=self.target_vocab_size,
             decoder_softmax_size=model_params["decoder_softmax_size"],
