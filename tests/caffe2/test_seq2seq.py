@@ -23,7 +23,7 @@ import pytest
 from caffe2.python import core, workspace
 from caffe2.python.models.seq2seq import _arguments, beam_search, seq2seq_util, train, translate
 from caffe2.python.models.seq2seq.seq2seq_model_helper import Seq2SeqModelHelper
-from tazza.errors import ArgumentError, NotFoundError
+from tazza.errors import ArgumentError, InitError, NotFoundError
 from tazza.runtime.log import LOG_LEVEL, logger
 from tools import record_sentences
 
@@ -305,3 +305,10 @@ def test_a_new_word_gets_the_next_number(tmp_path: Path) -> None:
     vocabulary = seq2seq_util.gen_vocab(tmp_path / "corpus", 1)
     assert seq2seq_util.get_numberized_sentence("a b", vocabulary) == [seq2seq_util.UNK_ID, 4]
     assert [vocabulary["new"], vocabulary["newer"], vocabulary["new"]] == [5, 6, 5]
+
+
+def test_flags_of_the_old_log_are_passed_over() -> None:
+    """A model sets one of them for the whole process."""
+    workspace.GlobalInit(["program", "--v=0", "--minloglevel=1", "--logtostderr=1", "--caffe2_mkl_num_threads=2"])
+    with pytest.raises(InitError, match="unknown flag"):
+        workspace.GlobalInit(["program", "--vmodule=1"])
