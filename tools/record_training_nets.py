@@ -3,6 +3,8 @@ r"""Record the nets that Caffe2's training modules make; run by the Python that 
     PYTHONHASHSEED=0 PYTHON_OF_CAFFE2 tools/record_training_nets.py tests/data/training/cases.txt \
         tests/data/training/nets.json.gz
 
+and the same for `tests/data/seq2seq`.
+
 Of each case (see the file) all nets that it leaves in its names, an operator a line, and the value `r`. The seed of
 hashes is given because the nets of attention depend on it there: Caffe2 walks through a set of names.
 """
@@ -97,6 +99,7 @@ def plain(value: Any) -> Any:
 MODULES = """core brew model_helper cnn optimizer optimizer_context regularizer schema layer_model_helper
     rnn_cell gru_cell attention crf crf_predict""".split()
 NETS = ("resnet", "shufflenet")
+SEQ2SEQ = ("seq2seq_util", "beam_search", "train", "translate")
 MODELING = ("initializers", "parameter_info", "parameter_sharing")
 MODIFIERS = {
     "gradient_clipping": "GradientClipping",
@@ -115,10 +118,12 @@ def names(caffe2: Any) -> dict[str, Any]:
     found: dict[str, Any] = {name: caffe2(name) for name in MODULES}
     found.update((name, caffe2("modeling." + name)) for name in MODELING)
     found.update((name, caffe2("models." + name)) for name in NETS)
+    found.update((name, caffe2("models.seq2seq." + name)) for name in SEQ2SEQ)
     found.update((cls, getattr(caffe2("modeling." + module), cls)) for module, cls in MODIFIERS.items())
+    found.update(S=caffe2("models.seq2seq.seq2seq_model_helper").Seq2SeqModelHelper, units=units, params=params)
     found.update(np=np, pb=__import__("caffe2.proto.caffe2_pb2", fromlist=["NetDef"]), err=err, aux=aux, clip=clip)
     found.update(M=found["model_helper"].ModelHelper, W=SimpleNamespace, modified=modified, recorded=recorded)
-    for net in (train_net, sparse_net, half_net):
+    for net in (train_net, sparse_net, half_net, trained, translated):
         found[net.__name__] = partial(net, SimpleNamespace(**found))
     found.update(layered=partial(layered, SimpleNamespace(**found)), r=None, r_seen=[])
     return found
@@ -196,6 +201,58 @@ def recorded(m: Any, modifier: Any) -> Any:
     modifier(m.net, m.param_init_net, None, modify_output_record=True)
     record = m.net.output_record()
     return [record.field_names(), [str(blob) for blob in record.field_blobs()]]
+
+
+def units(*sizes: int, **rest: Any) -> list[dict[str, Any]]:
+    """Return what layers of an encoder or a decoder are made from."""
+    return [dict(num_units=size, **rest) for size in sizes]
+
+
+def params(encoder: Any = None, decoder: Any = None, both: bool = False, **rest: Any) -> dict[str, Any]:
+    """Return what a model of sentences is made from."""
+    made: dict[str, Any] = {
+        "attention": "regular",
+        "decoder_layer_configs": units(5) if decoder is None else decoder,
+        "encoder_type": {
+            "encoder_layer_configs": units(3) if encoder is None else encoder,
+            "use_bidirectional_encoder": both,
+        },
+        "encoder_embedding_size": 4,
+        "decoder_embedding_size": 6,
+        "decoder_softmax_size": None,
+        "batch_size": 7,
+        "optimizer_params": {"learning_rate": 0.25},
+        "max_gradient_norm": 2.0,
+    }
+    made.update(rest)
+    return made
+
+
+def trained(given: Any, encoder: Any = None, decoder: Any = None, init_params: bool = True, **rest: Any) -> list[Any]:
+    """Return the model that trains on sentences, and the net that tells its loss; they do not know the time."""
+    given.train.logger.setLevel(logging.ERROR)
+    model = given.train.Seq2SeqModelCaffe2(params(encoder, decoder, **rest), 11, 12, 0)
+    model._build_model(init_params)
+    for op in model.model.param_init_net.Proto().op:
+        if op.output[0].endswith("start_time"):
+            op.arg[1].f = 0.0
+    return [model.model, model.forward_net]
+
+
+def translated(given: Any, *models: dict[str, Any], **rest: Any) -> list[Any]:
+    """Return the model that an ensemble translates with, and what its decoder says of itself."""
+    given.translate.logger.setLevel(logging.ERROR)
+    given.translate.workspace.ResetWorkspace()
+    words = [{number: str(number) for number in range(size)} for size in (11, 12)]
+    given_models = [dict(source_vocab=words[0], target_vocab=words[1], model_params=one) for one in models]
+    decoding = dict({"beam_size": 3, "word_reward": 0.5, "unk_reward": -1.0}, **rest)
+    decoder = given.translate.Seq2SeqModelCaffe2EnsembleDecoder(
+        {"ensemble_models": given_models, "decoding_params": decoding}
+    )
+    rewards = given.translate.workspace.FetchBlob("word_rewards").tolist()
+    said = [decoder.decoder_scope_names, decoder.source_vocab_size, decoder.target_vocab_size, rewards]
+    given.translate.workspace.ResetWorkspace()
+    return [decoder.model, said]
 
 
 KEPT = ("params", "weights", "biases", "_computed_params", "_parameters_info")

@@ -170,6 +170,42 @@ def test_steps_can_be_looked_at() -> None:
     np.testing.assert_array_equal(cells, workspace.FetchBlob(made[2]))
 
 
+COUNTED = {(1, True): [12, 20, 28], (2, True): [20, 36, 52], (1, False): [33, 57, 81], (2, False): [58, 107, 156]}
+"""Of Caffe2's RunCountObserver, with 1, 2 and 3 steps: layers, and whether there is no backward pass."""
+
+
+@pytest.mark.parametrize(("layers", "forward_only"), COUNTED)
+def test_an_observer_counts_the_operators_of_steps(layers: int, forward_only: bool) -> None:
+    """Caffe2 counted each link between steps too, once a step."""
+    for steps, counted in enumerate(COUNTED[layers, forward_only], 1):
+        workspace.ResetWorkspace()
+        model = model_helper.ModelHelper(name="counted")
+        first = [core.BlobReference(f"{kind}{i}") for i in range(layers) for kind in "hc"]
+        model.net.AddExternalInputs("x", "target", "lengths", *first)
+        made = rnn_cell.LSTM(model, "x", "lengths", first, D, [H] * layers, "layer", forward_only=forward_only)
+        loss = model.net.AveragedLoss(model.net.SquaredL2Distance([made[0], "target"], "each"), "loss")
+        if not forward_only:
+            model.AddGradientOperators([loss])
+        workspace.RunNetOnce(model.param_init_net)
+        for blob in first:
+            workspace.FeedBlob(blob, values(1, N, H))
+        workspace.FeedBlob("x", values(steps, N, D))
+        workspace.FeedBlob("target", values(steps, N, H))
+        workspace.FeedBlob("lengths", np.full(N, steps, np.int32))
+        workspace.CreateNet(model.net)
+        observer = model.net.AddObserver("RunCountObserver")
+        workspace.RunNet(model.net)
+        linked = {"RecurrentNetwork": ["link_internal"]}
+        linked["RecurrentNetworkGradient"] = ["link_internal", "backward_link_internal"]
+        links = sum(
+            len(argument.strings)
+            for op in model.net.Proto().op
+            for argument in op.arg
+            if argument.name in linked.get(op.type, [])
+        )
+        assert observer.debug_info() == f"This operator runs {counted - steps * links} times."
+
+
 def test_executors_are_told_by_arguments() -> None:
     model, _ = lstm("told")
     op = model.net.Proto().op[-1]

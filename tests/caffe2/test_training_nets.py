@@ -1,4 +1,4 @@
-"""What the training modules add to nets is what Caffe2 added: `tests/data/training` has cases, and its nets.
+"""What the training modules add to nets is what Caffe2 added: two folders of `tests/data` have cases, and its nets.
 
 Operators that are not there yet are taken for known, so that their optimizers and layers are judged all the same.
 """
@@ -13,15 +13,23 @@ from typing import Any, cast
 
 import pytest
 
-from caffe2.python import _net, _operators, core
+from caffe2.python import _net, _operators, core, workspace
 from tazza.operator import SCHEMAS
 from tests.sampled import sampled
 from tools import record_training_nets
 from tools.record_training_nets import imported, read_cases, run_case
 
-FOLDER = Path(__file__).parents[1] / "data" / "training"
-CASES = read_cases((FOLDER / "cases.txt").read_text(encoding="utf-8"))
-RECORDED: dict[str, dict[str, Any]] = json.loads(gzip.decompress((FOLDER / "nets.json.gz").read_bytes()))
+FOLDERS = [Path(__file__).parents[1] / "data" / name for name in ("training", "seq2seq")]
+CASES = {
+    case: code
+    for folder in FOLDERS
+    for case, code in read_cases((folder / "cases.txt").read_text(encoding="utf-8")).items()
+}
+RECORDED: dict[str, dict[str, Any]] = {
+    case: nets
+    for folder in FOLDERS
+    for case, nets in json.loads(gzip.decompress((folder / "nets.json.gz").read_bytes())).items()
+}
 
 
 def types_in(value: Any) -> Iterator[str]:
@@ -67,6 +75,7 @@ def _all_operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyrigh
     for module in (_net, _operators, core):
         monkeypatch.setattr(module, "IsOperator", is_known)
     monkeypatch.setattr(record_training_nets, "err", raised)
+    monkeypatch.setattr(workspace, "GlobalInit", len)  # it sets up a log, for the rest of the process
     names = core.Net._net_names_used  # pyright: ignore[reportPrivateUsage] -- nets of other tests have names of the cases
     taken = set(names)
     names.clear()

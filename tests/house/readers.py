@@ -23,6 +23,7 @@ from tazza.db import DBS, Mode, open_db
 from tazza.db.idx import read_idx
 from tazza.db.image_source import prepare
 from tazza.db.images import count_records, load_idx
+from tazza.db.sentences import read_vocabulary
 from tazza.db.text import read_characters
 from tazza.interop import PredictorFile
 from tazza.interop.migration.source import read_script
@@ -128,6 +129,7 @@ READERS = [
     Reader("settings", TrainSettings.read, ".json"),
     Reader("training to resume", _resume),
     Reader("text to learn from", read_characters, ".txt"),
+    Reader("corpus", lambda path: read_vocabulary(path, 0), ".txt"),
     Reader("settings of a text", TextSettings.read, ".json"),
     Reader("training on a text to resume", _resume_text),
     Reader("checkpoint", _trainer),

@@ -119,6 +119,7 @@ READ_BY: dict[str, list[str]] = {
     "cli/pictures.py": ["array", "picture"],
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
+    "db/sentences.py": ["corpus"],
     "ops/data/text_file.py": ["rows of text"],
     "ops/distributed/store.py": ["entry of a store"],
     "interop/migration/source.py": ["old program"],

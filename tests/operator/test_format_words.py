@@ -1,4 +1,4 @@
-"""Arguments and engines that Caffe2 put on every operator: part of the format, so that nobody hears of them."""
+"""Arguments and engines that Caffe2's builders put on operators: part of the format, so that nobody hears of them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ BUILDERS: dict[str, Any] = {
     "ws_nbytes_limit": 67108864,
     "enable_tensor_core": 1,
     "float16_compute": 0,
+    "freeze_bias": 1,
+    "use_grad_hack": 1,
 }
 ENGINES_OF_OLD = ["CUDNN", "NNPACK,MOBILE", "DEPTHWISE_3x3,NNPACK", "CHANNELWISE_3D", "MIOPEN, CUDNN"]
 ROOT = Path(__file__).parents[2]

@@ -253,8 +253,12 @@ def _flag_name(argument: str) -> str:
     return argument.lstrip("-").partition("=")[0]
 
 
+_OF_ITS_LOG = ("v", "minloglevel", "logtostderr")
+
+
 def _is_of_caffe2(argument: str) -> bool:
-    return argument.startswith("-") and _flag_name(argument).startswith("caffe2_")
+    name = _flag_name(argument)
+    return argument.startswith("-") and (name.startswith("caffe2_") or name in _OF_ITS_LOG)
 
 
 def is_numa_enabled() -> bool:

@@ -22,8 +22,12 @@ REQUIRED: Any = object()
 
 BUILDER_ARGUMENTS = frozenset(
     {"order", "use_cudnn", "cudnn_exhaustive_search", "ws_nbytes_limit", "enable_tensor_core", "float16_compute"}
+    | {"freeze_bias", "use_grad_hack"}
 )
-"""Arguments that Caffe2's builders put on every operator, whether it reads them or not: part of the format."""
+"""Arguments that Caffe2's builders put on operators, whether these read them or not: part of the format.
+
+Those of the first row are on every operator, the others on some of attention.
+"""
 
 
 @dataclass(frozen=True, slots=True)

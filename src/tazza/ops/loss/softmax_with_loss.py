@@ -40,6 +40,7 @@ LOSS_ARGS = (
     arg("scale", float, 1.0, minimum=0.0, doc="factor of the loss"),
     CHANNELS_FIRST,
     arg("average_by_batch_size", int, 0, doc="with weights: divide by N, not by their sum"),
+    arg("only_loss", int, 0, doc="how Caffe2 saved memory of GPUs; no effect"),
 )
 
 SOFTMAX_WITH_LOSS = schema(

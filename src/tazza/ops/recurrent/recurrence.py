@@ -50,6 +50,7 @@ RECURRENT_ARGS = (
     arg("recompute_blobs_on_backward", list[str], [], doc="blobs of a step that the backward step net makes again"),
     arg("num_workspaces", int, FORWARD_WORKSPACES, minimum=1, doc="of a net without backward step net"),
     arg("enable_rnn_executor", int, 0, doc="how Caffe2 ran the steps; no effect"),
+    arg("rnn_executor_debug", int, 0, doc="whether Caffe2 told how; no effect"),
 )
 
 

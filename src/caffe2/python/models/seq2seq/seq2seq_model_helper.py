@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from caffe2.python import core, scope
+from caffe2.python import scope
 from caffe2.python.model_helper import ModelHelper
 
 
@@ -41,7 +41,7 @@ class Seq2SeqModelHelper(ModelHelper):
         if self.init_params:
             made = getattr(self.param_init_net, kind)([], name, **arguments)
         else:
-            made = core.ScopedBlobReference(name, self.param_init_net)
+            made = self.net.AddExternalInput(name)
         (self.params if trainable else self.non_trainable_params).append(made)
         return made
 
@@ -54,4 +54,4 @@ class Seq2SeqModelHelper(ModelHelper):
 
     def GetAllParams(self, namescope: str | None = None) -> list[Any]:
         """Return all, trained or not, of a scope, by default the current one."""
-        return self.GetParams(namescope) + self.GetNonTrainableParams(namescope)
+        return super().GetAllParams(namescope) + self.GetNonTrainableParams(namescope)
