@@ -1,0 +1,89 @@
+"""Rows in few bits as vectors of floats: x = code * scale + bias.
+
+A row of D numbers is D codes of `room` bits each, the first in the lowest bits of its byte; scale and bias stand behind
+them, or beside the table in an array of their own. A vector of codes is loaded as so many bytes as it has, each byte is
+put into all lanes that have a code of it, and each lane shifts its own down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tazza.codegen.emit import Lanes
+from tazza.codegen.loop import KINDS, load_one
+from tazza.codegen.rows import element
+from tazza.tensor import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """How a row is kept.
+
+    Attributes:
+        room: bits of a code: 8, 4 or 2.
+        scalars: element type of scale and bias.
+        beside: whether these lie in an array of their own, two for each row.
+    """
+
+    room: int
+    scalars: DataType
+    beside: bool = False
+
+    @property
+    def in_byte(self) -> int:
+        """Codes in a byte."""
+        return 8 // self.room
+
+    def decoded(self, v: Lanes, row: Row, n: str, vectors: int, mask: str | None) -> list[str]:
+        """Return so many vectors of a row, from element n on; D is a multiple of `in_byte`."""
+        lines = v.lines
+        whole = lines.let(f"udiv i64 {row.width}, {self.in_byte}")
+        behind = 0 if self.beside else 2 * self.scalars.itemsize
+        start = _bytes_at(v, row.table, lines.let(f"mul i64 {lines.let(f'add i64 {whole}, {behind}')}, {row.number}"))
+        pair = _bytes_at(v, start, whole)
+        if self.beside:
+            pair = element(lines, row.pairs, lines.let(f"mul i64 {row.number}, 2"))
+        scale, bias = (
+            load_one(v, self.scalars, element(lines, pair, which, KINDS[self.scalars]), align=1) for which in "01"
+        )
+        first = lines.let(f"udiv i64 {n}, {self.in_byte}")
+        found: list[str] = []
+        for q in range(vectors):
+            at = lines.let(f"add i64 {first}, {q * v.count // self.in_byte}")
+            codes = self._codes(v, _bytes_at(v, start, at), mask)
+            found.append(v.add(v.mul(codes, scale), bias))
+        return found
+
+    def _codes(self, v: Lanes, at: str, mask: str | None) -> str:
+        """Return a vector of codes, as floats."""
+        lines, count = v.lines, v.count // self.in_byte
+        stored = f"<{count} x i8>"
+        if mask is None:
+            packed = lines.let(f"load {stored}, ptr {at}, align 1")
+        else:
+            firsts = ", ".join(f"i32 {k * self.in_byte}" for k in range(count))  # lanes of one byte go together
+            own = lines.let(f"shufflevector {v.mask} {mask}, {v.mask} poison, <{count} x i32> <{firsts}>")
+            lines.declare(f"{stored} @llvm.masked.load.v{count}i8.p0(ptr, i32, <{count} x i1>, {stored})")
+            operands = f"ptr {at}, i32 1, <{count} x i1> {own}, {stored} zeroinitializer"
+            packed = lines.let(f"call {stored} @llvm.masked.load.v{count}i8.p0({operands})")
+        places = ", ".join(f"i32 {lane // self.in_byte}" for lane in range(v.count))
+        spread = lines.let(f"shufflevector {stored} {packed}, {stored} poison, <{v.count} x i32> <{places}>")
+        wide = lines.let(f"zext <{v.count} x i8> {spread} to {v.integer}")
+        if self.room < 8:
+            shifts = ", ".join(f"i{v.bits} {lane % self.in_byte * self.room}" for lane in range(v.count))
+            wide = v.int_op("and", v.int_op("lshr", wide, f"<{shifts}>"), v.whole(2**self.room - 1))
+        return lines.let(f"uitofp {v.integer} {wide} to {v.type}")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Which row of which table: addresses of the table and of scales and biases, the number, D."""
+
+    table: str
+    pairs: str
+    number: str
+    width: str
+
+
+def _bytes_at(v: Lanes, pointer: str, offset: str) -> str:
+    return element(v.lines, pointer, offset, "i8")
