@@ -85,10 +85,21 @@ class RowFormulas:
     row: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
     mean: Expression | None = None
 
+    def with_names(self, names: Mapping[str, Expression]) -> RowFormulas:
+        """Return the same over other values."""
+        each, row = (
+            {letter: one.substitute(_of(names, one)) for letter, one in part.items()} for part in (self.each, self.row)
+        )
+        return RowFormulas(each, row, None if self.mean is None else self.mean.substitute(_of(names, self.mean)))
 
-def row_formulas(op: OpView) -> RowFormulas | None:
-    """Return what an update by `on_rows` makes of a row; None where its dense operator has no formula."""
-    found = formulas_of(op, ON_ROWS[op.type].dense)
+
+def _of(names: Mapping[str, Expression], expression: Expression) -> dict[str, Expression]:
+    return {name: names.get(name, Expression.parse(name)) for name in expression.names}
+
+
+def row_formulas(op: OpView, dense: OpSchema | None = None) -> RowFormulas | None:
+    """Return what an update makes of a row; None where the dense operator has no formula, that of `on_rows` if any."""
+    found = formulas_of(op, ON_ROWS[op.type].dense if dense is None else dense)
     return RowFormulas(found) if set(op.output_letters) <= found.keys() else None
 
 

@@ -1,8 +1,8 @@
 """Rows in few bits as vectors of floats: x = code * scale + bias.
 
 A row of D numbers is D codes of `room` bits each, the first in the lowest bits of its byte; scale and bias stand behind
-them, or beside the table in an array of their own. A vector of codes is loaded as so many bytes as it has, each byte is
-put into all lanes that have a code of it, and each lane shifts its own down.
+them, or beside the table in an array of their own. A vector of codes is loaded as so many bytes as it has, whose halves
+are laid side by side until each code is a byte.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Codes:
         for q in range(vectors):
             at = lines.let(f"add i64 {first}, {q * v.count // self.in_byte}")
             codes = self._codes(v, _bytes_at(v, start, at), mask)
-            found.append(v.add(v.mul(codes, scale), bias))
+            found.append(v.fma(codes, scale, bias))
         return found
 
     def _codes(self, v: Lanes, at: str, mask: str | None) -> str:
@@ -66,13 +66,21 @@ class Codes:
             lines.declare(f"{stored} @llvm.masked.load.v{count}i8.p0(ptr, i32, <{count} x i1>, {stored})")
             operands = f"ptr {at}, i32 1, <{count} x i1> {own}, {stored} zeroinitializer"
             packed = lines.let(f"call {stored} @llvm.masked.load.v{count}i8.p0({operands})")
-        places = ", ".join(f"i32 {lane // self.in_byte}" for lane in range(v.count))
-        spread = lines.let(f"shufflevector {stored} {packed}, {stored} poison, <{v.count} x i32> <{places}>")
-        wide = lines.let(f"zext <{v.count} x i8> {spread} to {v.integer}")
-        if self.room < 8:
-            shifts = ", ".join(f"i{v.bits} {lane % self.in_byte * self.room}" for lane in range(v.count))
-            wide = v.int_op("and", v.int_op("lshr", wide, f"<{shifts}>"), v.whole(2**self.room - 1))
-        return lines.let(f"uitofp {v.integer} {wide} to {v.type}")
+        wide = lines.let(f"zext <{v.count} x i8> {self._apart(v, packed, count)} to {v.integer}")
+        return lines.let(f"sitofp {v.integer} {wide} to {v.type}")  # codes are small: signed is one instruction
+
+    def _apart(self, v: Lanes, packed: str, count: int) -> str:
+        """Return bytes of a code each: halves of all bytes, twice for 2 bits, the lower one before the upper one."""
+        lines, room = v.lines, 8
+        while room > self.room:
+            room //= 2
+            kind = f"<{count} x i8>"
+            low = lines.let(f"and {kind} {packed}, splat (i8 {2**room - 1})")
+            high = lines.let(f"lshr {kind} {packed}, splat (i8 {room})")
+            order = ", ".join(f"i32 {half * count + n}" for n in range(count) for half in (0, 1))
+            packed = lines.let(f"shufflevector {kind} {low}, {kind} {high}, <{2 * count} x i32> <{order}>")
+            count *= 2
+        return packed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ A thread takes the indices of the rows that are its own, in their order: no row 
 several times is updated as often, one time after the other. Which rows are whose follows from the last bits of their
 numbers, for the first rows of a table are often the ones that are asked for most.
 
-Before a thread writes, it has looked at all indices: a wrong one leaves everything as it was.
+Fused updates read the gradient of what was made of each segment of rows, where the others read one of each row.
+
+Before a thread writes, it has looked at all indices and lengths: a wrong one leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -22,20 +24,22 @@ from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status, firs
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.operator import Expression, Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.engines.native.sparse_product import carry_loop
+from tazza.operator import Expression, Launch, Operands, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
 from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
+from tazza.ops.optimizer.fused_adagrad import fused_updates
 from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
 from tazza.ops.optimizer.row_wise import ADAGRAD as ROW_WISE_ADAGRAD
 from tazza.ops.optimizer.row_wise import row_wise_formulas
 from tazza.ops.optimizer.rows import RowFormulas, row_formulas
-from tazza.ops.sparse.segment import check_rows
+from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
-TABLE, POINTER = FIRST, FIRST + 1
-"""Words behind N = K indices, D elements of a row and the status: rows of the table, then addresses."""
+TABLE, SEGMENTS, POINTER = FIRST, FIRST + 1, FIRST + 2
+"""Words behind N = K indices, D elements of a row and the status: rows of the table, segments, then addresses."""
 SHARES = 64
 """Parts of a table, by the last bits of row numbers, of which each thread has some."""
 AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
@@ -50,9 +54,10 @@ class Update:
         formulas: what becomes of a row.
         kept: input letters with the rows of the table -> the outputs that overwrite them.
         one: of these, those that have one number for each row.
-        by_index: letters, inputs and outputs, with a row for each index.
+        by_index: letters, inputs and outputs, with a row for each index, or for each segment of them.
         scalars: input letters of one element.
         index_bits: of an index.
+        segmented: whether LENGTHS say which indices are those of a segment.
     """
 
     formulas: RowFormulas
@@ -61,11 +66,13 @@ class Update:
     by_index: frozenset[str]
     scalars: tuple[str, ...]
     index_bits: int
+    segmented: bool = False
 
     @property
     def letters(self) -> tuple[str, ...]:
         """Whose addresses stand in the block, behind that of the indices."""
-        return (*self.kept, *self.kept.values(), *sorted(self.by_index), *self.scalars)
+        lengths = ("LENGTHS",) if self.segmented else ()
+        return (*self.kept, *self.kept.values(), *sorted(self.by_index), *self.scalars, *lengths)
 
     def __str__(self) -> str:
         """Return what tells it apart from other kernels."""
@@ -80,7 +87,9 @@ class _Writer:
 
     def __init__(self, lines: Lines, update: Update) -> None:
         self.lines, self.update, self.v = lines, update, lanes_of(lines)
-        self.count, self.width, self.table = (lines.load_word("%block", word) for word in (N, D, TABLE))
+        self.count, self.width, self.table, self.segments = (
+            lines.load_word("%block", word) for word in (N, D, TABLE, SEGMENTS)
+        )
         self.indices = lines.load_pointer("%block", POINTER)
         self.at = {name: lines.load_pointer("%block", POINTER + 1 + n) for n, name in enumerate(update.letters)}
         self.scalars = {name: load_one(self.v, FLOAT, self.at[name]) for name in update.scalars}
@@ -93,8 +102,27 @@ class _Writer:
 
     def look(self, k: str) -> None:
         """Leave a status and all that follows, where index k is that of no row."""
+        self._refuse(self.lines.let(f"icmp uge i64 {self.index(k)}, {self.table}"))  # unsigned: -1 is too large
+
+    def look_at_lengths(self) -> None:
+        """Leave a status and all that follows, where lengths are not those of K indices."""
         lines = self.lines
-        wrong = lines.let(f"icmp uge i64 {self.index(k)}, {self.table}")  # unsigned: -1 is too large
+
+        def add(m: str, sums: Sequence[str]) -> list[str]:
+            length = self._length(m)
+            self._refuse(lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {self.count}, {sums[0]}')}"))
+            return [lines.let(f"add i64 {sums[0]}, {length}")]
+
+        _, (end,) = carry_loop(lines, "i64", ("0", self.segments, 1), ["0"], lambda m, sums: add(m, list(sums)))
+        self._refuse(lines.let(f"icmp ne i64 {end}, {self.count}"))
+
+    def _length(self, m: str) -> str:
+        """Return the length of segment m; a negative one becomes very large."""
+        found = self.lines.let(f"load i32, ptr {element(self.lines, self.at['LENGTHS'], m, 'i32')}")
+        return self.lines.let(f"sext i32 {found} to i64")
+
+    def _refuse(self, wrong: str) -> None:
+        lines = self.lines
         stop, onward = lines.fresh("stop"), lines.fresh("onward")
         lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
         lines.label(stop)
@@ -119,18 +147,26 @@ class _Writer:
         share = lines.let(f"mul i64 {lines.let(f'and i64 {row}, {SHARES - 1}')}, %many")
         return lines.let(f"icmp eq i64 {lines.let(f'udiv i64 {share}, {SHARES}')}, %who")
 
-    def each(self, k: str) -> None:
-        """Update the row of index k, if it is this thread's."""
+    def each(self, k: str, source: str, more: Mapping[str, str]) -> None:
+        """Update the row of index k, if it is this thread's, by row `source` of what has one for each index."""
         self.ask(k)
         row = self.index(k)
-        when(self.lines, self.is_own(row), lambda: self._update(k, row))
+        when(self.lines, self.is_own(row), lambda: self._update(source, row, {**self.scalars, **more}))
 
-    def _update(self, k: str, row: str) -> None:
+    def segment(self, m: str, begin: str) -> str:
+        """Update the rows of a segment; return where the next one begins."""
+        lines = self.lines
+        length = self._length(m)
+        end = lines.let(f"add i64 {begin}, {length}")
+        n = self.v.splat(lines.let(f"uitofp i64 {length} to float"))
+        count_loop(lines, begin, end, lambda k: self.each(k, m, {"n": n}))
+        return end
+
+    def _update(self, k: str, row: str, known: dict[str, str]) -> None:
         """The mean over the elements; then what the row has one of; then its elements."""
         lines, v, update, formulas = self.lines, self.v, self.update, self.update.formulas
-        known = dict(self.scalars)
         if formulas.mean is not None:
-            known["mean"] = self._mean(formulas.mean, k, row)
+            known["mean"] = self._mean(formulas.mean, k, row, known)
         for letter in update.one:
             known[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
         for letter, expression in formulas.row.items():
@@ -155,11 +191,11 @@ class _Writer:
         moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
         return {name: load(self.v, FLOAT, self._start(name, *at), i, mask) for name in sorted(moving)}
 
-    def _mean(self, expression: Expression, k: str, row: str) -> str:
+    def _mean(self, expression: Expression, k: str, row: str, known: Mapping[str, str]) -> str:
         lines, v = self.lines, self.v
 
         def add(i: str, mask: str | None, carried: Sequence[str]) -> list[str]:
-            term = Emission(v, self.scalars | self._loaded([expression], (k, row), i, mask)).write(expression)
+            term = Emission(v, {**known, **self._loaded([expression], (k, row), i, mask)}).write(expression)
             return [v.add(carried[0], term if mask is None else v.select(mask, term, v.constant(0.0)))]
 
         total = v.splat(v.sum(sweep(v, "0", self.width, add, (v.constant(0.0),))[0]))
@@ -171,40 +207,54 @@ class _Writer:
 def write_update(lines: Lines, update: Update) -> None:
     """Write the look at all indices, and then the updates."""
     writer = _Writer(lines, update)
+    if update.segmented:
+        writer.look_at_lengths()
     count_loop(lines, "0", writer.count, writer.look)
-    count_loop(lines, "0", writer.count, writer.each)
+    if update.segmented:
+        steps = ("0", writer.segments, 1)
+        carry_loop(lines, "i64", steps, ["0"], lambda m, begin: [writer.segment(m, next(iter(begin)))])
+    else:
+        count_loop(lines, "0", writer.count, lambda k: writer.each(k, k, {}))
 
 
-def rows_launch(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpec], kept: Mapping[str, str]) -> Launch:
-    """Return the launch of an update; `specs` are those of all letters."""
+def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> Launch:
+    """Return the launch of an update."""
+    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+    kept = {str(over): out for out, (over,) in op.schema.must_in_place.items()}
     one = frozenset(letter for letter, out in kept.items() if out in formulas.row)
-    scalars = tuple(letter for letter in op.input_letters if letter not in {*kept, "indices", "dW"})
-    by_index = frozenset({"dW", *op.output_letters} - set(kept.values()))
+    gradient, segmented = ("dY", True) if "LENGTHS" in specs else ("dW", False)
+    scalars = tuple(letter for letter in op.input_letters if letter not in {*kept, "indices", gradient, "LENGTHS"})
+    by_index = frozenset({gradient, *op.output_letters} - set(kept.values()))
     indices, W = specs["indices"], specs["W"]
     K, width, R = indices.size, math.prod(W.shape[1:]), W.shape[0]
-    update = Update(formulas, kept, one, by_index, scalars, 8 * indices.dtype.itemsize)
+    S = specs["LENGTHS"].size if segmented else 0
+    update = Update(formulas, kept, one, by_index, scalars, 8 * indices.dtype.itemsize, segmented)
     address = SOURCES.compiled(f"rows: {update}", lambda lines: write_update(lines, update), finish_status)
     flops = width * sum(expression.flops for expression in formulas.each.values())
     threads = threads_for(thread_count(), K, flops, 4.0 * width * (2 * len(kept) + len(by_index)))
-    words = (threads, K, width, 0, R, Slot("indices"), *map(Slot, update.letters))
-    return BlockLaunch(
-        address, words, check=lambda operands: check_rows(op, operands["indices"].array.reshape(-1), R, "indices")
-    )
+
+    def check(operands: Operands) -> None:
+        check_rows(op, operands["indices"].array.reshape(-1), R, "indices")
+        if segmented:
+            starts_of(op, "LENGTHS", operands["LENGTHS"].array, K, "indices")
+
+    return BlockLaunch(address, (threads, K, width, 0, R, S, Slot("indices"), *map(Slot, update.letters)), check=check)
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
     @launcher(made, engine="native", accepts=accepts_rows)
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         """Compile the update of a row."""
-        del context
+        del context, outputs
         found = formulas(op)
         if found is None:
             return Unsupported("an argument is NaN, which no formula can name")
-        letters = (*op.input_letters, *op.output_letters)
-        specs = dict(zip(letters, cast("list[TensorSpec]", [*inputs, *outputs]), strict=True))
-        return rows_launch(op, found, specs, {str(over): out for out, (over,) in op.schema.must_in_place.items()})
+        return rows_launch(op, found, inputs)
 
 
 for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_MOMENTUM_SGD_UPDATE):
     _register(_made, row_formulas)
 _register(ROW_WISE_ADAGRAD, row_wise_formulas)
+for _type, _row in fused_updates.rows.items():
+    if not _row.reducer.weighted:
+        _register(fused_updates[_type], _row.formulas)
