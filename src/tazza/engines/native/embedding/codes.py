@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import KINDS, load_one
 from tazza.codegen.rows import element
 from tazza.tensor import DataType
@@ -34,12 +34,16 @@ class Codes:
         """Codes in a byte."""
         return 8 // self.room
 
+    def row_bytes(self, lines: Lines, width: str) -> str:
+        """Return how many bytes of the table a row of `width` numbers takes."""
+        behind = 0 if self.beside else 2 * self.scalars.itemsize
+        return lines.let(f"add i64 {lines.let(f'udiv i64 {width}, {self.in_byte}')}, {behind}")
+
     def decoded(self, v: Lanes, row: Row, n: str, vectors: int, mask: str | None) -> list[str]:
         """Return so many vectors of a row, from element n on; D is a multiple of `in_byte`."""
         lines = v.lines
         whole = lines.let(f"udiv i64 {row.width}, {self.in_byte}")
-        behind = 0 if self.beside else 2 * self.scalars.itemsize
-        start = _bytes_at(v, row.table, lines.let(f"mul i64 {lines.let(f'add i64 {whole}, {behind}')}, {row.number}"))
+        start = _bytes_at(v, row.table, lines.let(f"mul i64 {self.row_bytes(lines, row.width)}, {row.number}"))
         pair = _bytes_at(v, start, whole)
         if self.beside:
             pair = element(lines, row.pairs, lines.let(f"mul i64 {row.number}, 2"))

@@ -33,6 +33,8 @@ from tazza.tensor.expression import Expression
 
 FLOAT = DataType.FLOAT
 POINTERS = ("by", "starts", "order", "DATA", "INDICES", "SCALARS", "Y", "dY", "dX", "dSCALARS", "scale_bias")
+AHEAD, LINE_BYTES, LINES_AHEAD = 12, 64, 4
+"""How many indices before its turn a row is asked for, and how much of it."""
 ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
 """Words behind N = M segments, D elements of a row and the status: rows that are taken, rows of the table, pointers."""
 
@@ -121,6 +123,8 @@ class Segments:
 
     def _look(self, i: str) -> None:
         lines = self.lines
+        if not self.work.ordered:
+            self._ask(i)
         wrong = lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}")
         stop, onward = lines.fresh("stop"), lines.fresh("onward")
         lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
@@ -128,6 +132,20 @@ class Segments:
         lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
         lines.do("ret void")
         lines.label(onward)
+
+    def _ask(self, i: str) -> None:
+        """Ask for the row that an index picks a while later, right or wrong: rows lie anywhere in a table."""
+        lines, work = self.lines, self.work
+        later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {self.rows}, 1")
+        lines.declare("i64 @llvm.smin.i64(i64, i64)")
+        number = self.picked(lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"))
+        if work.codes is None:
+            nbytes = lines.let(f"mul i64 {self.width}, {work.dtype.itemsize}")
+        else:
+            nbytes = work.codes.row_bytes(lines, self.width)
+        start = element(lines, self.at["DATA"], lines.let(f"mul i64 {number}, {nbytes}"), "i8")
+        for line in range(LINES_AHEAD if work.codes is None else 1 + LINES_AHEAD // 4):
+            lines.prefetch(start, line * LINE_BYTES)
 
     def row(self, name: str, number: str, n: str, dtype: DataType = FLOAT) -> str:
         """Return the address of element n of a row."""
