@@ -46,7 +46,7 @@ class ClickLog:
         self.bags = [bag if table % 2 == 0 else 1 for table in range(len(sizes.rows))]
         self.of_numbers = random.standard_normal(sizes.numbers) * 0.3
         self.of_rows = [random.standard_normal(rows) / np.sqrt(np.arange(1, rows + 1)) for rows in sizes.rows]
-        self.limits = [np.cumsum(np.arange(1, rows + 1) ** -ZIPF) for rows in sizes.rows]
+        self.limits: list[NDArray[np.float64]] = [np.cumsum(np.arange(1, rows + 1) ** -ZIPF) for rows in sizes.rows]
 
     def draw(self, count: int) -> tuple[dict[str, Array], Array]:
         """Return the blobs of so many examples, and how likely a click is for each."""
@@ -54,7 +54,7 @@ class ClickLog:
         score = numbers @ self.of_numbers
         blobs: dict[str, Array] = {DENSE: numbers.astype(np.float32)}
         for table, (bag, limits) in enumerate(zip(self.bags, self.limits, strict=True)):
-            picked = np.searchsorted(limits, self.random.random((count, bag)) * limits[-1])
+            picked: Array = limits.searchsorted(self.random.random((count, bag)) * limits[-1])
             score += self.of_rows[table][picked].mean(1)
             blobs[indices(table)] = picked.reshape(-1)
             blobs[lengths(table)] = np.full(count, bag, np.int32)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -76,8 +77,7 @@ class TorchNet:
 
     def __init__(self, sizes: Dlrm, blobs: dict[str, Array]) -> None:
         """Make it, and bring the batch to PyTorch."""
-        import torch
-
+        torch: Any = import_module("torch")
         torch.set_num_threads(thread_count())
         self.torch: Any = torch
         nn: Any = torch.nn
@@ -88,9 +88,9 @@ class TorchNet:
         first, second = np.tril_indices(count, -1)
         self.pairs = torch.from_numpy(first * count + second)
         self.dense, self.label = torch.from_numpy(blobs[DENSE]), torch.from_numpy(blobs[LABEL])
-        self.indices = [torch.from_numpy(blobs[indices(table)]) for table in range(len(sizes.rows))]
+        self.indices: list[Any] = [torch.from_numpy(blobs[indices(table)]) for table in range(len(sizes.rows))]
         starts = (np.cumsum(blobs[lengths(table)]) - blobs[lengths(table)] for table in range(len(sizes.rows)))
-        self.starts = [torch.from_numpy(one.astype(np.int64)) for one in starts]
+        self.starts: list[Any] = [torch.from_numpy(one.astype(np.int64)) for one in starts]
 
     def _perceptron(self, widths: tuple[int, ...], *, end: bool) -> Any:
         nn: Any = self.torch.nn
@@ -138,18 +138,20 @@ class FbgemmNet(TorchNet):
 
     def __init__(self, sizes: Dlrm, blobs: dict[str, Array]) -> None:
         """Make it."""
-        from fbgemm_gpu.split_embedding_configs import EmbOptimType
-        from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
-        from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
-            ComputeDevice,
-            SplitTableBatchedEmbeddingBagsCodegen,
+        configs, common, ours = (
+            import_module(f"fbgemm_gpu.{name}")
+            for name in (
+                "split_embedding_configs",
+                "split_table_batched_embeddings_ops_common",
+                "split_table_batched_embeddings_ops_training",
+            )
         )
-
+        place: Any = (common.EmbeddingLocation.HOST, ours.ComputeDevice.CPU)
         super().__init__(sizes, blobs)
         self.count = len(sizes.rows)
-        self.merged: Any = SplitTableBatchedEmbeddingBagsCodegen(
-            [(rows, sizes.width, EmbeddingLocation.HOST, ComputeDevice.CPU) for rows in sizes.rows],
-            optimizer=EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+        self.merged: Any = ours.SplitTableBatchedEmbeddingBagsCodegen(
+            [(rows, sizes.width, *place) for rows in sizes.rows],
+            optimizer=configs.EmbOptimType.EXACT_ROWWISE_ADAGRAD,
             learning_rate=RATE,
             eps=EPSILON,
         )
@@ -166,9 +168,8 @@ def their_steps(sizes: Dlrm, blobs: dict[str, Array]) -> dict[str, Run]:
     """Return the steps of training of those that are installed, by name."""
     if find_spec("torch") is None:
         return {}
-    import torch
-
-    optimizers: Any = torch.optim
+    torch: Any = import_module("torch")
+    optimizers = torch.optim
     found: dict[str, Run] = {}
     for name, kind in ((SGD, optimizers.SGD), (ADAGRAD, optimizers.Adagrad)):
         net = TorchNet(sizes, blobs)

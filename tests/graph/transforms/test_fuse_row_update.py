@@ -19,18 +19,18 @@ def fused(of: str, reducer: str, state: str, more: str) -> str:
 
 
 CASES = [
-    Rewrite(
-        f"{reducer}, {of}",
-        f"{VALUES}\n{GRADIENT.format(f'Gradient{reducer}')}\n{update}",
-        f"{VALUES}\n{fused(of, reducer, state, more)}",
-    )
-    for reducer in ("Sum", "Mean")
-    for of, state, update, more in (
-        ("RowWiseSparseAdagrad", "m", ROW_WISE, "0.25"),
-        ("SparseAdagrad", "q", ELEMENTS, "0.0"),
-    )
-]
-CASES += [
+    *(
+        Rewrite(
+            f"{reducer}, {of}",
+            f"{VALUES}\n{GRADIENT.format(f'Gradient{reducer}')}\n{update}",
+            f"{VALUES}\n{fused(of, reducer, state, more)}",
+        )
+        for reducer in ("Sum", "Mean")
+        for of, state, update, more in (
+            ("RowWiseSparseAdagrad", "m", ROW_WISE, "0.25"),
+            ("SparseAdagrad", "q", ELEMENTS, "0.0"),
+        )
+    ),
     Rewrite(
         "the gradient is read elsewhere",
         f"{VALUES}, z\n{GRADIENT.format('GradientSum')}\n{ROW_WISE}\nz = Relu(dw)",

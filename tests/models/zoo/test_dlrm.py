@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -16,10 +18,10 @@ from tazza.workspace import Workspace
 TINY = Dlrm((30, 40, 50), numbers=5, width=8, bottom=(7,), top=(6,))
 
 
-def by_hand(workspace: Workspace, blobs: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+def by_hand(workspace: Workspace, blobs: dict[str, NDArray[Any]]) -> NDArray[Any]:
     """Return the probabilities of clicks, from the parameters."""
 
-    def perceptron(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    def perceptron(x: NDArray[Any], name: str) -> NDArray[Any]:
         for position in (1, 2):
             x = np.maximum(x, 0) if position == 2 else x
             x = x @ workspace.fetch(f"{name}{position}_w").astype(float).T + workspace.fetch(f"{name}{position}_b")

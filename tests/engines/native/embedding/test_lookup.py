@@ -29,7 +29,7 @@ def inputs_of(type: str, *, bags: int = 11, width: int = 24) -> list[Array]:
     row, random = lookups.rows[type], np.random.default_rng(len(type))
     x = random.standard_normal((13, width)).astype(np.float32)
     lengths = random.integers(0, 5, bags).astype(np.int32)
-    picked = random.integers(0, len(x), lengths.sum())
+    picked: Array = random.integers(0, len(x), int(lengths.sum()))
     weights = [random.standard_normal(picked.size).astype(np.float32)] if row.reducer.weighted else []
     if row.rows.format is not None:
         return [row.rows.format.encode(x), *weights, picked, lengths]
