@@ -54,7 +54,8 @@ class ClickLog:
         score = numbers @ self.of_numbers
         blobs: dict[str, Array] = {DENSE: numbers.astype(np.float32)}
         for table, (bag, limits) in enumerate(zip(self.bags, self.limits, strict=True)):
-            picked: Array = limits.searchsorted(self.random.random((count, bag)) * limits[-1])
+            drawn = self.random.random((count, bag)) * limits[-1]
+            picked = np.asarray(np.searchsorted(limits, drawn), np.int64)
             score += self.of_rows[table][picked].mean(1)
             blobs[indices(table)] = picked.reshape(-1)
             blobs[lengths(table)] = np.full(count, bag, np.int32)
