@@ -257,6 +257,31 @@ def regions(quick: bool) -> Iterator[Line]:
                 yield Line(case, _median(ours, 1e3), "ms", name, _median(theirs, 1e3), ratio(ours, theirs))
 
 
+@suite("torch", "fbgemm_gpu")
+def tables(quick: bool) -> Iterator[Line]:
+    """A DLRM with tables of 100,000 rows: training by row-wise Adagrad, inference with tables in few bits."""
+    from benchmarks.nets import tables as script
+
+    rounds, seconds = (2, 0.02) if quick else (7, 0.6)
+    found = in_turns(script.training_turns(quick=quick), rounds, seconds)
+    yield from _beside("DLRM, batch 512, training", found.pop(script.TRAIN), found, 0.6)
+    found = in_turns(script.inference_turns(quick=quick), rounds, seconds)
+    for bits in script.BITS:
+        peers = {name: found[name] for name in (script.EAGER,) if name in found}
+        case = f"DLRM, batch 512, inference, tables of {bits} bits"
+        yield from _beside(case, found[f"{bits} bits"], peers, 0.9 if bits == script.BITS[0] else 0.6)
+
+
+def _beside(case: str, ours: Sequence[float], peers: Mapping[str, Sequence[float]], most: float) -> Iterator[Line]:
+    """Yield a line in ms for each peer, whose ratio is to be at most so much; one without, if there is none."""
+    if not peers:
+        yield Line(case, _median(ours, 1e3), "ms")
+    for name, theirs in peers.items():
+        yield Line(
+            case, _median(ours, 1e3), "ms", name, _median(theirs, 1e3), ratio(ours, theirs), Aim("ratio", most=most)
+        )
+
+
 def _median(times: Sequence[float], factor: float) -> float:
     return statistics.median(times) * factor
 

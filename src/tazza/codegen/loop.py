@@ -40,9 +40,9 @@ def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, defa
     return wide if passed == default else v.select(mask, wide, default)
 
 
-def load_one(v: Lanes, dtype: DataType, pointer: str) -> str:
-    """Return a vector that is full of the element at `pointer`."""
-    one = v.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize}")
+def load_one(v: Lanes, dtype: DataType, pointer: str, align: int | None = None) -> str:
+    """Return a vector that is full of the element at `pointer`, a multiple of `align`: of its size by default."""
+    one = v.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
     kind, stored = KINDS[dtype], f"<{v.count} x {KINDS[dtype]}>"
     first = v.lines.let(f"insertelement {stored} poison, {kind} {one}, i32 0")
     full = v.lines.let(f"shufflevector {stored} {first}, {stored} poison, <{v.count} x i32> zeroinitializer")

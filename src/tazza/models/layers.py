@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tazza.device import device_option
-from tazza.models.initializer import Initializer, constant, xavier
+from tazza.models.initializer import Initializer, constant, uniform, xavier
 from tazza.models.model import Model, ParameterKind, layer
 from tazza.models.net import BlobReference, scoped
 from tazza.tensor import DataType
@@ -85,6 +85,37 @@ def fc(
     """Add a fully connected layer; W is (dim_out, dim_in), and X is flattened to rows of `dim_in`."""
     inputs = [x, _weight(model, name, [dim_out, dim_in], weight), _bias(model, name, dim_out, bias)]
     return model.net.add("FC", inputs, name, **arguments)
+
+
+@layer
+def embedding_bag(
+    model: Model,
+    indices: str,
+    lengths: str,
+    name: str,
+    rows: int,
+    width: int,
+    *,
+    reducer: str = "Sum",
+    weight: Start = None,
+    **arguments: Any,
+) -> BlobReference:
+    """Add a table W (rows, width), and what rows of it that indices pick give together: (bags, width).
+
+    Args:
+        model: gets the layer.
+        indices: rows of the table, those of one bag behind those of the other.
+        lengths: int32, how many of them each bag has.
+        name: of the output; the table is `<name>_w`.
+        rows: of the table.
+        width: numbers of a row.
+        reducer: Sum or Mean, of a bag's rows; an empty bag gives zeros.
+        weight: what rows start from: uniform in +-1 / sqrt(rows) by default, as in Naumov et al. 2019.
+        **arguments: of the operator.
+    """
+    bound = rows**-0.5
+    table = _weight(model, name, [rows, width], uniform(-bound, bound) if weight is None else weight)
+    return model.net.add(f"SparseLengths{reducer}", [table, indices, lengths], name, **arguments)
 
 
 @layer

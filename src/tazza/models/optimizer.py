@@ -126,7 +126,7 @@ def kept_for(model: Model, parameter: BlobReference, name: str) -> BlobReference
     return model.init_net.add("ConstantFill", parameter, f"{parameter}_{name}", value=0.0)
 
 
-@optimizer("epsilon", "decay", "weight_decay")
+@optimizer("epsilon", "decay", "weight_decay", "row_wise")
 def adagrad(
     model: Model,
     base_learning_rate: float,
@@ -134,6 +134,7 @@ def adagrad(
     epsilon: float = 1e-4,
     decay: float = 1.0,
     weight_decay: float = 0.0,
+    row_wise: bool = False,
     policy: str = "fixed",
     **policy_arguments: Any,
 ) -> BlobReference:
@@ -145,6 +146,7 @@ def adagrad(
         epsilon: added to the root of the sum of squares.
         decay: of the sum of squares, from step to step; of whole parameters only.
         weight_decay: times the parameter is added to its gradient, by the operators themselves.
+        row_wise: of parameters whose gradient is one of rows, keep one number for each row, not for each element.
         policy: how the rate changes over iterations, see the operator LearningRate.
         **policy_arguments: of LearningRate.
 
@@ -158,6 +160,9 @@ def adagrad(
         rate = add_learning_rate(model, "AdagradOptimizer", -base_learning_rate, policy, **policy_arguments)
         for parameter, gradient in updates.items():
             arguments: dict[str, Any] = {"epsilon": float(epsilon), "weight_decay": float(weight_decay)}
+            if row_wise and isinstance(gradient, RowSlices) and decay == 1.0:
+                _row_wise_adagrad(model, parameter, gradient, rate, arguments)
+                continue
             if not isinstance(gradient, RowSlices):
                 arguments["decay"] = float(decay)
             elif decay != 1.0:
@@ -168,6 +173,15 @@ def adagrad(
             blobs = {"W": parameter, "M": kept_for(model, parameter, "squared_sum"), "lr": rate}
             add_update(model, "Adagrad", gradient, blobs, **arguments)
     return rate
+
+
+def _row_wise_adagrad(
+    model: Model, parameter: BlobReference, gradient: RowSlices[BlobReference], rate: str, arguments: dict[str, Any]
+) -> None:
+    rows = model.parameters[str(parameter)].shape[0]
+    sums = model.init_net.add("ConstantFill", (), f"{parameter}_avg_squared_sum", shape=[rows], value=0.0)
+    inputs = [parameter, sums, gradient.indices, gradient.values, rate]
+    model.net.add("RowWiseSparseAdagrad", inputs, [parameter, sums], **arguments)
 
 
 def gradients_of(model: Model) -> dict[BlobReference, Update]:

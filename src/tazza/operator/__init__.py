@@ -7,7 +7,7 @@ from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.effect import Effects
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
-from tazza.operator.expression import formula, formulas_of
+from tazza.operator.expression import formula, formulas_of, with_arguments
 from tazza.operator.family import Family, family, gradients_of
 from tazza.operator.function import forget_function, operator_of, register_function
 from tazza.operator.fused import Tail, fused
@@ -181,4 +181,5 @@ __all__ = [
     "touched_by",
     "touches",
     "why_unavailable",
+    "with_arguments",
 ]

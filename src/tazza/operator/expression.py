@@ -71,19 +71,29 @@ def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | N
     note_change()  # a kernel can be made of it from now on
 
 
-def formulas_of(op: OpView) -> dict[str, Expression]:
+def formulas_of(op: OpView, like: OpSchema | None = None) -> dict[str, Expression]:
     """Return output letter -> expression over input letters, with the arguments' values; empty: it has no formula.
 
-    It has none where an argument that stands in it is NaN, which no formula can name.
+    It has none where an argument that stands in it is NaN, which no formula can name. `like` is the schema whose
+    formulas they are, where it is not the operator's own.
 
     Raises:
         ArgumentError: an argument that stands in a formula is no number.
     """
-    found = op.schema.formulas
-    if found is None:
-        return {}
+    found = (op.schema if like is None else like).formulas
+    return {} if found is None else with_arguments(op, found.texts(op))
+
+
+def with_arguments(op: OpView, texts: Mapping[str, str]) -> dict[str, Expression]:
+    """Return the expressions of texts, in which values stand for the names of the operator's arguments.
+
+    None at all where one of these is NaN.
+
+    Raises:
+        ArgumentError: an argument that stands in a text is no number.
+    """
     result: dict[str, Expression] = {}
-    for letter, text in found.texts(op).items():
+    for letter, text in texts.items():
         parsed = Expression.parse(text)
         numbers = {name: _number(op, name) for name in parsed.names if name in op.schema.args}
         if any(math.isnan(number) for number in numbers.values()):

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import LR, NO_GRADIENT
+from tazza.ops.optimizer.update import LR, NO_GRADIENT, complement, one_rate
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -69,6 +69,16 @@ def adadelta_cost(op: OpView, W: TensorSpec, **others: TensorSpec | None) -> Cos
     return Cost(14 * W.size, 4 * W.nbytes, 3 * W.nbytes, W.nbytes)
 
 
+def _texts(op: OpView) -> dict[str, str]:
+    new = f"({complement(op.decay)})"
+    mean = f"(decay * M + {new} * dW * dW)"
+    step = f"(sqrt(D + epsilon) / sqrt({mean} + epsilon) * dW)"
+    return {"W_next": f"W + lr * {step}", "M_next": mean, "D_next": f"decay * D + {new} * {step} * {step}"}
+
+
+formula(ADADELTA, _texts, align=one_rate)
+
+
 @kernel(ADADELTA)
 def adadelta(
     op: OpView,
@@ -82,7 +92,7 @@ def adadelta(
     D_next: Array,
 ) -> None:
     decay, epsilon = np.float32(op.decay), np.float32(op.epsilon)
-    new, before = np.float32(1) - decay, D.reshape(dW.shape)
+    new, before = np.float32(complement(op.decay)), D.reshape(dW.shape)
     square = decay * M.reshape(dW.shape) + new * np.square(dW)
     step = np.sqrt(before + epsilon) / np.sqrt(square + epsilon) * dW
     W_next[...] = W + (lr.reshape(()) * step).reshape(W.shape)

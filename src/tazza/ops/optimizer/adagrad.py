@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import LR, NO_GRADIENT
+from tazza.ops.optimizer.update import LR, NO_GRADIENT, one_rate
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -66,6 +66,18 @@ def adagrad_cost(op: OpView, W: TensorSpec, **others: TensorSpec | None) -> Cost
     extra = sum(op.has_output(letter) for letter in ("rate", "step"))
     del others
     return Cost(9 * W.size, 3 * W.nbytes, (2 + extra) * W.nbytes, W.nbytes)
+
+
+def _texts(op: OpView) -> dict[str, str]:
+    gradient = "dW" if op.weight_decay == 0 else "(dW + weight_decay * W)"
+    square = f"{'M' if op.decay == 1 else 'decay * M'} + {gradient} * {gradient}"
+    rate = f"lr / (sqrt({square}) + epsilon)"
+    step = f"{rate} * {gradient}"
+    texts = {"W_next": f"W + {step}", "M_next": square, "rate": rate, "step": step}
+    return {letter: texts[letter] for letter in op.output_letters}
+
+
+formula(ADAGRAD, _texts, align=one_rate)
 
 
 @kernel(ADAGRAD)

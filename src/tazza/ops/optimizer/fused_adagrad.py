@@ -30,6 +30,7 @@ from tazza.operator import (
     Array,
     Cost,
     Effects,
+    Expression,
     OpSchema,
     OpView,
     Role,
@@ -42,8 +43,8 @@ from tazza.operator import (
 from tazza.operator.by_letter import by_letter
 from tazza.ops.optimizer.adagrad import ADAGRAD, sparse_adagrad
 from tazza.ops.optimizer.row_wise import ADAGRAD as ROW_WISE
-from tazza.ops.optimizer.row_wise import of_row, require_number_of_rows, row_wise_adagrad
-from tazza.ops.optimizer.rows import INDICES, carried, occurrences
+from tazza.ops.optimizer.row_wise import of_row, require_number_of_rows, row_wise_adagrad, row_wise_formulas
+from tazza.ops.optimizer.rows import INDICES, RowFormulas, carried, occurrences, row_formulas
 from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.reducer import MEAN, SUM, WEIGHTED_SUM, Reducer
@@ -70,6 +71,13 @@ class Fused:
     update: Callable[..., None]
     of: OpSchema
     late: bool = False
+
+    def formulas(self, op: OpView) -> RowFormulas | None:
+        """Return what an update makes of a row, by the gradient `dY` of its segment of n rows."""
+        found = row_wise_formulas(op) if self.of is ROW_WISE else row_formulas(op, ADAGRAD)
+        back = Expression.parse(self.reducer.back)
+        gradient = back.substitute({name: Expression.parse(name.replace("dy", "dY")) for name in back.names})
+        return None if found is None else found.with_names({"dW": gradient})
 
 
 def _names(reducer: Reducer) -> list[str]:

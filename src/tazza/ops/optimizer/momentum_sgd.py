@@ -15,7 +15,6 @@ Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, section 2 (Nesterov)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +28,6 @@ from tazza.operator import (
     OpSchema,
     OpView,
     Role,
-    Spec,
     arg,
     blob,
     family,
@@ -38,7 +36,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.ops.optimizer.update import NO_GRADIENT, one_rate
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import DataType, TensorSpec
 
@@ -62,11 +60,6 @@ def _texts(op: OpView, gradient: str = "dW") -> dict[str, str]:
     step = f"momentum * {after} + {push}" if op.nesterov else after
     texts = {"step": step, "M_next": after, "W_next": f"W - ({step})"}
     return {letter: texts[letter] for letter in op.output_letters}
-
-
-def _align(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
-    del op, specs
-    return {"lr": ()}  # one number, whatever its rank
 
 
 MOMENTUM_SGD = schema(
@@ -106,7 +99,7 @@ def momentum_sgd_cost(
     return Cost(flops, dW.nbytes + M.nbytes + lr.nbytes, step.nbytes + M_next.nbytes)
 
 
-formula(MOMENTUM_SGD, _texts, align=_align)
+formula(MOMENTUM_SGD, _texts, align=one_rate)
 
 
 @kernel(MOMENTUM_SGD)
@@ -164,7 +157,7 @@ def momentum_sgd_update_cost(
     return Cost(flops, dW.nbytes + M.nbytes + lr.nbytes + W.nbytes, written, W.nbytes)
 
 
-formula(MOMENTUM_SGD_UPDATE, _texts, align=_align)
+formula(MOMENTUM_SGD_UPDATE, _texts, align=one_rate)
 
 
 @kernel(MOMENTUM_SGD_UPDATE)
@@ -252,7 +245,7 @@ def decayed_updates(type: str, row: Decayed) -> OpSchema:
         del others
         return Cost((9 if op.nesterov else 6) * W.size, 3 * W.nbytes + 4, 3 * W.nbytes, W.nbytes)
 
-    formula(made, lambda op: _texts(op, "(dW + weight_decay * W)"), align=_align)
+    formula(made, lambda op: _texts(op, "(dW + weight_decay * W)"), align=one_rate)
 
     @kernel(made)
     def update(op: OpView, dW: Array, M: Array, lr: Array, W: Array, step: Array, M_next: Array, W_next: Array) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
-from tazza.ops.optimizer.update import NO_GRADIENT
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema
+from tazza.ops.optimizer.update import NO_GRADIENT, complement, one_rate
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -63,11 +63,19 @@ def rms_prop_cost(op: OpView, dW: TensorSpec, **others: TensorSpec | None) -> Co
     return Cost(10 * dW.size, 3 * dW.nbytes, 3 * dW.nbytes)
 
 
+def _texts(op: OpView) -> dict[str, str]:
+    square = f"S + ({complement(op.decay)}) * (dW * dW - S)"
+    moved = f"momentum * M + lr * dW / sqrt(epsilon + ({square}))"
+    return {"step": moved, "S_next": square, "M_next": moved}
+
+
+formula(RMS_PROP, _texts, align=one_rate)
+
+
 @kernel(RMS_PROP)
 def rms_prop(op: OpView, dW: Array, S: Array, M: Array, lr: Array, step: Array, S_next: Array, M_next: Array) -> None:
-    one = np.float32(1)
     square = S.reshape(dW.shape)
-    square = square + (one - np.float32(op.decay)) * (np.square(dW) - square)
+    square = square + np.float32(complement(op.decay)) * (np.square(dW) - square)
     moved = M.reshape(dW.shape) * np.float32(op.momentum)
     moved = moved + lr.reshape(()) * dW / np.sqrt(np.float32(op.epsilon) + square)
     step[...] = moved

@@ -17,11 +17,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    arg,
+    blob,
+    kernel,
+    schema,
+    with_arguments,
+)
 from tazza.ops.optimizer.adagrad import ADAGRAD as DENSE_ADAGRAD
 from tazza.ops.optimizer.adam import ADAM as DENSE_ADAM
 from tazza.ops.optimizer.adam import bias_correction
-from tazza.ops.optimizer.rows import INDICES, carried, occurrences, require_rows
+from tazza.ops.optimizer.rows import INDICES, RowFormulas, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
 from tazza.ops.sparse.segment import check_rows
@@ -170,6 +183,22 @@ def _mean_square(rows: Array) -> Array:
 def of_row(numbers: Array, rows: Array) -> Array:
     """Return numbers, one for each row, so that they multiply its elements."""
     return numbers.reshape(-1, *(1,) * (rows.ndim - 1))
+
+
+def row_wise_formulas(op: OpView) -> RowFormulas | None:
+    """Return what RowWiseSparseAdagrad makes of a row; None where an argument is NaN."""
+    gradient = "dW" if op.weight_decay == 0 else "(dW + weight_decay * W)"
+    found = with_arguments(
+        op,
+        {
+            "mean": f"{gradient} * {gradient}",
+            "M_next": "M + mean",
+            "W_next": f"W + lr / (sqrt(M_next) + epsilon) * {gradient}",
+        },
+    )
+    if not found:
+        return None
+    return RowFormulas({"W_next": found["W_next"]}, {"M_next": found["M_next"]}, found["mean"])
 
 
 @kernel(ADAGRAD)

@@ -19,7 +19,7 @@ second ones, and so on: rows of one call are all different.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,10 +29,12 @@ from tazza.operator import (
     BlobSpec,
     Cost,
     Effects,
+    Expression,
     OpSchema,
     OpView,
     Role,
     blob,
+    formulas_of,
     schema,
     show_dims,
 )
@@ -63,6 +65,42 @@ class Rows:
     def first(self) -> str:
         """The letter whose rows the others have to have."""
         return next(iter(self.kept))
+
+
+ON_ROWS: dict[str, Rows] = {}
+"""Of each update of rows that was declared, what `on_rows` was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormulas:
+    """What an update makes of a row, as formulas; names are letters, arguments, and `mean`.
+
+    Attributes:
+        each: output letter -> its elements in the row, which may hang on the outputs of `row`.
+        row: output letter -> the number that it has for each row.
+        mean: what is averaged over the elements of the row first.
+    """
+
+    each: Mapping[str, Expression]
+    row: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
+    mean: Expression | None = None
+
+    def with_names(self, names: Mapping[str, Expression]) -> RowFormulas:
+        """Return the same over other values."""
+        each, row = (
+            {letter: one.substitute(_of(names, one)) for letter, one in part.items()} for part in (self.each, self.row)
+        )
+        return RowFormulas(each, row, None if self.mean is None else self.mean.substitute(_of(names, self.mean)))
+
+
+def _of(names: Mapping[str, Expression], expression: Expression) -> dict[str, Expression]:
+    return {name: names.get(name, Expression.parse(name)) for name in expression.names}
+
+
+def row_formulas(op: OpView, dense: OpSchema | None = None) -> RowFormulas | None:
+    """Return what an update makes of a row; None where the dense operator has no formula, that of `on_rows` if any."""
+    found = formulas_of(op, ON_ROWS[op.type].dense if dense is None else dense)
+    return RowFormulas(found) if set(op.output_letters) <= found.keys() else None
 
 
 def on_rows(
@@ -99,6 +137,7 @@ def on_rows(
         example=example,
     )
     made.module = dense.module  # the file that calls, where the index finds it
+    ON_ROWS[type] = of
 
     @made.infer
     def infer(op: OpView, indices: TensorSpec, **specs: TensorSpec) -> tuple[TensorSpec, ...]:

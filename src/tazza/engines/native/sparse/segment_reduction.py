@@ -20,6 +20,7 @@ from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
+from tazza.engines.native.embedding.codes import Codes, Row
 from tazza.engines.native.sparse.division import ORDERED, Places, divide
 from tazza.engines.native.sparse_product import TILE, halved, tiles
 from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
@@ -31,14 +32,19 @@ from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.expression import Expression
 
 FLOAT = DataType.FLOAT
-POINTERS = ("by", "starts", "order", "DATA", "INDICES", "SCALARS", "Y", "dY", "dX", "dSCALARS")
+POINTERS = ("by", "starts", "order", "DATA", "INDICES", "SCALARS", "Y", "dY", "dX", "dSCALARS", "scale_bias")
+AHEAD, LINE_BYTES, LINES_AHEAD = 12, 64, 4
+"""How many indices before its turn a row is asked for, and how much of it."""
 ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
 """Words behind N = M segments, D elements of a row and the status: rows that are taken, rows of the table, pointers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel is written from, and told apart by; without a division all rows are one segment."""
+    """What a kernel is written from, and told apart by; without a division all rows are one segment.
+
+    `codes` says how rows of DATA in few bits are kept.
+    """
 
     reducer: Reducer
     division: Division | None
@@ -46,6 +52,7 @@ class Work:
     index_bits: int
     weights: bool = False
     unread: frozenset[str] = frozenset()
+    codes: Codes | None = None
 
     def reads(self, letter: str) -> bool:
         """Whether the kernel reads or writes the elements of a letter."""
@@ -60,7 +67,7 @@ class Work:
         """Return what tells it apart from other kernels."""
         r, division = self.reducer, "one" if self.division is None else self.division.name
         formulas = (r.start, r.join, r.finish, r.back, r.back_scalar)
-        return f"{division} {formulas} {self.dtype} {self.index_bits} {self.weights}"
+        return f"{division} {formulas} {self.dtype} {self.index_bits} {self.weights} {self.codes}"
 
 
 class Segments:
@@ -116,6 +123,8 @@ class Segments:
 
     def _look(self, i: str) -> None:
         lines = self.lines
+        if not self.work.ordered:
+            self._ask(i)
         wrong = lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}")
         stop, onward = lines.fresh("stop"), lines.fresh("onward")
         lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
@@ -123,6 +132,20 @@ class Segments:
         lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
         lines.do("ret void")
         lines.label(onward)
+
+    def _ask(self, i: str) -> None:
+        """Ask for the row that an index picks a while later, right or wrong: rows lie anywhere in a table."""
+        lines, work = self.lines, self.work
+        later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {self.rows}, 1")
+        lines.declare("i64 @llvm.smin.i64(i64, i64)")
+        number = self.picked(lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"))
+        if work.codes is None:
+            nbytes = lines.let(f"mul i64 {self.width}, {work.dtype.itemsize}")
+        else:
+            nbytes = work.codes.row_bytes(lines, self.width)
+        start = element(lines, self.at["DATA"], lines.let(f"mul i64 {number}, {nbytes}"), "i8")
+        for line in range(LINES_AHEAD if work.codes is None else 1 + LINES_AHEAD // 4):
+            lines.prefetch(start, line * LINE_BYTES)
 
     def row(self, name: str, number: str, n: str, dtype: DataType = FLOAT) -> str:
         """Return the address of element n of a row."""
@@ -132,6 +155,9 @@ class Segments:
 
     def vectors(self, name: str, number: str, n: str, vectors: int, mask: str | None) -> list[str]:
         """Return so many vectors of a row from element n on."""
+        if name == "DATA" and self.work.codes is not None:
+            row = Row(self.at[name], self.at["scale_bias"], number, self.width)
+            return self.work.codes.decoded(self.v, row, n, vectors, mask)
         dtype = self.work.dtype if name == "DATA" else FLOAT
         at = self.row(name, number, n, dtype)
         return [load(self.v, dtype, at, str(q * self.v.count), mask) for q in range(vectors)]
@@ -242,6 +268,8 @@ def _weigh(s: Segments, m: str, place: str) -> None:
     lines.do(f"store float {total}, ptr {element(lines, s.at['dSCALARS'], place)}")
 
 
+NO_OTHERS: Mapping[str, str] = {}
+
 # -- launches ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,9 +284,17 @@ class Shapes:
 
 
 def segment_launch(
-    op: OpView, write: Callable[[Lines, Work], None], work: Work, shapes: Shapes, noun: str
+    op: OpView,
+    write: Callable[[Lines, Work], None],
+    work: Work,
+    shapes: Shapes,
+    noun: str,
+    letters: Mapping[str, str] = NO_OTHERS,
 ) -> BlockLaunch:
-    """Return the launch of a kernel; inputs whose shape counts alone have no address in its block."""
+    """Return the launch of a kernel; inputs whose shape counts alone have no address in its block.
+
+    `letters` says what the operator calls an input where that is not its name here.
+    """
     division, dtype = work.division, work.dtype
     name = "reduction" if write is write_reduction else "spread"
     address = SOURCES.compiled(f"segments {name}: {work}", lambda lines: write(lines, work), finish_status)
@@ -270,9 +306,11 @@ def segment_launch(
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
-    for letter in (*op.input_letters, *op.output_letters):
-        if letter in POINTERS and work.reads(letter):
-            places[letter] = Slot(letter)
+    there = {*op.input_letters, *op.output_letters}
+    for name in POINTERS:
+        letter = letters.get(name, name)
+        if letter in there and work.reads(letter):
+            places[name] = Slot(letter)
     numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
 
     def check(operands: Operands) -> None:

@@ -1,0 +1,1 @@
+"""Compiled kernels: rows of tables."""

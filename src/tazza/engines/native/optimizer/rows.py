@@ -1,0 +1,260 @@
+"""Updates of rows that indices pick: each is read and written once, by the formulas that the whole parameter has.
+
+A thread takes the indices of the rows that are its own, in their order: no row is written by two, and what stands there
+several times is updated as often, one time after the other. Which rows are whose follows from the last bits of their
+numbers, for the first rows of a table are often the ones that are asked for most.
+
+Fused updates read the gradient of what was made of each segment of rows, where the others read one of each row.
+
+Before a thread writes, it has looked at all indices and lengths: a wrong one leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
+from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status, first_lane, row_at, when
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.sparse_product import carry_loop
+from tazza.operator import Expression, Launch, Operands, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
+from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
+from tazza.ops.optimizer.fused_adagrad import fused_updates
+from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
+from tazza.ops.optimizer.row_wise import ADAGRAD as ROW_WISE_ADAGRAD
+from tazza.ops.optimizer.row_wise import row_wise_formulas
+from tazza.ops.optimizer.rows import RowFormulas, row_formulas
+from tazza.ops.sparse.segment import check_rows, starts_of
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+FLOAT = DataType.FLOAT
+TABLE, SEGMENTS, POINTER = FIRST, FIRST + 1, FIRST + 2
+"""Words behind N = K indices, D elements of a row and the status: rows of the table, segments, then addresses."""
+SHARES = 64
+"""Parts of a table, by the last bits of row numbers, of which each thread has some."""
+AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
+"""How many indices before its turn a row is asked for, and how much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What a kernel is written from.
+
+    Attributes:
+        formulas: what becomes of a row.
+        kept: input letters with the rows of the table -> the outputs that overwrite them.
+        one: of these, those that have one number for each row.
+        by_index: letters, inputs and outputs, with a row for each index, or for each segment of them.
+        scalars: input letters of one element.
+        index_bits: of an index.
+        segmented: whether LENGTHS say which indices are those of a segment.
+    """
+
+    formulas: RowFormulas
+    kept: Mapping[str, str]
+    one: frozenset[str]
+    by_index: frozenset[str]
+    scalars: tuple[str, ...]
+    index_bits: int
+    segmented: bool = False
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Whose addresses stand in the block, behind that of the indices."""
+        lengths = ("LENGTHS",) if self.segmented else ()
+        return (*self.kept, *self.kept.values(), *sorted(self.by_index), *self.scalars, *lengths)
+
+    def __str__(self) -> str:
+        """Return what tells it apart from other kernels."""
+        f = self.formulas
+        mean = "" if f.mean is None else f.mean.text()
+        texts = [f"{letter} = {one.text()}" for part in (f.row, f.each) for letter, one in part.items()]
+        return f"{self.letters} {sorted(self.one)} {self.index_bits} mean {mean}; {'; '.join(texts)}"
+
+
+class _Writer:
+    """The words of a kernel's block, and how a row is updated."""
+
+    def __init__(self, lines: Lines, update: Update) -> None:
+        self.lines, self.update, self.v = lines, update, lanes_of(lines)
+        self.count, self.width, self.table, self.segments = (
+            lines.load_word("%block", word) for word in (N, D, TABLE, SEGMENTS)
+        )
+        self.indices = lines.load_pointer("%block", POINTER)
+        self.at = {name: lines.load_pointer("%block", POINTER + 1 + n) for n, name in enumerate(update.letters)}
+        self.scalars = {name: load_one(self.v, FLOAT, self.at[name]) for name in update.scalars}
+
+    def index(self, k: str) -> str:
+        """Return the row that index k picks."""
+        kind = f"i{self.update.index_bits}"
+        found = self.lines.let(f"load {kind}, ptr {element(self.lines, self.indices, k, kind)}")
+        return found if kind == "i64" else self.lines.let(f"sext {kind} {found} to i64")
+
+    def look(self, k: str) -> None:
+        """Leave a status and all that follows, where index k is that of no row."""
+        self._refuse(self.lines.let(f"icmp uge i64 {self.index(k)}, {self.table}"))  # unsigned: -1 is too large
+
+    def look_at_lengths(self) -> None:
+        """Leave a status and all that follows, where lengths are not those of K indices."""
+        lines = self.lines
+
+        def add(m: str, sums: Sequence[str]) -> list[str]:
+            length = self._length(m)
+            self._refuse(lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {self.count}, {sums[0]}')}"))
+            return [lines.let(f"add i64 {sums[0]}, {length}")]
+
+        _, (end,) = carry_loop(lines, "i64", ("0", self.segments, 1), ["0"], lambda m, sums: add(m, list(sums)))
+        self._refuse(lines.let(f"icmp ne i64 {end}, {self.count}"))
+
+    def _length(self, m: str) -> str:
+        """Return the length of segment m; a negative one becomes very large."""
+        found = self.lines.let(f"load i32, ptr {element(self.lines, self.at['LENGTHS'], m, 'i32')}")
+        return self.lines.let(f"sext i32 {found} to i64")
+
+    def _refuse(self, wrong: str) -> None:
+        lines = self.lines
+        stop, onward = lines.fresh("stop"), lines.fresh("onward")
+        lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
+        lines.label(stop)
+        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+        lines.do("ret void")
+        lines.label(onward)
+
+    def ask(self, k: str) -> None:
+        """Ask for the row of an index that is about to come."""
+        lines = self.lines
+        later, last = lines.let(f"add i64 {k}, {AHEAD}"), lines.let(f"sub i64 {self.count}, 1")
+        lines.declare("i64 @llvm.smin.i64(i64, i64)")
+        row = self.index(lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"))
+        for letter in self.update.kept.keys() - self.update.one:
+            start = row_at(lines, self.at[letter], row, self.width)
+            for line in range(LINES_AHEAD):
+                lines.prefetch(start, line * LINE_BYTES, write=True)
+
+    def is_own(self, row: str) -> str:
+        """Return whether this thread is the one that updates a row."""
+        lines = self.lines
+        share = lines.let(f"mul i64 {lines.let(f'and i64 {row}, {SHARES - 1}')}, %many")
+        return lines.let(f"icmp eq i64 {lines.let(f'udiv i64 {share}, {SHARES}')}, %who")
+
+    def each(self, k: str, source: str, more: Mapping[str, str]) -> None:
+        """Update the row of index k, if it is this thread's, by row `source` of what has one for each index."""
+        self.ask(k)
+        row = self.index(k)
+        when(self.lines, self.is_own(row), lambda: self._update(source, row, {**self.scalars, **more}))
+
+    def segment(self, m: str, begin: str) -> str:
+        """Update the rows of a segment; return where the next one begins."""
+        lines = self.lines
+        length = self._length(m)
+        end = lines.let(f"add i64 {begin}, {length}")
+        n = self.v.splat(lines.let(f"uitofp i64 {length} to float"))
+        count_loop(lines, begin, end, lambda k: self.each(k, m, {"n": n}))
+        return end
+
+    def _update(self, k: str, row: str, known: dict[str, str]) -> None:
+        """The mean over the elements; then what the row has one of; then its elements."""
+        lines, v, update, formulas = self.lines, self.v, self.update, self.update.formulas
+        if formulas.mean is not None:
+            known["mean"] = self._mean(formulas.mean, k, row, known)
+        for letter in update.one:
+            known[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
+        for letter, expression in formulas.row.items():
+            known[letter] = Emission(v, known).write(expression)
+            lines.do(f"store float {first_lane(v, known[letter])}, ptr {element(lines, self.at[letter], row)}")
+
+        def elements(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            emission = Emission(v, known | self._loaded(formulas.each.values(), (k, row), i, mask))
+            results = {letter: emission.write(expression) for letter, expression in formulas.each.items()}
+            for letter, result in results.items():
+                store(v, FLOAT, result, self._start(letter, k, row), i, mask)
+            return ()
+
+        sweep(v, "0", self.width, elements)
+
+    def _start(self, letter: str, k: str, row: str) -> str:
+        return row_at(self.lines, self.at[letter], k if letter in self.update.by_index else row, self.width)
+
+    def _loaded(self, read: Iterable[Expression], at: tuple[str, str], i: str, mask: str | None) -> dict[str, str]:
+        names = {name for expression in read for name in expression.names}
+        moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
+        return {name: load(self.v, FLOAT, self._start(name, *at), i, mask) for name in sorted(moving)}
+
+    def _mean(self, expression: Expression, k: str, row: str, known: Mapping[str, str]) -> str:
+        lines, v = self.lines, self.v
+
+        def add(i: str, mask: str | None, carried: Sequence[str]) -> list[str]:
+            term = Emission(v, {**known, **self._loaded([expression], (k, row), i, mask)}).write(expression)
+            return [v.add(carried[0], term if mask is None else v.select(mask, term, v.constant(0.0)))]
+
+        total = v.splat(v.sum(sweep(v, "0", self.width, add, (v.constant(0.0),))[0]))
+        lines.declare("i64 @llvm.smax.i64(i64, i64)")
+        elements = lines.let(f"call i64 @llvm.smax.i64(i64 {self.width}, i64 1)")  # of none the mean is 0
+        return v.div(total, v.splat(lines.let(f"uitofp i64 {elements} to float")))
+
+
+def write_update(lines: Lines, update: Update) -> None:
+    """Write the look at all indices, and then the updates."""
+    writer = _Writer(lines, update)
+    if update.segmented:
+        writer.look_at_lengths()
+    count_loop(lines, "0", writer.count, writer.look)
+    if update.segmented:
+        steps = ("0", writer.segments, 1)
+        carry_loop(lines, "i64", steps, ["0"], lambda m, begin: [writer.segment(m, next(iter(begin)))])
+    else:
+        count_loop(lines, "0", writer.count, lambda k: writer.each(k, k, {}))
+
+
+def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> Launch:
+    """Return the launch of an update."""
+    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+    kept = {str(over): out for out, (over,) in op.schema.must_in_place.items()}
+    one = frozenset(letter for letter, out in kept.items() if out in formulas.row)
+    gradient, segmented = ("dY", True) if "LENGTHS" in specs else ("dW", False)
+    scalars = tuple(letter for letter in op.input_letters if letter not in {*kept, "indices", gradient, "LENGTHS"})
+    by_index = frozenset({gradient, *op.output_letters} - set(kept.values()))
+    indices, W = specs["indices"], specs["W"]
+    K, width, R = indices.size, math.prod(W.shape[1:]), W.shape[0]
+    S = specs["LENGTHS"].size if segmented else 0
+    update = Update(formulas, kept, one, by_index, scalars, 8 * indices.dtype.itemsize, segmented)
+    address = SOURCES.compiled(f"rows: {update}", lambda lines: write_update(lines, update), finish_status)
+    flops = width * sum(expression.flops for expression in formulas.each.values())
+    threads = threads_for(thread_count(), K, flops, 4.0 * width * (2 * len(kept) + len(by_index)))
+
+    def check(operands: Operands) -> None:
+        check_rows(op, operands["indices"].array.reshape(-1), R, "indices")
+        if segmented:
+            starts_of(op, "LENGTHS", operands["LENGTHS"].array, K, "indices")
+
+    return BlockLaunch(address, (threads, K, width, 0, R, S, Slot("indices"), *map(Slot, update.letters)), check=check)
+
+
+def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
+    @launcher(made, engine="native", accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+        """Compile the update of a row."""
+        del context, outputs
+        found = formulas(op)
+        if found is None:
+            return Unsupported("an argument is NaN, which no formula can name")
+        return rows_launch(op, found, inputs)
+
+
+for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_MOMENTUM_SGD_UPDATE):
+    _register(_made, row_formulas)
+_register(ROW_WISE_ADAGRAD, row_wise_formulas)
+for _type, _row in fused_updates.rows.items():
+    if not _row.reducer.weighted:
+        _register(fused_updates[_type], _row.formulas)
