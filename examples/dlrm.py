@@ -46,7 +46,7 @@ class ClickLog:
         self.bags = [bag if table % 2 == 0 else 1 for table in range(len(sizes.rows))]
         self.of_numbers = random.standard_normal(sizes.numbers) * 0.3
         self.of_rows = [random.standard_normal(rows) / np.sqrt(np.arange(1, rows + 1)) for rows in sizes.rows]
-        self.limits: list[NDArray[np.float64]] = [np.cumsum(np.arange(1, rows + 1) ** -ZIPF) for rows in sizes.rows]
+        self.limits = [np.cumsum(np.arange(1, rows + 1) ** -ZIPF) for rows in sizes.rows]
 
     def draw(self, count: int) -> tuple[dict[str, Array], Array]:
         """Return the blobs of so many examples, and how likely a click is for each."""
