@@ -58,8 +58,9 @@ format: venv  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-index: venv  ## Regenerate the index of operators, kernels and engines, and docs/operators.md
+index: venv  ## Regenerate the index of operators, kernels and engines, docs/operators.md and the pages of families
 	$(BIN)/python tools/generate_index.py
+	$(BIN)/python -m tools.write_operator_pages
 	$(BIN)/python -m tools.write_operators
 	$(BIN)/python -m tools.write_conformance
 
