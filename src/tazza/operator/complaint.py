@@ -20,6 +20,7 @@ from tazza.errors import ShapeError, TazzaError
 from tazza.operator.index import FAMILIES
 from tazza.operator.kernel import kernel_for
 from tazza.operator.schema import OpSchema
+from tazza.runtime.cache import remembered
 from tazza.tensor.place import CPU_KIND
 
 LONGEST = 32
@@ -74,7 +75,7 @@ def _of_callable(target: Any, seen: set[tuple[str, int]]) -> Iterator[Complaint]
         yield from _of_callable(callee, seen)
 
 
-@functools.cache
+@remembered("complaints of functions", entries=4096)
 def _read(function: FunctionType | type) -> tuple[tuple[Complaint, ...], tuple[Callable[..., Any], ...]]:
     """Return what a function of a family complains of itself, and what it calls."""
     node = _definition(function)
@@ -117,7 +118,7 @@ def _definition(function: FunctionType | type) -> Definition | None:
     return None if isinstance(function, type) else functions.get(function.__code__.co_firstlineno)
 
 
-@functools.cache
+@remembered("trees of families", entries=128)
 def _definitions(module: str) -> tuple[Mapping[str, ast.ClassDef], Mapping[int, Definition]]:
     """Return the classes of a module by name, and its functions by the line where they begin, decorators included."""
     try:
