@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Generator
 from collections.abc import Sequence as Row
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from tazza.db import Mode, open_db
+from tazza.db import DBReader, Mode, open_db
 from tazza.errors import ArgumentError, FormatError, ShapeError, TazzaError
 from tazza.operator import operator_def
 from tazza.proto import CaffeDatum, DeviceOption, NetDef, OperatorDef, TensorProto, TensorProtos
@@ -147,6 +148,17 @@ def test_batches_wrap_around(tmp_path: Path, db_type: str) -> None:
     records = [record(png(picture(4, 4)), ints(n)) for n in range(3)]
     with run(tmp_path, records, op(batch_size=2, crop=3), db_type=db_type, runs=2) as ws:
         assert ws.fetch("label").tolist() == [2, 0]
+
+
+def test_one_batch_is_read_ahead_and_no_more(tmp_path: Path) -> None:
+    records = [record(png(picture(4, 4)), ints(n)) for n in range(9)]
+    with run(tmp_path, records, op(batch_size=2, crop=3), db_type="lmdb") as ws:
+        reader = ws.blob("reader").get(DBReader)
+        end_s = time.monotonic() + 10
+        while reader.position != b"key4" and time.monotonic() < end_s:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert reader.position == b"key4"
 
 
 # -- geometry ----------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tazza.operator import (
 from tazza.ops.data.db import READER
 from tazza.ops.data.decoding import Decoding
 from tazza.ops.data.picture_change import Change, ColorJitter, changed
-from tazza.ops.data.picture_record import LabelType, Layout, PictureRecord, picture_of, read_picture_record, stacked
+from tazza.ops.data.picture_record import LabelType, PictureRecord, RecordForm, picture_of, read_picture_record, stacked
 from tazza.ops.data.read_ahead import ReadAhead
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, TensorSpec
@@ -205,7 +205,7 @@ class ImageInput:
     def __init__(self, operator: Operator) -> None:
         op = operator.op
         self._change = _change(op)
-        self._layout = Layout(LabelType(op.label_type), op.num_labels, _output_sizes(op), op.use_caffe_datum)
+        self._form = RecordForm(LabelType(op.label_type), op.num_labels, _output_sizes(op), op.use_caffe_datum)
         self._random = None if op.is_test else operator.generator()
         self._own: DBReader | None = None
         self._decoding: Decoding[PictureRecord] = Decoding("tazza-image-input", op.decode_threads)
@@ -228,7 +228,7 @@ class ImageInput:
         return self._own
 
     def _record(self, source: DBReader, patience: Patience) -> PictureRecord:
-        return read_picture_record(*source.read(patience), self._layout)
+        return read_picture_record(*source.read(patience), self._form)
 
     def _batch(self, op: OpView, records: list[PictureRecord]) -> Batch:
         C, crop = self._change.colors, self._change.crop

@@ -44,7 +44,7 @@ class LabelType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordForm:
     """What records of a database hold: labels of which type, out of how many, and how long further tensors are."""
 
     label_type: LabelType
@@ -67,24 +67,24 @@ class PictureRecord:
     box: tuple[int, int, int, int] | None = None
 
 
-def read_picture_record(key: bytes, value: bytes, layout: Layout) -> PictureRecord:
+def read_picture_record(key: bytes, value: bytes, form: RecordForm) -> PictureRecord:
     """Take a record apart; the picture is not decoded.
 
     Raises:
         FormatError: it is no such message, or holds other types.
-        ShapeError: it holds another number of tensors, or of elements, than the layout says.
+        ShapeError: it holds another number of tensors, or of elements, than the form says.
     """
     what = f"record {one_line(key.decode(errors='backslashreplace'))!r}"
-    if layout.datum:
+    if form.datum:
         datum = parse(CaffeDatum, value, what)
         return PictureRecord(what, datum, np.array(datum.label, np.int32))
     protos = parse(TensorProtos, value, what).protos
-    before = 3 if layout.label_type is LabelType.WEIGHTED else 2
-    least = before + len(layout.further)
+    before = 3 if form.label_type is LabelType.WEIGHTED else 2
+    least = before + len(form.further)
     if not least <= len(protos) <= least + 1:
         raise ShapeError(f"{what} holds {len(protos)} tensors, it needs {least}, and a box if it has one")
-    label = _label(what, protos[1], protos[2] if before == 3 else None, layout)
-    further = [_of_size(what, proto, size) for proto, size in zip(protos[before:], layout.further, strict=False)]
+    label = _label(what, protos[1], protos[2] if before == 3 else None, form)
+    further = [_of_size(what, proto, size) for proto, size in zip(protos[before:], form.further, strict=False)]
     box = _box(what, protos[least]) if len(protos) > least else None
     return PictureRecord(what, protos[0], label, tuple(further), box)
 
@@ -177,16 +177,16 @@ def _of_size(what: str, proto: TensorProto, size: int) -> NDArray[Any]:
     return found if size > 1 else found.reshape(())
 
 
-def _label(what: str, proto: TensorProto, weights: TensorProto | None, layout: Layout) -> NDArray[Any]:
-    found, L = _numbers(what, proto), layout.labels
-    if layout.label_type is LabelType.SINGLE:
+def _label(what: str, proto: TensorProto, weights: TensorProto | None, form: RecordForm) -> NDArray[Any]:
+    found, L = _numbers(what, proto), form.labels
+    if form.label_type is LabelType.SINGLE:
         if found.size != 1:
             raise ShapeError(f"{what} has {found.size} labels, label_type 0 is one")
         return _classes(what, found).reshape(()).astype(np.int32)
-    if layout.label_type in (LabelType.DENSE, LabelType.EMBEDDING):
+    if form.label_type in (LabelType.DENSE, LabelType.EMBEDDING):
         if found.size != L:
             raise ShapeError(f"{what} has {found.size} numbers for a label, num_labels = {L}")
-        return found.astype(np.float32) if layout.label_type is LabelType.EMBEDDING else found
+        return found.astype(np.float32) if form.label_type is LabelType.EMBEDDING else found
     classes = _classes(what, found)
     strange = classes[(classes < 0) | (classes >= L)]
     if strange.size:
