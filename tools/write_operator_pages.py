@@ -178,9 +178,13 @@ def _errors(found: Description) -> Iterator[str]:
 
 
 def _example(found: Description) -> Iterator[str]:
-    if not found.example:
-        return
-    yield from ("", "```python", *run_example(found.example), "```")
+    """Yield what an example gave; what works on files or blobs, or ends the process, has its uses in tests alone."""
+    if found.example:
+        yield from ("", "```python", *run_example(found.example), "```")
+    else:
+        *field, family = found.family.split(".")
+        test = "/".join(["tests", "ops", *field, f"test_{family}.py"])
+        yield from ("", f"Uses: [{test}]({'../' * (len(field) + 2)}{test}).")
 
 
 def run_example(example: str) -> Iterator[str]:
