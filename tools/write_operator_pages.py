@@ -158,6 +158,7 @@ def _facts(found: Description) -> Iterator[tuple[str, str]]:
         "more arguments": "names that its kernel reads itself" if found.open_arguments else "",
         "private": "other operators make it, nobody else" if found.private else "",
         "effects": found.effects,
+        "training": found.training,
         "engines": ", ".join(one.name for one in found.engines),
         "source": found.source,
     }

@@ -44,6 +44,14 @@ def test_gradient_and_places() -> None:
     assert describe(find_schema("Iter")).must_in_place == {"t_next": ("t",)}
 
 
+def test_training() -> None:
+    assert describe(find_schema("Dropout")).training.startswith(
+        "draws, keeps statistics or looks at the batch unless is_test"
+    )
+    assert describe(find_schema("CTC")).training.endswith("; slopes then alone")
+    assert describe(find_schema("Relu")).training == ""
+
+
 def test_every_family_says_what_it_is() -> None:
     found = families()
     assert sum(map(len, found.values())) == len(SCHEMAS)

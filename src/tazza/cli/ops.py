@@ -137,6 +137,7 @@ def _facts(found: Description) -> Iterator[tuple[str, str]]:
     must = "; ".join(f"always {letter} on {' or '.join(places)}" for letter, places in found.must_in_place.items())
     yield "in place", "; ".join(part for part in (free, must) if part)
     yield "effects", found.effects
+    yield "training", found.training
     reasons = [f" ({each.name}: {each.unavailable})" for each in found.engines if each.unavailable is not None]
     yield "engines", ", ".join(each.name for each in found.engines) + "".join(reasons)
     yield "source", found.source

@@ -120,6 +120,7 @@ class Description:
     gradient: str
     gradient_reason: str
     effects: str
+    training: str
     engines: tuple[EngineFacts, ...]
     refuses: tuple[str, ...]
     complaints: tuple[Complaint, ...]
@@ -158,6 +159,7 @@ def describe(schema: OpSchema) -> Description:
         gradient="not declared" if rule is None else "yes" if none is None else none.kind.value,
         gradient_reason="" if none is None else none.reason,
         effects=_effects(schema),
+        training=_training(schema),
         engines=tuple(engines_of(schema.type)),
         refuses=tuple(_refuses(schema)),
         complaints=complaints_of(schema),
@@ -278,6 +280,15 @@ def _effects(schema: OpSchema) -> str:
     if schema.effects is None:
         return Effects.IO.name.lower()
     return schema.effects.name.lower() if isinstance(schema.effects, Effects) else "by its arguments"
+
+
+def _training(schema: OpSchema) -> str:
+    """Return how it behaves while a net trains, empty where it does not care."""
+    mode = schema.training_mode
+    if mode is None:
+        return ""
+    alone = f"; {', '.join(sorted(mode.outputs))} then alone" if mode.outputs else ""
+    return f"draws, keeps statistics or looks at the batch unless {mode.argument}{alone}"
 
 
 def _refuses(schema: OpSchema) -> Iterator[str]:

@@ -111,6 +111,9 @@ IMAGE_INPUT = schema(
 )
 
 
+IMAGE_INPUT.trains_unless("is_test")
+
+
 @IMAGE_INPUT.validate
 def image_input_validate(op: OpView) -> None:
     sizes = _output_sizes(op)
