@@ -63,8 +63,9 @@ format: venv  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-index: venv  ## Regenerate the index of operators, kernels and engines, docs/operators.md and the tables of docs/migration.md
+index: venv  ## Regenerate the index of operators, kernels and engines, the pages of operators, the tables of docs/migration.md
 	$(BIN)/python tools/generate_index.py
+	$(BIN)/python -m tools.write_operator_pages
 	$(BIN)/python -m tools.write_operators
 	$(BIN)/python -m tools.write_conformance
 	$(BIN)/python -m tools.write_migration

@@ -2,6 +2,8 @@
 
     python -m tools.write_operators
 
+It is the index of the pages of families that `tools.write_operator_pages` writes.
+
 Element types are those of `tools.operator_types`: what Caffe2 took by its recorded column, what tazza takes by its
 schemas.
 """
@@ -12,16 +14,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tazza.operator import ENGINES, KERNELS, SCHEMAS, OpSchema
+from tazza.operator import SCHEMAS, OpSchema
+from tazza.operator.description import engines_of, family_of
 from tazza.operator.gradient import GradientKind, GradientRule, NoGradient
 from tests.golden import operators, recorded_in_company, recordings
 from tools.operator_types import REFUSED, Entry, entries, recorded
 from tools.record_types import NAMES
+from tools.write_operator_pages import page_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 HEAD = """# Operators
 
-Written by `make index` from the schemas, the kernels and the recorded runs of Caffe2; nobody edits it.
+Written by `make index` from the schemas, the kernels and the recorded runs of Caffe2; nobody edits it. Behind each
+operator is the page of its family: shapes, arguments, errors, gradient, effects, engines, and an example that was run.
+Where a shape is empty there, it follows from a rule that the text states. `tazza ops` tells the same.
 
 *gradient*: yes, or the backward pass ends there quietly, asking is forbidden, or it is missing (not written yet).
 *types*: which element types the letters before the colon take, several of them all of one type; a letter that stands
@@ -60,7 +66,7 @@ def counts() -> str:
     told = Counter(gradient_of(schema) for schema in schemas)
     questions = [one for type in sorted(recorded()) for one in entries(type)]
     taken = sum(one.caffe2 != REFUSED and one.caffe2 == one.tazza for one in questions)
-    kernels = Counter(engine for type in SCHEMAS for engine in engines_of(type))
+    kernels = Counter(engine for type in SCHEMAS for engine in names_of_engines(type))
     lines = [
         ("operators", len(schemas)),
         *((f"gradient: {kind}", told[kind]) for kind in ("yes", *(kind.value for kind in GradientKind))),
@@ -76,15 +82,16 @@ def counts() -> str:
 
 def row(schema: OpSchema) -> str:
     """Return the line of an operator."""
-    family = schema.module.removeprefix("tazza.ops.")
+    family = family_of(schema)
+    page = page_of(family).relative_to(PAGE.parent).as_posix()
     runs, among = runs_of(schema.type), recorded_in_company()[schema.type]
     cells = (
-        schema.type,
-        family,
+        f"[{schema.type}]({page}#{schema.type.lower()})",
+        f"[{family}]({page})",
         gradient_of(schema),
         types_of(schema.type),
         f"{runs} + {among}" if among else str(runs),
-        " ".join(engines_of(schema.type)),
+        " ".join(names_of_engines(schema.type)),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -103,9 +110,9 @@ def runs_of(type: str) -> int:
     return sum(1 for _ in recordings(type)) if type in operators() else 0
 
 
-def engines_of(type: str) -> list[str]:
+def names_of_engines(type: str) -> list[str]:
     """Return the engines that have a kernel of an operator."""
-    return [name for name in sorted(ENGINES) if any((type, kind, name) in KERNELS for kind in ENGINES[name].devices)]
+    return [one.name for one in engines_of(type)]
 
 
 def types_of(type: str) -> str:

@@ -190,9 +190,16 @@ class Registry(Generic[K, V]):
         return list(self._entries)
 
     def near(self, key: K, *, but: Callable[[str], bool] | None = None) -> str:
-        """Return a hint: names like `key`, or some that are known; none of those that `but` holds back."""
+        """Return a hint: names like `key`, or some that are known; none of those that `but` holds back.
+
+        Capitals count for nothing where no name is like it with them.
+        """
         names = [str(name) for name in self.keys()]
-        near = [name for name in difflib.get_close_matches(str(key), names, n=3) if but is None or not but(name)]
+        like = difflib.get_close_matches(str(key), names, n=3)
+        if not like:
+            folded = {name.lower(): name for name in names}
+            like = [folded[name] for name in difflib.get_close_matches(str(key).lower(), list(folded), n=3)]
+        near = [name for name in like if but is None or not but(name)]
         if near:
             return f"did you mean {' or '.join(near)}?"
         if len(names) > NAMES_SHOWN:

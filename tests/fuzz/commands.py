@@ -116,6 +116,8 @@ def _words(source: Random, command: str) -> list[str]:
         words += [source.choice(FILES) for _ in range(source.choice((0, 1, 1, 2)))]
     if command == "profile":
         words += ["--runs", "1"]
+    if command == "ops" and source.random() < 0.5:
+        words.append(_value(source, "--operator"))
     # What `--trust` lets a net do is no business of the guard's.
     known = [each for each in (*OPTIONS.get(command, ()), "--help", "--debug", "--version") if each != "--trust"]
     for _ in range(source.choice((0, 1, 1, 2, 4))):
@@ -129,6 +131,8 @@ def _words(source: Random, command: str) -> list[str]:
 def _value(source: Random, option: str) -> str:
     if option == "--operator":
         return source.choice(sorted(SCHEMAS.keys())) if source.random() < 0.8 else extremes.text(source)
+    if option in ("--family", "--engine"):
+        return source.choice(("nn", "nn.conv", "native", "onednn", "", extremes.text(source)))
     if option == "--type":
         return source.choice(("simple", "plan", "dag", "async_scheduling", "nope", ""))
     if option in ("--trace", "--picture"):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tazza
 from tazza.array.safetensors import load_safetensors
 from tazza.cli.history import History
@@ -25,12 +27,15 @@ from tazza.db.image_source import prepare
 from tazza.db.images import count_records, load_idx
 from tazza.db.sentences import read_vocabulary
 from tazza.db.text import read_characters
+from tazza.device import Generator
 from tazza.interop import PredictorFile
 from tazza.interop.migration.source import read_script
 from tazza.models import Model
 from tazza.models.training import Trainer
 from tazza.nets.plan import search
+from tazza.operator import find_schema, operator_def
 from tazza.ops.data.text_file import TextFileReader
+from tazza.ops.data.video_input import VideoRecord, clips_of
 from tazza.ops.distributed.store import StoreHandler
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -108,6 +113,13 @@ def _tensors(path: Path) -> dict[str, Any]:
     return {name: Tensor.plain(tensor) for name, tensor in load_safetensors(path).items()}
 
 
+def _video(path: Path) -> object:
+    given: dict[str, Any] = {"batch_size": 1, "crop_size": 1, "length_rgb": 1, "use_local_file": 1}
+    op = find_schema("VideoInput").view(operator_def("VideoInput", ["reader"], ["data", "label"], **given))
+    name = str(path).encode(errors="surrogatepass")
+    return clips_of(op, VideoRecord("a record", name, np.zeros((), np.int32), 0, 0), Path(), Generator(1))
+
+
 PIXELS = Pixels(1.0)
 
 READERS = [
@@ -140,6 +152,7 @@ READERS = [
     Reader("module of Python", load_module, ".py"),
     Reader("safetensors", _tensors),
     Reader("rows of text", lambda path: TextFileReader(path, [DataType.STRING], 1).next(9)),
+    Reader("video", _video, ".avi"),
     Reader("entry of a store", _entry),
     Reader("old program", read_script, ".py"),
     Reader("records of images", lambda path: count_records("minidb", path)),

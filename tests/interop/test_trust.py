@@ -73,19 +73,20 @@ def harmful(folder: Path, each: int) -> Iterator[OperatorDef]:
 def drawn(declared: OpSchema, folder: Path) -> Iterator[OperatorDef]:
     """Yield operators of a type that its schema takes, and that are IO.
 
-    Nothing, all flags or a number in all lists is given, and every use of texts.
+    What has to be given is 1; beside it nothing, all flags or a number in all lists is given, and every use of texts.
     """
     flags: dict[str, Any] = {name: True for name, spec in declared.args.items() if spec.takes(bool)}
     texts = [name for name, spec in declared.args.items() if spec.takes(str) and spec.choices is None]
     if isinstance(declared.effects, Effects) and declared.effects is not Effects.IO:
         return
     names = ["x" for spec in declared.inputs if not spec.optional]
-    outputs = ["harm" for spec in declared.outputs if not spec.optional]
+    outputs = [f"harm{n}" if n else "harm" for n, spec in enumerate(declared.outputs) if not spec.optional]
     numbers: dict[str, Any] = {name: [1] for name, spec in declared.args.items() if spec.takes(list[int])}
+    needed: dict[str, Any] = {name: 1 for name, spec in declared.args.items() if spec.required and spec.takes(int)}
     for given in ({}, flags, numbers):
         for values in itertools.product((None, str(folder / FILE), KIND), repeat=len(texts)):
             said: dict[str, Any] = {name: value for name, value in zip(texts, values, strict=True) if value is not None}
-            definition = operator_def(declared.type, names, outputs, **given, **said)
+            definition = operator_def(declared.type, names, outputs, **needed, **{**given, **said})
             try:
                 found = effects_of(declared.view(definition))
             except TazzaError:

@@ -228,7 +228,8 @@ def show(
     operator: Annotated[str | None, typer.Option(help="show what is known of an operator type instead")] = None,
 ) -> None:
     """Show the operators of a net with shapes, parameters and operations; or an operator type."""
-    from tazza.cli.show import show_net, show_operator
+    from tazza.cli.ops import show_operator
+    from tazza.cli.show import show_net
     from tazza.errors import ArgumentError
 
     if (net is None) == (operator is None):
@@ -237,6 +238,27 @@ def show(
         show_operator(operator)
     if net is not None:
         show_net(net, init_net=init_net, shapes=shape or (), inputs=input or ())
+
+
+@app.command()
+def ops(
+    type: Annotated[str | None, typer.Argument(help="an operator type, such as Conv; all without it")] = None,
+    family: Annotated[str | None, typer.Option(help="list those of a family or a field, such as nn.conv or nn")] = None,
+    engine: Annotated[str | None, typer.Option(help="list those that an engine has, such as onednn")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, for programs")] = False,
+) -> None:
+    """List operators by family with the engines that have them; or show one: shapes, arguments, errors, example."""
+    from tazza.cli.ops import list_operators, show_operator
+    from tazza.errors import ArgumentError
+
+    if type is None:
+        list_operators(family=family, engine=engine, as_json=as_json)
+    elif family is not None or engine is not None:
+        raise ArgumentError(
+            "ops takes an operator type, or --family and --engine to list some", hint=f"tazza ops {type}"
+        )
+    else:
+        show_operator(type, as_json=as_json)
 
 
 @app.command()

@@ -1,8 +1,7 @@
 """Images from files: pictures, arrays of NumPy (.npy) and IDX files, none of which is unpacked before it is checked.
 
-A picture of a few bytes can ask for gigabytes, and so can the header of an array. So the size that a picture declares
-is held against two limits, and the extents of an array against the length of its file, before anything is unpacked.
-Pictures are decoded by Pillow, of whose formats those are left out that run programs (PostScript).
+A header of a few bytes can ask for gigabytes. So the extents of an array are held against the length of its file before
+anything is unpacked, as `tazza.db.picture` does with the size of a picture.
 """
 
 from __future__ import annotations
@@ -18,18 +17,11 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tazza.db.idx import read_idx
-from tazza.errors import FileError, FormatError, ShapeError, UnavailableError
+from tazza.db.picture import decode_picture
+from tazza.errors import FormatError, ShapeError
 from tazza.runtime.files import one_line, open_regular, shown
 
 BYTE_MAX = 255
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-"""Formats of pictures, as Pillow calls them."""
-PIXELS_MAX = 2**26
-"""Most pixels of a picture: 8192 x 8192."""
-PIXELS_FREE = 2**22
-"""A picture of so many pixels (2048 x 2048) may come in a file of any length."""
-PIXELS_PER_BYTE_MAX = 8 * 1032
-"""Most pixels that a byte of a file stands for, beyond those: deflate's best, with 8 pixels in a byte."""
 NPY_HEADER_MAX = 10_000
 BYTES_MAX = 2**63
 """No array has extents for more, not even one without elements."""
@@ -109,33 +101,7 @@ def _array_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np
 
 def _read_picture(path: Path, channels: int | None, size: int | None) -> NDArray[np.uint8]:
     """Return (1, C, H, W) bytes: grey for one channel, else red, green, blue."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise UnavailableError(
-            f"pictures need Pillow, which cannot be imported: {error}", hint="pip install pillow"
-        ) from error
     with open_regular(path, "image") as file:
-        try:
-            with Image.open(file, formats=FORMATS) as image:
-                _check_pixels(image.width * image.height, os.fstat(file.fileno()).st_size, path)
-                made = image.convert("RGB" if channels == 3 else "L")
-                if size is not None:
-                    made = made.resize((size, size))
-                array = np.asarray(made, np.uint8)
-        except (FormatError, FileError):
-            raise
-        except Exception as error:  # decoders of pictures raise whatever comes up in damaged ones
-            hint = f"use .npy, IDX, or a picture: {', '.join(FORMATS)}"
-            raise FormatError(f"{shown(path)} is no image that can be read: {one_line(error)}", hint=hint) from error
+        made = decode_picture(file, os.fstat(file.fileno()).st_size, shown(path), colors=3 if channels == 3 else 1)
+    array = np.asarray(made if size is None else made.resize((size, size)), np.uint8)
     return np.moveaxis(array, -1, 0)[np.newaxis] if array.ndim == 3 else array[np.newaxis, np.newaxis]
-
-
-def _check_pixels(pixels: int, nbytes: int, path: Path) -> None:
-    """Refuse a picture that would take more memory than its file justifies."""
-    most = min(PIXELS_MAX, PIXELS_FREE + PIXELS_PER_BYTE_MAX * nbytes)
-    if pixels > most:
-        raise FormatError(
-            f"{shown(path)} declares {pixels} pixels, and a picture of {nbytes} bytes may have {most}",
-            hint="scale it down first, or pass its pixels as an array (.npy)",
-        )

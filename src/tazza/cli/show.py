@@ -1,9 +1,8 @@
-"""`tazza show`: the operators of a net as a table, or what is known of one operator type."""
+"""`tazza show`: the operators of a net as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
 from pathlib import Path
 
 from rich.console import Console
@@ -16,23 +15,10 @@ from tazza.errors import ArgumentError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.interop.chosen_inputs import check_inputs
 from tazza.nets.explanation import INDENT
-from tazza.operator import (
-    ENGINES,
-    REQUIRED,
-    SCHEMAS,
-    ArgSpec,
-    BlobSpec,
-    NoGradient,
-    OpSchema,
-    Spec,
-    find_schema,
-    touched_by,
-    why_unavailable,
-)
+from tazza.operator import SCHEMAS, Spec, touched_by
 from tazza.operator.nested import all_operators, nested_nets
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
-from tazza.tensor.place import CPU_KIND
 
 UNKNOWN = "(unknown)"
 
@@ -156,77 +142,3 @@ def _text(spec: Spec | None) -> str:
 
 def _mega(flops: int) -> str:
     return f"{flops / 1e6:,.3f}"
-
-
-# -- one operator type -----------------------------------------------------------------------------------------------
-
-
-def show_operator(type: str) -> None:
-    """Print what the schema of an operator type says, and which engines have it.
-
-    Raises:
-        UnknownOperatorError: there is none of that name.
-    """
-    schema = find_schema(type)
-    lines = [f"{type}", "", *(f"  {line}" for line in schema.doc.splitlines()), ""]
-    lines += _blobs("inputs", schema.inputs) + _blobs("outputs", schema.outputs)
-    lines += ["arguments", *(_argument(spec) for spec in schema.args.values()), ""] if schema.args else []
-    lines += [f"{name}  {value}" for name, value in _facts(schema)]
-    print_text(make_console(), "\n".join(lines))
-
-
-def _blobs(title: str, blobs: Sequence[BlobSpec]) -> list[str]:
-    if not blobs:
-        return []
-    return [title, *(_blob(spec) for spec in blobs), ""]
-
-
-def _blob(spec: BlobSpec) -> str:
-    kind = " or ".join((_dtypes(spec) if spec.type_name is None else spec.type_name, *spec.also))
-    marks = [mark for mark, on in (("optional", spec.optional), ("any number", spec.variadic)) if on]
-    dims = "" if spec.dims is None else f"({spec.dims})"
-    return "  ".join(part for part in (f"  {spec.name}", kind, dims, *marks, spec.doc) if part)
-
-
-def _dtypes(spec: BlobSpec) -> str:
-    if spec.like is not None:
-        return f"like {spec.like}"
-    if spec.dtypes is None:
-        return "any type" if spec.dims is not None else ""
-    if isinstance(spec.dtypes, str):
-        return f"type of {spec.dtypes}"
-    dtypes = {spec.dtypes} if isinstance(spec.dtypes, DataType) else spec.dtypes
-    return "|".join(sorted(dtype.label for dtype in dtypes))
-
-
-def _argument(spec: ArgSpec) -> str:
-    kind = getattr(spec.type, "__name__", str(spec.type)) if not hasattr(spec.type, "__origin__") else str(spec.type)
-    default = (
-        "required"
-        if spec.default is REQUIRED
-        else f"= {int(spec.default) if isinstance(spec.default, IntEnum) else repr(spec.default)}"
-    )
-    ends = [f"{sign} {bound:g}" for sign, bound in ((">=", spec.minimum), ("<=", spec.maximum)) if bound is not None]
-    choices = [] if spec.choices is None else [f"one of {', '.join(map(str, spec.choices))}"]
-    return "  ".join(part for part in (f"  {spec.name}", kind, default, *ends, *choices, spec.doc) if part)
-
-
-def _facts(schema: OpSchema) -> list[tuple[str, str]]:
-    rule = schema.gradient_rule
-    if isinstance(rule, NoGradient):
-        gradient = f"none ({rule.kind.value}): {rule.reason}"
-    else:
-        gradient = "not declared" if rule is None else "yes"
-    in_place = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.in_place.items())
-    must = ", ".join(f"{out} on {' or '.join(map(str, places))}" for out, places in schema.must_in_place.items())
-    engines = [name for name in ENGINES if why_unavailable(schema.type, CPU_KIND, name) is None]
-    facts = [
-        ("gradient", gradient),
-        ("private", "other operators make it, nobody else" if schema.private else ""),
-        ("in place", "; ".join(part for part in (in_place, f"always {must}" if must else "") if part)),
-        ("engines", ", ".join(engines)),
-        ("source", schema.source),
-        ("family", schema.module),
-    ]
-    facts += [("example", "\n         ".join(schema.example.splitlines()))] if schema.example else []
-    return [(name.ljust(8), value) for name, value in facts if value]

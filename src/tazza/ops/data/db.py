@@ -6,26 +6,22 @@ size.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tazza.db import DBReader
-from tazza.device import Event
-from tazza.errors import DeadlineError, RunCancelledError, ShapeError
+from tazza.errors import ShapeError
 from tazza.operator import Array, BlobOwner, Effects, Operator, OpView, Role, arg, blob, ends, host_kernel, schema
+from tazza.ops.data.read_ahead import ReadAhead
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
 from tazza.runtime.patience import Patience
-from tazza.runtime.workers import WorkerPool
 from tazza.tensor import Blob, DataType, TensorSpec
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 READER = "DBReader"
-Batches = deque[list[Array] | BaseException]
-"""Batches, or why one could not be read."""
 
 CREATE_DB = schema(
     "CreateDB",
@@ -72,61 +68,26 @@ def tensor_protos_db_input_infer(op: OpView, reader: object) -> tuple[TensorSpec
 
 @host_kernel(TENSOR_PROTOS_DB_INPUT)
 class TensorProtosDBInput:
-    """Holds one batch that a thread of its own reads ahead; it stays in `_read` until all outputs have it.
-
-    So that an interrupt (Ctrl-C) loses none, the thread is asked to see that there is one, not for one more.
-    """
+    """Puts out batches that are read ahead."""
 
     def __init__(self, operator: Operator) -> None:
-        self._thread = WorkerPool(1, "tazza-db-input")
-        self._reader: DBReader | None = None
-        self._read: Batches = deque()
-        self._patience = Patience(f"for a record of {operator.inputs[0].name!r}")
+        self._ahead: ReadAhead[list[Array]] = ReadAhead(
+            "tazza-db-input", f"for a record of {operator.inputs[0].name!r}"
+        )
 
     def run(self, op: OpView, reader: Blob, data: tuple[Blob, ...]) -> None:
-        source = reader.get(DBReader)
-        if source is not self._reader:
-            self._reader, self._read = source, deque()
-        read = self._read
-        if read and isinstance(read[0], DeadlineError | RunCancelledError):
-            read.popleft()  # of a wait ahead of this run
-        if not read:
-            self._ask(source, op.batch_size, len(data)).wait()
-        batch = read[0]
-        if isinstance(batch, BaseException):
-            read.popleft()
-            raise batch
-        for output, array in zip(data, batch, strict=True):
+        def read(source: DBReader, patience: Patience) -> list[Array]:
+            return read_batch(source, op.batch_size, len(data), patience)
+
+        for output, array in zip(data, self._ahead.batch(reader.get(DBReader), read), strict=True):
             output.put(array)
-        read.popleft()
-        self._ask(source, op.batch_size, len(data))
-
-    def _ask(self, source: DBReader, batch_size: int, count: int) -> Event:
-        """Let the thread read a batch if there is none; return an event that ends when there is one."""
-        read, done = self._read, Event()
-
-        def see() -> None:
-            try:
-                with self._patience.span():
-                    if not read:
-                        read.append(read_batch(source, batch_size, count, self._patience))
-            except BaseException as error:
-                read.append(error)
-            finally:
-                done.finish()
-
-        self._thread.submit(see)
-        return done
+        self._ahead.was_taken(read)
 
     def cancel(self) -> None:
-        """Give up the wait for a record, where the reader has to wait for some."""
-        self._patience.give_up()
-        if self._reader is not None:
-            self._reader.wake()
+        self._ahead.cancel()
 
     def close(self) -> None:
-        self.cancel()
-        self._thread.close()
+        self._ahead.close()
 
 
 def read_batch(reader: DBReader, batch_size: int, count: int, patience: Patience) -> list[Array]:

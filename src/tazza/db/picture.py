@@ -1,0 +1,58 @@
+"""Pictures: files such as PNG and JPEG, decoded by Pillow, which take no more memory than their bytes justify.
+
+A picture of a few bytes can ask for gigabytes. So the size that it declares is held against two limits before anything
+is unpacked. Formats that run programs (PostScript) are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from tazza.errors import FormatError, TazzaError, UnavailableError
+from tazza.runtime.files import one_line
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+"""Formats of pictures, as Pillow calls them."""
+PIXELS_MAX = 2**26
+"""Most pixels of a picture: 8192 x 8192."""
+PIXELS_FREE = 2**22
+"""A picture of so many pixels (2048 x 2048) may come in a file of any length."""
+PIXELS_PER_BYTE_MAX = 8 * 1032
+"""Most pixels that a byte of a file stands for, beyond those: deflate's best, with 8 pixels in a byte."""
+
+
+def decode_picture(file: BinaryIO, nbytes: int, what: str, *, colors: int) -> Image:
+    """Return the picture in a file of `nbytes` bytes, which messages call `what`: grey for one colour, RGB for three.
+
+    Raises:
+        FormatError: it is none that can be read, or declares more pixels than its length justifies.
+        UnavailableError: Pillow is not there.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise UnavailableError(
+            f"pictures need Pillow, which cannot be imported: {error}", hint="pip install pillow"
+        ) from error
+    try:
+        with Image.open(file, formats=FORMATS) as image:
+            _check_pixels(image.width * image.height, nbytes, what)
+            return image.convert("RGB" if colors == 3 else "L")
+    except TazzaError:
+        raise
+    except Exception as error:  # decoders of pictures raise whatever comes up in damaged ones
+        hint = f"formats that are read: {', '.join(FORMATS)}"
+        raise FormatError(f"{what} is no image that can be read: {one_line(error)}", hint=hint) from error
+
+
+def _check_pixels(pixels: int, nbytes: int, what: str) -> None:
+    """Refuse a picture that would take more memory than its file justifies."""
+    most = min(PIXELS_MAX, PIXELS_FREE + PIXELS_PER_BYTE_MAX * nbytes)
+    if pixels > most:
+        raise FormatError(
+            f"{what} declares {pixels} pixels, and a picture of {nbytes} bytes may have {most}",
+            hint="scale it down first, or pass its pixels as an array (.npy)",
+        )
