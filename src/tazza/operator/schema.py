@@ -249,8 +249,8 @@ class OpSchema:
     def names_again(self) -> None:
         """Declare that the first output is the first input by a second name: in Caffe2 both lie in one memory.
 
-        Here each has its own. Rewrites that give memory to somebody else leave both alone, for the sake of nets that are
-        written here and run there.
+        Here each has its own. Rewrites that give memory to somebody else leave both alone, since nets that are written
+        here may run there.
         """
         self.second_name = True
 
