@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tazza.device import merge
 from tazza.operator import SCHEMAS
+from tazza.ops.control.free import FREE
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.tensor import DataType
 
@@ -52,7 +53,7 @@ def footprint(
             option = merge(net.device_option, op.device_option)
             if _is_second_name(op):
                 continue
-            if op.type == "Free":
+            if op.type == FREE.type:
                 for name in op.output:
                     living.pop(name, None)
             elif (option.device_type, option.device_id) == (device.device_type, device.device_id):

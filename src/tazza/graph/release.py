@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 from tazza.graph.live_range import last_readers
 from tazza.operator import SCHEMAS, operator_def
+from tazza.ops.control.free import FREE
 from tazza.proto import NetDef
 
 
@@ -39,5 +40,5 @@ def with_release(net: NetDef, keep: Collection[str] = (), wanted: Callable[[str]
     del made.op[:]
     for position, op in enumerate(net.op):
         made.op.append(op)
-        made.op.extend(operator_def("Free", [name], [name]) for name in emptied[position])
+        made.op.extend(operator_def(FREE.type, [name], [name]) for name in emptied[position])
     return made

@@ -124,17 +124,12 @@ def build_resnet50_dataparallel_model(
             model, base_learning_rate, policy="step", stepsize=steps, gamma=0.1, **momentum
         )
 
-    def add_copies(model: Any) -> None:
-        for info in model.GetOptimizationParamInfo(model.GetParams()):
-            if info.blob_copy is not None:
-                model.param_init_net.HalfToFloat(info.blob, info.blob_copy[core.DataType.FLOAT])
-
     data_parallel_model.Parallelize(
         train_model,
         input_builder_fun=add_input,
         forward_pass_builder_fun=add_forward,
         optimizer_builder_fun=add_optimizer,
-        post_sync_builder_fun=add_copies,
+        post_sync_builder_fun=_add_copies,
         devices=list(range(num_gpus)),
         rendezvous=None,
         optimize_gradient_memory=True,
@@ -142,6 +137,13 @@ def build_resnet50_dataparallel_model(
         shared_model=use_cpu,
     )
     return train_model
+
+
+def _add_copies(model: Any) -> None:
+    """Let parameters of float16 have copies of float32."""
+    for info in model.GetOptimizationParamInfo(model.GetParams()):
+        if info.blob_copy is not None:
+            model.param_init_net.HalfToFloat(info.blob, info.blob_copy[core.DataType.FLOAT])
 
 
 def run_resnet50_epoch(
