@@ -152,7 +152,7 @@ def test_gradients_that_share_names_are_the_same(name: str) -> None:
             assert run(model.param_init_net.Proto(), one, feed, kind, wanted) == expected, (kind, number)
 
 
-@pytest.mark.parametrize("name", marked(RUN))
+@pytest.mark.parametrize("name", marked(RUN, (*LARGE, "lenet")))
 def test_nets_without_gradients_give_the_same(name: str) -> None:
     """What they end with, to the last bit: in parallel, in order, and in another order."""
     m = modules()

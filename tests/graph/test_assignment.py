@@ -35,21 +35,21 @@ RANGES = st.composite(drawn)()
 
 @given(RANGES)
 def test_everybody_has_one_place_and_meets_nobody(ranges: list[NamedRange]) -> None:
-    for places in (nearest(ranges), best(ranges), divided(ranges)):
-        assert overlap(places) is None
-        assert sorted(one for place in places for one in place) == sorted(ranges)
+    for berths in (nearest(ranges), best(ranges), divided(ranges)):
+        assert overlap(berths) is None
+        assert sorted(one for berth in berths for one in berth) == sorted(ranges)
 
 
-def least(ranges: list[NamedRange], places: list[Assignment], bound: int) -> int:
+def least(ranges: list[NamedRange], berths: list[Assignment], bound: int) -> int:
     """Return what the cheapest of all ways takes, as far as it is below a bound."""
-    taken = memory_used(places)
+    taken = memory_used(berths)
     if taken >= bound or not ranges:
         return min(taken, bound)
     one, rest = ranges[0], ranges[1:]
-    for i, place in enumerate(places):
-        if fits_behind(one[1], place):
-            bound = least(rest, [*places[:i], [*place, one], *places[i + 1 :]], bound)
-    return least(rest, [*places, [one]], bound)
+    for i, berth in enumerate(berths):
+        if fits_behind(one[1], berth):
+            bound = least(rest, [*berths[:i], [*berth, one], *berths[i + 1 :]], bound)
+    return least(rest, [*berths, [one]], bound)
 
 
 @given(RANGES)
@@ -62,9 +62,9 @@ def test_the_best_is_the_best(ranges: list[NamedRange]) -> None:
 def test_places_that_are_there_are_kept(before: list[NamedRange], ranges: list[NamedRange]) -> None:
     there = nearest(before)
     later = [(name, LiveRange(life[0], life[1], life[2])) for name, life in ranges]
-    for places in (nearest(later, there), best(later, there)):
-        assert [place[: len(old)] for place, old in zip(places, there, strict=False)] == there
-        assert memory_used(there) <= memory_used(places)
+    for berths in (nearest(later, there), best(later, there)):
+        assert [berth[: len(old)] for berth, old in zip(berths, there, strict=False)] == there
+        assert memory_used(there) <= memory_used(berths)
     assert there == nearest(before)
 
 
@@ -78,7 +78,7 @@ def test_gaps_are_filled() -> None:
 
 
 def test_nobody_follows_in_an_empty_place() -> None:
-    with pytest.raises(ArgumentError, match="nobody has the place"):
+    with pytest.raises(ArgumentError, match="nobody has the berth"):
         fits_behind(LiveRange(0, 1, 1), [])
 
 

@@ -21,7 +21,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import Drawing, feed
 from tests.nets.test_net_types import RECORDED_CASES, STORED, Case
 
-FEW, MANY = 12, 200
+FEW, MANY = 4, 200
 RUNS = 2
 
 
@@ -89,7 +89,7 @@ def test_random_nets_with_nets_inside(count: int, in_order: bool) -> None:
         blobs, hosts, sizes = some(net, seed)
         made = recycle(net, blobs, hosts=hosts, sizes=sizes, in_order=in_order)
         shared += len(made.names)
-        kinds = ["simple"] if in_order else sorted(NETS) if seed < FEW else ["simple", "dag", "plan"]
+        kinds = ["simple"] if in_order else sorted(NETS) if seed % 10 == 0 else ["simple", "dag", "plan"]
         try:
             check(net, made, feed, kinds)
             assert in_order or reached(made.net) == reached(net)

@@ -1,4 +1,4 @@
-"""Tenants of places: nobody meets anybody, and places are as few, or as small, as they can be."""
+"""Tenants of berths: nobody meets anybody, and berths are as few, or as small, as they can be."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.graph.turns import Place, Tenant, cost, fewest, smallest
+from tazza.graph.turns import Berth, Tenant, cost, fewest, smallest
 
 KINDS = [(False, False)] * 4 + [(True, False), (False, True)]
-"""Whether one is settled, and whether one lends a place."""
+"""Whether one is settled, and whether one lends a berth."""
 
 
 def orders(draw: st.DrawFn) -> list[Tenant]:
-    """Draw a partial order of tenants, some with places of their own: the transitive closure of random pairs."""
+    """Draw a partial order of tenants, some with berths of their own: the transitive closure of random pairs."""
     count = draw(st.integers(1, 10))
     before = [0] * count
     for i in range(count):
@@ -30,12 +30,12 @@ def orders(draw: st.DrawFn) -> list[Tenant]:
 ORDERS = st.composite(orders)()
 
 
-def check(tenants: list[Tenant], places: list[Place]) -> None:
-    assert sorted(i for place in places for i in place) == list(range(len(tenants)))
-    for place in places:
-        assert all(tenants[later].before >> earlier & 1 for earlier, later in pairwise(place))
-        assert sum(tenants[i].settled for i in place) <= 1
-        assert sum(tenants[i].lending for i in place) <= 1
+def check(tenants: list[Tenant], berths: list[Berth]) -> None:
+    assert sorted(i for berth in berths for i in berth) == list(range(len(tenants)))
+    for berth in berths:
+        assert all(tenants[later].before >> earlier & 1 for earlier, later in pairwise(berth))
+        assert sum(tenants[i].settled for i in berth) <= 1
+        assert sum(tenants[i].lending for i in berth) <= 1
 
 
 @given(ORDERS)
@@ -45,7 +45,7 @@ def test_everybody_has_one_place_and_meets_nobody(tenants: list[Tenant]) -> None
 
 
 def most_at_once(tenants: list[Tenant]) -> int:
-    """Return how many tenants there are at most of whom none waits for another: as many places have to be there."""
+    """Return how many tenants there are at most of whom none waits for another: as many berths have to be there."""
     for count in range(len(tenants), 1, -1):
         for chosen in combinations(range(len(tenants)), count):
             if not any(tenants[later].before >> earlier & 1 for earlier, later in combinations(chosen, 2)):
@@ -65,13 +65,13 @@ def test_those_with_places_of_their_own_join_others_where_there_is_a_gap(tenants
     def own(i: int) -> bool:
         return tenants[i].settled or tenants[i].lending
 
-    places = fewest(tenants)
-    alone = [place[0] for place in places if len(place) == 1 and own(place[0])]
-    assert all(sum(map(own, place)) <= 1 for place in places)
-    for place in places:
-        if not any(map(own, place)):
+    berths = fewest(tenants)
+    alone = [berth[0] for berth in berths if len(berth) == 1 and own(berth[0])]
+    assert all(sum(map(own, berth)) <= 1 for berth in berths)
+    for berth in berths:
+        if not any(map(own, berth)):
             for i in alone:
-                assert any(not tenants[max(i, other)].before >> min(i, other) & 1 for other in place)
+                assert any(not tenants[max(i, other)].before >> min(i, other) & 1 for other in berth)
 
 
 def test_two_that_bear_each_other_can_share_where_sizes_count() -> None:

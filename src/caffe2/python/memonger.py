@@ -160,7 +160,7 @@ def optimize_inference_fast(net: NetDef, static_blobs: Iterable[Any]) -> NetDef:
 
 
 class AssignmentAlgorithm(enum.Enum):
-    """How blobs are divided: each to the place whose size is nearest, or by comparing many ways."""
+    """How blobs are divided: each to the berth whose size is nearest, or by comparing many ways."""
 
     GREEDY = 0
     DYNAMIC_PROGRAMMING = 1
@@ -174,7 +174,7 @@ class Statistics(NamedTuple):
 
 
 class Optimization(NamedTuple):
-    """A net, who shares a place with whom, and new names."""
+    """A net, who shares a berth with whom, and new names."""
 
     net: NetDef
     assignments: list[Assignment]
@@ -242,14 +242,14 @@ def get_updated_ranges(ranges: Iterable[NamedRange], max_live: int | None = None
 
 
 def is_compatible(candidate_range: LiveRange, assignment: Sequence[NamedRange], static_blobs: Collection[str]) -> bool:
-    """Whether a blob may follow the last one of a place, which must not be static."""
+    """Whether a blob may follow the last one of a berth, which must not be static."""
     return fits_behind(candidate_range, assignment) and assignment[-1][0] not in static_blobs
 
 
 def compute_assignments_greedy(
     ranges_sorted: Iterable[NamedRange], init_assignments: Iterable[Assignment] | None = None
 ) -> list[Assignment]:
-    """Return places for ranges in the order of their ends, each in the one whose size is nearest."""
+    """Return berths for ranges in the order of their ends, each in the one whose size is nearest."""
     return nearest(ranges_sorted, () if init_assignments is None else init_assignments)
 
 
@@ -258,7 +258,7 @@ def compute_assignments_dp(
     init_assignment: Iterable[Assignment] | None,
     counter: list[int] | None = None,
 ) -> list[Assignment]:
-    """Return places for ranges in the order of their ends, as small as is found; `counter[0]` counts ranges."""
+    """Return berths for ranges in the order of their ends, as small as is found; `counter[0]` counts ranges."""
     listed = list(ranges_sorted)
     if counter:
         counter[0] += len(listed)
@@ -268,7 +268,7 @@ def compute_assignments_dp(
 def compute_assignments(
     ranges: Mapping[str, LiveRange], static_blobs: Collection[str], algo: AssignmentAlgorithm
 ) -> list[Assignment]:
-    """Return places for blobs: those that may share one, then each static one by itself.
+    """Return berths for blobs: those that may share one, then each static one by itself.
 
     Raises:
         ArgumentError: `algo` is no `AssignmentAlgorithm`.
@@ -280,18 +280,18 @@ def compute_assignments(
 
 
 def get_memory_usage(assignments: Iterable[Assignment]) -> int:
-    """Return the sum of the largest sizes of all places."""
+    """Return the sum of the largest sizes of all berths."""
     return memory_used(assignments)
 
 
 def verify_assignments(assignments: Iterable[Assignment]) -> None:
-    """Check that nobody begins in a place where somebody still lives."""
+    """Check that nobody begins in a berth where somebody still lives."""
     found = overlap(assignments)
     assert found is None, f"{found[0] if found else ''} still lives where {found[1] if found else ''} begins"
 
 
 def compute_blob_assignments(assignments: Iterable[Assignment]) -> dict[str, str]:
-    """Return the new name of each blob that shares a place: that of the last one there."""
+    """Return the new name of each blob that shares a berth: that of the last one there."""
     shared = [[name for name, _ in one] for one in assignments if len(one) > 1]
     return {name: names[-1] for names in shared for name in names}
 

@@ -1,7 +1,7 @@
-"""Live ranges divided among places, one after the other: `graph.live_range` in, lists of them out.
+"""Live ranges divided among berths, one after the other: `graph.live_range` in, lists of them out.
 
-Ranges come in the order in which they end. Each goes behind the last of a place that has ended when it begins, or to a
-place of its own; a place is as large as the largest in it. `nearest` takes the place whose size is next to its own.
+Ranges come in the order in which they end. Each goes behind the last of a berth that has ended when it begins, or to a
+berth of its own; a berth is as large as the largest in it. `nearest` takes the berth whose size is next to its own.
 `best` keeps several ways open at each step, those that have cost least, and never ends with more than `nearest`.
 
 The least that ranges can cost is hard to find, once their sizes differ (NP-hard: Pemmaraju, Raman, Varadarajan, "Buffer
@@ -19,14 +19,14 @@ from tazza.graph.live_range import LiveRange
 
 NamedRange: TypeAlias = tuple[str, LiveRange]
 Assignment: TypeAlias = list[NamedRange]
-"""Who has one place, in turn."""
+"""Who has one berth, in turn."""
 
 WAYS = 4096
 """Ways that `best` keeps open, times ranges: what it may cost."""
 
 
 def fits_behind(candidate: LiveRange, assignment: Sequence[NamedRange]) -> bool:
-    """Whether a range may follow the last of a place.
+    """Whether a range may follow the last of a berth.
 
     >>> fits_behind(LiveRange(3, 4, 1), [("a", LiveRange(1, 2, 1))])
     True
@@ -35,12 +35,12 @@ def fits_behind(candidate: LiveRange, assignment: Sequence[NamedRange]) -> bool:
         ArgumentError: nobody is there.
     """
     if not assignment:
-        raise ArgumentError("nobody has the place, so nobody can follow")
+        raise ArgumentError("nobody has the berth, so nobody can follow")
     return assignment[-1][1].is_before(candidate)
 
 
 def largest(assignment: Iterable[NamedRange]) -> int:
-    """Return the size of a place.
+    """Return the size of a berth.
 
     >>> largest([("a", LiveRange(0, 1, 7)), ("b", LiveRange(2, 3, 9))])
     9
@@ -49,7 +49,7 @@ def largest(assignment: Iterable[NamedRange]) -> int:
 
 
 def memory_used(assignments: Iterable[Iterable[NamedRange]]) -> int:
-    """Return the size of all places.
+    """Return the size of all berths.
 
     >>> memory_used([[("a", LiveRange(0, 1, 7)), ("b", LiveRange(2, 3, 9))], [("c", LiveRange(0, 1, 1))]])
     10
@@ -85,21 +85,21 @@ def completed(ranges: Iterable[NamedRange], end: int | None = None) -> Assignmen
 
 
 def nearest(ranges: Iterable[NamedRange], before: Iterable[Assignment] = ()) -> list[Assignment]:
-    """Return places for ranges, each in the one whose size is nearest to its own; `before`: places that are there.
+    """Return berths for ranges, each in the one whose size is nearest to its own; `before`: berths that are there.
 
     >>> ranges = [("a", LiveRange(0, 1, 9)), ("b", LiveRange(0, 2, 3)), ("c", LiveRange(5, 6, 4))]
-    >>> [[name for name, _ in place] for place in nearest(ranges)]
+    >>> [[name for name, _ in berth] for berth in nearest(ranges)]
     [['a'], ['b', 'c']]
     """
-    places = [list(place) for place in before]
+    berths = [list(berth) for berth in before]
     for name, life in ranges:
-        able = [place for place in places if fits_behind(life, place)]
+        able = [berth for berth in berths if fits_behind(life, berth)]
         if able:
             size = _size(life)
-            min(able, key=lambda place: abs(largest(place) - size)).append((name, life))
+            min(able, key=lambda berth: abs(largest(berth) - size)).append((name, life))
         else:
-            places.append([(name, life)])
-    return places
+            berths.append([(name, life)])
+    return berths
 
 
 def divided(
@@ -107,10 +107,10 @@ def divided(
     alone: Collection[str] = (),
     way: Callable[[Iterable[NamedRange]], list[Assignment]] = nearest,
 ) -> list[Assignment]:
-    """Return places for ranges in any order, gaps among them: by `way`, and then one for each that is to be alone.
+    """Return berths for ranges in any order, gaps among them: by `way`, and then one for each that is to be alone.
 
     >>> ranges = [("c", LiveRange(2, None, 8)), ("a", LiveRange(0, 1, 8)), ("x", LiveRange(None, 0, 8))]
-    >>> [[name for name, _ in place] for place in divided(ranges, alone=["x"])]
+    >>> [[name for name, _ in berth] for berth in divided(ranges, alone=["x"])]
     [['a', 'c'], ['x']]
 
     Raises:
@@ -121,69 +121,69 @@ def divided(
 
 
 class _Open(NamedTuple):
-    """A place as far as later ranges can tell: how large it is, and who is the last there, by number."""
+    """A berth as far as later ranges can tell: how large it is, and who is the last there, by number."""
 
     size: int
     last: int
 
 
 class _Way(NamedTuple):
-    """Where the ranges so far went: what it costs, the places in order of size, and the step before with its place."""
+    """Where the ranges so far went: what it costs, the berths in order of size, and the step before with its berth."""
 
     cost: int
-    places: tuple[_Open, ...]
+    berths: tuple[_Open, ...]
     back: tuple[_Way, int | None] | None
 
 
 def best(ranges: Iterable[NamedRange], before: Iterable[Assignment] = ()) -> list[Assignment]:
-    """Return places for ranges that cost as little as was found.
+    """Return berths for ranges that cost as little as was found.
 
     >>> ranges = [("a", LiveRange(0, 1, 9)), ("b", LiveRange(0, 2, 3)), ("c", LiveRange(5, 6, 4))]
     >>> ranges += [("d", LiveRange(5, 7, 9))]
-    >>> [[name for name, _ in place] for place in best(ranges)]
+    >>> [[name for name, _ in berth] for berth in best(ranges)]
     [['a', 'd'], ['b', 'c']]
     """
-    there = [list(place) for place in before]
+    there = [list(berth) for berth in before]
     listed = list(ranges)
     simple = nearest(listed, there)
-    lives = [place[-1][1] for place in there] + [life for _, life in listed]
-    start = tuple(sorted(_Open(largest(place), i) for i, place in enumerate(there)))
-    ways = [_Way(sum(place.size for place in start), start, None)]
+    lives = [berth[-1][1] for berth in there] + [life for _, life in listed]
+    start = tuple(sorted(_Open(largest(berth), i) for i, berth in enumerate(there)))
+    ways = [_Way(sum(berth.size for berth in start), start, None)]
     width = max(4, WAYS // max(1, len(listed)))
     for number in range(len(there), len(lives)):
         ways = _pruned((step for way in ways for step in _steps(way, number, lives)), lives, width)
-    least = min(ways, key=lambda way: (way.cost, len(way.places)))
-    return simple if memory_used(simple) <= least.cost else _places(least, there, listed)
+    least = min(ways, key=lambda way: (way.cost, len(way.berths)))
+    return simple if memory_used(simple) <= least.cost else _berths(least, there, listed)
 
 
 def _steps(way: _Way, number: int, lives: Sequence[LiveRange]) -> list[_Way]:
-    """Return the ways to go on: behind the last of each place, or to a new one."""
+    """Return the ways to go on: behind the last of each berth, or to a new one."""
     size = _size(lives[number])
-    made = [_Way(way.cost + size, tuple(sorted((*way.places, _Open(size, number)))), (way, None))]
-    for i, place in enumerate(way.places):
-        if lives[place.last].is_before(lives[number]):
-            grown = _Open(max(place.size, size), number)
-            places = tuple(sorted((*way.places[:i], grown, *way.places[i + 1 :])))
-            made.append(_Way(way.cost + grown.size - place.size, places, (way, place.last)))
+    made = [_Way(way.cost + size, tuple(sorted((*way.berths, _Open(size, number)))), (way, None))]
+    for i, berth in enumerate(way.berths):
+        if lives[berth.last].is_before(lives[number]):
+            grown = _Open(max(berth.size, size), number)
+            berths = tuple(sorted((*way.berths[:i], grown, *way.berths[i + 1 :])))
+            made.append(_Way(way.cost + grown.size - berth.size, berths, (way, berth.last)))
     return made
 
 
 def _pruned(ways: Iterable[_Way], lives: Sequence[LiveRange], width: int) -> list[_Way]:
-    """Return the cheapest ways, one of each kind: those whose places have the same sizes and ends are of one."""
+    """Return the cheapest ways, one of each kind: those whose berths have the same sizes and ends are of one."""
     kinds: dict[tuple[tuple[int, int | None], ...], _Way] = {}
     for way in ways:
-        kind = tuple(sorted((place.size, _end(lives[place.last])) for place in way.places))
+        kind = tuple(sorted((berth.size, _end(lives[berth.last])) for berth in way.berths))
         if kind not in kinds or way.cost < kinds[kind].cost:
             kinds[kind] = way
-    return sorted(kinds.values(), key=lambda way: (way.cost, len(way.places)))[:width]
+    return sorted(kinds.values(), key=lambda way: (way.cost, len(way.berths)))[:width]
 
 
 def _end(life: LiveRange) -> int:
     return -1 if life.used is None else life.used
 
 
-def _places(way: _Way, there: list[Assignment], listed: Sequence[NamedRange]) -> list[Assignment]:
-    """Return the places that a way ends with."""
+def _berths(way: _Way, there: list[Assignment], listed: Sequence[NamedRange]) -> list[Assignment]:
+    """Return the berths that a way ends with."""
     chosen: list[int | None] = []
     while way.back is not None:
         way, followed = way.back
@@ -198,7 +198,7 @@ def _places(way: _Way, there: list[Assignment], listed: Sequence[NamedRange]) ->
 
 
 def overlap(assignments: Iterable[Sequence[NamedRange]]) -> tuple[str, str] | None:
-    """Return two who have one place at the same time, if there are any.
+    """Return two who have one berth at the same time, if there are any.
 
     >>> overlap([[("a", LiveRange(0, 2, 1)), ("b", LiveRange(1, 3, 1))]])
     ('a', 'b')

@@ -28,7 +28,7 @@ from itertools import count
 from tazza.device import merge
 from tazza.graph.dependency import Access, dependencies
 from tazza.graph.live_range import carried
-from tazza.graph.turns import Place, Tenant, cost, fewest, smallest
+from tazza.graph.turns import Berth, Tenant, cost, fewest, smallest
 from tazza.graph.verify import check_operators
 from tazza.operator import Effects, Touched, effects_of, find_schema, read_first
 from tazza.operator.nested import all_operators, nested_nets
@@ -116,14 +116,14 @@ def recycle(
     able = [name for name in lives if (name in blobs or name in hosts) and name not in apart]
     ends = {name for name in able if lives[name].is_left or name in net.external_output}
     asked = _Asked(lives, _earlier(touched, in_order), ends, mentioned(net) | ends, {*hosts} - {*blobs}, sizes)
-    turns = [place for alike in _by_device(able, lives) for place in _turns(alike, asked)]
-    turns.sort(key=lambda place: place[0].begins)
+    turns = [berth for alike in _by_device(able, lives) for berth in _turns(alike, asked)]
+    turns.sort(key=lambda berth: berth[0].begins)
     fresh = _fresh_names(net, prefix)
     names: dict[str, str] = {}
-    for place in turns:
-        owners = [tenant.name for tenant in place if tenant.settled] + [one.name for one in place if one.lending]
+    for berth in turns:
+        owners = [tenant.name for tenant in berth if tenant.settled] + [one.name for one in berth if one.lending]
         name = owners[0] if owners else next(fresh)
-        names.update((tenant.name, name) for tenant in place if tenant.name != name)
+        names.update((tenant.name, name) for tenant in berth if tenant.name != name)
     made = _renamed(net, names)
     if not net.external_output and ends.intersection(names.values()):
         made.external_output.extend(name for name in lives if lives[name].last_read < 0)
@@ -283,9 +283,9 @@ def _turns(names: Sequence[str], asked: _Asked) -> list[list[Tenant]]:
         )
         size = 1 if asked.sizes is None else asked.sizes.get(name, 0)
         tenants.append(Tenant(name, life.first, before, size, name in asked.own, name in asked.lent - asked.own))
-    ways: list[Callable[[Sequence[Tenant]], list[Place]]] = [fewest] if asked.sizes is None else [smallest, fewest]
-    best = min((way(tenants) for way in ways), key=lambda places: (cost(tenants, places), len(places)))
-    return [[tenants[i] for i in place] for place in best if len(place) > 1]
+    ways: list[Callable[[Sequence[Tenant]], list[Berth]]] = [fewest] if asked.sizes is None else [smallest, fewest]
+    best = min((way(tenants) for way in ways), key=lambda berths: (cost(tenants, berths), len(berths)))
+    return [[tenants[i] for i in berth] for berth in best if len(berth) > 1]
 
 
 def _fresh_names(net: NetDef, prefix: str) -> Iterator[str]:

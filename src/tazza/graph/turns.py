@@ -1,16 +1,16 @@
-"""Who may have one place after the other: tenants of places, in turns.
+"""Who may have one berth after the other: tenants of berths, in turns.
 
 Which tenants have ended when another one begins is a partial order: in a graph of operators two may have neither order.
-A place is a chain of it. Two ways to divide tenants among places:
+A berth is a chain of it. Two ways to divide tenants among berths:
 
-- `fewest`: as few places as there can be. A chain is a path of pairs "next in the same place"; a largest matching of
+- `fewest`: as few berths as there can be. A chain is a path of pairs "next in the same berth"; a largest matching of
   such pairs leaves the fewest chains (Fulkerson 1956, on Dilworth's theorem). The matching begins with the one who left
-  last, whose size is near in most nets, and is mended by augmenting paths where that would need one place more.
-- `smallest`: as little as is found greedily of the sum of the largest tenants of all places. Tenants come from the
-  largest to the smallest, each into the smallest place that has a gap for it: one that is there costs nothing.
+  last, whose size is near in most nets, and is mended by augmenting paths where that would need one berth more.
+- `smallest`: as little as is found greedily of the sum of the largest tenants of all berths. Tenants come from the
+  largest to the smallest, each into the smallest berth that has a gap for it: one that is there costs nothing.
 
-A `settled` tenant has a place that it does not leave, a `lending` one a place that it would rather not leave: no two of
-one kind share a place, and where places are counted no two of both. The matching leaves them out; they take what gaps
+A `settled` tenant has a berth that it does not leave, a `lending` one a berth that it would rather not leave: no two of
+one kind share a berth, and where berths are counted no two of both. The matching leaves them out; they take what gaps
 there are afterwards.
 """
 
@@ -24,14 +24,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Somebody who wants a place.
+    """Somebody who wants a berth.
 
     Args:
         name: who.
         begins: tells a possible order of all tenants: who has ended when another one begins, begins before it.
         before: bit i is set where tenant number i has ended when this one begins. Numbers are given as tenants leave.
         size: in any unit.
-        settled: has a place that it does not leave.
+        settled: has a berth that it does not leave.
         lending: has one that it would rather not leave.
     """
 
@@ -43,16 +43,16 @@ class Tenant:
     lending: bool = False
 
     def bears(self, other: Tenant) -> bool:
-        """Whether two could share a place as far as their own ones are concerned."""
+        """Whether two could share a berth as far as their own ones are concerned."""
         return not (self.settled and other.settled) and not (self.lending and other.lending)
 
 
-Place = list[int]
-"""Numbers of the tenants of a place, in turn."""
+Berth = list[int]
+"""Numbers of the tenants of a berth, in turn."""
 
 
-def fewest(tenants: Sequence[Tenant]) -> list[Place]:
-    """Return places of which there could not be fewer, but for settled tenants, who take what place has a gap.
+def fewest(tenants: Sequence[Tenant]) -> list[Berth]:
+    """Return berths of which there could not be fewer, but for settled tenants, who take a berth that has a gap.
 
     >>> fewest([Tenant("a", 0, 0), Tenant("b", 1, 0), Tenant("c", 2, 0b11)])
     [[0], [1, 2]]
@@ -60,52 +60,52 @@ def fewest(tenants: Sequence[Tenant]) -> list[Place]:
     bound = [i for i, tenant in enumerate(tenants) if tenant.settled or tenant.lending]
     follower = _matched(tenants, set(bound))
     led = {*bound, *follower.values()}
-    places = [[i] for i in range(len(tenants)) if i not in led]
-    for place in places:
-        while place[-1] in follower:
-            place.append(follower[place[-1]])
-    free = list(places)
+    berths = [[i] for i in range(len(tenants)) if i not in led]
+    for berth in berths:
+        while berth[-1] in follower:
+            berth.append(follower[berth[-1]])
+    free = list(berths)
     for i in bound:
-        at = next((place for place in free if _enter(tenants, place, i)), None)
+        at = next((berth for berth in free if _enter(tenants, berth, i)), None)
         if at is None:
-            places.append([i])
+            berths.append([i])
         else:
             free.remove(at)
-    return sorted(places)
+    return sorted(berths)
 
 
-def smallest(tenants: Sequence[Tenant]) -> list[Place]:
-    """Return places the sum of whose largest tenants is small.
+def smallest(tenants: Sequence[Tenant]) -> list[Berth]:
+    """Return berths the sum of whose largest tenants is small.
 
     >>> smallest([Tenant("a", 0, 0, 9), Tenant("b", 1, 0, 4), Tenant("c", 2, 0b11, 3)])
     [[0], [1, 2]]
     """
-    places: list[Place] = []
+    berths: list[Berth] = []
     for i in sorted(range(len(tenants)), key=lambda i: (-tenants[i].size, tenants[i].begins)):
-        if not any(_enter(tenants, place, i) for place in reversed(places)):  # the last one is the smallest
-            places.append([i])
-    return sorted(places)
+        if not any(_enter(tenants, berth, i) for berth in reversed(berths)):  # the last one is the smallest
+            berths.append([i])
+    return sorted(berths)
 
 
-def cost(tenants: Sequence[Tenant], places: Sequence[Place]) -> int:
-    """Return the sum of the largest tenants of all places.
+def cost(tenants: Sequence[Tenant], berths: Sequence[Berth]) -> int:
+    """Return the sum of the largest tenants of all berths.
 
     >>> cost([Tenant("a", 0, 0, 9), Tenant("b", 1, 1, 4)], [[0, 1]])
     9
     """
-    return sum(max(tenants[i].size for i in place) for place in places)
+    return sum(max(tenants[i].size for i in berth) for berth in berths)
 
 
-def _enter(tenants: Sequence[Tenant], place: Place, i: int) -> bool:
-    """Give a tenant its turn in a place, if there is a gap and all bear it."""
-    at = bisect(place, tenants[i].begins, key=lambda other: tenants[other].begins)
-    if at and not tenants[i].before >> place[at - 1] & 1:
+def _enter(tenants: Sequence[Tenant], berth: Berth, i: int) -> bool:
+    """Give a tenant its turn in a berth, if there is a gap and all bear it."""
+    at = bisect(berth, tenants[i].begins, key=lambda other: tenants[other].begins)
+    if at and not tenants[i].before >> berth[at - 1] & 1:
         return False
-    if at < len(place) and not tenants[place[at]].before >> i & 1:
+    if at < len(berth) and not tenants[berth[at]].before >> i & 1:
         return False
-    if not all(tenants[i].bears(tenants[other]) for other in place):
+    if not all(tenants[i].bears(tenants[other]) for other in berth):
         return False
-    place.insert(at, i)
+    berth.insert(at, i)
     return True
 
 
