@@ -6,10 +6,11 @@ A blob lives from the operator that makes it to the last one that reads it. What
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tazza.operator import Effects, effects_of, read_first, touches
+from tazza.operator.nested import nested_nets
 from tazza.proto import NetDef, OperatorDef
 
 
@@ -61,7 +62,7 @@ def last_readers(net: NetDef) -> dict[str, int]:
     """Return the blobs that a run need not keep, with the position of the last operator that reads each.
 
     Kept is what somebody may look at afterwards, or what the next run goes on from: external inputs and outputs, what
-    no operator reads, what the net reads before it writes it, and what operators without inputs keep in the workspace.
+    no operator reads, what the net reads before it writes it, and what operators keep in the workspace.
 
     >>> from tazza.graph.text import parse_net
     >>> net = parse_net("in: x", "a = Relu(x)", "b = Relu(a)", "a = Relu(a)", "c = Relu(b)")
@@ -79,12 +80,26 @@ def last_readers(net: NetDef) -> dict[str, int]:
 def carried(ops: Iterable[OperatorDef]) -> set[str]:
     """Return the blobs that may hold what was there before a run, or that an operator goes on from in the next one.
 
-    What a branch leaves as it is, and nobody reads any more, has to be as it was.
+    What a branch leaves as it is, and nobody reads any more, has to be as it was. An operator with state may look at
+    what its outputs hold; of one with nets inside these are asked.
+
+    >>> from tazza.graph.text import parse_net
+    >>> sorted(carried(parse_net("in: x", "y = Accumulate(x)", "z = Relu(y)", "t = Iter(t)").op))
+    ['t', 'y']
     """
     found: set[str] = set()
     for op in ops:
         touched = touches(op)
-        if not op.input and effects_of(op) >= Effects.STATE:
-            found.update(op.output)
         found.update(name for name in touched.writes if name not in touched.certain and name not in op.input)
+        found.update(_looked_at(op))
     return found
+
+
+def _looked_at(op: OperatorDef) -> Iterator[str]:
+    """Yield the outputs that an operator may look at before it writes them."""
+    nets = list(nested_nets(op))
+    for net in nets:
+        for inner in net.op:
+            yield from _looked_at(inner)
+    if not nets and effects_of(op) >= Effects.STATE:
+        yield from op.output

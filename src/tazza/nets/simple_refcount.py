@@ -3,7 +3,7 @@
 Emptied is what the net makes and reads, once the last operator that reads it has ended; the memory goes back to the
 allocator before the next operator runs. Kept is what somebody may look at afterwards, or what the next run goes on
 from: external outputs, what no operator reads, what the net reads before it writes it (inputs, parameters), and what
-operators without inputs keep in the workspace (counters, readers, mutexes).
+operators keep in the workspace (counters, sums, readers, mutexes).
 
 A net that trains keeps its parameters that way, though it writes and reads them. Every run makes the memory of its
 intermediate blobs anew: this type is for nets that would not fit otherwise. `plan` shares that memory, and is faster.
