@@ -108,6 +108,10 @@ class RaisedError(TazzaError):
     """An operator that is there to fail has failed: Fail, ThrowException and their like."""
 
 
+class RunFailedError(RaisedError):
+    """An operator has said that its run failed, and no more: Fail. Who allows that a run fails is told so."""
+
+
 # -- what is not there -------------------------------------------------------------------------------------------------
 
 

@@ -74,3 +74,20 @@ def test_what_a_net_reads_is_filled_by_operator() -> None:
         workspace.FillRandomNetworkInputs(net, shapes, types[:1])
     with pytest.raises(ValueError, match="does not support type float16"):
         workspace.FillRandomNetworkInputs(net, shapes, [["float", "float16"], ["float"]])
+
+
+@pytest.mark.parametrize("kind", ["simple", "dag", "async_scheduling", "parallel", "simple_refcount"])
+def test_a_run_that_is_allowed_to_fail_says_so(kind: str) -> None:
+    """Where an operator says that it failed, without more; what an operator raises is raised all the same."""
+    for op_type, told in (("Fail", [False]), ("ThrowException", [])):
+        net = core.Net("failing")
+        getattr(net, op_type)([], [])
+        net.Proto().type, net.Proto().num_workers = kind, 2
+        workspace.CreateNet(net)
+        with pytest.raises(RuntimeError, match="it failed"):
+            workspace.RunNet(net)
+        if told:
+            assert workspace.RunNet(net, allow_fail=True) is False
+        else:
+            with pytest.raises(RuntimeError, match="it failed"):
+                workspace.RunNet(net, allow_fail=True)

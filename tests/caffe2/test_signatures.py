@@ -20,7 +20,6 @@ CLI = "it was a program; `tazza show` and `tazza profile` are"
 ONNX = "ONNX is not there yet"
 VENDORS = "of libraries that tazza does not drive"
 PASS = "a step of the backward pass, which is one function in tazza"
-MEMONGER = "what memonger calls comes with it"
 
 ABSENT = {
     **dict.fromkeys(
@@ -42,13 +41,6 @@ ABSENT = {
             )
         ),
         VENDORS,
-    ),
-    **dict.fromkeys(
-        (
-            f"_import_c_extension.{name}"
-            for name in ("memonger_compute_blob_recycling_for_dag", "memonger_optimize_inference_net")
-        ),
-        MEMONGER,
     ),
     **dict.fromkeys(
         (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.graph.roles import comes_with_data, is_data_alone, roles_of
+from tazza.graph.roles import comes_with_data, is_data_alone, made_by_last_layers, roles_of
+from tazza.graph.text import parse_net
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets.plan.rewrite import constants_of
 from tazza.operator import Role, operator_def
@@ -72,3 +73,14 @@ def test_what_is_taken_for_a_parameter_may_change_in_each_run(type: str) -> None
         net.run()
         assert home.fetch("z").tolist() == compute(compute(square, b), b).tolist()
     home.delete_net("n")
+
+
+def test_predictions_are_what_the_last_layers_make() -> None:
+    """Up to the operators with parameters, by every way; what is overwritten counts once."""
+    net = parse_net(
+        *("a = FC(x, W, b)", "p = FC(a, V, c)", "q = FC(a, U, d)", "p = Relu(p)", "s = Sum(p, q)", "t = Relu(a)"),
+        "loss = AveragedLoss(s)",
+    )
+    assert made_by_last_layers(net, ["loss"]) == {"loss", "s", "p", "q"}
+    assert made_by_last_layers(net, ["t"]) == {"t", "a"}
+    assert made_by_last_layers(net, ["x", "nobody"]) == set()

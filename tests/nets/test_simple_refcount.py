@@ -163,3 +163,13 @@ def test_memory_is_given_back_in_the_course_of_a_run(kind: str) -> None:
             operator.detach(watcher)
         assert sum(one() is not None for one in seen) == alive
         assert round((max(in_use) - in_use[0]) / (4 * size)) == expected  # what others give back meanwhile is small
+
+
+def test_a_sum_over_runs_is_kept() -> None:
+    """An operator with inputs may go on from what its output holds."""
+    home = Workspace()
+    home.feed("x", np.ones(2, np.float32))
+    ops = [operator_def("Accumulate", ["x"], ["y"]), operator_def("Relu", ["y"], ["z"])]
+    home.create_net(NetDef(name="n", type="simple_refcount", op=ops, external_output=["z"]))
+    home.run_net("n", 3)
+    np.testing.assert_array_equal(home.fetch("z"), [3, 3])

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from tazza import workspace as home
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, RunFailedError
 from tazza.nets import NetBase
 from tazza.ops.control.python_function import PythonTensor
 from tazza.proto import DeviceOption, NetDef, OperatorDef, PlanDef
@@ -377,9 +377,13 @@ def delete_net(name: str) -> bool:
 
 
 def run_net(name: str, num_iter: int, allow_fail: bool) -> bool:
-    """Run a created net so often."""
-    del allow_fail  # it raises all the same
-    home.current_workspace().run_net(name, num_iter)
+    """Run a created net so often; False where `allow_fail` and an operator says that it failed, without more."""
+    try:
+        home.current_workspace().run_net(name, num_iter)
+    except RunFailedError:
+        if not allow_fail:
+            raise
+        return False
     return True
 
 

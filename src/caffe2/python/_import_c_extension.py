@@ -28,6 +28,7 @@ from caffe2.python._extension_graphs import (
     replaceAsConsumer,
     replaceProducer,
 )
+from caffe2.python._extension_memory import memonger_compute_blob_recycling_for_dag, memonger_optimize_inference_net
 from caffe2.python._extension_nets import (
     BackgroundPlan,
     DummyName,
@@ -179,6 +180,8 @@ __all__ = [
     "is_numa_enabled",
     "local_blobs",
     "matchSubgraph",
+    "memonger_compute_blob_recycling_for_dag",
+    "memonger_optimize_inference_net",
     "nearby_opnames",
     "nets",
     "new",

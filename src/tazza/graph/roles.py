@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from tazza.graph.versions import VersionedOps
 from tazza.operator import SCHEMAS, Role, Touched, touches
 from tazza.proto import NetDef, OperatorDef
 
@@ -32,6 +33,33 @@ def roles_of(net: NetDef) -> dict[str, frozenset[Role]]:
                 found[name].update(roles)
         written.update(touched.certain)
     return {name: frozenset(roles) for name, roles in found.items()}
+
+
+def made_by_last_layers(net: NetDef, ends: Collection[str]) -> set[str]:
+    """Return what a net makes behind its last parameters on the way to these blobs: predictions and what follows.
+
+    >>> from tazza.graph.text import parse_net
+    >>> net = parse_net("h = FC(x, W, b)", "y = FC(h, V, c)", "y = Relu(y)", "loss = AveragedLoss(y)")
+    >>> sorted(made_by_last_layers(net, ["loss"]))
+    ['loss', 'y']
+
+    Raises:
+        SchemaError, ArgumentError: an operator is not legal.
+    """
+    ssa = VersionedOps(net.op)
+    left = [(name, ssa.last[name]) for name in ends if name in ssa.last]
+    found: set[str] = set()
+    seen: set[int] = set()
+    while left:
+        position = ssa.writers.get(left.pop())
+        if position is None or position in seen:
+            continue
+        seen.add(position)
+        one = ssa.ops[position]
+        found.update(one.written)
+        if not any(Role.PARAMETER in roles for _, roles in _reads(one.op, touches(one.op))):
+            left.extend(one.read.items())
+    return found
 
 
 def _reads(op: OperatorDef, touched: Touched) -> Iterator[tuple[str, Iterable[Role]]]:

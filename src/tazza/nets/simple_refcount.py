@@ -3,7 +3,7 @@
 Emptied is what the net makes and reads, once the last operator that reads it has ended; the memory goes back to the
 allocator before the next operator runs. Kept is what somebody may look at afterwards, or what the next run goes on
 from: external outputs, what no operator reads, what the net reads before it writes it (inputs, parameters), and what
-operators without inputs keep in the workspace (counters, readers, mutexes).
+operators keep in the workspace (counters, sums, readers, mutexes).
 
 A net that trains keeps its parameters that way, though it writes and reads them. Every run makes the memory of its
 intermediate blobs anew: this type is for nets that would not fit otherwise. `plan` shares that memory, and is faster.
@@ -17,10 +17,10 @@ import numpy as np
 
 from tazza.device import current_context
 from tazza.errors import TazzaError
+from tazza.graph.live_range import last_readers
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.run import Run
-from tazza.operator import Effects, Operator, effects_of, read_first, touches
-from tazza.proto import NetDef
+from tazza.operator import Operator
 from tazza.tensor import Blob
 
 
@@ -59,25 +59,3 @@ class SimpleRefcountNet(NetBase):
             context.wait()  # what is queued on a stream may still read them
             for blob in emptied:
                 blob.reset(self._freed)
-
-
-def last_readers(net: NetDef) -> dict[str, int]:
-    """Return the blobs that a run need not keep, with the position of the last operator that reads each.
-
-    >>> from tazza.graph.text import parse_net
-    >>> net = parse_net("in: x", "a = Relu(x)", "b = Relu(a)", "a = Relu(a)", "c = Relu(b)")
-    >>> last_readers(net)
-    {'a': 2, 'b': 3}
-    """
-    read: dict[str, int] = {}
-    written: set[str] = set()
-    kept = {*net.external_output, *net.external_input, *read_first(net.op)}
-    for position, op in enumerate(net.op):
-        touched = touches(op)
-        if not op.input and effects_of(op) >= Effects.STATE:
-            kept.update(op.output)
-        read.update(dict.fromkeys((*touched.reads, *touched.after), position))
-        # What a branch leaves as it is, and nobody reads any more, has to be as it was.
-        kept.update(name for name in touched.writes if name not in touched.certain and name not in op.input)
-        written.update(touched.writes)
-    return {name: position for name, position in read.items() if name in written - kept}

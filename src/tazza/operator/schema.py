@@ -83,6 +83,7 @@ class OpSchema:
     prediction: Prediction | None = None
     rate: str | None = None
     copying: bool = False
+    second_name: bool = False
     row_type: str | None = None
     """The operator that does the same to rows that indices pick."""
     foreign: str | None = None
@@ -246,6 +247,14 @@ class OpSchema:
         """Declare that the first output equals the first input of a letter (where `when` says so)."""
         check_letters(self.type, "hands_on", [letter], "input", self.inputs_by_letter)
         self._hands_on = letter, when
+
+    def names_again(self) -> None:
+        """Declare that the first output is the first input by a second name: in Caffe2 both lie in one memory.
+
+        Here each has its own. Rewrites that give memory to somebody else leave both alone, since nets that are written
+        here may run there.
+        """
+        self.second_name = True
 
     def copies(self) -> None:
         """Declare that a run does nothing but copy, from one place to another maybe.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tazza.errors import RaisedError
+from tazza.errors import RaisedError, RunFailedError
 from tazza.operator import Effects, NoGradient, OpSchema, OpView, family, forbidden, host_kernel, not_written, schema
 
 NO_GRADIENT = forbidden("it has no output")
@@ -12,15 +12,16 @@ NO_GRADIENT = forbidden("it has no output")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How Caffe2 failed."""
+    """How Caffe2 failed, and what is raised here."""
 
     there: str
     no_gradient: NoGradient = NO_GRADIENT
+    error: type[RaisedError] = RaisedError
 
 
 @family(
     {
-        "Fail": Failure("the run of its net failed"),
+        "Fail": Failure("the run of its net failed", error=RunFailedError),
         "ThrowException": Failure("an exception"),
         "ThrowChildThreadException": Failure("an exception on a thread of its own, which ended the process"),
         "LogFatal": Failure("a last line in the log, which ended the process"),
@@ -41,6 +42,6 @@ def failures(type: str, row: Failure) -> OpSchema:
 
     @host_kernel(made)
     def fail(op: OpView) -> None:
-        raise op.error(RaisedError, "it failed, as it is there to do")
+        raise op.error(row.error, "it failed, as it is there to do")
 
     return made

@@ -36,6 +36,7 @@ ALIAS = schema(
 
 
 ALIAS.hands_on("X")
+ALIAS.names_again()
 
 
 @ALIAS.cost
@@ -76,5 +77,6 @@ ALIAS_WITH_NAME = schema(
 
 
 ALIAS_WITH_NAME.hands_on("X")
+ALIAS_WITH_NAME.names_again()
 ALIAS_WITH_NAME.cost(alias_cost)
 kernel(ALIAS_WITH_NAME)(alias)

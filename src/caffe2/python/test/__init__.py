@@ -1,0 +1,1 @@
+"""What Caffe2's own tests share."""
