@@ -51,6 +51,11 @@ def scope_of(model: Any, device: int) -> str:
     return f"{model._device_prefix}_{device}{SEPARATOR}"
 
 
+def outside(model: Any, blobs: Iterable[Any]) -> list[Any]:
+    """Return those of some blobs that are in the scope of no device."""
+    return [blob for blob in blobs if without_device(model, blob) == str(blob)]
+
+
 def on_device(model: Any, device: int, name: str) -> Any:
     """Return the blob of a name on a device."""
     return core.BlobReference(scope_of(model, device) + name)

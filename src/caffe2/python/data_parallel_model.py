@@ -190,13 +190,13 @@ def Parallelize(
     model = model_helper_obj
     _begin(model, devices, rendezvous, IDEEP if ideep else CPU if cpu_device else CUDA)
     _set_type(model, model.net, net_type, num_threads_per_device)
-    updates = param_update_builder_fun is not None or optimizer_builder_fun is not None
     assert param_update_builder_fun is None or optimizer_builder_fun is None, "parameters are updated in one way"
     assert not (optimize_gradient_memory and dynamic_memory_management), "memory of gradients is shared, or freed"
-    model._shared_model = shared_model
+    updates = param_update_builder_fun is not None or optimizer_builder_fun is not None
+    _share(model, shared_model)
     apart = model.GetAllParams("")
     losses = _add_layers(model, input_builder_fun, forward_pass_builder_fun, updates)
-    _group_params(model, apart)
+    _group_params(model, apart if updates else [*apart, *blobs_of.outside(model, model.GetAllParams(""))])
     if pre_grad_net_transformer_fun is not None:
         pre_grad_net_transformer_fun(model)
     if updates:
@@ -251,6 +251,12 @@ def _set_type(model: Any, net: Any, net_type: str, num_threads_per_device: int) 
     proto = net.Proto()
     proto.num_workers = len(model._devices) * num_threads_per_device + (0 if model._rendezvous is None else 8)
     proto.type = net_type
+
+
+def _share(model: Any, shared_model: bool) -> None:
+    """Note whether all devices have the parameters of the first."""
+    assert not shared_model or not core.IsGPUDeviceType(model._device_type), "devices of the CPU can share parameters"
+    model._shared_model = shared_model
 
 
 def _loss_scale(model: Any) -> float:
