@@ -82,22 +82,22 @@ def _layers(ops: Iterable[OperatorDef], count: int) -> Iterator[list[OperatorDef
             held = []
 
 
+def _order(op: OperatorDef) -> dict[str, str]:
+    """Return the argument that says that channels come last, where they do."""
+    last = any(one.name == "order" and one.s == b"NHWC" for one in op.arg)
+    return {"order": "NHWC"} if last else {}
+
+
 def _forward(model: Any, ops: Sequence[OperatorDef]) -> list[OperatorDef]:
     """Return the layer with sums and sums of squares of all devices for further inputs."""
-    stats = [
-        core.CreateOperator(
-            "ChannelStats",
-            [op.input[0]],
-            [f"{op.input[0]}_sums", f"{op.input[0]}_sumsq"],
-            device_option=_place(model, op),
-        )
-        for op in ops
-    ]
-    made = list(stats)
-    for position in (0, 1):
-        blobs = [op.output[position] for op in stats]
-        targets = [f"{blob}_combined" for blob in blobs]
-        made += _total(model, ops, blobs, targets, copies=False)
+    made: list[OperatorDef] = []
+    for op in ops:
+        sums = [f"{op.input[0]}_sums", f"{op.input[0]}_sumsq"]
+        place = _place(model, op)
+        made.append(core.CreateOperator("ChannelStats", [op.input[0]], sums, device_option=place, **_order(op)))
+    for affix in ("_sums", "_sumsq"):
+        blobs = [op.input[0] + affix for op in ops]
+        made += _total(model, ops, blobs, [f"{blob}_combined" for blob in blobs], copies=False)
     for op in ops:
         source = (op if _on_gpu(model) else ops[0]).input[0]
         op.input.extend([f"{source}_sums_combined", f"{source}_sumsq_combined"])
@@ -106,15 +106,17 @@ def _forward(model: Any, ops: Sequence[OperatorDef]) -> list[OperatorDef]:
 
 def _backward(model: Any, ops: Sequence[OperatorDef]) -> list[OperatorDef]:
     """Return the gradient of the layer with the gradients of scale and bias of all devices for further inputs."""
-    made = [
-        core.CreateOperator(
-            "ChannelBackpropStats",
-            [op.input[0], op.input[3], op.input[4], op.input[2]],
-            [op.output[1], op.output[2]],
-            device_option=_place(model, op),
-        )
-        for op in ops
-    ]
+    made: list[OperatorDef] = []
+    for op in ops:
+        X, _, dY, mean, inv_std = op.input[:5]
+        place = _place(model, op)
+        if _order(op):  # the operator takes channels to come first, whatever it is told
+            turned = [f"{X}_channels_first", f"{dY}_channels_first"]
+            for source, target in zip((X, dY), turned, strict=True):
+                made.append(core.CreateOperator("NHWC2NCHW", [source], [target], device_option=place))
+            X, dY = turned
+        inputs, outputs = [X, mean, inv_std, dY], [op.output[1], op.output[2]]
+        made.append(core.CreateOperator("ChannelBackpropStats", inputs, outputs, device_option=place))
     for position in (1, 2):
         blobs = [op.output[position] for op in ops]
         made += _total(model, ops, blobs, blobs, copies=True)

@@ -36,7 +36,7 @@ class Block:
 
     @property
     def names(self) -> list[str]:
-        """The parameters, without their devices."""
+        """The parameters that are learned, without their devices."""
         return list(self.model._param_names)
 
     def blob(self, name: str, affix: str = "") -> Any:

@@ -284,9 +284,10 @@ def all_reduce_blobs_distributed(
                 direct = rendezvous.get("transport") == "ibverbs"
                 _meet(net, control, name, blobs, "Allreduce", gpu_direct=direct)
                 continue
+            copy = net.ConstantFill(master, f"{master}_red", value=0.0)
             all_reduce(devices, model, net, name, use_nccl=True, control_input=last)
             last = master
-            copy = net.Copy(master, f"{master}_red")
+            net.Copy(master, copy)
             _meet(net, control, name, [copy], "Allreduce")
             net.Copy(copy, master)
         broadcast(devices, model, net, name)

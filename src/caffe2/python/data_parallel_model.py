@@ -524,7 +524,8 @@ def Parallelize_BMUF(
 def _add_local_training(model: Any, inputs: Any, layers: Any, updates: Any) -> None:
     """Add the part of each device up to its updates."""
     losses = _add_layers(model, inputs, layers, True)
-    _group_params(model, [])
+    model._device_grouped_blobs = blobs_of.group_by_device(model, model._devices, model.params, [])
+    model._param_names, model._computed_param_names = list(model._device_grouped_blobs), []
     model._losses_by_gpu = losses
     _AddGradientOperators(model._devices, model, losses)
     blobs_of.infer_blob_device(model)

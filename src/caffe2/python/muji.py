@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from caffe2.python import core, workspace
+from tazza.errors import ArgumentError
 
 
 def OnGPU(gpu_id: int) -> Any:
@@ -30,12 +31,16 @@ def Allreduce(net: Any, blobs: Sequence[Any], reduced_affix: str = "_reduced", g
         gpu_indices: where the blobs are; on the first GPUs by default.
 
     Raises:
-        RuntimeError: not one GPU for each blob.
+        ArgumentError: no blobs, or not one GPU for each.
     """
     gpus = list(range(len(blobs))) if gpu_indices is None else gpu_indices
-    if len(gpus) != len(blobs):
-        raise RuntimeError(f"gpu_indices length and blobs length mismatch: {len(gpus)} vs {len(blobs)}")
+    _check_counts(blobs, gpus)
     return _way(len(blobs))(net, blobs, reduced_affix, gpus)
+
+
+def _check_counts(blobs: Sequence[Any], gpus: Sequence[int]) -> None:
+    if len(gpus) != len(blobs) or not blobs:
+        raise ArgumentError(f"{len(gpus)} GPUs for {len(blobs)} blobs: one each, and one at least")
 
 
 def _way(count: int) -> Any:
@@ -60,8 +65,9 @@ class _Tree:
     """Sums and copies of blobs that are numbered; `sums` holds the sum that each GPU has so far."""
 
     def __init__(self, net: Any, blobs: Sequence[Any], affix: str, gpus: Sequence[int], count: int) -> None:
-        if len(blobs) != count or len(gpus) != count:
-            raise ValueError(f"{len(blobs)} blobs on {len(gpus)} GPUs, this way sums {count} on as many")
+        _check_counts(blobs, gpus)
+        if len(blobs) != count:
+            raise ArgumentError(f"this way sums blobs of {count} GPUs, not {len(blobs)} blobs")
         self._net, self._blobs, self._affix, self._gpus = net, blobs, affix, gpus
         self.sums: list[Any] = [None] * count
 
@@ -132,8 +138,7 @@ def Allreduce8(net: Any, blobs: Sequence[Any], reduced_affix: str, gpu_indices: 
 
 def AllreduceFallback(net: Any, blobs: Sequence[Any], reduced_affix: str, gpu_indices: Any) -> list[Any]:
     """Sum on the first GPU, one copy after the other, and hand the sum to the others."""
-    if len(gpu_indices) != len(blobs) or not blobs:
-        raise RuntimeError(f"gpu_indices length and blobs length mismatch: {len(gpu_indices)} vs {len(blobs)}")
+    _check_counts(blobs, gpu_indices)
     on_first = OnGPU(gpu_indices[0])
     total = net.Copy(blobs[0], blobs[0] + reduced_affix, device_option=on_first)
     for blob in blobs[1:]:
