@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
@@ -245,6 +246,28 @@ def runs(m: Any) -> Any:
     return found
 
 
+def barriers(m: Any) -> Any:
+    model = parallel(m, dense, sgd, rendezvous=ranks())
+    with unrun(m) as told, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        m.Synchronize(model)
+        m.Synchronize(model)
+        m.Synchronize(parallel(m, dense, sgd))
+    return [model, *told]
+
+
+def comparisons(m: Any) -> Any:
+    model = parallel(m, dense, sgd, rendezvous=ranks(shard_id=1, num_shards=3))
+    ran: list[Any] = []
+    kept = m.workspace.RunNetOnce
+    m.workspace.RunNetOnce = ran.append
+    m.workspace.FeedBlob("cpu_0/fc_w_gather", m.np.ones(3, m.np.float32))
+    ran.append(str(m._RunComparison(model, "cpu_0/fc_w")))
+    m.workspace.RunNetOnce = kept
+    alone = m._RunComparison(parallel(m, dense, sgd), "cpu_0/fc_w")
+    return [*ran, alone, m.workspace.FetchBlob("compare_arr").tolist()]
+
+
 def conversions(m: Any) -> Any:
     other = m.model_helper.ModelHelper(name="other")
     layer = m.brew.fc(other, "data", "fc", 4, 3)
@@ -279,7 +302,7 @@ def names(m: Any) -> Any:
     return [m.stripBlobName(one) for one in given]
 
 
-USES = (blob_sync, checkpoints, runs, conversions, predictors, controls, names)
+USES = (blob_sync, checkpoints, runs, barriers, comparisons, conversions, predictors, controls, names)
 
 
 # -- sums of GPUs ------------------------------------------------------------------------------------------------------

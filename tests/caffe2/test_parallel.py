@@ -191,6 +191,16 @@ def run_rank(model: Any, rank: int, count: int, feeds: list[Feeds]) -> dict[str,
     return {data_parallel_model.stripBlobName(one): home.fetch(str(one)) for one in model.GetAllParams("cpu_0/")}
 
 
+def test_ranks_whose_blobs_differ_are_told(monkeypatch: Any) -> None:
+    """The sums of all three ranks, which are threads elsewhere, are fed."""
+    model = parallel(M, dense, sgd, rendezvous=ranks(num_shards=3))
+    monkeypatch.setattr(workspace, "RunNetOnce", str)
+    workspace.FeedBlob("cpu_0/fc_w_gather", np.array([4, 5, 4], np.float32))
+    compare: Any = vars(data_parallel_model)["_RunComparison"]
+    with pytest.raises(AssertionError, match=r"cpu_0/fc_w differs .* \[4.0, 5.0, 4.0\]"):
+        compare(model, "cpu_0/fc_w")
+
+
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 

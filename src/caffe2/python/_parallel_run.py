@@ -136,7 +136,11 @@ def FinalizeAfterCheckpoint(model: Any, blobs: Iterable[Any] | None = None, cpu_
 
 
 def run_comparison(model: Any, blob_name: str, device: Any = None) -> bool:
-    """Return whether the sum of the squares of a blob is the same on all ranks."""
+    """Check that the sum of the squares of a blob is the same on all ranks; returns True.
+
+    Raises:
+        AssertionError: it is not.
+    """
     rendezvous = model._rendezvous
     if not several_ranks(rendezvous):
         return True
@@ -158,4 +162,5 @@ def run_comparison(model: Any, blob_name: str, device: Any = None) -> bool:
         net.Allreduce([world, gathered], [gathered], engine=rendezvous["engine"])
     workspace.RunNetOnce(net)
     found = workspace.FetchBlob(str(gathered))
-    return bool(np.all(found == found[0]))
+    assert np.all(found == found[0]), f"{blob_name} differs from rank to rank: its sums of squares are {found.tolist()}"
+    return True
