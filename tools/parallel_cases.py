@@ -56,6 +56,13 @@ def normalized(model: Any, loss_scale: float) -> list[Any]:
     return [model.Scale(model.AveragedLoss(bent, "loss"), scale=loss_scale)]
 
 
+def grouped(model: Any, loss_scale: float, m: Any) -> list[Any]:
+    """A convolution of groups, called after another blob."""
+    first = m.brew.conv(model, "data", "conv", 4, 4, 1)
+    groups = m.brew.group_conv_deprecated(model, first, first + "_groups", 4, 6, 1, group=2)
+    return [model.Scale(model.AveragedLoss(groups, "loss"), scale=loss_scale)]
+
+
 def update(model: Any) -> None:
     """Learn by hand."""
     rate = model.net.LearningRate([model.Iter("ITER")], "LR", base_lr=-0.1, policy="fixed")
@@ -125,6 +132,7 @@ MODELS: dict[str, Case] = {
     "shared": lambda m: parallel(m, dense, sgd, shared_model=True),
     "shared, by hand": lambda m: parallel(m, dense, update, shared_model=True, devices=[0, 1, 2]),
     "shared, statistics": lambda m: parallel(m, deep, update, shared_model=True),
+    "groups of channels": lambda m: parallel(m, partial(grouped, m=m), update),
     "normalized": lambda m: parallel(m, normalized, sgd),
     "normalized over all": lambda m: parallel(m, normalized, sgd, combine_spatial_bn=True, order="NCHW"),
     "normalized over three": lambda m: parallel(

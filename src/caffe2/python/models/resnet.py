@@ -110,7 +110,7 @@ class ResNetBuilder:
         )
         if not normal:
             return made
-        return brew.spatial_bn(self.model, made, f"{made}_spatbn", out_filters, **normal, is_test=self.is_test)
+        return brew.spatial_bn(self.model, made, made + "_spatbn", out_filters, **normal, is_test=self.is_test)
 
     def add_bottleneck(
         self,

@@ -124,7 +124,7 @@ class ShuffleNetV2Builder:
     def add_conv1x1_bn(self, prev_blob: Any, blob: str, in_channels: int, out_channels: int) -> Any:
         """Add a convolution of 1 x 1, normalized."""
         made = brew.conv(self.model, prev_blob, blob, in_channels, out_channels, weight_init=FILLER, kernel=1)
-        return self._normalized(made, f"{made}_bn", out_channels)
+        return self._normalized(made, made + "_bn", out_channels)
 
     def add_dwconv3x3_bn(self, prev_blob: Any, blob: str, channels: int, stride: int) -> Any:
         """Add a convolution of 3 x 3 of each channel by itself, normalized."""
@@ -140,7 +140,7 @@ class ShuffleNetV2Builder:
             group=channels,
             pad=1,
         )
-        return self._normalized(made, f"{made}_bn", channels)
+        return self._normalized(made, made + "_bn", channels)
 
 
 def create_shufflenet(
