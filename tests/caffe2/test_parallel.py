@@ -158,19 +158,25 @@ def test_ranks_in_threads_learn_what_one_learns_on_all(layers: Any, how: Any, co
     feeds = batches(3, layers)
     wanted = learn(parallel(M, layers, how, devices=[0, 1]), feeds)
     models = [parallel(M, layers, how, rendezvous=ranks(shard_id=rank, num_shards=count)) for rank in range(count)]
+    found = all_ranks(models, feeds)
+    for one in found:
+        assert_close(one, wanted)
+        assert all(np.array_equal(found[0][name], one[name]) for name in wanted)
+
+
+def all_ranks(models: list[Any], feeds: list[Feeds]) -> list[dict[str, Any]]:
+    """Return the parameters of each rank behind the steps."""
     found: list[dict[str, Any]] = [{} for _ in models]
 
     def run(rank: int) -> None:
-        found[rank] = run_rank(models[rank], rank, count, feeds)
+        found[rank] = run_rank(models[rank], rank, len(models), feeds)
 
-    threads = [threading.Thread(target=run, args=[rank]) for rank in range(count)]
+    threads = [threading.Thread(target=run, args=[rank]) for rank in range(len(models))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    for one in found:
-        assert_close(one, wanted)
-        assert all(np.array_equal(found[0][name], one[name]) for name in wanted)
+    return found
 
 
 def run_rank(model: Any, rank: int, count: int, feeds: list[Feeds]) -> dict[str, Any]:
@@ -182,13 +188,25 @@ def run_rank(model: Any, rank: int, count: int, feeds: list[Feeds]) -> dict[str,
     feed_parts(model, steps[0], home.feed)
     for net in model._data_parallel_model_init_nets:
         home.run_net_once(net.Proto())
-    for net in model._data_parallel_model_nets:
+    noted: list[Any] = model._data_parallel_model_nets
+    nets: list[tuple[Any, int]] = [one if type(one) is tuple else (one, 1) for one in noted]
+    for net, _ in nets:
         home.create_net(net.Proto())
     for batch in steps:
         feed_parts(model, batch, home.feed)
-        for net in model._data_parallel_model_nets:
-            home.run_net(net.Proto().name)
+        for net, times in nets:
+            home.run_net(net.Proto().name, times)
     return {data_parallel_model.stripBlobName(one): home.fetch(str(one)) for one in model.GetAllParams("cpu_0/")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_blocks_of_ranks_are_those_of_as_many_devices(nesterov: bool) -> None:
+    feeds = batches(3, dense)
+    wanted = learn(in_blocks(M, devices=[0, 1, 2, 3], nesterov=nesterov), feeds)
+    models = [in_blocks(M, rendezvous=ranks(shard_id=rank), nesterov=nesterov) for rank in range(2)]
+    for found in all_ranks(models, feeds):
+        assert_close(found, wanted)
 
 
 def test_ranks_whose_blobs_differ_are_told(monkeypatch: Any) -> None:
