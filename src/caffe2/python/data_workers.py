@@ -28,6 +28,7 @@ from caffe2.python.parallel_workers import (
 )
 from tazza.models.feeding import LOOK_S, Arrays, Batches, Chunks, check_chunk
 from tazza.ops.control.blobs_queue import BlobsQueue
+from tazza.runtime.patience import Patience
 from tazza.workspace import current_workspace
 
 log = logging.getLogger("data_workers")
@@ -148,9 +149,9 @@ class BatchFeeder(State):
         del net
         self._queues = [self._scoped(name, "c2queue") for name in self._names]
         self._scratch_blob = {name: self._scoped(name, "scratch") for name in self._names}
-        self._scratch_status = {name: core.BlobReference(f"{one}_status") for name, one in self._scratch_blob.items()}
         for queue in self._queues:
-            self._run("CreateBlobsQueue", [], [queue], num_blobs=1, capacity=self._c2_queue_capacity)
+            made = core.CreateOperator("CreateBlobsQueue", [], [queue], num_blobs=1, capacity=self._c2_queue_capacity)
+            self._workspace.run_operator(made)
 
     def _scoped(self, name: str, what: str) -> Any:
         return core.BlobReference(f"{self._namescope}{name}_{what}_{self._input_source_name}")
@@ -158,9 +159,6 @@ class BatchFeeder(State):
     def _create_caffe2_ops(self, net: Any) -> None:
         for name, queue in zip(self._input_blob_names, self._queues, strict=True):
             net.DequeueBlobs(queue, name, timeout_secs=float(self._timeout))
-
-    def _run(self, op_type: str, inputs: Any, outputs: Any, **arguments: Any) -> None:
-        self._workspace.run_operator(core.CreateOperator(op_type, inputs, outputs, **arguments))
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
@@ -195,7 +193,7 @@ class BatchFeeder(State):
 
     def cleanup(self) -> None:
         """Let go of what lies between."""
-        for name in (*self._scratch_blob.values(), *self._scratch_status.values()):
+        for name in self._scratch_blob.values():
             if self._workspace.has_blob(str(name)):
                 self._workspace.reset_blob(str(name))
 
@@ -256,10 +254,11 @@ class BatchFeeder(State):
         self._log_inputs_per_interval(arrays[0].shape[self._batch_columns[0]] if arrays and arrays[0].ndim else 1)
 
     def _enqueue(self, blob_name: str, queue: Any, data_arr: Any) -> None:
-        scratch, status = self._scratch_blob[blob_name], self._scratch_status[blob_name]
+        scratch = str(self._scratch_blob[blob_name])
         check_device(self._device_option)
-        self._workspace.feed(str(scratch), fed(data_arr))
-        self._run("SafeEnqueueBlobs", [queue, scratch], [scratch, status])
+        self._workspace.feed(scratch, fed(data_arr))
+        waiting = self._workspace.blob(str(queue)).get(BlobsQueue)
+        waiting.write([self._workspace.blob(scratch)], Patience(f"for the queue {str(queue)!r}"))  # or it is closed
 
     def _log_inputs_per_interval(self, inputs: int, force: bool = False) -> None:
         self._inputs += inputs
