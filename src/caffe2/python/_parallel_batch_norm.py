@@ -108,14 +108,13 @@ def _backward(model: Any, ops: Sequence[OperatorDef]) -> list[OperatorDef]:
     """Return the gradient of the layer with the gradients of scale and bias of all devices for further inputs."""
     made: list[OperatorDef] = []
     for op in ops:
-        X, _, dY, mean, inv_std = op.input[:5]
+        source, _, slope, mean, inv_std = op.input[:5]  # X, scale, dY
         place = _place(model, op)
         if _order(op):  # the operator takes channels to come first, whatever it is told
-            turned = [f"{X}_channels_first", f"{dY}_channels_first"]
-            for source, target in zip((X, dY), turned, strict=True):
-                made.append(core.CreateOperator("NHWC2NCHW", [source], [target], device_option=place))
-            X, dY = turned
-        inputs, outputs = [X, mean, inv_std, dY], [op.output[1], op.output[2]]
+            for blob in (source, slope):
+                made.append(core.CreateOperator("NHWC2NCHW", [blob], [f"{blob}_channels_first"], device_option=place))
+            source, slope = f"{source}_channels_first", f"{slope}_channels_first"
+        inputs, outputs = [source, mean, inv_std, slope], [op.output[1], op.output[2]]
         made.append(core.CreateOperator("ChannelBackpropStats", inputs, outputs, device_option=place))
     for position in (1, 2):
         blobs = [op.output[position] for op in ops]
