@@ -76,6 +76,24 @@ def test_names_when_gradients_are_accumulated() -> None:
     assert gradients["s/x"] == "s/x_grad"
 
 
+@pytest.mark.parametrize(
+    ("devices", "adds"), [([(0, 0), (0, 1)], True), ([(1, 0), (1, 1)], False), ([(0, 0), (1, 0)], False)]
+)
+def test_gradients_of_one_device_are_added(devices: list[tuple[Any, int]], adds: bool) -> None:
+    """The host is one, whatever numbers its devices have, as in Caffe2; the sum is where the last reader was."""
+    net = [op("Relu", "x", "p"), op("Relu", "x", "q")]
+    for one, (kind, number) in zip(net, devices, strict=True):
+        one.device_option.device_type, one.device_option.device_id = kind, number
+    net.append(op("Add", "p q", "t"))
+    if not adds:
+        with pytest.raises(GradientError, match="gradients of 'x' are made on different devices"):
+            backward_pass(net, ["t"])
+        return
+    emitted, _ = backward_pass(net, ["t"])
+    assert lines(emitted)[-1] == "Sum: x_grad _x_grad_autosplit_0 -> x_grad"
+    assert emitted[-1].device_option.device_id == 1
+
+
 def test_gradients_that_are_passed_through() -> None:
     """behaviours.md row 15: Sum emits nothing."""
     _, gradients = backward_pass([op("Sum", "a b", "s"), op("AveragedLoss", "s", "l")], ["l"])

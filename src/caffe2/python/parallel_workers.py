@@ -104,9 +104,10 @@ class WorkerCoordinator:
 
     def _wait_finish(self, cleanup: Any = None) -> bool:
         del cleanup
+        latest_s = time.monotonic() + _JOIN_S
         for one in self._workers:
             if one is not threading.current_thread() and one.ident is not None:
-                one.join(_JOIN_S)  # one that waits for input may never end
+                one.join(max(latest_s - time.monotonic(), 0.0))  # one that waits for input may never end
         alive = [one.name for one in self._workers if one.is_alive()]
         if alive:
             log.warning("of the workers of %r these have not ended: %s", self._worker_name, ", ".join(alive))

@@ -349,7 +349,7 @@ def _check_lost(state: _Pass, key: tuple[str, int], listed: Sequence[_Contributi
 
 
 def _check_devices(name: str, listed: Sequence[_Contribution]) -> None:
-    devices = {(c.device.device_type, c.device.device_id) for c in listed}
+    devices = {(c.device.device_type, c.device.device_id if c.device.device_type else 0) for c in listed}  # one host
     if len(devices) > 1:
         raise GradientError(
             f"gradients of {name!r} are made on different devices {sorted(devices)}", hint="copy to one device first"

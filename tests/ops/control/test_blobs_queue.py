@@ -264,3 +264,17 @@ def test_several_that_cannot_be_joined_are_not_passed_over() -> None:
     net.run()
     assert workspace.fetch("x").tolist() == [4, 5]
     net.close()
+
+
+def test_who_gets_nothing_is_told_why_the_queue_was_closed() -> None:
+    """The first reason stays; what is in the queue comes before."""
+    workspace = _workspace(capacity=1)
+    _put(workspace, np.array([1]))
+    for why in ("the disk is full", "it is late"):
+        _queue(workspace).close(why)
+    with pytest.raises(ClosedError, match="'q' is closed, and full: the disk is full"):
+        _put(workspace, np.array([2]))
+    dequeue = operator_def("DequeueBlobs", ["q"], ["x"])
+    workspace.run_operator(dequeue)
+    with pytest.raises(ClosedError, match="'q' is closed, and empty: the disk is full"):
+        workspace.run_operator(dequeue)

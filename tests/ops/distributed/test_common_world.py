@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import platform
+from pathlib import Path
+
 import pytest
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, TazzaError
 from tazza.operator import operator_def, run_op
-from tazza.ops.distributed.common_world import CommonWorld, find_world
+from tazza.ops.distributed.common_world import CommonWorld, Notes, find_world
+from tazza.ops.distributed.store import StoreHandler
+from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.sequences import Sequence, Step, on_sequences
 
@@ -51,3 +57,32 @@ def test_sizes_have_to_agree() -> None:
     assert find_world("a store", "w", 2) is world
     with pytest.raises(ArgumentError, match="size = 3 for the common world 'w', another rank has said 2"):
         find_world("a store", "w", 3)
+
+
+def rank_with_note(folder: Path, note: str | None) -> str:
+    """Return what a rank says that waits a moment for another one, which has left a note in the folder of the store."""
+    workspace = Workspace()
+    workspace.run_operator(operator_def("FileStoreHandlerCreate", [], ["s"], path=str(folder)))
+    store = workspace.blob("s").value
+    assert isinstance(store, StoreHandler)
+    if note is not None:
+        store.set(Notes(store, "w").key(1), note.encode())
+    with pytest.raises(TazzaError) as error:
+        workspace.run_operator(operator_def("CreateCommonWorld", ["s"], ["w"], size=2, rank=0, name="w", timeout_ms=50))
+    return str(error.value)
+
+
+def test_a_rank_in_another_process_is_named_at_once(tmp_path: Path) -> None:
+    other = f"{platform.node()} {os.getppid()}"
+    assert f"rank 1 of the common world 'w' is in another process, {other}" in rank_with_note(tmp_path, other)
+
+
+@pytest.mark.parametrize("note", [None, "", "x", f"another machine {os.getppid()}", f"{platform.node()} {2**40}"])
+def test_others_have_left_their_notes_long_ago(note: str | None, tmp_path: Path) -> None:
+    assert "waited 0.05 seconds for the other ranks" in rank_with_note(tmp_path, note)
+    assert "waited 0.05 seconds" in rank_with_note(tmp_path, None)  # and so has this one
+
+
+def test_a_folder_that_is_not_there_has_no_notes(tmp_path: Path) -> None:
+    assert "waited 0.05 seconds" in rank_with_note(tmp_path / "nowhere", None)
+    assert list(tmp_path.iterdir()) == []

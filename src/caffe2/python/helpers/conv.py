@@ -184,13 +184,13 @@ def group_conv_deprecated(
     use_bias = not kwargs.pop("no_bias", False)
     each_in, each_out = dim_in // group, dim_out // group
     shape = [each_out, each_in, kernel, kernel] if order == "NCHW" else [each_out, kernel, kernel, each_in]
-    parts = [f"_{blob_out}_gconv_split_{count}" for count in range(group)]
+    parts = ["_" + blob_out + f"_gconv_split_{count}" for count in range(group)]  # a reference stays one
     split = model.net.DepthSplit(blob_in, parts, dimensions=[each_in] * group, order=order)
     made: list[Any] = []
     for count, part in enumerate(split):
-        name = f"{blob_out}_gconv_{count}"
+        name = blob_out + f"_gconv_{count}"
         inputs = [part, filled(model, name + "_w", shape, weight_init or ("XavierFill", {}), WEIGHT)]
         if use_bias:
             inputs.append(filled(model, name + "_b", [each_out], bias_init or ("ConstantFill", {}), BIAS))
         made.append(model.net.Conv(inputs, name, kernel=kernel, order=order, **kwargs))
-    return model.net.Concat(made, [blob_out, f"_{blob_out}_concat_dims"], order=order)[0]
+    return model.net.Concat(made, [blob_out, "_" + blob_out + "_concat_dims"], order=order)[0]

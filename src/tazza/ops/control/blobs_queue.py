@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tazza.errors import ClosedError, ShapeError
+from tazza.errors import ClosedError, ShapeError, TazzaError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, ends, host_kernel, schema
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
@@ -31,11 +31,13 @@ class WaitingQueue:
         """Be open, with records of `width` blobs."""
         self.width = width
         self.closed = False
+        self.why = ""
         self.turn = Conditional()
 
-    def close(self) -> None:
-        """Let nobody wait any more."""
+    def close(self, why: str = "") -> None:
+        """Let nobody wait any more; those who get nothing are told why. The first reason stays."""
         with self.turn:
+            self.why = why if not self.closed else self.why
             self.closed = True
             self.turn.notify_all()
 
@@ -163,6 +165,12 @@ class QueueKernel:
                 raise op.error(ShapeError, f"{len(blobs)} blobs for the queue {self.queue.name!r} of {queue.width}")
             return act(queue)
 
+    def refusal(self, op: OpView, found: str) -> TazzaError:
+        """Return the error of a queue that is closed and, say, empty; it tells why, where that is known."""
+        queue = self.queue.value
+        why = queue.why if isinstance(queue, WaitingQueue) else ""
+        return op.error(ClosedError, f"the queue {self.queue.name!r} is closed, and {found}{f': {why}' if why else ''}")
+
 
 def show(status: Blob, value: bool) -> None:
     """Put whether something is so into a blob."""
@@ -235,7 +243,7 @@ class EnqueueBlobs(QueueKernel):
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
         if not self.patiently(op, Y, lambda queue: queue.write(Y, self.patience)):
-            raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and full")
+            raise self.refusal(op, "full")
 
 
 SAFE_ENQUEUE_BLOBS = schema(
@@ -288,7 +296,7 @@ class DequeueBlobs(QueueKernel):
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
         if not self.patiently(op, Y, lambda queue: queue.read(Y, self.patience), op.timeout_secs):
-            raise op.error(ClosedError, f"the queue {op.input_name('queue')!r} is closed, and empty")
+            raise self.refusal(op, "empty")
 
 
 SAFE_DEQUEUE_BLOBS = schema(

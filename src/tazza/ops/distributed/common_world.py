@@ -2,11 +2,14 @@
 
 A world has `size` ranks, each of which has a blob that says which one it is. Here ranks are threads of one process:
 those that name the same world, in workspaces of their own as a rule, are one world. What they do together they do in
-the same order: the n-th collective operator of a rank meets the n-th of all others.
+the same order: the n-th collective operator of a rank meets the n-th of all others. Ranks whose store lies in a folder
+say there in which process they are, so that one that waits for another process learns it at once.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,9 +18,10 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
-from tazza.errors import ArgumentError, ClosedError, NetError
+from tazza.errors import ArgumentError, ClosedError, NetError, UnavailableError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, blob, forbidden, host_kernel, schema
-from tazza.ops.distributed.store import STORE, StoreHandler
+from tazza.ops.distributed.store import LOOK_S, STORE, StoreHandler
+from tazza.runtime.files import kind_of
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
@@ -234,12 +238,66 @@ def find_world(store: str, name: str, size: int) -> World:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What ranks of a world leave in the folder of a store: the machine and the process that they are in."""
+
+    store: StoreHandler
+    name: str
+
+    def key(self, rank: int) -> str:
+        """Return the key of a rank's note."""
+        return f"process of rank {rank} of the common world {self.name}"
+
+    def check(self, size: int) -> None:
+        """Check that no rank is in another process that is alive.
+
+        Raises:
+            UnavailableError: one is.
+        """
+        for rank in range(size):
+            if self.store.has(self.key(rank)):
+                found = self.store.get(self.key(rank)).decode(errors="replace")
+                if _lives_elsewhere(found):
+                    raise UnavailableError(
+                        f"rank {rank} of the common world {self.name!r} is in another process, {found}",
+                        hint="let all ranks be threads of one process, each with a workspace of its own",
+                    )
+
+
+def leave_note(store: StoreHandler | None, name: str, rank: int) -> Notes | None:
+    """Say in the folder of a store where a rank is; None where there is no folder, which others could look at."""
+    if store is None or store.folder is None or kind_of(store.folder) != "folder":
+        return None
+    notes = Notes(store, name)
+    store.set(notes.key(rank), _here().encode())
+    return notes
+
+
+def _here() -> str:
+    return f"{platform.node()} {os.getpid()}"
+
+
+def _lives_elsewhere(note: str) -> bool:
+    """Whether a note is that of another process of this machine that is alive; one that is not has left it long ago."""
+    machine, _, process = note.rpartition(" ")
+    if note == _here() or machine != platform.node() or not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except PermissionError:
+        return True  # it is somebody else's
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 CREATE_COMMON_WORLD = schema(
     "CreateCommonWorld",
     """comm_world = rank `rank` of a world of `size` ranks, when all have come.
 
     Ranks are threads of this process; in one world are those whose operators have the same store and the same name,
-    or without a name the same output.""",
+    or without a name the same output. In the folder of a store they say in which process they are.""",
     inputs=[blob("kv_handler", type_name=STORE, optional=True, role=Role.STATE)],
     outputs=[blob("comm_world", type_name=WORLD)],
     args=[
@@ -281,11 +339,12 @@ class WorldKernel:
         if self.world is not None:
             self.world.wake()
 
-    def assemble(self, own: CommonWorld) -> CommonWorld:
+    def assemble(self, own: CommonWorld, notes: Notes | None = None) -> CommonWorld:
         """Wait until all ranks have come, and return this one.
 
         Raises:
             ClosedError: one has left meanwhile.
+            UnavailableError: one is in another process, as notes say.
             RunCancelledError, DeadlineError: the wait ended.
         """
         world = self.world = own.world
@@ -293,7 +352,9 @@ class WorldKernel:
             try:
                 while len(world.ranks) < world.size:
                     world.check()
-                    self.patience.wait(world.turn)
+                    if notes is not None:
+                        notes.check(world.size)
+                    self.patience.wait(world.turn, most_s=None if notes is None else LOOK_S)
             except BaseException as error:
                 world.leave(f"a rank left: {type(error).__name__}: {error}")
                 raise
@@ -307,9 +368,11 @@ class CreateCommonWorld(WorldKernel):
     def run(self, op: OpView, kv_handler: Blob | None, comm_world: Blob) -> None:
         timeout_s = op.timeout_ms / 1000
         with self.patience.span(timeout_s):
-            store = "" if kv_handler is None else kv_handler.get(StoreHandler).name
-            world = find_world(store, op.definition.name if op.definition.name else comm_world.name, op.size)
-            comm_world.set(self.assemble(CommonWorld(world, op.rank, timeout_s)))
+            store = None if kv_handler is None else kv_handler.get(StoreHandler)
+            name = op.definition.name if op.definition.name else comm_world.name
+            world = find_world("" if store is None else store.name, name, op.size)
+            own = CommonWorld(world, op.rank, timeout_s)
+            comm_world.set(self.assemble(own, leave_note(store, name, op.rank) if op.size > 1 else None))
 
 
 CLONE_COMMON_WORLD = schema(

@@ -187,7 +187,7 @@ FILE_STORE_HANDLER_CREATE = schema(
     "FileStoreHandlerCreate",
     """handler = the store in the folder `path`, where ranks of a common world find each other and leave things.
 
-    Without a path it is one in the memory of this process. Only `StoreSet` writes files.""",
+    Without a path it is one in the memory of this process. `StoreSet` and `CreateCommonWorld` write files.""",
     outputs=[blob("handler", type_name=STORE)],
     args=[arg("path", str, "", doc="a folder"), arg("prefix", str, "", doc="tells stores of one folder apart")],
     effects=Effects.STATE,  # it names a folder; who sets and gets looks there
