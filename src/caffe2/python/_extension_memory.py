@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from caffe2.python._extension_workspace import message
-from tazza.graph.recycling import behind, recycle
 from tazza.proto import NetDef
 
 
@@ -30,6 +29,8 @@ def memonger_compute_blob_recycling_for_dag(
         arg5: blobs that keep out of it.
         arg6: shapes; with them memory counts, without them the number of names.
     """
+    from tazza.graph.recycling import behind, recycle
+
     net = message(NetDef, arg0)
     taking = set(arg3) - set(arg5)
     reached = set(arg2).intersection(behind(net, arg1))
@@ -40,6 +41,8 @@ def memonger_compute_blob_recycling_for_dag(
 
 def memonger_optimize_inference_net(arg0: bytes, arg1: Sequence[str]) -> bytes:
     """Return a net that runs its operators in order, in which all blobs but these share names; others as they are."""
+    from tazza.graph.recycling import recycle
+
     net = message(NetDef, arg0)
     if net.type not in {"", "simple"}:
         return net.SerializeToString()
