@@ -160,8 +160,10 @@ def read_chunk(proto: TensorProto, who: str) -> Chunk:
 
 
 def _read_shape(proto: TensorProto, who: str) -> tuple[Dim, DataType]:
+    # Caffe2 wrote tensors without elements that had no type yet, and read them as float.
+    untyped = proto.data_type == TensorProto.UNDEFINED and 0 in proto.dims
     try:
-        dtype = DataType.from_proto(proto.data_type)
+        dtype = DataType.FLOAT if untyped else DataType.from_proto(proto.data_type)
     except DTypeError as error:
         raise FormatError(f"{who}: {error.message}", hint=error.hint) from error
     dims = tuple(proto.dims)
