@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workstea
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
+.PHONY: help venv train test soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: venv  ## Run all tests, and say what was skipped and why
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
 	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py
+
+records: venv  ## Ten million records through readers, queues and stages on threads: some ten minutes; ONLY="--records 1000000 --minutes 5"
+	$(BIN)/python -m tests.records $(ONLY)
 
 fuzz: venv  ## Fuzz nets, files and commands: some twenty minutes; ONLY="--minutes 120" for as long as one likes
 	$(BIN)/python -m tests.fuzz $(if $(ONLY),$(ONLY),--nets 300000 --files 100000 --commands 10000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError, ShapeError
+from tazza.errors import ArgumentError, ClosedError, DTypeError, NetError, NotFoundError, ShapeError
 from tazza.operator import operator_def
 from tazza.procedure import run_in_background, run_procedure
 from tazza.proto import ExecutionStep, NetDef, PlanDef
@@ -74,6 +74,39 @@ def test_steps_run_side_by_side_and_the_first_error_ends_all(workspace: Workspac
         x_after(workspace, both)
     ended = ExecutionStep(substep=[waiting, ExecutionStep(network=["stop"])], concurrent_substeps=True)
     assert x_after(workspace, ended) >= 0
+
+
+TAKE = NetDef(name="take", op=[operator_def("DequeueBlobs", ["q"], ["x"])])
+PUT = NetDef(name="put", op=[operator_def("EnqueueBlobs", ["full", "x"], ["x"])])
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_what_waits_ends_where_a_step_beside_it_fails(workspace: Workspace, depth: int) -> None:
+    """Steps that wait for a queue, however deep, give up; the error is that of the one that failed, and says where."""
+    workspace.run_operator(operator_def("CreateBlobsQueue", [], ["q"]))
+    workspace.run_operator(operator_def("CreateBlobsQueue", [], ["full"], capacity=0))
+    beside = [ExecutionStep(network=[name]) for name in ("take", "put")]
+    for n in range(depth):
+        beside = [ExecutionStep(name=f"deep {n}", substep=beside, concurrent_substeps=True)]
+    failing = ExecutionStep(name="failing", network=["add", "fail"], num_iter=9)
+    both = ExecutionStep(substep=[*beside, failing], concurrent_substeps=True)
+    nets = [ADD, STOP, FAIL, TAKE, PUT]
+    with pytest.raises(ShapeError, match="in round 1 of step 'failing', net 'fail'"):
+        run_procedure(PlanDef(network=nets, execution_step=[both]), workspace)
+    workspace.run_operator(operator_def("EnqueueBlobs", ["q", "one"], ["one"]))
+    workspace.run_net("take")  # it was asked to give up then, not now
+    assert workspace.fetch("x").item() == 1
+
+
+def test_an_error_of_a_later_round_says_which(workspace: Workspace) -> None:
+    workspace.run_operator(operator_def("CreateBlobsQueue", [], ["q"], capacity=2))
+    for _ in range(2):
+        workspace.feed("v", np.ones(1, np.float32))
+        workspace.run_operator(operator_def("EnqueueBlobs", ["q", "v"], ["v"]))
+    workspace.run_operator(operator_def("CloseBlobsQueue", ["q"], []))
+    step = ExecutionStep(name="taking", network=["take"], num_iter=5)
+    with pytest.raises(ClosedError, match="in round 3 of step 'taking', net 'take'"):
+        run_procedure(PlanDef(network=[TAKE], execution_step=[step]), workspace)
 
 
 def test_what_runs_beside_ends_with_its_step(workspace: Workspace) -> None:

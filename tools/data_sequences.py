@@ -30,7 +30,15 @@ def data_sequences() -> dict[str, list[Step]]:
         "weighted_queues": weighted_queues(),
         "queue_reader": queue_reader(),
     }
-    return {**indices(), **cursors(), **data_sets(), **windows(), **alone, "blob_values": blob_values()}
+    return {
+        **indices(),
+        **cursors(),
+        **data_sets(),
+        **windows(),
+        **kept_packed(),
+        **alone,
+        "blob_values": blob_values(),
+    }
 
 
 def indices() -> dict[str, list[Step]]:
@@ -330,6 +338,39 @@ def reservoirs() -> list[Step]:
         whole._replace(feeds=more),
         whole._replace(feeds={"i": np.array([9])}),
     ]
+
+
+def kept_packed() -> dict[str, list[Step]]:
+    """Packed records that are sampled, and the last of them: each time what is kept is taken apart again.
+
+    Beside the sample is a queue, which nobody stores: a sample of packed records begins anew where it was stored.
+    """
+    empty: dict[str, Any] = {"k": np.zeros(0, np.float32)}
+    names = {"fields": ["i:lengths", "i:values", "t"]}
+    sample = Step("ReservoirSampling", ["k", "n", "p", "m"], ["k", "n"], {"num_to_collect": 9})
+    last = Step("LastNWindowCollector", ["k", "next", "p"], ["k", "next"], {"num_to_collect": 4})
+    found = {
+        "reservoir_packed": [
+            Step("CreateMutex", [], ["m"], {}, {**empty, "n": np.array([0])}),
+            Step("CreateBlobsQueue", [], ["q"], {"capacity": 1}),
+        ],
+        "window_packed": [Step("CreateMutex", [], ["m"], {}, {**empty, "next": np.array(0, np.int32)})],
+    }
+    first = 0
+    for lengths in ([2, 0, 1], [], [3, 1], [1]):
+        feeds: dict[str, Any] = {
+            "l": np.array(lengths, np.int32),
+            "v": np.arange(first, first + sum(lengths), dtype=np.float32),
+            "t": np.array([b"t" * n for n in lengths] + [b"beyond"], object)[: len(lengths)],
+        }
+        first += 10
+        for name, keep in (("reservoir_packed", sample), ("window_packed", last)):
+            found[name] += [
+                Step("PackRecords", ["l", "v", "t"], ["p"], names, feeds),
+                keep,
+                Step("UnPackRecords", ["k"], ["kl", "kv", "kt"], names),
+            ]
+    return found
 
 
 def queue_reader() -> list[Step]:

@@ -8,7 +8,11 @@ With `num_concurrent_instances` each of its steps runs that often, all side by s
 
 Nets are made in the workspace of the first step that runs them, in place of those of their names, and stay there.
 
-Constant state: the message. `_Run` belongs to one call; `failed` is set by any of its threads, and read by all.
+Where one step fails, or Ctrl-C comes, what runs beside it is asked to stop: it ends behind the operator that runs, or
+at once where that waits. The error names the step, its round and the net.
+
+Constant state: the message. `_Run` belongs to one call. Which of its nets run, and its first error, change under its
+lock: a net begins before that error, and is told of it, or does not begin.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from functools import partial
 import numpy as np
 
 from tazza.device import Event
-from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError
+from tazza.errors import ArgumentError, DTypeError, NetError, NotFoundError, TazzaError
 from tazza.nets import NetBase, create_net
 from tazza.nets.run import Run
 from tazza.proto import ExecutionStep, NetDef, PlanDef
@@ -46,7 +50,7 @@ def run_procedure(definition: PlanDef, workspace: Workspace) -> None:
     Raises:
         NetError: two nets of one name, or a step with both nets and steps.
         NotFoundError: a step names a net that is not there, or a blob that says when to stop and is not there.
-        TazzaError: what a net raises; the steps that run beside it end behind the net that they run.
+        TazzaError: the first error of a net, with the step that ran it; what runs beside that is cancelled.
     """
     run = _Run(definition, workspace)
     nets = _Nets(run, workspace)
@@ -55,6 +59,7 @@ def run_procedure(definition: PlanDef, workspace: Workspace) -> None:
             _bound(step, nets, ())()
     finally:
         nets.close()
+        run.renew()
 
 
 def run_in_background(definition: PlanDef, workspace: Workspace) -> Run:
@@ -105,7 +110,54 @@ class _Run:
             self._nets[net.name] = net
         self._replaced = {name for name in self._nets if name in workspace.nets()}
         self._lock = threading.Lock()
-        self.failed = False
+        self._running: dict[NetBase, str] = {}
+        self._told: list[NetBase] = []
+        self.error: BaseException | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing begins any more."""
+        return self.error is not None
+
+    def act(self, net: NetBase, where: str) -> None:
+        """Run a net, unless something failed; `where` says in errors what it is part of."""
+        try:
+            with self._lock:
+                if self.error is not None:
+                    return
+                self._running[net] = where
+            net.run()
+        except BaseException as error:
+            if isinstance(error, TazzaError):
+                error.add_context(f"in {where}")
+            else:
+                error.add_note(f"in {where}")
+            raise
+        finally:
+            self._running.pop(net, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Let nothing begin any more, and ask what runs to stop; an interrupt takes the place of an error."""
+        with self._lock:
+            if self.error is None or isinstance(self.error, Exception) > isinstance(error, Exception):
+                self.error = error
+            told = dict(self._running)
+            self._told += told
+        if not isinstance(error, Exception):
+            for where in told.values():
+                error.add_note(f"while there was {where}")
+        for net in told:
+            try:
+                net.cancel_waiting()
+            except Exception:
+                logger.exception("net %r could not be asked to stop", net.name)
+
+    def renew(self) -> None:
+        """Make those nets anew that stay and were asked to stop: it is not meant for their next run."""
+        for net in dict.fromkeys(self._told):
+            home = net.workspace
+            if isinstance(home, Workspace) and net.name in home.nets() and home.net(net.name) is net:
+                home.create_net(net.definition, overwrite=True)
 
     def definition(self, step: ExecutionStep, name: str) -> NetDef:
         """Return the net that a step names."""
@@ -181,7 +233,8 @@ class _Step:
             if not definition.HasField("report_interval"):
                 raise ArgumentError(f"step {definition.name!r} has a report_net without report_interval")
             report = nets.net(definition, definition.report_net, (*path, (beside_it, len(again))))
-            beside.append((float(definition.report_interval), report.run))
+            where = f"the report of step {definition.name!r}, net {report.name!r}"
+            beside.append((float(definition.report_interval), partial(nets.run.act, report, where)))
         self._beside = beside
         own = (*path, (beside_it, len(beside))) if beside else path
         instances = max(definition.num_concurrent_instances, 1)
@@ -197,18 +250,21 @@ class _Step:
     def run(self) -> None:
         """Run it as often as it says."""
         with self._company():
-            for _ in self._rounds():
+            for number in self._rounds():
                 if self._at_once:
                     self._side_by_side()
                     if self._stopped():
                         return
                     continue
-                for act in (*self._steps, *(net.run for net in self._nets)):
+                for act in (*self._steps, *(partial(self._act, net, number) for net in self._nets)):
                     if self._run.failed:
                         return
                     act()
                     if self._stopped():
                         return
+
+    def _act(self, net: NetBase, number: int) -> None:
+        self._run.act(net, f"round {number + 1} of step {self._definition.name!r}, net {net.name!r}")
 
     def _rounds(self) -> Iterator[int]:
         definition = self._definition
@@ -234,22 +290,29 @@ class _Step:
         return bool(found.ravel()[0])
 
     def _side_by_side(self) -> None:
-        """Run the steps at once, and raise the first error when all have ended."""
-        errors: list[BaseException] = []
+        """Run the steps at once, and raise the first error of the run when all have ended."""
 
         def work(act: Callable[[], None]) -> None:
             try:
                 act()
             except BaseException as error:
-                errors.append(error)
-                self._run.failed = True
+                self._run.fail(error)
 
-        ended = [_started(partial(work, act), "tazza-step") for act in self._steps]
-        with waiting_for_others():
+        ended: list[Event] = []
+        try:
+            ended += (_started(partial(work, act), "tazza-step") for act in self._steps)
+            with waiting_for_others():
+                for one in ended:
+                    one.wait()
+        except (
+            BaseException
+        ) as error:  # an interrupt: what runs works on blobs that are nobody else's until it has ended
+            self._run.fail(error)
             for one in ended:
                 one.wait()
-        if errors:
-            raise errors[0]
+            raise
+        if self._run.error is not None:
+            raise self._run.error
 
     @contextmanager
     def _company(self) -> Generator[None]:

@@ -40,6 +40,7 @@ LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",
     "make fuzz": 'make fuzz ONLY="--nets 300 --files 100 --commands 10"',
     "make soak": "make soak",
+    "make records": 'make records ONLY="--records 40000"',
     "make engines": "make engines",
     ".venv/bin/tazza train char-lstm --data FILE": (
         ".venv/bin/tazza train char-lstm --data tests/data/text/cups.txt --out out/char-lstm --iterations 20"

@@ -16,6 +16,7 @@ from tazza.errors import ArgumentError, BlobTypeError, FormatError
 from tazza.proto.caffe2_pb2 import BlobProto
 from tazza.runtime.flags import flag
 from tazza.tensor.blob import Blob
+from tazza.tensor.element_serializer import element_type
 from tazza.tensor.int8_serializer import Int8Serializer
 from tazza.tensor.serializer import NO_CHUNKS, SERIALIZERS, Collector, ContentSerializer, Serializer, StringSerializer
 from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
@@ -179,7 +180,8 @@ def deserialize(source: bytes | BlobProto | Iterable[bytes | BlobProto], name: s
 def _label(proto: BlobProto) -> tuple[str, str]:
     """Name and type of a record; the runtime gives `bytes`, or fails, where they are not text."""
     try:
-        label: tuple[object, object] = (proto.name, proto.type)
+        inner = element_type(proto)
+        label: tuple[object, object] = (proto.name, proto.type if inner is None else inner)
     except UnicodeDecodeError:
         label = (b"", b"")
     name, kind = label

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,7 +38,8 @@ _FIELDS = {
     DataType.INT64: "int64_data",
     DataType.STRING: "string_data",
 }
-_IN_BYTE_DATA = frozenset({DataType.UINT8, DataType.INT8, DataType.BOOL, DataType.FLOAT16})
+BYTE_TYPES = frozenset({DataType.UINT8, DataType.INT8, DataType.BOOL, DataType.FLOAT16})
+"""Element types that may lie in `byte_data`."""
 
 
 def stored_type(dtype: DataType) -> DataType:
@@ -160,8 +162,10 @@ def read_chunk(proto: TensorProto, who: str) -> Chunk:
 
 
 def _read_shape(proto: TensorProto, who: str) -> tuple[Dim, DataType]:
+    # Caffe2 wrote tensors without elements that had no type yet, and read them as float.
+    untyped = proto.data_type == TensorProto.UNDEFINED and 0 in proto.dims
     try:
-        dtype = DataType.from_proto(proto.data_type)
+        dtype = DataType.FLOAT if untyped else DataType.from_proto(proto.data_type)
     except DTypeError as error:
         raise FormatError(f"{who}: {error.message}", hint=error.hint) from error
     dims = tuple(proto.dims)
@@ -178,9 +182,9 @@ def _read_shape(proto: TensorProto, who: str) -> tuple[Dim, DataType]:
 
 def _read_values(proto: TensorProto, dtype: DataType, who: str) -> npt.NDArray[Any]:
     if proto.HasField("raw_data") or proto.storage_type == TensorProto.RAW:
-        return _from_bytes(proto.raw_data, dtype, f"{who}: raw_data")
-    if dtype in _IN_BYTE_DATA and proto.HasField("byte_data"):
-        return _from_bytes(proto.byte_data, dtype, f"{who}: byte_data")
+        return from_bytes(proto.raw_data, dtype, f"{who}: raw_data")
+    if dtype in BYTE_TYPES and proto.HasField("byte_data"):
+        return from_bytes(proto.byte_data, dtype, f"{who}: byte_data")
     if dtype is DataType.STRING:
         strings = np.empty(len(proto.string_data), object)
         strings[:] = list(proto.string_data)
@@ -191,10 +195,21 @@ def _read_values(proto: TensorProto, dtype: DataType, who: str) -> npt.NDArray[A
         return np.array(proto.double_data, np.float64)
     if dtype is DataType.INT64:
         return np.array(proto.int64_data, np.int64)
-    return _narrowed(np.array(proto.int32_data, np.int32), dtype, who)
+    return narrowed(np.array(proto.int32_data, np.int32), dtype, who)
 
 
-def _from_bytes(data: bytes, dtype: DataType, who: str) -> npt.NDArray[Any]:
+def typed_field(protos: Sequence[TensorProto], dtype: DataType) -> list[Sequence[Any]]:
+    """Return the elements of messages as they are stored, in the field of their type."""
+    field = _FIELDS.get(dtype, _DEFAULT_FIELD)
+    return [getattr(one, field) for one in protos]
+
+
+def from_bytes(data: bytes, dtype: DataType, who: str) -> npt.NDArray[Any]:
+    """Return elements that lie one behind the other; `who` names them in messages.
+
+    Raises:
+        FormatError: there are some bytes too many, or it is text.
+    """
     if dtype is DataType.STRING or len(data) % dtype.itemsize:
         raise FormatError(f"{who} of {len(data)} bytes does not hold elements of {dtype}, {dtype.itemsize} bytes each")
     if dtype is DataType.BOOL:
@@ -202,8 +217,12 @@ def _from_bytes(data: bytes, dtype: DataType, who: str) -> npt.NDArray[Any]:
     return np.frombuffer(data, dtype.numpy.newbyteorder("<")).astype(dtype.numpy, copy=False)
 
 
-def _narrowed(wide: npt.NDArray[np.int32], dtype: DataType, who: str) -> npt.NDArray[Any]:
-    """Values of `int32_data` as what they stand for."""
+def narrowed(wide: npt.NDArray[np.int32], dtype: DataType, who: str) -> npt.NDArray[Any]:
+    """Return values of `int32_data` as what they stand for; `who` names them in messages.
+
+    Raises:
+        FormatError: one is out of the range of the element type.
+    """
     if dtype is DataType.INT32:
         return wide
     if dtype is DataType.BOOL:

@@ -79,11 +79,19 @@ class TensorCollector(Collector):
         """Take a chunk."""
         if not record.HasField("tensor"):
             raise FormatError(f"{self._who} of type {record.type} has no tensor")
-        chunk = read_chunk(record.tensor, self._who)
+        chunk = self.read(record, self._who)
         with self._lock:
             self._check_head(chunk)
             if chunk.end > chunk.begin:
                 self._insert(chunk)
+
+    def read(self, record: BlobProto, who: str) -> Chunk:
+        """Return the elements of a record; `who` is the blob, for messages.
+
+        Raises:
+            FormatError: they contradict what else is in it.
+        """
+        return read_chunk(record.tensor, who)
 
     def _check_head(self, chunk: Chunk) -> None:
         head = self._head

@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tazza.errors import ArgumentError, ClosedError, RunCancelledError, ShapeError
 from tazza.nets import create_net
 from tazza.operator import operator_def, run_op
-from tazza.ops.control.rebatching_queue import RebatchingQueue
+from tazza.ops.control.rebatching_queue import Batch, RebatchingQueue
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.patience import Patience
 from tazza.workspace import Workspace
 from tests.check import check_op
+from tests.nets.interrupting import FAST, everywhere
 from tests.sequences import Sequence, on_sequences, recorded
 
 MOST_S = 30.0
@@ -75,6 +79,60 @@ WAITS = [
     operator_def("DequeueRebatchingQueue", ["q"], ["y"], num_elements=3),
     operator_def("EnqueueRebatchingQueue", ["q", "x"], [], enqueue_batch=1),
 ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), capacity=st.integers(1, 9), whole=st.booleans())
+def test_records_keep_their_order_whatever_the_batches(data: st.DataObject, capacity: int, whole: bool) -> None:
+    """Batches of any sizes go in, of other sizes come out, some by several columns: first in, first out."""
+    queue = run_op("CreateRebatchingQueue", capacity=capacity, num_blobs=2)
+    assert isinstance(queue, RebatchingQueue)
+    inside: list[int] = []
+    number = 0
+    for _ in range(data.draw(st.integers(1, 12))):
+        room = capacity - len(inside)
+        rows = data.draw(st.integers(0, room))
+        if rows and (whole or data.draw(st.booleans())):
+            columns = np.arange(number, number + rows), np.arange(2 * rows).reshape(rows, 2) + 2 * number
+            run_op("EnqueueRebatchingQueue", queue, *columns, enqueue_batch=1)
+        else:
+            rows = min(room, 1)
+            if rows:
+                run_op("EnqueueRebatchingQueue", queue, np.array(number), np.array([2 * number, 2 * number + 1]))
+        inside += range(number, number + rows)
+        number += rows
+        assert len(queue) == len(inside)
+        if inside:
+            count = data.draw(st.integers(1, len(inside)))
+            found: Any = run_op("DequeueRebatchingQueue", queue, num_elements=count, outputs=2)
+            assert found[0].tolist() == inside[:count]
+            assert found[1].tolist() == [[2 * one, 2 * one + 1] for one in inside[:count]]
+            del inside[:count]
+
+
+@pytest.mark.slow
+def test_interrupts_leave_the_queue_whole(soak: int) -> None:
+    """What is inside follows on each other, and is as much as is counted, wherever Ctrl-C came."""
+    queue, patience = RebatchingQueue(7, 1), Patience("for a test")
+    number = 0
+
+    def work() -> None:
+        nonlocal number
+        queue.write(Batch((np.arange(number, number + 3),), 3), patience)
+        number += 3
+        for count in (1, 2):
+            queue.read(count, patience)
+
+    def check() -> None:
+        nonlocal number
+        inside = [int(one) for batch in queue._batches for one in batch.columns[0]]  # pyright: ignore[reportPrivateUsage]
+        assert inside == list(range(inside[0], inside[0] + len(inside))) if inside else True
+        assert len(queue) == len(inside)
+        if inside:
+            queue.read(len(inside), patience)
+        number = 0
+
+    everywhere(work, check, FAST, soak)
 
 
 def _waiting(op: OperatorDef) -> Workspace:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tazza.errors import ArgumentError, DTypeError, NumericError, ShapeError
 from tazza.nets import create_net
@@ -105,6 +108,25 @@ def test_values_are_summed(dtype: str) -> None:
 def test_a_value_becomes_a_whole_number(value: Any, arguments: dict[str, Any], wanted: int) -> None:
     found = put("IncrementPut", [np.array(value, np.float32)], **arguments)
     assert found == {"x/stat_value": wanted}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    value=st.one_of(st.floats(), st.sampled_from([2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 255.5, -0.5])),
+    dtype=st.sampled_from([np.uint8, np.int32, np.int64]),
+    bound=st.booleans(),
+)
+def test_what_counts_for_no_element_is_a_number_of_its_type_or_an_error(value: float, dtype: Any, bound: bool) -> None:
+    value = float(np.float32(np.clip(value, -3e38, 3e38)))
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    within = least - 1 < value < most + 1
+    if not within and not bound:
+        with pytest.raises(NumericError, match="default_value"):
+            put("IncrementPut", [np.zeros(0, dtype)], default_value=value)
+        return
+    wanted = int(value) if within else 0 if math.isnan(value) else least if value < 0 else most
+    statistic.OF_PROCESS.export(reset=True)
+    assert put("IncrementPut", [np.zeros(0, dtype)], default_value=value, bound=bound) == {"x/stat_value": wanted}
 
 
 def test_names_are_there_before_values() -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tazza.errors import ArgumentError, RunCancelledError, ShapeError
 from tazza.nets import create_net
 from tazza.operator import operator_def, run_op
+from tazza.ops.control.weighted_queue import shares
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 from tests.check import check_op
@@ -111,3 +114,26 @@ def test_refused(arguments: dict[str, Any], words: str) -> None:
         run_op("WeightedSampleDequeueBlobs", *queues, outputs=2, **arguments)
     with pytest.raises(ShapeError, match=r"1 blobs for the queue 'in[01]' of 2"):
         run_op("WeightedSampleDequeueBlobs", *queues, outputs=2)
+
+
+@given(
+    st.lists(st.one_of(st.just(0.0), st.floats(0, float(np.finfo(np.float32).max), width=32)), min_size=1, max_size=6)
+)
+def test_shares_are_those_of_the_weights(weights: list[float]) -> None:
+    """Whatever the weights: they rise to 1, each is as its weight, to rounding, and one of weight 0 has none."""
+    if not sum(weights) > 0:
+        return
+    bounds = shares(weights)
+    exact = np.cumsum(np.array(weights) / sum(weights))
+    assert np.isfinite(bounds).all()
+    np.testing.assert_allclose(bounds, exact, rtol=1e-6, atol=1e-6)
+    widths = np.diff(bounds, prepend=np.float32(0))
+    assert (widths[np.array(weights) == 0] == 0).all()
+    assert (widths >= 0).all()
+
+
+@pytest.mark.parametrize("weight", [np.inf, np.nan, -1.0])
+def test_weights_that_are_no_shares_are_refused(weight: float) -> None:
+    operator = operator_def("WeightedSampleDequeueBlobs", ["p", "q"], ["x", "s"], weights=[1.0, weight])
+    with pytest.raises(ArgumentError, match="weights"):
+        create_net(NetDef(name="n", external_input=["p", "q"], op=[operator]), Workspace())

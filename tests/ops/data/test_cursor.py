@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tazza.errors import ArgumentError, DTypeError, FormatError, SchemaError, ShapeError
 from tazza.operator import run_op
@@ -111,6 +113,21 @@ def test_fields_that_do_not_fit(fields: list[str], columns: list[Any], error: ty
         with pytest.raises(error, match=f"{type}: .*{words}"):
             run_op(type, cursor, *columns, outputs=outputs, **arguments)
         assert cursor.offsets == []
+
+
+NAME = st.binary(max_size=6).map(lambda name: name.decode(errors="surrogateescape"))
+
+
+@given(st.lists(NAME, min_size=1, max_size=4, unique=True))
+def test_a_cursor_comes_back_whatever_its_fields_are_called(fields: list[str]) -> None:
+    """Or it is not stored: a space ends a name."""
+    cursor = TreeCursor(fields, [3])
+    if any(" " in name for name in fields):
+        with pytest.raises(FormatError, match="a space ends a name"):
+            serialize(cursor, "c")
+        return
+    again = deserialize(serialize(cursor, "c")).get(TreeCursor)
+    assert (again.fields, again.offsets) == (tuple(fields), [3])
 
 
 def test_what_is_refused() -> None:

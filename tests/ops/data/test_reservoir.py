@@ -12,13 +12,15 @@ from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.nets import create_net
 from tazza.operator import operator_def, run_op
 from tazza.ops.control.mutex import Mutex
+from tazza.ops.data.packed_records import PackedRecords
 from tazza.ops.sparse.key_map import KeyMap
 from tazza.proto import NetDef
+from tazza.tensor.serialization import deserialize, serialize
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.sequences import Sequence, on_sequences, recorded
 
-CASES = [recorded("reservoirs", stored=True)]
+CASES = [recorded("reservoirs", stored=True), recorded("reservoir_packed")]
 
 
 @on_sequences(CASES)
@@ -104,6 +106,64 @@ def test_a_row_more_asks_for_little_memory() -> None:
     assert 0 < (kept >= N).sum() <= 100
     assert (kept < N).sum() == (kept == np.arange(N)).sum()
     net.close()
+
+
+def _packed(rows: list[int]) -> PackedRecords:
+    found = run_op("PackRecords", np.array(rows, np.int64), fields=["x"])
+    assert isinstance(found, PackedRecords)
+    return found
+
+
+def test_packed_records_are_drawn_as_rows_are() -> None:
+    workspace = _workspace()
+    op = operator_def("ReservoirSampling", ["r", "n", "x", "m"], ["r", "n"], num_to_collect=3)
+    op.device_option.random_seed = 5
+    workspace.create_blob("x").set(_packed([]))
+    net = create_net(NetDef(name="samples", op=[op]), workspace)
+    for rows, kept, seen in DRAWN:
+        given = _packed(rows)
+        workspace.blob("x").set(given)
+        net.run()
+        found = workspace.blob("r").get(PackedRecords)
+        assert [int(record[0][0]) for record in found.records] == kept
+        assert workspace.fetch("n").tolist() == [seen]
+        assert [int(record[0][0]) for record in given.records] == rows, "what came is not written"
+    net.close()
+
+
+STORED: list[tuple[list[int], list[int], int, list[int]]] = [
+    ([1, 2, 3, 1, 2], [1, 2, 3], 3, [1, 2, 3]),
+    ([3, 5, 3, 3, 5], [3, 5], 2, [3, 5]),
+    ([3, 5, 6, 3, 5], [3, 5, 6], 3, [3, 5, 6]),
+]
+"""Objects of packed records, which are kept and how many Caffe2 counts where the sample is stored behind the first."""
+
+
+def test_a_stored_sample_of_packed_records_begins_anew() -> None:
+    workspace = _workspace()
+    names = ["r", "n", "x", "m", "i", "p", "o"]
+    op = operator_def("ReservoirSampling", names, ["r", "n", "p", "o"], num_to_collect=10)
+    workspace.create_blob("x")
+    for ids, kept, seen, objects in STORED:
+        workspace.blob("x").set(_packed(ids))
+        workspace.feed("i", np.array(ids))
+        workspace.run_operator(op)
+        found = workspace.blob("r")
+        assert [int(record[0][0]) for record in found.get(PackedRecords).records] == kept
+        assert (workspace.fetch("n").tolist(), workspace.fetch("o").tolist()) == ([seen], objects)
+        if seen == 3:
+            again = deserialize(serialize(found, "r")).get(PackedRecords)
+            assert [int(record[0][0]) for record in again.records] == kept, "it is all there, for who unpacks it"
+            found.set(again)
+
+
+def test_packed_records_and_rows_do_not_mix() -> None:
+    packed, rows = _packed([1, 2]), np.zeros(2)
+    for kept, data in ((packed, rows), (rows, packed)):
+        for op, place in (("ReservoirSampling", np.array([2])), ("LastNWindowCollector", np.array(2, np.int32))):
+            mutex = [Mutex()] if op == "ReservoirSampling" else []
+            with pytest.raises(DTypeError, match=f"{op}: (.* packed records|.* is object)"):
+                run_op(op, kept, place, data, *mutex, num_to_collect=3, outputs=2)
 
 
 SEEN = np.array([2])

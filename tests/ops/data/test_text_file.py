@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tazza.errors import FileError, FormatError, ShapeError
 from tazza.operator import operator_def, run_op
@@ -94,6 +96,53 @@ def test_lines(tmp_path: Path) -> None:
         assert rows_of(tmp_path, content, DataType.STRING).tolist() == wanted
 
 
+def _one_by_one(content: bytes) -> list[list[bytes]]:
+    """Return the fields of the rows of a file, which is read byte by byte."""
+    rows: list[list[bytearray]] = []
+    new, at = True, 0
+    while at < len(content):
+        if new:
+            rows.append([bytearray()])
+        byte = content[at : at + 1]
+        new = byte == b"\n"
+        if byte == b"\0":
+            at += 1
+            rows[-1][-1] += content[at : at + 1] if at + 1 < len(content) or content[at : at + 1] != b"\n" else b""
+        elif byte == b"\t":
+            rows[-1].append(bytearray())
+        elif not new:
+            rows[-1][-1] += byte
+        at += 1
+    return [[bytes(field) for field in row] for row in rows]
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pieces=st.lists(st.sampled_from([b"a", b"bc", b"\t", b"\n", b"\0"]), max_size=30),
+    block=st.integers(1, 9),
+    batch=st.integers(1, 4),
+)
+def test_blocks_are_cut_into_the_rows_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], block: int, batch: int
+) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(b"".join(pieces))
+    monkeypatch.setattr(text_file, "BLOCK_BYTES", block)
+    reader = TextFileReader(path, [DataType.STRING], 1)
+    found: list[list[bytes]] = []
+    while rows := reader.next(batch)[1]:
+        assert len(rows) <= batch
+        found += [text_file._fields(row) for row in rows]  # pyright: ignore[reportPrivateUsage]
+    assert found == _one_by_one(path.read_bytes())
+
+
+@given(texts=st.lists(st.text("0123456789+-.eE_ x", min_size=1, max_size=6), min_size=1, max_size=4))
+def test_plain_numbers_are_what_each_text_begins_with(texts: list[str]) -> None:
+    given_texts = [text.encode() for text in texts]
+    plain = text_file._plain_numbers(given_texts)  # pyright: ignore[reportPrivateUsage]
+    assert plain is None or plain == [text_file._number(text) for text in given_texts]  # pyright: ignore[reportPrivateUsage]
+
+
 def test_numbers(tmp_path: Path) -> None:
     written = b"1e-3.5\n.5\n+7.\n-0x1.8p3\nINFINITYx\n-inf\nnan(12)\n1e\n1e40\n 0x10\n"
     wanted = [1e-3, 0.5, 7, -12, np.inf, -np.inf, np.nan, 1, np.inf, 16]
@@ -133,12 +182,14 @@ def test_a_reader_that_fails_never_says_that_the_file_ends(
     path = tmp_path / "table"
     path.write_bytes(b"1\n2\n3\n")
     reader = run_op("CreateTextFileReader", filename=str(path), field_types=[1])
-    assert run_op("TextFileReaderRead", reader) == 1
+    with monkeypatch.context() as small:
+        small.setattr(text_file, "BLOCK_BYTES", 2)
+        assert run_op("TextFileReaderRead", reader) == 1
 
-    def fail(line: bytes) -> Any:
+    def fail(block: bytes) -> Any:
         raise error
 
-    monkeypatch.setattr(text_file, "_fields", fail)
+    monkeypatch.setattr(text_file, "_rows", fail)
     with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else FileError):
         run_op("TextFileReaderRead", reader)
     monkeypatch.undo()

@@ -9,12 +9,14 @@ there is room for be put in; then the plain forms fail, and the safe ones say so
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tazza.errors import ClosedError, ShapeError, TazzaError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, ends, host_kernel, schema
+from tazza.ops.control.queue_statistic import QueueStatistics
 from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
@@ -55,10 +57,11 @@ class BlobsQueue(WaitingQueue):
     queue.
     """
 
-    def __init__(self, capacity: int, width: int, fields: Sequence[str] = ()) -> None:
-        """Have room for `capacity` records of `width` blobs, whose columns may have names."""
+    def __init__(self, capacity: int, width: int, fields: Sequence[str] = (), name: str = "") -> None:
+        """Have room for `capacity` records of `width` blobs, whose columns may have names; count as `name`."""
         super().__init__(width)
         self.fields = tuple(fields)
+        self._statistics = QueueStatistics(name, fields)
         self._ring: list[list[object]] = [[None] * width for _ in range(capacity)]
         self._written = self._read = 0
 
@@ -77,6 +80,8 @@ class BlobsQueue(WaitingQueue):
         Raises:
             RunCancelledError, DeadlineError: the wait ended before there was room.
         """
+        self._statistics.begin(1)
+        began_ns = time.perf_counter_ns()
         with self.turn:
             while len(self) == self.capacity and not self.closed:
                 patience.wait(self.turn)
@@ -87,7 +92,8 @@ class BlobsQueue(WaitingQueue):
             self._written += 1
             self.turn.notify_all()
             _fill(blobs, before)
-            return True
+        self._statistics.written(time.perf_counter_ns() - began_ns)
+        return True
 
     def read(self, blobs: Sequence[Blob], patience: Patience) -> bool:
         """Take a record out; False where there is none and the queue is closed.
@@ -95,6 +101,8 @@ class BlobsQueue(WaitingQueue):
         Raises:
             RunCancelledError, DeadlineError: the wait ended before there was one.
         """
+        self._statistics.begin(-1)
+        began_ns = time.perf_counter_ns()
         with self.turn:
             while not len(self) and not self.closed:
                 patience.wait(self.turn)
@@ -106,7 +114,8 @@ class BlobsQueue(WaitingQueue):
             self._ring[place] = before
             self._read += 1
             self.turn.notify_all()
-            return True
+        self._statistics.taken(record, time.perf_counter_ns() - began_ns)
+        return True
 
     def take(self, into: list[list[object]], patience: Patience) -> bool:
         """Put what is in the next record at the end of a list; False where there is none and the queue is closed.
@@ -114,6 +123,8 @@ class BlobsQueue(WaitingQueue):
         Raises:
             RunCancelledError, DeadlineError: the wait ended before there was one.
         """
+        self._statistics.begin(-1)
+        began_ns = time.perf_counter_ns()
         with self.turn:
             while not len(self) and not self.closed:
                 patience.wait(self.turn)
@@ -125,7 +136,8 @@ class BlobsQueue(WaitingQueue):
             self._read += 1
             into.append(record)  # an interrupt comes behind a call: here the record is in the list
             self.turn.notify_all()
-            return True
+        self._statistics.taken(record, time.perf_counter_ns() - began_ns)
+        return True
 
 
 def _fill(blobs: Sequence[Blob], values: Sequence[object]) -> None:
@@ -192,7 +204,7 @@ CREATE_BLOBS_QUEUE = schema(
     args=[
         arg("capacity", int, 1, minimum=0, maximum=2**24, doc="records that it has room for"),
         arg("num_blobs", int, 1, minimum=0, maximum=2**16, doc="blobs of a record"),
-        arg("enforce_unique_name", bool, False, doc="has no effect: it names a statistic of Caffe2's"),
+        arg("enforce_unique_name", bool, False, doc="has no effect: it named blobs of Caffe2's"),
         arg("field_names", list[str], [], doc="names of the columns; none, or one for each"),
     ],
     effects=Effects.STATE,
@@ -215,7 +227,7 @@ def create_blobs_queue_validate(op: OpView) -> None:
 
 @host_kernel(CREATE_BLOBS_QUEUE)
 def create_blobs_queue(op: OpView, queue: Blob) -> None:
-    queue.set(BlobsQueue(op.capacity, op.num_blobs, op.field_names))
+    queue.set(BlobsQueue(op.capacity, op.num_blobs, op.field_names, queue.name))
 
 
 ENQUEUE_BLOBS = schema(

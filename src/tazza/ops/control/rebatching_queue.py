@@ -9,7 +9,7 @@ together when they come out. Who finds the queue full, or empty, waits; once it 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,23 +22,39 @@ from tazza.tensor.blob import blob_type
 
 QUEUE = "std::unique_ptr<caffe2::RebatchingQueue>"
 NO_GRADIENT = ends("records come from another net")
-Record = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records in a row, as the rows of a tensor of each column."""
+
+    columns: tuple[Array, ...]
+    rows: int
+
+    def part(self, begin: int, end: int) -> Batch:
+        """Return records `begin` to `end`, which lie in the memory of this batch."""
+        return Batch(tuple(one[begin:end] for one in self.columns), end - begin)
 
 
 @blob_type(QUEUE)
 class RebatchingQueue(WaitingQueue):
-    """Records in the order in which they came; none of their arrays is written any more."""
+    """Records in the order in which they came, in batches; none of their arrays is written any more.
+
+    A batch goes in and comes out by steps between which nothing is called, so that an interrupt (Ctrl-C) loses no
+    record and gives none twice.
+    """
 
     def __init__(self, capacity: int, width: int) -> None:
         """Have room for `capacity` records of `width` tensors."""
         super().__init__(width)
         self.capacity = capacity
-        self._records: deque[Record] = deque()
+        self._batches: deque[Batch] = deque()
+        self._count: int = 0
 
     def __len__(self) -> int:
-        return len(self._records)
+        return self._count
 
-    def write(self, records: Sequence[Record], patience: Patience) -> bool:
+    def write(self, batch: Batch, patience: Patience) -> bool:
         """Put records in, each as soon as there is room; False where the queue is closed first.
 
         Raises:
@@ -46,34 +62,48 @@ class RebatchingQueue(WaitingQueue):
         """
         written = 0
         with self.turn:
-            while written < len(records) and not self.closed:
-                room = self.capacity - len(self._records)
+            while written < batch.rows and not self.closed:
+                room = self.capacity - self._count
                 if room > 0:
-                    some = records[written : written + room]
-                    written += len(some)
-                    self._records.extend(some)
+                    end = min(written + room, batch.rows)
+                    some = batch if end - written == batch.rows else batch.part(written, end)
+                    rows = some.rows
+                    self._batches += (some,)
+                    self._count += rows
+                    written = end
                     self.turn.notify_all()
                 else:
                     patience.wait(self.turn)
-            return written == len(records) and not self.closed
+            return written == batch.rows and not self.closed
 
-    def read(self, count: int, patience: Patience) -> list[Record]:
-        """Take records out, `count`, or those that there are when the queue is closed.
+    def read(self, count: int, patience: Patience) -> list[Batch]:
+        """Take `count` records out, in batches, or those that there are when the queue is closed.
 
         Raises:
             RunCancelledError, DeadlineError: the wait ended before there were so many; they stay in the queue.
         """
-        found: list[Record] = []
+        found: list[Batch] = []
+        taken: int = 0
         with self.turn:
             try:
-                while len(found) < count and (self._records or not self.closed):
-                    if self._records:
-                        found.append(self._records.popleft())
-                        self.turn.notify_all()
-                    else:
+                while taken < count and (self._count or not self.closed):
+                    if not self._count:
                         patience.wait(self.turn)
+                        continue
+                    first = self._batches[0]
+                    if not first.rows:
+                        self._batches.popleft()
+                        continue
+                    rows = min(count - taken, first.rows)
+                    some, rest = (first if rows == first.rows else first.part(0, rows)), first.part(rows, first.rows)
+                    found += (some,)
+                    self._batches[0] = rest
+                    self._count -= rows
+                    taken += rows
+                    self.turn.notify_all()
             except BaseException:
-                self._records.extendleft(reversed(found))
+                self._batches.extendleft(reversed(found))
+                self._count += taken
                 raise
         return found
 
@@ -147,13 +177,14 @@ class EnqueueRebatchingQueue(RebatchingKernel):
     def run(self, op: OpView, X: tuple[Blob, ...]) -> None:
         with self.patience.span():
             queue, columns = self.opened(op, len(X)), [np.array(one.tensor().plain()) for one in X]
-            records = [tuple(columns)]
-            if op.enqueue_batch:
+            if not op.enqueue_batch:
+                batch = Batch(tuple(one[None] for one in columns), 1)
+            else:
                 op.require(all(one.ndim for one in columns), "a tensor has rank 0, a batch has rows")
                 rows = sorted({len(one) for one in columns})
                 op.require(len(rows) <= 1, f"tensors have {' and '.join(map(str, rows))} rows, a row is a record")
-                records = [tuple(one[n, ...] for one in columns) for n in range(rows[0])]
-            if not queue.write(records, self.patience):
+                batch = Batch(tuple(columns), rows[0])
+            if not queue.write(batch, self.patience):
                 raise op.error(ClosedError, f"the queue {self.queue.name!r} is closed")
 
 
@@ -187,14 +218,14 @@ class DequeueRebatchingQueue(RebatchingKernel):
 
     def run(self, op: OpView, Y: tuple[Blob, ...]) -> None:
         with self.patience.span():
-            records = self.opened(op, len(Y)).read(op.num_elements, self.patience)
-        if not records:
+            batches = self.opened(op, len(Y)).read(op.num_elements, self.patience)
+        if not batches:
             raise op.error(ClosedError, f"the queue {self.queue.name!r} is closed, and empty")
-        for target, column in zip(Y, zip(*records, strict=True), strict=True):
-            kinds = {(one.shape, one.dtype) for one in column}
+        for target, parts in zip(Y, zip(*(one.columns for one in batches), strict=True), strict=True):
+            kinds = {(one.shape[1:], one.dtype) for one in parts}
             if len(kinds) > 1:
                 raise op.error(ShapeError, f"records of {target.name!r} differ: {sorted(map(str, kinds))}")
-            target.put(np.stack(column))
+            target.put(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
 CLOSE_REBATCHING_QUEUE = schema(

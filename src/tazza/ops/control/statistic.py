@@ -194,7 +194,7 @@ def magnified(op: OpView, value: Blob) -> int:
         if op.default_value is None:
             hint = "give a `default_value`, which counts for it"
             raise op.error(ShapeError, f"{value.name!r} has 0 elements, its first one counts", hint)
-        flat = np.array([op.default_value]).astype(flat.dtype)
+        flat = np.array([_default(op, flat.dtype)], flat.dtype)
     expand: int = op.magnitude_expand
     with np.errstate(all="ignore"):
         product = int(flat[0]) * expand if flat.dtype.kind in "iu" else float(flat[0] * _precise(flat.dtype)(expand))
@@ -204,6 +204,24 @@ def magnified(op: OpView, value: Blob) -> int:
         relation = f"{flat[0]} times magnitude_expand = {op.magnitude_expand} is not within 64 bits"
         raise op.error(NumericError, relation, "bound=1 takes the nearest number that is, and 0 for NaN")
     return int(product)
+
+
+def _default(op: OpView, dtype: np.dtype[np.generic]) -> float:
+    """Return `default_value` as an element, towards 0 where these are whole numbers.
+
+    Raises:
+        NumericError: there is no such whole number, and no `bound`.
+    """
+    value: float = op.default_value
+    if dtype.kind not in "iu":
+        return value
+    least, most = np.iinfo(dtype.name).min, np.iinfo(dtype.name).max
+    if least - 1 < value < most + 1:
+        return int(value)
+    if not op.bound:
+        relation = f"default_value = {value} is no {dtype}"
+        raise op.error(NumericError, relation, "bound=1 takes the nearest number that is, and 0 for NaN")
+    return 0 if math.isnan(value) else least if value < 0 else most
 
 
 def _precise(dtype: np.dtype[np.generic]) -> type[np.floating[Any]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from tazza.device import Generator
 from tazza.errors import ArgumentError, ShapeError
-from tazza.operator import Effects, Operator, OpView, Role, arg, blob, host_kernel, schema
+from tazza.operator import Array, Effects, Operator, OpView, Role, arg, blob, host_kernel, schema
 from tazza.ops.control.blobs_queue import NO_GRADIENT, QUEUE, STATUS, TAKEN, BlobsQueue, show
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob
@@ -45,10 +47,27 @@ def weighted_sample_dequeue_blobs_validate(op: OpView) -> None:
             not weights or (min(weights) >= 0 and sum(weights) > 0),
             f"weights = {weights}, none is negative, not all are 0",
         ),
+        (
+            math.isfinite(sum(weights)),
+            f"weights = {weights}, each is finite",
+        ),
         (op.table_idx_blob < count, f"table_idx_blob = {op.table_idx_blob}, there are {count} Y"),
     ):
         if not holds:
             raise op.error(ArgumentError, relation)
+
+
+def shares(weights: Sequence[float]) -> Array:
+    """Return up to where in [0, 1] numbers mean each queue, as float32.
+
+    >>> shares([1.0, 3.0]).tolist(), shares([3e38, 3e38]).tolist()
+    ([0.25, 1.0], [0.5, 1.0])
+    """
+    total = sum(weights)
+    if total > float(np.finfo(np.float32).max):  # by a power of two, which changes no share
+        weights = [weight * 2.0**-32 for weight in weights]
+        total *= 2.0**-32
+    return np.array(list(accumulate(weights)), np.float32) / np.float32(total)
 
 
 @host_kernel(WEIGHTED_SAMPLE_DEQUEUE_BLOBS)
@@ -68,8 +87,7 @@ class WeightedSampleDequeueBlobs:
 
     def run(self, op: OpView, random: Generator, queues: tuple[Blob, ...], Y: tuple[Blob, ...], status: Blob) -> None:
         given: list[float] = op.weights
-        weights = given if given else [1.0] * len(queues)
-        bounds = np.array(list(accumulate(weights)), np.float32) / np.float32(sum(weights))
+        bounds = shares(given if given else [1.0] * len(queues))
         number = min(int(np.searchsorted(bounds, random.uniform(1))[0]), len(queues) - 1)
         with self._patience.span():
             queue = queues[number].get(BlobsQueue)

@@ -57,7 +57,12 @@ class TreeCursorSerializer(ArraySerializer[TreeCursor]):
     type_name = CURSOR
 
     def encode(self, value: TreeCursor) -> tuple[Array, bytes]:
-        return np.array(value.offsets, np.int64), "".join(f"{name} " for name in value.fields).encode()
+        wrong = [name for name in value.fields if " " in name]
+        if wrong:
+            told = f"a cursor over the field {wrong[0]!r} cannot be stored: there a space ends a name"
+            raise FormatError(told, hint="name the fields without spaces")
+        content = "".join(f"{name} " for name in value.fields)
+        return np.array(value.offsets, np.int64), content.encode(errors="surrogateescape")
 
     def decode(self, array: Array, content: bytes, name: str) -> TreeCursor:
         if array.dtype != np.int64 or array.ndim != 1 or ((array < 0) | (array > np.iinfo(np.int32).max)).any():

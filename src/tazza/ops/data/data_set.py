@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from tazza.errors import DTypeError, NumericError
+from tazza.errors import DTypeError
 from tazza.operator import (
     Array,
     Effects,
@@ -192,36 +192,6 @@ def _check_rows(op: OpView, name: str, spec: TensorSpec, source: str, rows: Arra
     )
     if spec.dtype.numpy != rows.dtype:
         raise op.error(DTypeError, f"{name!r} is {spec.dtype.label}, {source!r} is {rows.dtype}")
-
-
-def place_rows(tensor: Tensor, places: Array, rows: Array) -> None:
-    """Write rows to places of a tensor; those that it does not have yet follow its last one, in this order."""
-    there = places < tensor.shape[0]
-    if there.any():
-        if tensor.place.is_host and tensor.storage.share_count == 1:
-            tensor.array[places[there]] = rows[there]
-            tensor.mark_written()
-        else:
-            whole = tensor.plain().copy()
-            whole[places[there]] = rows[there]
-            tensor.assign(whole)
-    if not there.all():
-        extend(tensor, rows[~there])
-
-
-def require_alike(op: OpView, letter: str, kept: Array, rows: Array) -> None:
-    """Check that rows which are kept, if there are any, and those of DATA are of one shape and element type."""
-    if not len(kept) or not len(rows):
-        return
-    op.require(kept.shape[1:] == rows.shape[1:], f"rows of {letter} {kept.shape} and DATA {rows.shape} differ")
-    if kept.dtype != rows.dtype:
-        raise op.error(DTypeError, f"{letter} is {kept.dtype}, DATA is {rows.dtype}")
-
-
-def check_count(op: OpView, seen: int, rows: Array) -> None:
-    """Check that rows can be counted on behind those that were seen."""
-    if seen > 2**63 - 1 - len(rows):
-        raise op.error(NumericError, f"num_visited is {seen}, with {len(rows)} more it would leave the 64 bits")
 
 
 def extend(tensor: Tensor, rows: Array) -> None:

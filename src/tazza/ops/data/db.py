@@ -19,6 +19,7 @@ from tazza.proto import TensorProtos
 from tazza.proto.message import parse
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, TensorSpec
+from tazza.tensor.stacked_protos import stacked_records
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 READER = "DBReader"
@@ -97,14 +98,22 @@ def read_batch(reader: DBReader, batch_size: int, count: int, patience: Patience
         ShapeError: a record holds another number of tensors, or shapes that differ within the batch.
     """
     if batch_size == 0:
-        return read_record(reader, count, patience)
-    rows = [read_record(reader, count, patience) for _ in range(batch_size)]
+        return _tensors(reader.read(patience), count)
+    records = [reader.read(patience) for _ in range(batch_size)]
+    whole = stacked_records([value for _, value in records], count)
+    if whole is not None:
+        return whole
+    rows = [_tensors(record, count) for record in records]
     return [_stack(reader, [row[i] for row in rows], i) for i in range(count)]
 
 
 def read_record(reader: DBReader, count: int, patience: Patience) -> list[Array]:
     """Read one record of `count` tensors."""
-    key, value = reader.read(patience)
+    return _tensors(reader.read(patience), count)
+
+
+def _tensors(record: tuple[bytes, bytes], count: int) -> list[Array]:
+    key, value = record
     protos = parse(TensorProtos, value, f"record {key!r}").protos
     if len(protos) != count:
         raise ShapeError(f"record {key!r} holds {len(protos)} tensors, the operator has {count} outputs")

@@ -11,28 +11,81 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
-from tazza.errors import ShapeError
+from tazza.errors import FormatError, ShapeError
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.ops.data.fields import Field, read_fields
+from tazza.proto import TensorProtos
 from tazza.tensor import Blob, Tensor
 from tazza.tensor.blob import blob_type
+from tazza.tensor.element_serializer import ElementSerializer
+from tazza.tensor.serialization import array_to_tensor_proto, tensor_proto_to_array
+from tazza.tensor.serializer import SERIALIZERS
 
-PACKED = "std::shared_ptr<std::vector<caffe2::Tensor>>"
+NATIVE = "std::shared_ptr<std::vector<caffe2::Tensor>>"
+PACKED = "std::shared_ptr<std::vector<TensorCPU>>"
+"""What files call a record."""
 NO_GRADIENT = forbidden("records are no tensor")
 Record = tuple[Array, ...]
 """The rows of each field."""
 
 
-@blob_type(PACKED)
+@blob_type(NATIVE, serialized=PACKED)
 @dataclass(frozen=True, slots=True)
 class PackedRecords:
     """Records in a row; none of their arrays is written any more."""
 
     records: tuple[Record, ...]
+    restored: bool = False
+    """Whether they were read from a file: Caffe2 takes these for a row without content."""
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def column(self) -> Array:
+        """Return the records as an array of objects, which is no part of them."""
+        found = np.empty(len(self.records), object)
+        for n, record in enumerate(self.records):
+            found[n] = record
+        return found
+
+
+class PackedRecordsSerializer(ElementSerializer[PackedRecords]):
+    """A record is stored as the tensors of its fields.
+
+    Caffe2 stored that there is a record, and nothing of it. What it wrote reads as records without fields, and what is
+    written here it reads as it does its own.
+    """
+
+    type_name = PACKED
+
+    def elements(self, value: PackedRecords) -> list[bytes]:
+        """Return the fields of each record."""
+        return [
+            TensorProtos(protos=[array_to_tensor_proto(field) for field in record]).SerializeToString()
+            for record in value.records
+        ]
+
+    def joined(self, contents: Sequence[bytes], name: str) -> PackedRecords:
+        """Return the records again.
+
+        Raises:
+            FormatError: one is stored as something else than tensors.
+        """
+        return PackedRecords(tuple(_stored_record(content, name) for content in contents), restored=True)
+
+
+SERIALIZERS.register(PACKED, PackedRecordsSerializer(), help="packed records: their fields")
+
+
+def _stored_record(content: bytes, name: str) -> Record:
+    try:
+        protos = TensorProtos.FromString(content).protos
+    except DecodeError as error:
+        told = f"a record of {name!r} is stored as {len(content)} bytes that are no tensors: {error}"
+        raise FormatError(told) from error
+    return tuple(tensor_proto_to_array(one) for one in protos)
 
 
 def split(op: OpView, fields: Sequence[Field], columns: Sequence[Array]) -> Iterator[Record]:
@@ -46,7 +99,9 @@ def split(op: OpView, fields: Sequence[Field], columns: Sequence[Array]) -> Iter
         if field.counts:
             op.require(column.dtype == np.int32, f"field {field.name!r} is {column.dtype}, lengths are int32")
             op.require(column.ndim == 1, f"field {field.name!r} has rank {column.ndim}, lengths have rank 1")
-            op.require(bool((column >= 0).all()), f"field {field.name!r} holds {column.min()}, lengths are at least 0")
+            op.require(
+                bool((column >= 0).all()), f"field {field.name!r} holds {column.min(initial=0)}, lengths are at least 0"
+            )
     top = [len(column) for field, column in zip(fields, columns, strict=True) if field.lengths is None]
     count = min(top, default=0)
     at = [0] * len(fields)
@@ -162,6 +217,8 @@ def unpack_records_validate(op: OpView) -> None:
 def unpack_records(op: OpView, packed_tensor: Blob, like: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
     records = packed_tensor.get(PackedRecords).records
     widths = {len(record) for record in records}
+    hint = "Caffe2 stores no fields of a record: pack them again where they come from such a file"
+    op.require(all(map(len, records)), "a record has no fields", hint)
     op.require(widths <= {len(Y)}, f"records of {sorted(widths)} fields for {len(Y)} blobs")
     hint = "give the fields that were packed as further inputs"
     op.require(bool(records) or bool(like), "there is no record, so that nobody knows what the fields are", hint)

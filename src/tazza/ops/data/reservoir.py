@@ -7,9 +7,10 @@ from operator import itemgetter
 import numpy as np
 
 from tazza.device import Generator
-from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema, together
+from tazza.operator import Array, Effects, OpView, Role, Spec, arg, blob, forbidden, host_kernel, schema, together
 from tazza.ops.control.mutex import MUTEX, Mutex
-from tazza.ops.data.data_set import check_count, place_rows, require_alike
+from tazza.ops.data.kept_rows import DATA, ROWS, check_count, kept_blob, kept_spec, put_rows, require_alike, rows_of
+from tazza.ops.data.packed_records import PackedRecords
 from tazza.ops.sparse.key_map import key_map, stored_name
 from tazza.tensor import Blob, DataType, TensorSpec
 
@@ -17,22 +18,24 @@ MAP = stored_name((DataType.INT64, DataType.INT32))
 
 RESERVOIR_SAMPLING = schema(
     "ReservoirSampling",
-    """sample = N of all rows of DATA that were seen.
+    """sample = N of all rows of DATA, or of all its packed records, that were seen.
 
     The first N are kept; from then on row n (from 0) takes the place of one of these with probability N / (n + 1). With
     `object_id` a row is passed over, and not counted, whose object is in the sample, or in DATA before it; `places` and
-    `objects` tell which object has which place.""",
+    `objects` tell which object has which place.
+
+    A sample of packed records that was read from a file begins anew, as in Caffe2, which stores no fields of them.""",
     inputs=[
-        blob("reservoir", role=Role.STATE, doc="(M, *S) the sample; a tensor without rows at first"),
+        kept_blob("reservoir", "sample"),
         blob("num_visited", DataType.INT64, role=Role.STATE, doc="rows that were seen, one element; 0 at first"),
-        blob("DATA", role=Role.DATA, doc="(B, *S)"),
+        DATA,
         blob("mutex", type_name=MUTEX, role=Role.STATE, doc="held meanwhile"),
         blob("object_id", DataType.INT64, optional=True, role=Role.DATA, doc="of each row"),
         blob("places_in", type_name=MAP, optional=True, role=Role.STATE, doc="without keys at first"),
         blob("objects_in", DataType.INT64, optional=True, role=Role.STATE, doc="a tensor without elements at first"),
     ],
     outputs=[
-        blob("sample", dynamic=True),
+        blob("sample", type_name=ROWS, dynamic=True),
         blob("visited", DataType.INT64),
         blob("places", type_name=MAP, optional=True),
         blob("objects", DataType.INT64, optional=True, dynamic=True),
@@ -57,10 +60,9 @@ RESERVOIR_SAMPLING = schema(
 
 
 @RESERVOIR_SAMPLING.infer
-def reservoir_sampling_infer(op: OpView, **specs: TensorSpec) -> tuple[TensorSpec | None, ...]:
-    DATA, visited = specs["DATA"], specs["num_visited"]
-    dims = None if DATA.dims is None else (None, *DATA.dims[1:])
-    found = (TensorSpec(dims, DATA.dtype), visited, None, TensorSpec((None,), DataType.INT64))
+def reservoir_sampling_infer(op: OpView, **specs: Spec) -> tuple[Spec | None, ...]:
+    sample = kept_spec(op, "reservoir", specs["reservoir"], specs["DATA"])
+    found = (sample, specs["num_visited"], None, TensorSpec((None,), DataType.INT64))
     return found[: len(op.output_letters)]
 
 
@@ -76,9 +78,11 @@ def reservoir_sampling(
     places: Blob | None,
     objects: Blob | None,
 ) -> None:
-    rows = DATA.tensor().plain()
+    rows = rows_of(DATA)
     with mutex.get(Mutex):
-        kept, counted = sample.tensor().plain(), visited.tensor().plain()
+        if isinstance(sample.value, PackedRecords) and sample.value.restored:
+            _begin_anew(sample, visited, objects)
+        kept, counted = rows_of(sample), visited.tensor().plain()
         _check(op, kept, counted, rows)
         ids = None if object_id is None else object_id.tensor().plain().reshape(-1).tolist()
         held = [] if objects is None else objects.tensor().plain().reshape(-1).tolist()
@@ -88,11 +92,18 @@ def reservoir_sampling(
         taken, seen = _draw(op, random, int(counted.reshape(-1)[0]), len(rows), held, ids)
         if taken:
             order = sorted(taken)
-            place_rows(sample.tensor(), np.array(order), rows[[taken[place] for place in order]])
+            put_rows(sample, np.array(order), rows[[taken[place] for place in order]], DATA)
         visited.tensor().assign(np.full_like(counted, seen))
         if places is not None and objects is not None:
             objects.tensor().assign(np.array(held, np.int64))
             places.set(key_map(np.array(held, np.int64), np.arange(len(held), dtype=np.int32)))
+
+
+def _begin_anew(sample: Blob, visited: Blob, objects: Blob | None) -> None:
+    sample.set(PackedRecords(()))
+    visited.tensor().assign(np.zeros_like(visited.tensor().plain()))
+    if objects is not None:
+        objects.tensor().assign(np.zeros(0, np.int64))
 
 
 def drawn_place(op: OpView, random: Generator, seen: int) -> int | None:

@@ -31,6 +31,9 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 """What `strtof` reads of a text; the rest of it does not count."""
+DECIMAL = b"0123456789+-.eE"
+"""Bytes of which `float` takes nothing but what `strtof` takes whole."""
+BLOCK_BYTES = 2**18
 ROW_BYTES_MAX = 2**26
 """A longer row is taken for a file of another kind."""
 
@@ -55,8 +58,8 @@ class TextFileReader(Held):
         self._ended: Exception | None = None
         self._rows = self._read(passes)
 
-    def next(self, count: int) -> tuple[int, list[list[bytes]]]:
-        """Return how many rows were read before, in all passes, and the fields of the next `count`, or of all others.
+    def next(self, count: int) -> tuple[int, list[bytes]]:
+        """Return how many rows were read before, in all passes, and the next `count`, or all others, without ends.
 
         Raises:
             FileError, FormatError: the file is not there any more, cannot be read, or has a row that is too long; from
@@ -75,32 +78,58 @@ class TextFileReader(Held):
             self._taken += len(rows)
             return before, rows
 
-    def _read(self, passes: int) -> Iterator[list[bytes]]:
+    def _read(self, passes: int) -> Iterator[bytes]:
         for _ in range(passes):
             with open_regular(self.path, "table") as file, reading(self.path):
                 empty = True
-                while row := self._row(file):
-                    empty = False
-                    yield _fields(row.removesuffix(b"\n"))
+                for rows in self._blocks(file):
+                    empty = empty and not rows
+                    yield from rows
             if empty:  # as it will be
                 return
 
-    def _row(self, file: BinaryIO) -> bytes:
-        """Return the next row with its end, nothing at the end of the file."""
-        row = line = file.readline(ROW_BYTES_MAX)
-        while line.endswith(b"\n") and (len(row) - len(row[:-1].rstrip(b"\0"))) % 2 == 0:
-            line = file.readline(ROW_BYTES_MAX)
-            row += line
-        if len(row) >= ROW_BYTES_MAX:
+    def _blocks(self, file: BinaryIO) -> Iterator[list[bytes]]:
+        """Yield the rows of a file, those that end in one block together."""
+        begun: list[bytes] = []  # of a row whose end has not come yet
+        length = 0
+        while block := file.read(BLOCK_BYTES):
+            if b"\n" in block:
+                *rows, last = _rows(b"".join([*begun, block]))
+                self._check(max(map(len, rows), default=0))
+                yield rows
+                begun, length = [last], len(last)
+            else:
+                begun.append(block)
+                length += len(block)
+            self._check(length)
+        if length:
+            yield [b"".join(begun).removesuffix(b"\n")]
+
+    def _check(self, length: int) -> None:
+        if length >= ROW_BYTES_MAX:
             raise FormatError(f"{shown(self.path)} has a row of {ROW_BYTES_MAX} bytes or more: is it text?")
-        return row
 
 
-def _fields(line: bytes) -> list[bytes]:
-    if b"\0" not in line:
-        return line.split(b"\t")
+def _rows(block: bytes) -> list[bytes]:
+    """Return what stands between the ends of rows; what stands behind the last one comes last."""
+    lines = block.split(b"\n")
+    if b"\0" not in block:
+        return lines
+    rows: list[bytes] = []
+    begun: list[bytes] = []
+    for line in lines:
+        begun.append(line)
+        if (len(line) - len(line.rstrip(b"\0"))) % 2 == 0:
+            rows.append(b"\n".join(begun))
+            begun = []
+    return [*rows, b"\n".join(begun)] if begun else rows
+
+
+def _fields(row: bytes) -> list[bytes]:
+    if b"\0" not in row:
+        return row.split(b"\t")
     found = [bytearray()]
-    for token in TOKEN.findall(line):
+    for token in TOKEN.findall(row):
         if token == b"\t":
             found.append(bytearray())
         else:
@@ -171,7 +200,8 @@ def text_file_reader_read_infer(op: OpView, handler: object) -> tuple[TensorSpec
 def text_file_reader_read(op: OpView, handler: Blob, Y: tuple[Blob, ...]) -> None:
     reader = handler.get(TextFileReader)
     op.require(len(Y) == len(reader.dtypes), f"{len(Y)} blobs for {len(reader.dtypes)} fields")
-    before, rows = reader.next(op.batch_size)
+    before, taken = reader.next(op.batch_size)
+    rows = [_fields(row) for row in taken]
     for n, row in enumerate(rows, before + 1):
         if len(row) != len(Y):
             raise op.error(FormatError, f"row {n} of {shown(reader.path)} has {len(row)} fields, it has {len(Y)}")
@@ -189,13 +219,25 @@ def _column(op: OpView, where: str, before: int, texts: Sequence[bytes], dtype: 
     if dtype is DataType.STRING:
         found[:] = texts
         return found
-    numbers = [_number(text) for text in texts]
-    if None in numbers:
-        n = numbers.index(None)
-        raise op.error(FormatError, f"row {before + n + 1} {where}: {texts[n][:40]!r} does not begin with a number")
+    numbers = _plain_numbers(texts)
+    if numbers is None:
+        numbers = [_number(text) for text in texts]
+        if None in numbers:
+            n = numbers.index(None)
+            raise op.error(FormatError, f"row {before + n + 1} {where}: {texts[n][:40]!r} does not begin with a number")
     with np.errstate(over="ignore"):  # a number that is too large is infinite
         found[:] = np.array(numbers, np.float64)
     return found
+
+
+def _plain_numbers(texts: Sequence[bytes]) -> Sequence[float | None] | None:
+    """Return the numbers of texts that are decimal numbers from begin to end; None where one is not."""
+    if b"".join(texts).translate(None, DECIMAL):
+        return None
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        return None
 
 
 def _number(text: bytes) -> float | None:

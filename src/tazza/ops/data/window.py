@@ -6,25 +6,26 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
+from tazza.operator import Array, Effects, OpView, Role, Spec, arg, blob, forbidden, host_kernel, schema
 from tazza.ops.control.mutex import MUTEX, Mutex
-from tazza.ops.data.data_set import check_count, place_rows, require_alike
+from tazza.ops.data.kept_rows import DATA, ROWS, check_count, kept_blob, kept_spec, put_rows, require_alike, rows_of
 from tazza.tensor import Blob, DataType, TensorSpec
 
 LAST_N_WINDOW_COLLECTOR = schema(
     "LastNWindowCollector",
-    """last = the last N rows of all DATA that was seen, in a ring: the next one goes to place next_out.
+    """last = the last N rows, or packed records, of all DATA that was seen.
 
-    As long as there are less than N they lie in order. The N last rows of a larger DATA begin the ring anew.""",
+    They lie in a ring: the next one goes to place next_out. As long as there are less than N they lie in order. The N
+    last rows of a larger DATA begin the ring anew.""",
     inputs=[
-        blob("buffer", role=Role.STATE, doc="(M, *S) the ring; a tensor without rows at first"),
+        kept_blob("buffer", "ring"),
         blob("next", DataType.INT32, "", role=Role.STATE, doc="0 at first"),
-        blob("DATA", role=Role.DATA, doc="(B, *S)"),
+        DATA,
         blob("mutex", type_name=MUTEX, optional=True, role=Role.STATE, doc="held meanwhile"),
         blob("num_visited", DataType.INT64, optional=True, role=Role.STATE, doc="rows that were seen, one element"),
     ],
     outputs=[
-        blob("last", dynamic=True),
+        blob("last", type_name=ROWS, dynamic=True),
         blob("next_out", DataType.INT32, ""),
         blob("num_visited_out", DataType.INT64, optional=True),
     ],
@@ -44,15 +45,14 @@ LAST_N_WINDOW_COLLECTOR = schema(
 @LAST_N_WINDOW_COLLECTOR.infer
 def last_n_window_collector_infer(
     op: OpView,
-    buffer: TensorSpec,
+    buffer: Spec,
     next: TensorSpec,
-    DATA: TensorSpec,
+    DATA: Spec,
     mutex: object = None,
     num_visited: TensorSpec | None = None,
-) -> tuple[TensorSpec | None, ...]:
-    del op, buffer, mutex
-    dims = None if DATA.dims is None else (None, *DATA.dims[1:])
-    found = (TensorSpec(dims, DATA.dtype), TensorSpec((), DataType.INT32))
+) -> tuple[Spec | None, ...]:
+    del mutex
+    found = (kept_spec(op, "buffer", buffer, DATA), TensorSpec((), DataType.INT32))
     return found if num_visited is None else (*found, num_visited)
 
 
@@ -60,10 +60,10 @@ def last_n_window_collector_infer(
 def last_n_window_collector(
     op: OpView, last: Blob, next_out: Blob, DATA: Blob, mutex: Blob | None, num_visited_out: Blob | None
 ) -> None:
-    rows, count = DATA.tensor().plain(), op.num_to_collect
+    rows, count = rows_of(DATA), op.num_to_collect
     op.require(rows.ndim > 0, "DATA has rank 0, it has rows")
     with nullcontext() if mutex is None else mutex.get(Mutex):
-        ring, place = last.tensor().plain(), int(next_out.tensor().plain().reshape(-1)[0])
+        ring, place = rows_of(last), int(next_out.tensor().plain().reshape(-1)[0])
         _check(op, ring, place, rows)
         if num_visited_out is not None:
             seen = num_visited_out.tensor().plain()
@@ -73,7 +73,7 @@ def last_n_window_collector(
         if not len(rows):
             return
         place, rows = (0, rows[-count:]) if len(rows) > count else (place, rows)
-        place_rows(last.tensor(), (place + np.arange(len(rows))) % count, rows)
+        put_rows(last, (place + np.arange(len(rows))) % count, rows, DATA)
         next_out.tensor().assign(np.array((place + len(rows)) % count, np.int32))
 
 
