@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tazza.errors import FormatError, UnsupportedError
 from tazza.graph.inference import infer_net
 from tazza.interop.caffe.caffe_pb2 import BlobProto, LayerParameter, NetParameter
-from tazza.operator import Spec
+from tazza.operator import Spec, read_first
 from tazza.proto import NetDef, OperatorDef, TensorProtos
 from tazza.tensor import DataType, TensorSpec
 
@@ -105,12 +105,7 @@ def shapes_of(
 def first_input(net: NetDef, parameters: TensorProtos) -> str | None:
     """Return the first blob that a net reads, does not make, and that is no parameter."""
     made = {one.name for one in parameters.protos}
-    for op in net.op:
-        for name in op.input:
-            if name not in made:
-                return name
-        made.update(op.output)
-    return None
+    return next((name for name in read_first(net.op) if name not in made), None)
 
 
 def array_of(blob: BlobProto, owner: str) -> Array:

@@ -13,6 +13,7 @@ from tazza.interop.caffe.messages import Layer, Translated, first_input, paramet
 from tazza.interop.caffe.state import includes
 from tazza.interop.caffe.windows import LAYERS
 from tazza.interop.export import parameter_fill
+from tazza.operator import read_first
 from tazza.operator.definition import operator_def
 from tazza.proto import NetDef, TensorProtos
 from tazza.proto.message import read_message
@@ -62,7 +63,7 @@ class TranslatedNet:
         made.CopyFrom(self.net)
         read = [name for op in made.op for name in op.input]
         written = [name for op in made.op for name in op.output]
-        made.external_input.extend(dict.fromkeys(_read_first(made)))
+        made.external_input.extend(read_first(made.op))
         made.external_output.extend(name for name in dict.fromkeys(written) if name not in read)
         return made
 
@@ -70,15 +71,6 @@ class TranslatedNet:
         """Return the net that makes the parameters, and the first input, as one number that is fed over."""
         fed = first_input(self.net, self.parameters)
         return initializing_net(self.parameters, fed)
-
-
-def _read_first(net: NetDef) -> list[str]:
-    made: set[str] = set()
-    found: list[str] = []
-    for op in net.op:
-        found += [name for name in op.input if name not in made]
-        made.update(op.output)
-    return found
 
 
 def initializing_net(parameters: TensorProtos, input_name: str | None) -> NetDef:
@@ -111,8 +103,7 @@ def name_of_input(net: NetParameter) -> str | None:
     """Return the name of the first input as the net says it, or None."""
     if net.input:
         return net.input[0]
-    inputs = [layer.top[0] for layer in net.layer if layer.type == "Input" and layer.top]
-    return inputs[0] if inputs else None
+    return next((layer.top[0] for layer in net.layer if layer.top and not layer.bottom), None)
 
 
 def translate(net: NetParameter, weights: NetParameter, options: Options | None = None) -> TranslatedNet:
