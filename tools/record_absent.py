@@ -16,11 +16,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "caffe2" / "python"
 LIST = PACKAGE / "_absent.txt"
 NOT_OFFERED = {
-    *("operator_test", "test", "tests", "serialized_test", "docs", "examples", "fakelowp", "mint", "bin"),
+    *("operator_test", "test", "tests", "serialized_test", "mint", "bin"),
     *(
         "benchmark_generator",
         "binarysize",
-        "convert",
         "lstm_benchmark",
         "numa_benchmark",
         "embedding_generation_benchmark",

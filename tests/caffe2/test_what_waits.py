@@ -13,7 +13,7 @@ from tazza.operator import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 OPERATORS = Path(os.environ.get("TAZZA_SHARED", ROOT.parent / "shared")) / "reference" / "ops.json"
-WHOLE = ("models", "ideep", "mint")
+WHOLE = ("models", "mint")
 """Packages of which the page names what is there."""
 
 

@@ -99,7 +99,7 @@ def create_db(db_type: str, source: str, mode: Mode) -> DB:
 
 
 def registered_dbs() -> list[str]:
-    """Return the names of the kinds of databases."""
-    from tazza.db import DBS
+    """Return the names of the kinds of databases whose libraries are there."""
+    from tazza.db import available_types
 
-    return list(DBS)
+    return available_types()

@@ -69,7 +69,7 @@ class Regularizer:
 
 
 def _scaled(net: Any, blob: Any, scale: float) -> Any:
-    net.Scale([blob], [blob], scale=scale)
+    net.Scale([blob], [blob], scale=float(scale))
     return blob
 
 
@@ -114,7 +114,7 @@ class LpNorm(Regularizer):
         raised = net.Pow(columns, net.NextScopedBlob("lp_vec_raised"), exponent=self.p_value)
         summed = net.ReduceFrontSum(raised, net.NextScopedBlob("lp_vec_summed"))
         norm = net.Pow(summed, net.NextScopedBlob("lp_vec"), exponent=1 / self.p_value)
-        return net.Scale([norm], [output], scale=self.reg_lambda)
+        return net.Scale([norm], [output], scale=float(self.reg_lambda))
 
 
 class L0ApproxNorm(Regularizer):
@@ -141,7 +141,7 @@ class L0ApproxNorm(Regularizer):
             budget = net.ConstantFill([], "budget", shape=[1], value=self.budget)
             over = net.Sub([norm, budget], [net.NextScopedBlob("l0_budget")])
             norm = net.Relu([over], [net.NextScopedBlob("relu_l0_sub_budget")])
-        return net.Scale([norm], [output], scale=self.reg_lambda)
+        return net.Scale([norm], [output], scale=float(self.reg_lambda))
 
 
 class L1NormTrimmed(Regularizer):

@@ -19,6 +19,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from enum import Enum
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self, TypeVar, final
 
@@ -312,15 +313,33 @@ DBS: Registry[str, Callable[[str, str, Mode], DB]] = Registry("DB type")
 DBClass = TypeVar("DBClass", bound=Callable[[str, str, Mode], DB])
 
 
-def db(*names: str, help: str) -> Callable[[DBClass], DBClass]:
-    """Return a decorator that registers a class, or a function that makes DBs, under each of the names."""
+_LIBRARIES: dict[str, str] = {}
+"""The module that a type needs and that may not be installed."""
+
+
+def db(*names: str, help: str, needs: str | None = None) -> Callable[[DBClass], DBClass]:
+    """Return a decorator that registers a class, or a function that makes DBs, under each of the names.
+
+    `needs` is the module without which none can be opened.
+    """
 
     def decorate(maker: DBClass) -> DBClass:
         for name in names:
             DBS.register(name, maker, help=help)
+            if needs is not None:
+                _LIBRARIES[name] = needs
         return maker
 
     return decorate
+
+
+def available_types() -> list[str]:
+    """Return the types of databases whose libraries are installed.
+
+    >>> {"minidb", "protodb", "lmdb"} <= set(available_types()) <= set(DBS)
+    True
+    """
+    return [name for name in DBS if name not in _LIBRARIES or find_spec(_LIBRARIES[name]) is not None]
 
 
 def open_db(db_type: str, source: str | os.PathLike[str], mode: Mode = Mode.READ) -> DB:

@@ -48,7 +48,7 @@ class _Plyvel(Protocol):
     def DB(self, name: str, *, create_if_missing: bool, error_if_exists: bool, paranoid_checks: bool) -> _Library: ...
 
 
-@db("leveldb", "LevelDB", help="a folder with sorted tables; needs the extra package plyvel")
+@db("leveldb", "LevelDB", help="a folder with sorted tables; needs the extra package plyvel", needs="plyvel")
 class LevelDB(DB):
     """A folder that LevelDB wrote or will write.
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.errors import DTypeError
+from tazza.errors import ArgumentError, DTypeError
 from tazza.operator import (
     INDEX,
-    REQUIRED,
     Array,
     Cost,
     Effects,
@@ -34,7 +33,7 @@ INDEX_HASH = schema(
     outputs=[blob("Y", like="X")],
     args=[
         arg("seed", int, 0, doc="other seeds, other hashes"),
-        arg("modulo", int, REQUIRED, minimum=1, doc="Y is below; no more than what the type of X can hold"),
+        arg("modulo", int, None, minimum=1, doc="Y is below; no more than what X can hold; needed to run"),
     ],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -50,7 +49,7 @@ INDEX_HASH = schema(
 @INDEX_HASH.infer
 def index_hash_infer(op: OpView, X: TensorSpec) -> TensorSpec:
     most = int(np.iinfo(X.dtype.numpy).max)
-    if op.modulo > most:
+    if op.modulo is not None and op.modulo > most:
         raise op.error(DTypeError, f"modulo = {op.modulo}, an element of X is at most {most}", "take int64 for X")
     return X
 
@@ -63,6 +62,8 @@ def index_hash_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
 
 @kernel(INDEX_HASH)
 def index_hash(op: OpView, X: Array, Y: Array) -> None:
+    if op.modulo is None:  # nets whose shapes alone are asked for may leave it out, as in Caffe2
+        raise op.error(ArgumentError, "modulo has to be given", "Y is below it")
     bits = 8 * X.dtype.itemsize
     word = np.dtype(f"u{X.dtype.itemsize}")
     flat = np.ascontiguousarray(X, X.dtype.newbyteorder("<")).reshape(-1)

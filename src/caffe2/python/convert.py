@@ -1,0 +1,1 @@
+"""Nothing: a module that Caffe2 had, and that was empty."""

@@ -1,0 +1,1 @@
+"""Programs that showed how Caffe2 is used."""

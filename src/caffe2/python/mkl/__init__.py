@@ -1,0 +1,1 @@
+"""What chose Intel's library for nets; tazza's plans choose it by themselves."""

@@ -1,0 +1,1 @@
+"""Nets of Caffe 1."""
