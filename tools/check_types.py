@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "tests", "benchmarks", "examples", "tools")
@@ -91,8 +92,8 @@ def surroundings() -> str:
 def main() -> int:
     """Check what is not known to be right; return the checker's exit status."""
     around, now = surroundings(), keys(files())
-    known = json.loads(FOUND_RIGHT.read_text()) if FOUND_RIGHT.exists() else {}
-    right: dict[str, str] = known.get("files", {}) if known.get("around") == around else {}
+    known: dict[str, Any] = json.loads(FOUND_RIGHT.read_text()) if FOUND_RIGHT.exists() else {}
+    right: dict[str, str] = known["files"] if known.get("around") == around else {}
     names = {str(path.relative_to(ROOT)): key for path, key in now.items()}
     left = [name for name, key in names.items() if right.get(name) != key]
     print(f"types: {len(left)} of {len(names)} files are not known to be right", flush=True)

@@ -229,9 +229,9 @@ def test_modules_that_are_not_there_import_and_say_so(module: str) -> None:
 
 
 def test_names_that_are_not_there_can_be_derived_from() -> None:
-    from caffe2.python.cached_reader import CachedReader  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+    from caffe2.python.onnx.backend import Caffe2Backend  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
-    class Own(CachedReader):  # pyright: ignore[reportUntypedBaseClass] -- it is not there
+    class Own(Caffe2Backend):  # pyright: ignore[reportUntypedBaseClass] -- it is not there
         pass
 
     with pytest.raises(UnavailableError, match="Own is not there yet"):

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from caffe2.python import core, data_parallel_model, model_helper, muji, optimizer, workspace
-from caffe2.python._absent import absent
 from tazza import Workspace
 from tazza.errors import ArgumentError, TazzaError, UnavailableError
 from tools.parallel_cases import (
@@ -457,7 +456,6 @@ def test_memonger_is_called_behind_the_updates(settings: Any, calls: list[str], 
         assert told == calls * 2
 
 
-@pytest.mark.skipif("memonger" in absent(), reason="memonger is not there yet")
 @pytest.mark.parametrize("settings", [{"optimize_gradient_memory": True}, {"dynamic_memory_management": True}])
 def test_less_memory_learns_the_same(settings: Any) -> None:
     feeds = batches(3, deep)
