@@ -13,6 +13,7 @@ from tazza.models import Model
 from tazza.models.recurrent import lstm
 from tazza.nets import NetBase
 from tazza.operator import Observer, Operator, operator_def
+from tazza.ops.recurrent import recurrent_network
 from tazza.ops.recurrent.loop import Loop
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
@@ -140,6 +141,18 @@ def test_a_run_ends_at_its_deadline_between_calls() -> None:
     with pytest.raises(DeadlineError):
         op.run()
     assert asked == 3
+
+
+def test_steps_that_share_workspaces_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than stay bound."""
+    monkeypatch.setattr(recurrent_network, "MOST_BOUND", T - 1)
+    home, net = made(forward_only=True)
+    other, fresh = made(forward_only=False)
+    fresh.run()
+    for _ in range(6):
+        net.run()
+        np.testing.assert_allclose(home.fetch("L/hidden_state_all"), other.fetch("L/hidden_state_all"), rtol=1e-6)
+    assert not loops(net)
 
 
 def test_what_fails_in_a_step_says_which_operator_it_was() -> None:

@@ -328,6 +328,8 @@ class Steps(OwnedNets):
             self._loop = steps, loop
 
     def _joined(self, states: Sequence[StepState]) -> Loop | None:
+        if len(set(map(id, states))) < len(states):
+            return None  # one workspace serves several steps: what it is bound to is the last of them
         outside: dict[int, Blob] = {}
         each: list[BoundCalls] = []
         for state in states:
