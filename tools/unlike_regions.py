@@ -60,7 +60,7 @@ def regions() -> list[tuple[str, list[Call]]]:
 
 
 def moved_boxes() -> list[tuple[str, list[Call]]]:
-    """Boxes that deltas move, and those of a proposal network that may be turned."""
+    """Boxes that deltas move, and those of a proposal network that may be turned, or be thinner than a pixel."""
     images = np.array([[50, 60, 1.5], [30.7, 20.4, 0.5]], np.float32)
     upright, turned = of_images(8 * BOXES, 0, 0, 0, 1), of_images(8 * TURNED, 0, 0, 1, 1)
     turned[:, 5] /= 8
@@ -80,9 +80,12 @@ def moved_boxes() -> list[tuple[str, list[Call]]]:
     flat = {**tilted, "deltas": tilted["deltas"][:, :12].copy(), "anchors": sizes[:, :4] + [-9, -9, 0, 0]}
     flat["anchors"] = flat["anchors"].astype(np.float32)
     few: dict[str, Any] = {"spatial_scale": 0.125, "min_size": 4.0, "nms_thresh": 0.4, "post_nms_topN": 17}
+    thin = {**flat, "deltas": flat["deltas"] - np.tile([0, 0, 3, 3], 3).reshape(-1, 1, 1).astype(np.float32)}
+    below = [{**few, "min_size": size, "legacy_plus_one": plus} for size, plus in ((0.0, 1), (0.0, 0), (0.7, 1))]
+    smaller = [Call(thin, ["rois", "probs"], args) for args in below]
     return [
         ("BBoxTransform", moves),
-        ("GenerateProposals", [Call(tilted, ["rois", "probs"], few), Call(flat, ["rois", "probs"], few)]),
+        ("GenerateProposals", [Call(tilted, ["rois", "probs"], few), Call(flat, ["rois", "probs"], few), *smaller]),
         ("GenerateProposalsCPP", [Call(flat, ["rois", "probs"], few), Call(tilted, ["rois", "probs"], few)]),
     ]
 

@@ -242,6 +242,23 @@ def planning(quick: bool) -> Iterator[Line]:
     )
 
 
+@suite("torch")
+def recurrent(quick: bool) -> Iterator[Line]:
+    """LSTMs over a sequence, and a step of training, beside PyTorch's; and how long their products alone take."""
+    from benchmarks.nets import recurrent as script
+
+    rounds, seconds = (2, 0.02) if quick else (11, 1.0)
+    for training in (False, True):
+        work = script.Work(training=training)
+        work = work.small() if quick else work
+        with script.turns(work) as turns:
+            found = in_turns({**turns, "products alone": script.limit_s(work)}, rounds, seconds)
+        ours = found.pop(script.PLAN)
+        for name, theirs in found.items():
+            aim = Aim("ratio", most=script.AIMS[training]) if name == script.TORCH else None
+            yield Line(work.name, _median(ours, 1e3), "ms", name, _median(theirs, 1e3), ratio(ours, theirs), aim)
+
+
 @suite()
 def regions(quick: bool) -> Iterator[Line]:
     """Small nets on all threads: regions of our own beside libgomp's settings, quiet and beside busy processes."""

@@ -28,6 +28,7 @@ from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, find_argument, ignored_text
+from tazza.operator.native_calls import BoundCalls
 from tazza.operator.owner import NET_MAKER
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
@@ -285,6 +286,10 @@ class NetBase(Observable):
 
     def unwatch(self, watcher: StepWatcher) -> None:
         """Tell somebody no more."""
+
+    def bound_calls(self) -> BoundCalls | None:
+        """Return what the last run was, in this thread, where the next one is nothing but the same native calls."""
+        return None
 
     def generators(self) -> dict[str, Generator]:
         """Return the random generators that operators drew from so far, by what tells operators of the net apart."""

@@ -20,8 +20,8 @@ from tazza.device import Context, current_context
 from tazza.errors import KernelError, TazzaError
 from tazza.nets.bound_section import BoundOperator, BoundSection, Part, cut
 from tazza.nets.pair import paired
-from tazza.operator import Call, Operator
-from tazza.operator.native_calls import NativeCalls
+from tazza.operator import Call, NativeCall, Operator
+from tazza.operator.native_calls import BoundCalls, NativeCalls
 from tazza.operator.operator import CONTEXTS_KEPT
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
@@ -249,6 +249,27 @@ class BoundRun:
             raise failed.operator.located(error) from _cause(error)
         if isinstance(call, NativeCalls):
             self.done = done + part.count(call.keys[-1])
+
+    def bound_calls(self, context: Context) -> BoundCalls | None:
+        """Return the native calls of the one section that all operators are on a context; None where they are not."""
+        items = self._sections.get(context)
+        section = items[0] if items is not None and len(items) == 1 and not self._changed else None
+        if not isinstance(section, BoundSection):
+            return None
+        calls: list[tuple[Operator, NativeCall]] = []
+        for part in section.parts:
+            if not isinstance(part.call, NativeCalls):
+                return None
+            for row, key in enumerate(part.call.keys, 1):
+                assert isinstance(key, BoundOperator), "sections are made of steps"
+                calls.append((key.operator, part.call.call(row)))
+        return BoundCalls(
+            section.watch,
+            lambda: not self._changed and self._sections.get(context) is items,
+            tuple((step.operator, refresh) for step, refresh in section.refreshes),
+            tuple(calls),
+            tuple(storage for part in section.parts for storage in part.written),
+        )
 
     def forget(self) -> None:
         """Hold no bindings any more."""

@@ -17,6 +17,7 @@ from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.bound_run import BoundRun
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.run import Run
+from tazza.operator.native_calls import BoundCalls
 from tazza.tensor import CPUPlace
 
 
@@ -58,6 +59,12 @@ class SimpleNet(NetBase):
         except TazzaError as error:
             progress_note(error, self, done)
             raise
+
+    def bound_calls(self) -> BoundCalls | None:
+        """Return the calls of its operators where all of them are bound, on the CPU, and nobody observes."""
+        if self.observers or len(self._bound_runs) != 1 or self._bound_runs[0][0] is not None:
+            return None
+        return self._bound_runs[0][1].bound_calls(current_context(CPUPlace()))
 
     def explain(self, *, times: bool = False) -> Explanation:
         """Return a row for each step that runs; a pair is one."""

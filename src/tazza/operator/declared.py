@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tazza.errors import SchemaError
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
@@ -15,6 +15,8 @@ from tazza.proto import NetDef, OperatorDef
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
+
+Rest = TypeVar("Rest", bound="Callable[[OpView, int], tuple[list[OperatorDef], list[OperatorDef]] | None]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,35 @@ class Prediction:
 
     outputs: frozenset[str]
     operators: Callable[[OpView], list[OperatorDef]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSums:
+    """How a gradient operator is divided whose rows come in parts, by what `sums_rows` declares.
+
+    Inputs `rows` hold the rows of a part each, outputs `sums` are sums over all of them. `rest(op, rank)`, with the
+    rank of the first of `rows`, are operators that run once, before all parts, and those that make the other outputs
+    of each; None where it cannot be divided.
+    """
+
+    rows: tuple[str, ...]
+    sums: tuple[str, ...]
+    rest: Callable[[OpView, int], tuple[list[OperatorDef], list[OperatorDef]] | None]
+
+
+def sums_rows(schema: OpSchema, rows: Sequence[str], sums: Sequence[str]) -> Callable[[Rest], Rest]:
+    """Declare by `rest(op, rank)` how an operator is divided; see `RowSums`.
+
+    What is over all rows is then the same operator on all of them, with outputs `sums` alone, which come first.
+    """
+    check_letters(schema.type, "sums_rows", rows, "input", schema.inputs_by_letter)
+    check_letters(schema.type, "sums_rows", sums, "output", schema.outputs_by_letter)
+
+    def declare(rest: Rest) -> Rest:
+        schema.row_sums = RowSums(tuple(rows), tuple(sums), rest)
+        return rest
+
+    return declare
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tazza.operator.kernel import Call, CallChain, NativeCall
+from tazza.operator.watch import Watch
 from tazza.runtime.segment import Segment
+from tazza.tensor import Storage
+
+if TYPE_CHECKING:
+    from tazza.operator.operator import Operator
+    from tazza.operator.reorder import Refresh
 
 K = TypeVar("K")
 
@@ -43,6 +49,20 @@ class NativeCalls:
         found = self.segment.rows[row - 1]
         assert isinstance(found, NativeCall), "segments are made of native calls"
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCalls:
+    """A run of a net that is nothing but native calls, while `stands()` and what `watch` looks at stands.
+
+    `refreshes` go before; each call has what it belongs to; `written` count as written afterwards.
+    """
+
+    watch: Watch
+    stands: Callable[[], bool]
+    refreshes: tuple[tuple[Operator, Refresh], ...]
+    calls: tuple[tuple[Operator, NativeCall], ...]
+    written: tuple[Storage, ...]
 
 
 def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[tuple[K, ...], Call]]:

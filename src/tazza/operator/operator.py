@@ -33,7 +33,7 @@ from tazza.operator.owned import OwnedNets
 from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
-from tazza.operator.reorder import Refresh, bind_reorder, relayout
+from tazza.operator.reorder import refreshed, relayout
 from tazza.operator.schema import Spec, gather, logical
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.proto import OperatorDef
@@ -503,11 +503,9 @@ class Operator(Observable):
         layout = chosen.input_layout(letter, tensor.spec)
         if layout == tensor.layout:
             return tensor
-        other = Tensor(tensor.shape, tensor.dtype, tensor.place)
-        other.resize_to(replace(tensor.spec, layout=layout))
-        other.reserve()
-        reorders.append(Refresh(tensor, other, bind_reorder(tensor, other, context)))
-        return other
+        refresh = refreshed(tensor, layout, context)
+        reorders.append(refresh)
+        return refresh.target
 
     def _watched(self) -> list[Watched]:
         sized_by_kernel = {

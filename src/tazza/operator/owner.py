@@ -17,6 +17,7 @@ from tazza.tensor import Blob
 
 if TYPE_CHECKING:
     from tazza.operator.local import LocalBlobs
+    from tazza.operator.native_calls import BoundCalls
     from tazza.operator.operator import Operator
 
 
@@ -39,6 +40,10 @@ class RunnableNet(Protocol):
         Raises:
             TazzaError: the first error; every blob stays valid.
         """
+        ...
+
+    def bound_calls(self) -> BoundCalls | None:
+        """Return what the last run was, in this thread, where the next one is nothing but the same native calls."""
         ...
 
     def cancel_waiting(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from functools import cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -136,13 +137,14 @@ def _no_generator() -> Generator:
     raise UnsupportedError("a reorder draws no random numbers")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Refresh:
     """A call that brings `target` up to date with `source`: it reorders where that was written since the last time."""
 
     source: Tensor
     target: Tensor
     reorder: Call
+    storage: Storage
     version: int = -1
 
     def __call__(self) -> None:
@@ -151,3 +153,24 @@ class Refresh:
         if storage.version != self.version or storage.escaped:
             self.reorder()
             self.version = storage.version
+
+
+_REFRESHES: WeakValueDictionary[tuple[object, ...], Refresh] = WeakValueDictionary()
+
+
+def refreshed(tensor: Tensor, layout: Layout, context: Context) -> Refresh:
+    """Return what keeps a copy of a tensor in another layout, the same for all that run on one context.
+
+    The steps of a recurrent net read the same weights: these are packed once, not once for each step. Calls of one
+    context run one after the other, so nobody reads a copy while another one brings it up to date.
+    """
+    storage = tensor.storage
+    key = (context, id(storage), storage.generation, tensor.offset_bytes, tensor.spec, layout)
+    with REORDERING:
+        found = _REFRESHES.get(key)
+        if found is None or found.source.storage is not storage:
+            other = Tensor(tensor.shape, tensor.dtype, tensor.place)
+            other.resize_to(replace(tensor.spec, layout=layout))
+            other.reserve()
+            found = _REFRESHES[key] = Refresh(tensor, other, bind_reorder(tensor, other, context), storage)
+        return found

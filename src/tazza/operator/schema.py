@@ -28,6 +28,7 @@ from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import (
     OneOf,
     Prediction,
+    RowSums,
     TrainingMode,
     Undone,
     check_declaration,
@@ -81,6 +82,7 @@ class OpSchema:
     formulas: Formulas | None = None
     training_mode: TrainingMode | None = None
     prediction: Prediction | None = None
+    row_sums: RowSums | None = None
     rate: str | None = None
     copying: bool = False
     second_name: bool = False

@@ -91,6 +91,12 @@ def without_dX(X: Array, W: Array, dY: Array) -> tuple[Array, Array]:
     return gradients(1, 1)(X, W, dY)[:2]
 
 
+def tall_gradients(X: Array, W: Array, dY: Array) -> tuple[Array, Array, Array]:
+    """Return dW, db and dX as sums over letters."""
+    x, w, dy = (each.astype(np.float64) for each in (X, W, dY))
+    return np.einsum("nm,nk->mk", dy, x), np.einsum("nm->m", dy), np.einsum("nm,mk->nk", dy, w)
+
+
 CASES = [
     Case("FC", [values(3, 5), values(7, 5), values(7)], dots(1, 1), batched=(0,)),
     Case("FC", [values(2, 3, 4, 5), values(7, 60), values(7)], dots(1, 1), batched=(0,), slack=4, id="flattens X"),
@@ -122,6 +128,9 @@ CASES = [
         {"axis": 2, "axis_w": 2},
         outputs=3,
         id="rows of dY flattened",
+    ),
+    Case(
+        "FCGradient", [values(520, 5), values(66, 5), values(520, 66)], tall_gradients, outputs=3, slack=20, id="tall"
     ),
     Case("FCTransposed", [values(3, 5), values(5, 7), values(7)], transposed(1, 1, 1), batched=(0,)),
     Case("FCTransposed", [values(2, 3, 5), values(15, 7), values(7)], transposed(1, 1, 1), slack=4, id="flattens X"),

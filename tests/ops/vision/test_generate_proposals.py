@@ -33,7 +33,8 @@ def shared(a: Box, b: Box, plus: float) -> float:
     """Return intersection over union."""
     wide, high = min(a[2], b[2]) - max(a[0], b[0]) + plus, min(a[3], b[3]) - max(a[1], b[1]) + plus
     both = max(wide, 0) * max(high, 0)
-    return both / (sum((box[2] - box[0] + plus) * (box[3] - box[1] + plus) for box in (a, b)) - both)
+    either = sum((box[2] - box[0] + plus) * (box[3] - box[1] + plus) for box in (a, b)) - both
+    return both / either if either else math.nan
 
 
 def by_hand(inputs: list[Array], **args: Any) -> list[list[float]]:
@@ -56,7 +57,7 @@ def by_hand(inputs: list[Array], **args: Any) -> list[list[float]]:
             boxes.append((float(scores[n, a, h, w]), (cut[0], cut[1], cut[2], cut[3])))
         boxes.sort(reverse=True)
         first = args.get("pre_nms_topN", 6000)
-        least = max(args.get("min_size", 16.0) * scale, 1)
+        least = args.get("min_size", 16.0) * scale
         kept: list[tuple[float, Box]] = []
         for score, box in boxes[: first if first > 0 else None]:
             sx, sy = box[2] - box[0] + plus, box[3] - box[1] + plus
@@ -91,6 +92,20 @@ def test_box_after_box(args: dict[str, Any], seed: int, engine: str) -> None:
     np.testing.assert_allclose(rois, wanted[:, :5], rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(probs, wanted[:, 5], rtol=1e-6)
     assert rois.dtype == probs.dtype == np.float32
+
+
+@pytest.mark.parametrize("engine", engines_of("GenerateProposals"))
+@pytest.mark.parametrize("plus", [0, 1])
+def test_boxes_that_are_cut_down_to_lines(plus: int, engine: str) -> None:
+    """They have no area, or are thinner than a pixel; of those without, whatever the threshold, the first stays."""
+    inputs = network(2, 3, 5, 4, 0)
+    inputs[1][:, ::4] -= 1.5  # to the left
+    args: dict[str, Any] = {"min_size": 0.0, "legacy_plus_one": plus, "nms_thresh": 0.8}
+    rois, probs = run_op("GenerateProposals", *inputs, engine=engine, **args)
+    wanted = np.array(by_hand(inputs, **args)).reshape(-1, 6)
+    assert (wanted[:, 1] == wanted[:, 3]).sum() > 1
+    np.testing.assert_allclose(rois, wanted[:, :5], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(probs, wanted[:, 5], rtol=1e-6)
 
 
 @pytest.mark.parametrize("engine", engines_of("GenerateProposals"))

@@ -29,9 +29,11 @@ from tazza.operator import (
     family,
     gradients_of,
     kernel,
+    operator_def,
     schema,
     show_dims,
 )
+from tazza.operator.declared import sums_rows
 from tazza.ops.shape.axis import agree, cut, matrix, product
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -197,6 +199,21 @@ def fc_gradients(type: str, row: Weights) -> OpSchema:
     """,
     )
     made.cost(fc_gradient_cost)
+
+    @sums_rows(made, ["X", "dY"], ["dW", "db"])
+    def data_gradient(op: OpView, rank: int) -> tuple[list[OperatorDef], list[OperatorDef]] | None:
+        """Return dX as a layer of dY, whose weights are W as it lies the other way, and whose biases are 0."""
+        if op.axis not in (rank - 1, -1) or op.axis_w != 1:
+            return None
+        if len(op.output_letters) < 3:
+            return [], []
+        dY, dX, given = op.definition.input[2], op.definition.output[2], op.definition.input[1]
+        W, shape, back, K, zero = (f"{dX}/{name}" for name in ("W", "shape", "back", "K", "zero"))
+        before = [operator_def("Reshape", [given], [W, shape], shape=[0, -1]), operator_def("Transpose", [W], [back])]
+        of_inner = "ReduceFrontSum" if row.features_first else "ReduceBackSum"
+        before += [operator_def(of_inner, [W], [K]), operator_def("ConstantFill", [K], [zero])]
+        weights = back if row.features_first else W
+        return before, [operator_def("FC", [dY, weights, zero], [dX], axis=op.axis)]
 
     @made.infer
     def infer(op: OpView, X: TensorSpec, W: TensorSpec, dY: TensorSpec) -> tuple[TensorSpec, ...]:

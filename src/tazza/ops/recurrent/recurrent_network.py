@@ -10,13 +10,11 @@ gradient reads; without a backward step net a few workspaces serve all steps in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from tazza.errors import GradientError, NotFoundError, SchemaError, ShapeError
+from tazza.errors import GradientError, SchemaError, ShapeError
 from tazza.operator import (
-    BlobOwner,
     Cost,
     Effects,
     GradientRequest,
@@ -30,7 +28,6 @@ from tazza.operator import (
     host_kernel,
     operator_def,
     schema,
-    show_dims,
     touched_by,
 )
 from tazza.ops.recurrent.backward_step import AGAIN, again, with_backward
@@ -38,8 +35,8 @@ from tazza.ops.recurrent.recurrence import (
     LOCAL_TYPE,
     RECURRENT_ARGS,
     Link,
+    Parameter,
     Recurrence,
-    StateGradient,
     aliases_of,
     initial_rows,
     links_of,
@@ -50,10 +47,15 @@ from tazza.ops.recurrent.recurrence import (
     states_of,
     step_net,
 )
+from tazza.ops.recurrent.row_sums import Apart, AroundSteps, placed, taken_apart
+from tazza.ops.recurrent.state_gradient import begin_gradients, finish_gradients, tensor_of
 from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, begin_state, lay_on, like_zero, view_rows
 from tazza.ops.recurrent.step_cost import cost_of_steps, linked, over_time
 from tazza.proto import NetDef, OperatorDef
-from tazza.tensor import Blob, Tensor, TensorSpec, TypeSpec
+from tazza.tensor import Blob, TensorSpec, TypeSpec
+
+MOST_BOUND = 256
+"""Steps that stay bound between runs where nothing is kept for a gradient; with more, a few workspaces serve all."""
 
 RECURRENT_NETWORK = schema(
     "RecurrentNetwork",
@@ -232,6 +234,7 @@ class RecurrentNetwork:
         self._aliases = aliases_of(op)
         self._keeps = step_net(op, "backward_step_net") is not None
         self.nets = Steps(operator, net, links, op.timestep, shared=op.recompute_blobs_on_backward)
+        self._within: list[tuple[LocalBlobs, LocalBlobs]] = []  # of a workspace, and a child of it for one step
         workspace = operator.workspace
         self._blobs = {state.states: workspace.create_blob(state.states) for state in self._states}
 
@@ -247,16 +250,29 @@ class RecurrentNetwork:
         scratch = step_workspaces.get(StepWorkspaces)
         count = T if self._keeps else min(T, op.num_workspaces)
         spaces = scratch.reserve(owner, count)
+        homes = [spaces[t if self._keeps else t % count] for t in range(T)]
+        within = homes if self._keeps or T > MOST_BOUND else self._passing(homes)
         assert scratch.shared is not None
-        self.nets.keep(spaces)
-        for t in range(T):
-            self.nets.of(spaces[t if self._keeps else t % count], scratch.shared).run(t)
+        shared = scratch.shared
+        self.nets.keep(within)
+        steps = [(self.nets.of(own, shared, home), t) for t, (own, home) in enumerate(zip(within, homes, strict=True))]
+        self.nets.run(steps)
+        if within is not homes:
+            for state, t in steps[-count:]:
+                state.show(homes[t])
         for alias in self._aliases:
             source, target = self._blobs[alias.source].tensor(), owner.create_blob(alias.target)
             rows = int(source.shape[0])
             first = alias.first_row(rows)
             op.require(0 <= first <= rows, f"alias {alias.target!r} begins at row {first} of {rows}")
             lay_on(target, view_rows(source, first, rows - first, alias.target))
+
+    def _passing(self, homes: Sequence[LocalBlobs]) -> list[LocalBlobs]:
+        """Return a child of each workspace for each step that it serves: a step that is bound once stays bound."""
+        pairs = zip(homes, self._within, strict=False)
+        kept = [pair for _, pair in itertools.takewhile(lambda both: both[1][0] is both[0], pairs)]
+        self._within = [*kept, *((home, home.child()) for home in homes[len(kept) :])]
+        return [inner for _, inner in self._within]
 
 
 RECURRENT_NETWORK_GRADIENT = schema(
@@ -325,6 +341,23 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
     """Return the backward step net with what adds up gradients in front and behind, and the links of its blobs.
 
     Raises:
+        TazzaError: as `backward_step`.
+    """
+    net, links = backward_step(op)
+    add_up(op, net, parameters_of(op, forward_inputs(op), op.definition.output[1 : 1 + len(op.param)]))
+    return net, links
+
+
+def add_up(op: OpView, net: NetDef, parameters: Iterable[Parameter]) -> None:
+    """Append to a step what adds its gradients of parameters to those of the steps before."""
+    after = [operator_def("Sum", [one.gradient, one.of_step], [one.gradient]) for one in parameters]
+    net.op.extend(placed(op.definition, after))
+
+
+def backward_step(op: OpView) -> tuple[NetDef, list[Link]]:
+    """Return the backward step net with what adds up gradients of states in front, and the links of its blobs.
+
+    Raises:
         ArgumentError: links, states, parameters or outputs with gradients do not fit each other.
         SchemaError: outputs of the forward operator are not what aliases name.
         FormatError: the net is text that is no net.
@@ -355,13 +388,25 @@ def backward_steps(op: OpView) -> tuple[NetDef, list[Link]]:
             outer = (Link(f"{given}/row", given, 0) for given in dict.fromkeys(each.given))
             links = [Link(names[0], each.gradients, 1), *outer, *links]
             before.append(operator_def("Sum", names, names[:1]))
-    after = [operator_def("Sum", [one.gradient, one.of_step], [one.gradient]) for one in parameters]
-    for made in (*before, *after):
-        if definition.HasField("device_option"):
-            made.device_option.CopyFrom(definition.device_option)
     del net.op[:]
-    net.op.extend((*before, *ops, *after))
+    net.op.extend((*placed(definition, before), *ops))
     return net, links
+
+
+def backward_parts(op: OpView) -> tuple[Apart, list[Link]]:
+    """Return the backward step net as it runs: with what is done for all steps at once apart, and the links.
+
+    Raises:
+        TazzaError: as `backward_step`.
+    """
+    net, links = backward_step(op)
+    inputs, definition = forward_inputs(op), op.definition
+    parameters = parameters_of(op, inputs, definition.output[1 : 1 + len(op.param)])
+    states = states_of(op, inputs)
+    sequences = {definition.output[0], *(each.gradients for each in state_gradients_of(op, states))}
+    apart = taken_apart(net, links, parameters, [state.states for state in states], sequences)
+    add_up(op, apart.step, (one for one in parameters if one.name not in apart.made))
+    return apart, links
 
 
 @RECURRENT_NETWORK_GRADIENT.validate
@@ -390,8 +435,10 @@ def recurrent_network_gradient_cost(
         one.gradient: outside[one.name] for one in parameters_of(op, names, definition.output[1:][: len(op.param)])
     }
     outside[definition.output[0]] = X
-    net, links = backward_steps(op)
-    return cost_of_steps(op, X.shape[0], net, left | linked(links, outside))
+    apart, links = backward_parts(op)
+    known = left | linked(links, outside)
+    cost = cost_of_steps(op, 1, apart.first, known) + cost_of_steps(op, X.shape[0], apart.step, known)
+    return cost + cost_of_steps(op, 1, apart.last, known | linked(apart.over(X.shape[0]), outside))
 
 
 @RECURRENT_NETWORK_GRADIENT.touches
@@ -419,8 +466,10 @@ class RecurrentNetworkGradient:
         self._states = states_of(op, inputs)
         self._gradients = state_gradients_of(op, self._states)
         self._parameters = parameters_of(op, inputs, op.definition.output[1 : 1 + len(op.param)])
-        net, links = backward_steps(op)
-        self.nets = Steps(operator, net, links, op.timestep)
+        apart, links = backward_parts(op)
+        self._parameters = [one for one in self._parameters if one.name not in apart.made]
+        self.nets = Steps(operator, apart.step, links, op.timestep)
+        self._around = AroundSteps(apart, self.nets.make)
         self._within: list[tuple[LocalBlobs, LocalBlobs]] = []  # of a forward step, and a child of it for this one
 
     def run(self, X: Blob, step_workspaces: Blob, dX: Blob, dinitial: tuple[Blob, ...]) -> None:
@@ -434,17 +483,18 @@ class RecurrentNetworkGradient:
                 "run the forward operator first; it keeps steps if it has a backward_step_net",
             )
         for one in self._parameters:
-            like_zero(owner.create_blob(one.gradient).tensor(), _tensor(owner, one.name))
+            like_zero(owner.create_blob(one.gradient).tensor(), tensor_of(owner, one.name))
         for each in self._gradients:
-            self._begin(op, owner, each)
+            begin_gradients(op, owner, each)
         given = X.tensor()
         dX.tensor().resize(tuple(given.shape), given.dtype)
         dX.tensor().reserve()
         within = self._workspaces(scratch.steps)
-        for t in reversed(range(T)):
-            self.nets.of(within[t], scratch.shared).run(t)
+        self._around.begin(scratch.shared)
+        self.nets.run([(self.nets.of(within[t], scratch.shared), t) for t in reversed(range(T))])
+        self._around.end(owner, T)
         for each, target in zip(self._gradients, dinitial, strict=True):
-            self._finish(owner, each, target)
+            finish_gradients(owner, each, target)
 
     def _workspaces(self, forward: Sequence[LocalBlobs]) -> list[LocalBlobs]:
         """Return a child of each workspace of the forward pass; those of workspaces that are gone go too."""
@@ -453,36 +503,3 @@ class RecurrentNetworkGradient:
             self._within = [(outer, known.get(id(outer)) or outer.child()) for outer in forward]
             self.nets.keep([inner for _, inner in self._within])
         return [inner for _, inner in self._within]
-
-    def _begin(self, op: OpView, owner: BlobOwner, each: StateGradient) -> None:
-        """Make room for the gradients of a state, of which the last one is what its outputs were given in sum."""
-        states = _tensor(owner, each.state.states)
-        gradients = owner.create_blob(each.gradients).tensor()
-        gradients.resize(tuple(states.shape), states.dtype)
-        last = gradients.array[-1:]
-        last[...] = 0
-        for name in each.given_last:
-            given = _tensor(owner, name)
-            relation = f"gradient {name!r} has the shape {show_dims(tuple(given.shape))}"
-            op.require(given.size == last.size, f"{relation}, one row of the state {show_dims(last.shape)}")
-            last += given.plain().reshape(last.shape)
-        gradients.mark_written()
-
-    def _finish(self, owner: BlobOwner, each: StateGradient, target: Blob) -> None:
-        """Give the gradient of the initial value of a state: that of its first rows."""
-        gradients, initial = owner.create_blob(each.gradients).tensor(), _tensor(owner, each.state.initial)
-        dims = tuple(initial.shape)
-        if len(dims) > 1:
-            first = view_rows(gradients, 0, initial_rows(dims), target.name)
-            lay_on(target, first.view(dims))
-            return
-        tensor = target.tensor()  # one value for all sequences
-        tensor.resize(dims, initial.dtype)
-        np.sum(gradients.array[0], axis=0, out=tensor.array)
-
-
-def _tensor(owner: BlobOwner, name: str) -> Tensor:
-    found = owner.get_blob(name)
-    if found is None:
-        raise NotFoundError(f"blob {name!r} does not exist", hint="run the forward operator first")
-    return found.tensor()

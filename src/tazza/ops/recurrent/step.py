@@ -17,6 +17,8 @@ import numpy as np
 
 from tazza.errors import ShapeError
 from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
+from tazza.operator.native_calls import BoundCalls
+from tazza.ops.recurrent.loop import Loop
 from tazza.ops.recurrent.recurrence import Link, declare_inputs, initial_rows
 from tazza.proto import NetDef
 from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
@@ -192,8 +194,8 @@ def like_zero(tensor: Tensor, like: Tensor) -> None:
 class StepState:
     """The net in one workspace."""
 
-    def __init__(self, steps: Steps, blobs: LocalBlobs, shared: LocalBlobs) -> None:
-        """Make the blobs that are the workspace's own, or shared; the net is made by the first run."""
+    def __init__(self, steps: Steps, blobs: LocalBlobs, shared: LocalBlobs, home: LocalBlobs) -> None:
+        """Make the blobs that are the workspace's own, its home's, and shared ones; the first run makes the net."""
         self.blobs = blobs
         self._steps = steps
         self._time = own_blob(blobs, steps.timestep)
@@ -201,7 +203,7 @@ class StepState:
         joined: dict[str, Joint] = {}
         self._copies: list[Joint] = []
         for name in steps.made:
-            own_blob(shared if name in steps.shared else blobs, name)
+            own_blob(shared if name in steps.shared else home, name)
         outside = steps.operator.workspace
         for link in steps.links:
             external = outside.create_blob(link.external)
@@ -232,6 +234,25 @@ class StepState:
             outer.make_plain()
             target = view_rows(outer, number + joint.link.offset, joint.link.window, joint.link.internal)
             copy_rows(joint.internal.tensor(), target, joint.link.internal)
+
+    @property
+    def outside(self) -> list[Blob] | None:
+        """The blobs whose rows it lies on; None where a step has to move or copy something by itself."""
+        plain = all(
+            not joint.loose and joint.view is not None and joint.view.spec is joint.view_spec for joint in self._joints
+        )
+        if self._copies or not plain or self._steps.timestep in self._steps.touched.writes:
+            return None
+        return [joint.external for joint in self._joints]
+
+    def bound_calls(self) -> BoundCalls | None:
+        """Return what its net is bound to, if that is nothing but native calls."""
+        return None if self._net is None else self._net.bound_calls()
+
+    def show(self, other: LocalBlobs) -> None:
+        """Let another workspace have what this step left on rows outside, and its number."""
+        for name in (self._steps.timestep, *(joint.link.internal for joint in self._joints)):
+            own_blob(other, name).set(own_blob(self.blobs, name).value)
 
     def _set_time(self, number: int) -> None:
         tensor = self._time.tensor()
@@ -281,20 +302,52 @@ class Steps(OwnedNets):
         linked = {link.internal for link in self.links}
         self.shared = frozenset(self.made if shared is None else shared) - linked
         self._steps: dict[int, StepState] = {}  # by workspace, which each of them keeps alive
+        self._loop: tuple[list[tuple[StepState, int]], Loop] | None = None
 
-    def of(self, blobs: LocalBlobs, shared: LocalBlobs) -> StepState:
-        """Return the step of a workspace; `shared` is one that it sees."""
+    def of(self, blobs: LocalBlobs, shared: LocalBlobs, home: LocalBlobs | None = None) -> StepState:
+        """Return the step of a workspace; `shared` is one that it sees, `home` one that blobs without links live in."""
         found = self._steps.get(id(blobs))
         if found is None:
-            found = self._steps[id(blobs)] = StepState(self, blobs, shared)
+            found = self._steps[id(blobs)] = StepState(self, blobs, shared, blobs if home is None else home)
         return found
+
+    def run(self, steps: list[tuple[StepState, int]]) -> None:
+        """Run steps with their numbers, in their order.
+
+        Raises:
+            TazzaError: as `StepState.run`.
+        """
+        if self._loop is not None and self._loop[0] == steps and self._loop[1].stands():
+            self._loop[1].run(self.operator)
+            return
+        self._loop = None
+        for state, number in steps:
+            state.run(number)
+        loop = self._joined([state for state, _ in steps])
+        if loop is not None:
+            self._loop = steps, loop
+
+    def _joined(self, states: Sequence[StepState]) -> Loop | None:
+        if len(set(map(id, states))) < len(states):
+            return None  # one workspace serves several steps: what it is bound to is the last of them
+        outside: dict[int, Blob] = {}
+        each: list[BoundCalls] = []
+        for state in states:
+            bound, outer = state.bound_calls(), state.outside
+            if bound is None or outer is None:
+                return None
+            each.append(bound)
+            outside.update((id(blob), blob) for blob in outer)
+        return Loop.of(each, list(outside.values())) if len(each) > 1 else None
 
     def keep(self, workspaces: Collection[LocalBlobs]) -> None:
         """End the nets of all workspaces but these: the others are gone, or no longer asked for."""
         for number in self._steps.keys() - set(map(id, workspaces)):
+            self._loop = None
             self._steps.pop(number).close()
 
     def close(self) -> None:
         """End all nets, and forget the workspaces."""
         super().close()
+        self._loop = None
         self._steps.clear()

@@ -8,8 +8,7 @@ For each image:
 1. the `pre_nms_topN` best scores are taken, equal ones in the order of (A, H, W);
 2. an anchor (center c, size s) and its deltas (d, e) become a box with center c + d s and size exp(e) s, with e at most
    log(1000 / 16), cut off at the borders of the image, at whole pixels; a fifth delta, in radians, turns it;
-3. boxes less wide or high than `min_size` times the image's scale (at least 1 pixel) go, and those with their center
-   outside of the image;
+3. boxes less wide or high than `min_size` times the image's scale go, and those with their center outside of the image;
 4. the best box stays, those that cover it by more than `nms_thresh` (intersection over union) go, and so on, until
    `post_nms_topN` have stayed.
 
@@ -170,8 +169,7 @@ def _of_image(op: OpView, inputs: tuple[Array, ...], suppress: Suppress) -> tupl
     boxes = kind.moved(anchors[a] + shift, deltas.reshape(A, kind.numbers, H, W)[a, :, h, w])
     boxes = kind.cut(boxes, np.trunc(height), np.trunc(width))
     centers, sizes = kind.centered(boxes)
-    least = max(np.float32(op.min_size) * scale, np.float32(1))
-    large = (sizes >= least).all(axis=1) & (centers[:, 0] < width) & (centers[:, 1] < height)
+    large = (sizes >= np.float32(op.min_size) * scale).all(axis=1) & (centers[:, 0] < width) & (centers[:, 1] < height)
     boxes, best = boxes[large], scores.reshape(-1)[order][large]
     most = op.post_nms_topN if op.post_nms_topN > 0 else len(boxes)
     stay = suppress(kind, boxes, op.nms_thresh, most)

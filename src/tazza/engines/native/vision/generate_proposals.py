@@ -51,8 +51,10 @@ def write_suppression(lines: Lines) -> None:
             wide = v.add(v.sub(least(own[2], x2), most_of(own[0], x1)), plus)
             high = v.add(v.sub(least(own[3], y2), most_of(own[1], y1)), plus)
             both = v.mul(most_of(wide, zero), most_of(high, zero))
-            limit = v.mul(threshold, v.sub(v.add(own[4], area), both))
-            marked = v.select(v.compare("ogt", both, limit), one, load(v, FLOAT, gone, j, mask))
+            either = v.sub(v.add(own[4], area), both)
+            before = load(v, FLOAT, gone, j, mask)
+            marked = v.select(v.compare("ogt", both, v.mul(threshold, either)), one, before)
+            marked = v.select(v.compare("oeq", either, zero), one, marked)  # 0 / 0 is not below a threshold either
             store(v, FLOAT, marked, gone, j, mask)
             return ()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
 from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.estimate import product_ns
-from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Constant, Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
@@ -29,6 +29,8 @@ from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, TensorSpec, channe
 
 MOST_RANK = 5
 """Of an image that oneDNN multiplies as it lies."""
+TALL_ROWS, TALL_FEATURES = 512, 64
+"""Of dY, from which on its product with X is made as one of matrices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +145,44 @@ def fc_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dW and db by one primitive, dX by another; dX lies like X."""
     X, W, dW = specs["X"], specs["W"], specs["dW"]
     view = Product.of(op, X, W)
-    found = _describe_weights(view, specs)
-    steps = [PrimitiveLaunch(found, {"src": "X", "diff_dst": "dY", "diff_weights": "dW", "diff_bias": "db"})]
-    layouts = {
-        "X": view.layout,
-        "dY": ROW_MAJOR,
-        "dW": found.argument("diff_weights").layout(dW.shape),
-        "db": ROW_MAJOR,
-    }
+    layouts: dict[str, Layout] = {"X": view.layout, "dY": ROW_MAJOR, "dW": ROW_MAJOR, "db": ROW_MAJOR}
+    steps = _tall_weights(view, specs)
+    if not steps:
+        found = _describe_weights(view, specs)
+        steps = [PrimitiveLaunch(found, {"src": "X", "diff_dst": "dY", "diff_weights": "dW", "diff_bias": "db"})]
+        layouts["dW"] = found.argument("diff_weights").layout(dW.shape)
     if "dX" in specs:
         data = _describe_data(view, specs)
         steps.append(PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"}))
         layouts |= {"W": data.argument("weights").layout(W.shape), "dX": view.layout}
     return LaidOut(SequenceLaunch(tuple(steps)), layouts)
+
+
+def _tall_weights(view: Product, specs: dict[str, TensorSpec]) -> list[PrimitiveLaunch]:
+    """Return dW and db as products, of dY^T and of a row of ones; none where the code for layers is as fast.
+
+    That code takes up to half as long again where there are more rows than columns of X.
+    """
+    X, dY, dW, db = (specs[letter] for letter in ("X", "dY", "dW", "db"))
+    tall = view.N >= TALL_ROWS and view.N > math.prod(view.inner) and view.M >= TALL_FEATURES
+    if not tall or view.layout != ROW_MAJOR or wished(dW):
+        return []
+    rows = Descriptor.of(dY.shape, dY.dtype).reshape((view.N, view.M))
+    inner = Descriptor.of(X.shape, X.dtype).reshape((view.N, math.prod(view.inner)))
+    slopes = Descriptor.of((view.M, math.prod(view.inner)), dW.dtype)
+    ones, sums = (Descriptor.of((1, count), db.dtype) for count in (view.N, view.M))
+    attributes = Attributes((), FPMATH.value)
+    try:
+        found = describe("matmul", rows.permute((1, 0)), inner, None, slopes, attributes=attributes, flops=view.flops)
+        total = describe("matmul", ones, rows, None, sums, attributes=Attributes())
+    except Unimplemented:
+        return []
+    if found.is_slow or total.is_slow:
+        return []
+    return [
+        PrimitiveLaunch(found, {"src": "dY", "weights": "X", "dst": "dW"}),
+        PrimitiveLaunch(total, {"src": Constant(1.0), "weights": "dY", "dst": "db"}),
+    ]
 
 
 def _describe_weights(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:

@@ -1,0 +1,77 @@
+"""All steps of a sequence as native calls in a row: from the third run on Python is not asked between steps.
+
+When each step was bound, on rows of the same tensors, and is nothing but native calls, these are joined. Constant
+state: the calls, and what they rest on. Nobody can tell the difference, but by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tazza.errors import KernelError
+from tazza.operator import Operator
+from tazza.operator.native_calls import BoundCalls, NativeCalls
+from tazza.operator.reorder import Refresh
+from tazza.operator.watch import Watch, Watched, watched
+from tazza.runtime.segment import Segment
+from tazza.tensor import Blob, Storage
+
+ROWS = 64
+"""Native calls between two questions whether to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """See the module; `watch` looks at the blobs of the steps and at those outside whose rows they lie on."""
+
+    each: tuple[BoundCalls, ...]
+    watch: Watch
+    refreshes: tuple[tuple[Operator, Refresh], ...]
+    pieces: tuple[NativeCalls, ...]
+    written: tuple[Storage, ...]
+
+    @classmethod
+    def of(cls, each: Sequence[BoundCalls], outside: Sequence[Blob]) -> Loop | None:
+        """Join steps in their order; None where two of them rest on different states of a blob."""
+        known: dict[int, Watched] = {id(blob): watched(blob) for blob in outside}
+        for one in (one for bound in each for one in bound.watch):
+            before = known.setdefault(id(one[0]), one)
+            if before[1] is not one[1] or (before[2] is not None and one[2] is not None and before[2:] != one[2:]):
+                return None
+        refreshes = {id(refresh): (operator, refresh) for bound in each for operator, refresh in bound.refreshes}
+        calls = [pair for bound in each for pair in bound.calls]
+        pieces = [calls[i : i + ROWS] for i in range(0, len(calls), ROWS)]
+        return cls(
+            tuple(each),
+            Watch(known.values(), flags=None),
+            tuple(refreshes.values()),
+            tuple(NativeCalls(Segment([call for _, call in rows]), tuple(key for key, _ in rows)) for rows in pieces),
+            tuple({id(storage): storage for bound in each for storage in bound.written}.values()),
+        )
+
+    def stands(self) -> bool:
+        """Whether everything is as it was."""
+        return all(bound.stands() for bound in self.each) and not self.watch.broken()
+
+    def run(self, operator: Operator) -> None:
+        """Run all steps of an operator.
+
+        Raises:
+            TazzaError: a call failed, or the run has to end.
+        """
+        for owner, refresh in self.refreshes:
+            try:
+                refresh()
+            except Exception as error:
+                raise owner.located(error) from error
+        try:
+            for piece in self.pieces:
+                if operator.check is not None:
+                    operator.check()
+                piece()
+        except KernelError as error:
+            raise (error.key.located(error) if isinstance(error.key, Operator) else error) from error.__cause__
+        finally:
+            for storage in self.written:
+                storage.version += 1
