@@ -26,7 +26,8 @@ from tests.docs.commands import COLUMNS, PAGES, ROOT, Copy, commands
 NOT_RUN = {
     "make test": "runs this",
     "make check": "runs this, but for what is slow",
-    "make types": "a part of `make check`",
+    "make types": "a part of `make check` looks at what changed",
+    "make changed-types": "a part of `make check`",
     "make fast": "a part of `make check`",
     "make format": "a part of `make check` looks for what it would change",
     "make documents": "runs this",

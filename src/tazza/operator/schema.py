@@ -585,9 +585,8 @@ class OpSchema:
         if declared.dynamic and (dtypes is None or len(dtypes) != 1):
             return None
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
-            raise SchemaError(
-                f"{self.type}: dtype and shape of {declared.name} do not follow from the schema", hint="add @infer"
-            )
+            message = f"{self.type}: dtype and shape of {declared.name} do not follow from the schema"
+            raise SchemaError(message, hint="add @infer")
         (dtype,) = dtypes
         return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
 

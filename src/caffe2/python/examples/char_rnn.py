@@ -30,11 +30,15 @@ GENERATED = 500
 """Characters that are written at each report."""
 
 
-def CreateNetOnce(net: Any, created_names: set[str] = set()) -> None:  # noqa: B006 -- it remembers, as it did
-    """Create a net the first time that it is asked for."""
-    name = net.Name()
-    if name not in created_names:
-        created_names.add(name)
+_UNNAMED: set[str] = set()
+_CREATED: set[str] = set()
+
+
+def CreateNetOnce(net: Any, created_names: set[str] = _UNNAMED) -> None:
+    """Create a net the first time that it is asked for, by these names, or by those of all calls without any."""
+    name, created = net.Name(), _CREATED if created_names is _UNNAMED else created_names
+    if name not in created:
+        created.add(name)
         workspace.CreateNet(net)
 
 

@@ -270,13 +270,28 @@ class Window:
         """Return for each kernel element of one dimension what it touches in an image of `extent`, if anything."""
         s, d, head = self.stride[axis], self.dilation[axis], self.head[axis]
         found: list[Touch] = []
-        for tap in self.taps(axis, extent, out):
+        for tap in self._touching(axis, extent, out):
             offset = tap * d - head
             first, last = max(0, -(offset // s)), min(out - 1, (extent - 1 - offset) // s)
             if first <= last:
                 places = slice(first * s + offset, last * s + offset + 1, s)
                 found.append(Touch(tap, slice(first, last + 1), places))
         return found
+
+    def _touching(self, axis: int, extent: int, out: int) -> Sequence[int]:
+        """Return the kernel elements of `taps`, without those between two windows that are far apart.
+
+        >>> Window((100,), (90,), (1,), (95,), (95,))._touching(0, 3, 2)
+        [5, 6, 7, 95, 96, 97]
+        """
+        taps = self.taps(axis, extent, out)
+        if len(taps) <= out * extent:
+            return taps
+        s, d, head = self.stride[axis], self.dilation[axis], self.head[axis]
+        near: set[int] = set()
+        for begin in (head - p * s for p in range(out)):
+            near.update(range(max(taps.start, -(-begin // d)), min(taps.stop, (begin + extent - 1) // d + 1)))
+        return sorted(near)
 
     def all_touches(
         self, image: Sequence[int], out: Sequence[int]

@@ -13,6 +13,8 @@ It adds, so lr is negative. Source: Zeiler 2012, algorithm 1; Caffe2.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema
@@ -70,6 +72,8 @@ def adadelta_cost(op: OpView, W: TensorSpec, **others: TensorSpec | None) -> Cos
 
 
 def _texts(op: OpView) -> dict[str, str]:
+    if not math.isfinite(op.decay):
+        return {}  # no formula can name it
     new = f"({complement(op.decay)})"
     mean = f"(decay * M + {new} * dW * dW)"
     step = f"(sqrt(D + epsilon) / sqrt({mean} + epsilon) * dW)"

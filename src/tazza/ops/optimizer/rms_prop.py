@@ -12,6 +12,8 @@ What is added to the parameters is the step, by another operator. Source: Hinton
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema
@@ -64,6 +66,8 @@ def rms_prop_cost(op: OpView, dW: TensorSpec, **others: TensorSpec | None) -> Co
 
 
 def _texts(op: OpView) -> dict[str, str]:
+    if not math.isfinite(op.decay):
+        return {}  # no formula can name it
     square = f"S + ({complement(op.decay)}) * (dW * dW - S)"
     moved = f"momentum * M + lr * dW / sqrt(epsilon + ({square}))"
     return {"step": moved, "S_next": square, "M_next": moved}

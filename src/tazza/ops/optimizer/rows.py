@@ -136,8 +136,7 @@ def on_rows(
         source=source,
         example=example,
     )
-    made.module = dense.module  # the file that calls, where the index finds it
-    ON_ROWS[type] = of
+    made.module, ON_ROWS[type] = dense.module, of  # the file that calls, where the index finds it
 
     @made.infer
     def infer(op: OpView, indices: TensorSpec, **specs: TensorSpec) -> tuple[TensorSpec, ...]:

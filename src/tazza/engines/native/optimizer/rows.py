@@ -162,20 +162,20 @@ class _Writer:
         count_loop(lines, begin, end, lambda k: self.each(k, m, {"n": n}))
         return end
 
-    def _update(self, k: str, row: str, known: dict[str, str]) -> None:
+    def _update(self, k: str, row: str, values: dict[str, str]) -> None:
         """The mean over the elements; then what the row has one of; then its elements."""
         lines, v, update, formulas = self.lines, self.v, self.update, self.update.formulas
         if formulas.mean is not None:
-            known["mean"] = self._mean(formulas.mean, k, row, known)
+            values["mean"] = self._mean(formulas.mean, k, row, values)
         for letter in update.one:
-            known[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
+            values[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
         for letter, expression in formulas.row.items():
-            known[letter] = Emission(v, known).write(expression)
-            lines.do(f"store float {first_lane(v, known[letter])}, ptr {element(lines, self.at[letter], row)}")
+            values[letter] = Emission(v, values).write(expression)
+            lines.do(f"store float {first_lane(v, values[letter])}, ptr {element(lines, self.at[letter], row)}")
 
         def elements(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             del carried
-            emission = Emission(v, known | self._loaded(formulas.each.values(), (k, row), i, mask))
+            emission = Emission(v, values | self._loaded(formulas.each.values(), (k, row), i, mask))
             results = {letter: emission.write(expression) for letter, expression in formulas.each.items()}
             for letter, result in results.items():
                 store(v, FLOAT, result, self._start(letter, k, row), i, mask)
@@ -191,11 +191,11 @@ class _Writer:
         moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
         return {name: load(self.v, FLOAT, self._start(name, *at), i, mask) for name in sorted(moving)}
 
-    def _mean(self, expression: Expression, k: str, row: str, known: Mapping[str, str]) -> str:
+    def _mean(self, expression: Expression, k: str, row: str, values: Mapping[str, str]) -> str:
         lines, v = self.lines, self.v
 
         def add(i: str, mask: str | None, carried: Sequence[str]) -> list[str]:
-            term = Emission(v, {**known, **self._loaded([expression], (k, row), i, mask)}).write(expression)
+            term = Emission(v, {**values, **self._loaded([expression], (k, row), i, mask)}).write(expression)
             return [v.add(carried[0], term if mask is None else v.select(mask, term, v.constant(0.0)))]
 
         total = v.splat(v.sum(sweep(v, "0", self.width, add, (v.constant(0.0),))[0]))
@@ -242,13 +242,22 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
-    @launcher(made, engine="native", accepts=accepts_rows)
+    kept = {str(over) for (over,) in made.must_in_place.values()}
+
+    def accepts(letter: str, spec: Spec) -> bool:
+        """Take what is overwritten as it lies: a copy in other order would not be."""
+        return letter in kept or accepts_rows(letter, spec)
+
+    @launcher(made, engine="native", accepts=accepts)
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         """Compile the update of a row."""
         del context, outputs
+        for letter, spec in zip(op.input_letters, inputs, strict=True):
+            if not accepts_rows(letter, spec):
+                return Unsupported(f"the rows of {letter} do not lie one behind the other")
         found = formulas(op)
         if found is None:
-            return Unsupported("an argument is NaN, which no formula can name")
+            return Unsupported("an argument is not finite, which no formula can name")
         return rows_launch(op, found, inputs)
 
 
