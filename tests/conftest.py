@@ -74,10 +74,16 @@ def logger_as_before() -> Iterator[None]:
     logger.handlers[:] = handlers
 
 
+def profile_of(config: pytest.Config) -> str:
+    """Return the profile that was asked for: what tests import may have loaded another one."""
+    asked = config.getoption("--hypothesis-profile")
+    return "tazza" if asked is None else str(asked)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """With the profile `fast`, lower the number of examples that a test's own settings ask for."""
     test: Any = getattr(item, "obj", None)
-    if settings.get_current_profile_name() != "fast" or not is_hypothesis_test(test):
+    if profile_of(item.config) != "fast" or not is_hypothesis_test(test):
         return
     test = getattr(test, "__func__", test)  # of a method, which takes no attributes
     if hasattr(test, SETTINGS):  # others take those of the profile
@@ -87,7 +93,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With the profile `fast`, take a few of the cases of each test; `make test` takes all of them."""
-    if settings.get_current_profile_name() != "fast":
+    settings.load_profile(profile_of(config))
+    if profile_of(config) != "fast":
         return
     cases: defaultdict[str, list[str]] = defaultdict(list)
     for item in items:
