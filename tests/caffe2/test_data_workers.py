@@ -106,7 +106,9 @@ def test_fetchers_share_the_work_and_no_row_is_lost_between() -> None:
     model = reader(counted(), num_worker_threads=3)
     rows = np.concatenate([read(model) for _ in range(40)])
     assert len(set(rows.tolist())) == len(rows)
-    assert set(range(150)) <= {*rows.tolist()}  # of 200, others may be a few chunks ahead
+    # A fetcher that sleeps holds its chunk while others go ahead; what is fetched and not yet read lies in the queue.
+    held = 3 * 4 + 3 * 5
+    assert len({*range(int(rows.max()))} - {*rows.tolist()}) <= held
 
 
 def test_devices_of_a_model_share_what_is_fetched() -> None:
