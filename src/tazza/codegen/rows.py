@@ -36,6 +36,23 @@ def row_at(lines: Lines, pointer: str, n: str, width: str) -> str:
     return element(lines, pointer, lines.let(f"mul i64 {n}, {width}"))
 
 
+def index_at(lines: Lines, pointer: str, i: str, bits: int) -> str:
+    """Return index i of an array of int32 or int64, as int64."""
+    kind = f"i{bits}"
+    found = lines.let(f"load {kind}, ptr {element(lines, pointer, i, kind)}")
+    return found if bits == 64 else lines.let(f"sext {kind} {found} to i64")
+
+
+def stop_if(lines: Lines, wrong: str) -> None:
+    """Leave the work with a status, where the condition holds; it hardly ever does."""
+    stop, onward = lines.fresh("stop"), lines.fresh("onward")
+    lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
+    lines.label(stop)
+    lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+    lines.do("ret void")
+    lines.label(onward)
+
+
 def when(lines: Lines, condition: str, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
     """Run one of two bodies."""
     yes, no, join = lines.fresh("yes"), lines.fresh("no"), lines.fresh("join")

@@ -12,6 +12,7 @@ from tazza.codegen import kernel
 from tazza.codegen.kernel import unavailable
 from tazza.errors import NumericError
 from tazza.operator import KERNELS, SCHEMAS, OpSchema, find_schema, kernel_key, operator_def
+from tazza.ops.optimizer.fused_adagrad import fused_updates
 from tazza.ops.optimizer.rows import ON_ROWS
 from tazza.runtime.threads import NUM_THREADS
 from tests.check import run
@@ -27,7 +28,7 @@ def compiled() -> list[str]:
     """Return the updates of rows that this engine has."""
     for type in SCHEMAS:
         find_schema(type)
-    return sorted(type for type in (*ON_ROWS, ROW_WISE) if kernel_key(type, "native") in KERNELS)
+    return sorted(type for type in (*ON_ROWS, ROW_WISE, *fused_updates.rows) if kernel_key(type, "native") in KERNELS)
 
 
 COMPILED = compiled()
@@ -42,10 +43,14 @@ def inputs_of(schema: OpSchema, width: int) -> dict[str, Array]:
             found[letter] = random.integers(0, R, K)
         elif letter == "lr":
             found[letter] = np.array([-0.1], np.float32)
+        elif letter == "LENGTHS":
+            found[letter] = np.array([3, 0, K - 8, 5], np.int32)
+        elif letter == "dY":
+            found[letter] = random.standard_normal((4, width)).astype(np.float32)
         elif letter == "dW":
             found[letter] = random.standard_normal((K, width)).astype(np.float32)
         else:
-            shape = (R,) if schema.type == ROW_WISE and letter == "M" else (R, width)
+            shape = (R,) if schema.type.startswith(ROW_WISE) and letter == "M" else (R, width)
             found[letter] = random.random(shape).astype(np.float32)
     return found
 
@@ -68,7 +73,8 @@ def test_it_is_the_reference(type: str, width: int) -> None:
 
 
 def test_each_update_with_a_formula_of_whole_parameters_is_compiled() -> None:
-    assert set(COMPILED) == {ROW_WISE, *(type for type, of in ON_ROWS.items() if of.dense.formulas is not None)}
+    fused = (type for type, row in fused_updates.rows.items() if not row.reducer.weighted)
+    assert set(COMPILED) == {ROW_WISE, *fused, *(type for type, of in ON_ROWS.items() if of.dense.formulas is not None)}
 
 
 @pytest.mark.parametrize("type", COMPILED)

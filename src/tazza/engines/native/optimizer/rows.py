@@ -20,7 +20,7 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
-from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status, first_lane, row_at, when
+from tazza.codegen.rows import FIRST, D, N, element, finish_status, first_lane, index_at, row_at, stop_if, when
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -96,13 +96,11 @@ class _Writer:
 
     def index(self, k: str) -> str:
         """Return the row that index k picks."""
-        kind = f"i{self.update.index_bits}"
-        found = self.lines.let(f"load {kind}, ptr {element(self.lines, self.indices, k, kind)}")
-        return found if kind == "i64" else self.lines.let(f"sext {kind} {found} to i64")
+        return index_at(self.lines, self.indices, k, self.update.index_bits)
 
     def look(self, k: str) -> None:
         """Leave a status and all that follows, where index k is that of no row."""
-        self._refuse(self.lines.let(f"icmp uge i64 {self.index(k)}, {self.table}"))  # unsigned: -1 is too large
+        stop_if(self.lines, self.lines.let(f"icmp uge i64 {self.index(k)}, {self.table}"))  # unsigned: -1 is too large
 
     def look_at_lengths(self) -> None:
         """Leave a status and all that follows, where lengths are not those of K indices."""
@@ -110,25 +108,15 @@ class _Writer:
 
         def add(m: str, sums: Sequence[str]) -> list[str]:
             length = self._length(m)
-            self._refuse(lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {self.count}, {sums[0]}')}"))
+            stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {self.count}, {sums[0]}')}"))
             return [lines.let(f"add i64 {sums[0]}, {length}")]
 
         _, (end,) = carry_loop(lines, "i64", ("0", self.segments, 1), ["0"], lambda m, sums: add(m, list(sums)))
-        self._refuse(lines.let(f"icmp ne i64 {end}, {self.count}"))
+        stop_if(lines, lines.let(f"icmp ne i64 {end}, {self.count}"))
 
     def _length(self, m: str) -> str:
         """Return the length of segment m; a negative one becomes very large."""
-        found = self.lines.let(f"load i32, ptr {element(self.lines, self.at['LENGTHS'], m, 'i32')}")
-        return self.lines.let(f"sext i32 {found} to i64")
-
-    def _refuse(self, wrong: str) -> None:
-        lines = self.lines
-        stop, onward = lines.fresh("stop"), lines.fresh("onward")
-        lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
-        lines.label(stop)
-        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
-        lines.do("ret void")
-        lines.label(onward)
+        return index_at(self.lines, self.at["LENGTHS"], m, 32)
 
     def ask(self, k: str) -> None:
         """Ask for the row of an index that is about to come."""
@@ -136,7 +124,7 @@ class _Writer:
         later, last = lines.let(f"add i64 {k}, {AHEAD}"), lines.let(f"sub i64 {self.count}, 1")
         lines.declare("i64 @llvm.smin.i64(i64, i64)")
         row = self.index(lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"))
-        for letter in self.update.kept.keys() - self.update.one:
+        for letter in (letter for letter in self.update.kept if letter not in self.update.one):
             start = row_at(lines, self.at[letter], row, self.width)
             for line in range(LINES_AHEAD):
                 lines.prefetch(start, line * LINE_BYTES, write=True)
@@ -167,7 +155,7 @@ class _Writer:
         lines, v, update, formulas = self.lines, self.v, self.update, self.update.formulas
         if formulas.mean is not None:
             values["mean"] = self._mean(formulas.mean, k, row, values)
-        for letter in update.one:
+        for letter in sorted(update.one):
             values[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
         for letter, expression in formulas.row.items():
             values[letter] = Emission(v, values).write(expression)

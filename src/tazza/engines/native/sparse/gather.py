@@ -13,7 +13,7 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, store, sweep
-from tazza.codegen.rows import FIRST, STATUS, D, each_row, element, finish_status, row_at
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, row_at, stop_if
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
@@ -28,22 +28,12 @@ TAKEN, PARTS, INDICES, SOURCE, TARGET = range(FIRST, FIRST + 5)
 
 def write_gather(lines: Lines, bits: int, *, adds: bool) -> None:
     """Write target[a, i] = source[a, index i], or target[a, index i] += source[a, i] from zeros."""
-    v, kind = lanes_of(lines), f"i{bits}"
+    v = lanes_of(lines)
     width, taken, parts = (lines.load_word("%block", word) for word in (D, TAKEN, PARTS))
     indices, source, target = (lines.load_pointer("%block", word) for word in (INDICES, SOURCE, TARGET))
 
-    def index(i: str) -> str:
-        found = lines.let(f"load {kind}, ptr {element(lines, indices, i, kind)}")
-        return found if bits == 64 else lines.let(f"sext {kind} {found} to i64")
-
     def look(i: str) -> None:
-        wrong = lines.let(f"icmp uge i64 {index(i)}, {parts}")  # unsigned: -1 is too large
-        stop, onward = lines.fresh("stop"), lines.fresh("onward")
-        lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
-        lines.label(stop)
-        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
-        lines.do("ret void")
-        lines.label(onward)
+        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, i, bits)}, {parts}"))  # -1 is too large
 
     written = lines.let(f"mul i64 {parts if adds else taken}, {width}")
     read = lines.let(f"mul i64 {taken if adds else parts}, {width}")
@@ -57,7 +47,7 @@ def write_gather(lines: Lines, bits: int, *, adds: bool) -> None:
             return ()
 
         def part(i: str) -> None:
-            place = index(i)
+            place = index_at(lines, indices, i, bits)
             x, y = (row_at(lines, from_, i, width), row_at(lines, to, place, width))
             if not adds:
                 x, y = row_at(lines, from_, place, width), row_at(lines, to, i, width)

@@ -16,7 +16,7 @@ from tazza.codegen.block import BlockLaunch, Memory, Scratch, Slot, Word, accept
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
-from tazza.codegen.rows import FIRST, STATUS, D, N, element, finish_status
+from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, stop_if
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -117,21 +117,13 @@ class Segments:
         bits = self.work.index_bits
         if not bits:
             return place
-        lines, kind = self.lines, f"i{bits}"
-        found = lines.let(f"load {kind}, ptr {element(lines, self.at['INDICES'], place, kind)}")
-        return found if bits == 64 else lines.let(f"sext {kind} {found} to i64")
+        return index_at(self.lines, self.at["INDICES"], place, bits)
 
     def _look(self, i: str) -> None:
         lines = self.lines
         if not self.work.ordered:
             self._ask(i)
-        wrong = lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}")
-        stop, onward = lines.fresh("stop"), lines.fresh("onward")
-        lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
-        lines.label(stop)
-        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
-        lines.do("ret void")
-        lines.label(onward)
+        stop_if(lines, lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}"))
 
     def _ask(self, i: str) -> None:
         """Ask for the row that an index picks a while later, right or wrong: rows lie anywhere in a table."""
