@@ -187,16 +187,27 @@ def test_what_is_in_the_queues_is_read_before_the_error() -> None:
     assert found == list(range(len(found)))
 
 
-def test_a_workspace_that_is_reset_ends_the_workers() -> None:
-    reader(counted())
+@pytest.mark.parametrize("full", [False, True])
+def test_a_workspace_that_is_reset_ends_the_workers(full: bool) -> None:
+    """Also the one that waits for room in a queue which is there no more."""
+    reader(counted((5,)))
+    (coordinator,) = COORDINATOR._coordinators
+    queue = coordinator._state._waiting[-1]
+    while full and len(queue) < queue.capacity:
+        time.sleep(0.001)
     workspace.ResetWorkspace()
-    deadline = time.monotonic() + 10
-    coordinator = COORDINATOR._coordinators[0]
-    COORDINATOR._queues["test"].take(lambda: True)
-    while coordinator.is_active() and time.monotonic() < deadline:
-        COORDINATOR._queues["test"].take(coordinator.is_active)
-    assert COORDINATOR.stop()
-    assert living() == []
+    while living():
+        time.sleep(0.001)
+    assert not coordinator.is_active()
+
+
+def test_workers_are_stopped_whose_workspace_was_reset() -> None:
+    """Before they learn of it, too."""
+    for _ in range(20):
+        reader(counted())
+        workspace.ResetWorkspace()
+        assert COORDINATOR.stop()
+        assert living() == []
 
 
 def test_batches_go_where_the_net_is() -> None:

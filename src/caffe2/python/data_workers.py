@@ -26,10 +26,12 @@ from caffe2.python.parallel_workers import (
     WorkerCoordinator,
     run_worker,
 )
+from tazza.errors import ClosedError
 from tazza.models.feeding import LOOK_S, Arrays, Batches, Chunks, check_chunk
 from tazza.ops.control.blobs_queue import BlobsQueue
+from tazza.runtime.holding import Conditional
 from tazza.runtime.patience import Patience
-from tazza.workspace import current_workspace
+from tazza.workspace import Workspace, current_workspace
 
 log = logging.getLogger("data_workers")
 log.setLevel(logging.INFO)
@@ -110,6 +112,25 @@ def init_data_input_workers(
     return global_coordinator
 
 
+class _WhileThere(Patience):
+    """Waits for room in a queue as long as the workspace has it: nobody reads from one that is there no more."""
+
+    __slots__ = ("_queue", "_workspace", "name")
+
+    def __init__(self, name: str, queue: BlobsQueue, workspace: Workspace) -> None:
+        super().__init__(f"for the queue {name!r}")
+        self.name, self._queue, self._workspace = name, queue, workspace
+
+    def look(self) -> None:
+        found = self._workspace.get_blob(self.name)
+        if found is None or found.value is not self._queue:
+            raise ClosedError(f"the workspace has the queue {self.name!r} no more", hint="it was reset")
+
+    def wait(self, turn: Conditional, *, most_s: float | None = None) -> None:
+        self.look()
+        super().wait(turn, most_s=LOOK_S if most_s is None else most_s)
+
+
 class BatchFeeder(State):
     """Puts batches into the queues that a net reads."""
 
@@ -152,6 +173,7 @@ class BatchFeeder(State):
         for queue in self._queues:
             made = core.CreateOperator("CreateBlobsQueue", [], [queue], num_blobs=1, capacity=self._c2_queue_capacity)
             self._workspace.run_operator(made)
+        self._waiting = [self._workspace.blob(str(queue)).get(BlobsQueue) for queue in self._queues]
 
     def _scoped(self, name: str, what: str) -> Any:
         return core.BlobReference(f"{self._namescope}{name}_{what}_{self._input_source_name}")
@@ -173,12 +195,8 @@ class BatchFeeder(State):
     def stop(self) -> None:
         """Close the queues: the net can read what is in them, and then fails with the reason."""
         why = self._why if self._why else f"the data workers of {self._input_source_name!r} were stopped"
-        for name in map(str, self._queues):
-            if not self._workspace.has_blob(name):
-                continue
-            queue = self._workspace.blob(name).value
-            if isinstance(queue, BlobsQueue):
-                queue.close(why)
+        for waiting in self._waiting:  # also where the workspace was reset, and has them no more
+            waiting.close(why)
         self._internal_queue.wake()
         self._log_inputs_per_interval(0, force=True)
 
@@ -248,17 +266,18 @@ class BatchFeeder(State):
 
     def _enqueue_all(self, arrays: Arrays) -> None:
         begin = time.time()
-        for name, queue, array in zip(self._names, self._queues, arrays, strict=True):
-            self._enqueue(name, queue, array)
+        for place, array in enumerate(arrays):
+            self._enqueue(place, array)
         self._metrics.put_metric("enqueue_time", time.time() - begin)
         self._log_inputs_per_interval(arrays[0].shape[self._batch_columns[0]] if arrays and arrays[0].ndim else 1)
 
-    def _enqueue(self, blob_name: str, queue: Any, data_arr: Any) -> None:
-        scratch = str(self._scratch_blob[blob_name])
+    def _enqueue(self, place: int, array: Any) -> None:
+        scratch = str(self._scratch_blob[self._names[place]])
+        patience = _WhileThere(str(self._queues[place]), self._waiting[place], self._workspace)
         check_device(self._device_option)
-        self._workspace.feed(scratch, fed(data_arr))
-        waiting = self._workspace.blob(str(queue)).get(BlobsQueue)
-        waiting.write([self._workspace.blob(scratch)], Patience(f"for the queue {str(queue)!r}"))  # or it is closed
+        patience.look()
+        self._workspace.feed(scratch, fed(array))
+        self._waiting[place].write([self._workspace.blob(scratch)], patience)  # or it is closed
 
     def _log_inputs_per_interval(self, inputs: int, force: bool = False) -> None:
         self._inputs += inputs
