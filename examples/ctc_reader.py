@@ -1,6 +1,6 @@
 """A reader of text lines: pictures of numbers become their digits, though nobody says where in a line a digit stands.
 
-    python examples/ctc_reader.py
+    tazza train examples/ctc_reader.py
 
 A line is a picture (16, 72) of three to seven digits, of unlike widths and heights, with gaps of chance, in noise.
 Convolutions turn it into a sequence of 36 columns, each of which has seen some columns beside it; at each step there
@@ -15,8 +15,7 @@ Source: Graves et al. 2006, "Connectionist temporal classification".
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from tazza import Model, Workspace
 from tazza.models.net import BlobReference
 from tazza.models.optimizer import adam
+from tazza.models.task import Batch, Task
 
 FONT = """
 .##.  ..#.  .##.  ###.  ..#.  ####  .##.  ####  .##.  .##.
@@ -96,27 +96,6 @@ def scores(model: Model, count: int) -> BlobReference:
     return model.fc(sequence, "scores", COLUMN, SYMBOLS, axis=2)
 
 
-def build(batch: int, test: int, rate: float) -> tuple[Model, Model]:
-    """Return a model that trains on batches, and one with its parameters that reads `test` lines."""
-    training = Model("reader")
-    found = scores(training, batch)
-    training.net.add("CTC", [found, "labels", "label_lengths"], ["slopes", "costs", "unused"])
-    training.add_gradients([training.averaged_loss("costs", "loss")])
-    adam(training, rate)
-    reading = Model("reading", parameters_of=training)
-    read = scores(reading, test)
-    reading.net.add("CTCGreedyDecoder", [read], ["read_lengths", "read"])
-    return training, reading
-
-
-def feed(workspace: Workspace, lines: Lines) -> None:
-    """Give the net lines and their texts."""
-    labels, lengths = lines.labels()
-    workspace.feed("pictures", lines.pictures)
-    workspace.feed("labels", labels)
-    workspace.feed("label_lengths", lengths)
-
-
 def wrong(read: Sequence[int], text: Sequence[int]) -> int:
     """Return how many digits have to be changed, put in or taken out.
 
@@ -131,45 +110,51 @@ def wrong(read: Sequence[int], text: Sequence[int]) -> int:
     return row[-1]
 
 
-@dataclass(frozen=True)
-class Result:
-    """Shares of digits that were read wrong, and of lines that were read right."""
+@dataclass
+class Reader(Task):
+    """Lines are drawn as they are needed."""
 
-    wrong_digits: float
-    right_lines: float
+    iterations: int = 800
+    lines: int = 32
+    tested: int = 200
+    rate: float = 3e-3
 
+    def steps(self) -> int:
+        """Return how many batches it takes."""
+        return self.iterations
 
-def train(iterations: int, *, batch: int = 32, test: int = 200, rate: float = 3e-3) -> Result:
-    """Train on lines that are drawn as they are needed, and read others."""
-    random = np.random.default_rng(1)
-    training, reading = build(batch, test, rate)
-    workspace = Workspace()
-    feed(workspace, draw(batch, random))
-    workspace.run_net_once(training.init_net.proto)
-    net = workspace.create_net(training.net.proto)
-    for iteration in range(iterations):
-        feed(workspace, draw(batch, random))
-        net.run()
-        if iteration % 50 == 0:
-            print(f"iteration {iteration}: {float(workspace.fetch('loss')):.2f} nats a line")
-    lines = draw(test, np.random.default_rng(2))
-    feed(workspace, lines)
-    workspace.create_net(reading.net.proto).run()
-    lengths = np.asarray(workspace.fetch("read_lengths"))
-    parts = np.split(np.asarray(workspace.fetch("read")) - 1, np.cumsum(lengths)[:-1])
-    workspace.reset()
-    errors = [wrong(part.tolist(), text) for part, text in zip(parts, lines.texts, strict=True)]
-    return Result(sum(errors) / sum(map(len, lines.texts)), float(np.mean([error == 0 for error in errors])))
+    def build(self) -> Model:
+        """Return the net with its loss."""
+        model = Model("reader")
+        found = scores(model, self.lines)
+        model.net.add("CTC", [found, "labels", "label_lengths"], ["slopes", "costs", "unused"])
+        model.add_gradients([model.averaged_loss("costs", "loss")])
+        adam(model, self.rate)
+        return model
 
+    def build_predictor(self) -> Model:
+        """Return the net that reads as many lines as are tested: `read` are their symbols, `read_lengths` how many."""
+        model = Model("reading", parameters_of=self.model)
+        model.net.add_external_input("pictures")
+        model.net.add("CTCGreedyDecoder", [scores(model, self.tested)], ["read_lengths", "read"])
+        model.net.add_external_output("read_lengths", "read")
+        return model
 
-def main(words: Sequence[str] | None = None) -> Result:
-    """Train, print how lines are read, and return it."""
-    parser = argparse.ArgumentParser(description="Train a reader of lines of digits.")
-    parser.add_argument("--iterations", type=int, default=800)
-    result = train(parser.parse_args(words).iterations)
-    print(f"{100 * result.wrong_digits:.1f}% of the digits wrong, {100 * result.right_lines:.1f}% of the lines right")
-    return result
+    def batch(self, number: int) -> Batch:
+        """Return lines that are drawn with the number as seed."""
+        lines = draw(self.lines, np.random.default_rng([1, number]))
+        labels, lengths = lines.labels()
+        return {"pictures": lines.pictures, "labels": labels, "label_lengths": lengths}
 
-
-if __name__ == "__main__":
-    main()
+    def test(self, workspace: Workspace) -> Mapping[str, float]:
+        """Return the shares of digits that were read wrong, and of lines that were read right."""
+        lines = draw(self.tested, np.random.default_rng(2))
+        workspace.feed("pictures", lines.pictures)
+        workspace.run_net_once(self.build_predictor().net.proto)
+        lengths = np.asarray(workspace.fetch("read_lengths"))
+        parts = np.split(np.asarray(workspace.fetch("read")) - 1, np.cumsum(lengths)[:-1])
+        errors = [wrong(part.tolist(), text) for part, text in zip(parts, lines.texts, strict=True)]
+        return {
+            "wrong_digits": sum(errors) / sum(map(len, lines.texts)),
+            "right_lines": float(np.mean([error == 0 for error in errors])),
+        }

@@ -1,6 +1,7 @@
 """A wide net on a log of clicks: a table of many rows, a few of which each example touches; Adagrad, also by row.
 
-    python examples/wide_clicks.py
+    tazza train examples/wide_clicks.py
+    tazza train examples/wide_clicks.py --set update=RowWiseSparseAdagrad --out out/row-wise
 
 An example has 3 to 12 ids out of 50,000, some of which come often and most hardly ever; a click is drawn from the
 logistic function of the sum of their hidden weights. The net picks the rows of its ids from a table (50,000, 8), adds
@@ -16,21 +17,22 @@ Sources: Duchi, Hazan, Singer 2011 (Adagrad); Cheng et al. 2016, "Wide & deep le
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tazza import Model, Workspace
 from tazza.models.initializer import constant, gaussian
+from tazza.models.task import Batch, Task
 from tazza.tensor.rows import RowSlices
 
 Numbers = NDArray[np.float64]
 WIDTH = 8
 RATE, EPSILON = 0.1, 1e-6
-UPDATES = {"Adagrad": "SparseAdagrad", "row-wise Adagrad": "RowWiseSparseAdagrad"}
+BY_ROW = "RowWiseSparseAdagrad"
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,6 @@ class Log:
         return Log(ids, self.lengths[first:last], self.clicked[first:last], self.probability[first:last])
 
 
-@dataclass(frozen=True)
-class Result:
-    """Log losses on what was held back, and the bytes that the update keeps beside the table."""
-
-    loss: float
-    mean_rate: float
-    best: float
-    kept_bytes: int
-
-
 def draw(examples: int, rows: int, seed: int = 1) -> Log:
     """Draw a log: id k comes as often as 1 / (k + 10), and every id has a hidden weight."""
     random = np.random.default_rng(seed)
@@ -72,86 +64,88 @@ def draw(examples: int, rows: int, seed: int = 1) -> Log:
     return Log(ids, lengths, (random.random(examples) < probability).astype(np.float32), probability)
 
 
-def build(rows: int, update: str) -> tuple[Model, Model]:
-    """Return a model that trains by an update of rows, and one with its parameters that predicts: `score`."""
-    training = Model("clicks")
-    score = _score(training, rows)
-    training.net.add("SigmoidCrossEntropyWithLogits", [score, "clicked"], "losses")
-    gradients = training.add_gradients([training.averaged_loss("losses", "loss")])
-    rate = training.init_net.add("ConstantFill", (), "rate", shape=[1], value=-RATE)
-    for parameter in training.parameter_blobs():
-        gradient = gradients[parameter]
-        per_row = isinstance(gradient, RowSlices) and update == "RowWiseSparseAdagrad"
-        shape = [rows] if per_row else list(training.parameters[parameter].shape)
-        kept = training.init_net.add("ConstantFill", (), f"{parameter}_squares", shape=shape, value=0.0)
-        if isinstance(gradient, RowSlices):
-            inputs = [parameter, kept, gradient.indices, gradient.values, rate]
-            training.net.add(update, inputs, [parameter, kept], epsilon=EPSILON)
-        else:
-            training.net.add("Adagrad", [parameter, kept, str(gradient), rate], [parameter, kept], epsilon=EPSILON)
-    predicting = Model("predicting", parameters_of=training)
-    _score(predicting, rows)
-    return training, predicting
+@dataclass
+class Clicks(Task):
+    """A tenth of the log is held back; the rest is gone through once."""
+
+    update: str = "SparseAdagrad"
+    examples: int = 400_000
+    rows: int = 50_000
+    examples_per_batch: int = 256
+
+    @cached_property
+    def log(self) -> tuple[Log, Log]:
+        """What is learned from, and what is tested on."""
+        whole, learned = draw(self.examples, self.rows), self.examples - self.examples // 10
+        return whole.part(0, learned), whole.part(learned, self.examples)
+
+    def steps(self) -> int:
+        """Return how many batches are in the log."""
+        return len(self.log[0].lengths) // self.examples_per_batch
+
+    def build(self) -> Model:
+        """Return a model that trains by an update of rows."""
+        model = Model("clicks")
+        model.net.add("SigmoidCrossEntropyWithLogits", [self._score(model), "clicked"], "losses")
+        gradients = model.add_gradients([model.averaged_loss("losses", "loss")])
+        rate = model.init_net.add("ConstantFill", (), "rate", shape=[1], value=-RATE)
+        for parameter in model.parameter_blobs():
+            gradient = gradients[parameter]
+            shape = self.kept_shape(model.parameters[parameter].shape, gradient)
+            kept = model.init_net.add("ConstantFill", (), f"{parameter}_squares", shape=shape, value=0.0)
+            if isinstance(gradient, RowSlices):
+                inputs = [parameter, kept, gradient.indices, gradient.values, rate]
+                model.net.add(self.update, inputs, [parameter, kept], epsilon=EPSILON)
+            else:
+                model.net.add("Adagrad", [parameter, kept, str(gradient), rate], [parameter, kept], epsilon=EPSILON)
+        return model
+
+    def kept_shape(self, shape: tuple[int, ...], gradient: object) -> list[int]:
+        """Return the shape of what the update keeps of a parameter."""
+        return [shape[0]] if isinstance(gradient, RowSlices) and self.update == BY_ROW else list(shape)
+
+    def build_predictor(self) -> Model:
+        """Return a net that predicts: `score` is the logarithm of the odds of a click."""
+        model = Model("predicting", parameters_of=self.model)
+        for name in ("ids", "lengths"):
+            model.net.add_external_input(name)
+        model.net.add_external_output(self._score(model))
+        return model
+
+    def _score(self, model: Model) -> str:
+        """Add the net: rows of the table are added, and 8 numbers become one."""
+        table = model.add_parameter("table", [self.rows, WIDTH], gaussian(std=0.01))
+        picked = model.net.add("SparseLengthsSum", [table, "ids", "lengths"], "picked")
+        wide = model.fc(picked, "wide", WIDTH, 1, weight=constant(1.0))
+        deep = model.relu(model.fc(picked, "hidden", WIDTH, 16), "hidden")
+        return model.add(wide, model.fc(deep, "deep", 16, 1), "score")
+
+    def batch(self, number: int) -> Batch:
+        """Return the next part of the log; behind its end, from its beginning."""
+        first = number % self.steps() * self.examples_per_batch
+        return blobs_of(self.log[0].part(first, first + self.examples_per_batch))
+
+    def test(self, workspace: Workspace) -> Mapping[str, float]:
+        """Return log losses: of the net, of the mean rate of clicks, of who knows the hidden weights; bytes beside."""
+        log, test = self.log
+        for name, values in blobs_of(test).items():
+            workspace.feed(name, values)
+        workspace.run_net_once(self.build_predictor().net.proto)
+        scores = np.asarray(workspace.fetch("score"), np.float64).reshape(-1)
+        rate = np.full(len(test.clicked), log.clicked.mean(), np.float64)
+        return {
+            "log_loss": log_loss(test.clicked, 1 / (1 + np.exp(-scores))),
+            "log_loss_of_mean_rate": log_loss(test.clicked, rate),
+            "log_loss_of_hidden_weights": log_loss(test.clicked, test.probability),
+            "bytes_beside_table": 4.0 * self.rows * (1 if self.update == BY_ROW else WIDTH),
+        }
 
 
-def _score(model: Model, rows: int) -> str:
-    """Add the net: rows of the table are added, and 8 numbers become one."""
-    table = model.add_parameter("table", [rows, WIDTH], gaussian(std=0.01))
-    picked = model.net.add("SparseLengthsSum", [table, "ids", "lengths"], "picked")
-    wide = model.fc(picked, "wide", WIDTH, 1, weight=constant(1.0))
-    deep = model.relu(model.fc(picked, "hidden", WIDTH, 16), "hidden")
-    return model.add(wide, model.fc(deep, "deep", 16, 1), "score")
-
-
-def feed(workspace: Workspace, log: Log) -> None:
-    """Give the net a part of a log."""
-    workspace.feed("ids", log.ids)
-    workspace.feed("lengths", log.lengths)
-    workspace.feed("clicked", log.clicked[:, np.newaxis])
-
-
-def train(log: Log, test: Log, rows: int, update: str, *, batch: int = 256) -> Result:
-    """Train on a log, and return how the net does on another one."""
-    training, predicting = build(rows, update)
-    workspace = Workspace()
-    feed(workspace, log.part(0, batch))
-    workspace.run_net_once(training.init_net.proto)
-    net = workspace.create_net(training.net.proto)
-    for first in range(0, len(log.lengths) - batch + 1, batch):
-        feed(workspace, log.part(first, first + batch))
-        net.run()
-    feed(workspace, test)
-    workspace.create_net(predicting.net.proto).run()
-    scores = np.asarray(workspace.fetch("score"), np.float64).reshape(-1)
-    kept = int(np.asarray(workspace.fetch("table_squares")).nbytes)
-    workspace.reset()
-    rate = np.full(len(test.clicked), log.clicked.mean(), np.float64)
-    predicted = 1 / (1 + np.exp(-scores))
-    loss, mean_rate, best = (log_loss(test.clicked, each) for each in (predicted, rate, test.probability))
-    return Result(loss, mean_rate, best, kept)
+def blobs_of(log: Log) -> Batch:
+    """Return the blobs of a part of a log."""
+    return {"ids": log.ids, "lengths": log.lengths, "clicked": log.clicked[:, np.newaxis]}
 
 
 def log_loss(clicked: NDArray[np.float32], probability: Numbers) -> float:
     """Return the mean of -log of the probability of what happened."""
     return float(-np.log(np.where(clicked > 0, probability, 1 - probability)).mean())
-
-
-def main(words: Sequence[str] | None = None) -> dict[str, Result]:
-    """Train by both updates, print how they do, and return it."""
-    parser = argparse.ArgumentParser(description="Train a wide net on a log of clicks.")
-    parser.add_argument("--examples", type=int, default=400_000)
-    parser.add_argument("--rows", type=int, default=50_000)
-    given = parser.parse_args(words)
-    log = draw(given.examples, given.rows)
-    held_back = given.examples // 10
-    train_log, test = log.part(0, given.examples - held_back), log.part(given.examples - held_back, given.examples)
-    found = {name: train(train_log, test, given.rows, update) for name, update in UPDATES.items()}
-    for name, result in found.items():
-        print(f"{name}: log loss {result.loss:.4f}, keeps {result.kept_bytes:,} bytes")
-    one = found["Adagrad"]
-    print(f"of the mean rate {one.mean_rate:.4f}, of the hidden weights {one.best:.4f}")
-    return found
-
-
-if __name__ == "__main__":
-    main()

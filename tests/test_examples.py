@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from examples import autoencoder, ctc_reader, wide_clicks
+from tazza.models.task import learn
 
 needs_digits = pytest.mark.skipif(find_spec("sklearn") is None, reason="the digits come with scikit-learn")
 
 
 @needs_digits
 @pytest.mark.slow
-def test_an_autoencoder_draws_what_it_never_saw(capsys: pytest.CaptureFixture[str]) -> None:
-    lost = autoencoder.main(["--epochs", "12", "--hidden", "128"])
-    assert 0 < lost.principal_components < lost.autoencoder < 0.4 * lost.mean_picture
-    assert f"{lost.autoencoder:.5f} from 32 numbers" in capsys.readouterr().out
+def test_an_autoencoder_draws_what_it_never_saw() -> None:
+    figures = learn(autoencoder.Autoencoder(epochs=12, hidden=128))
+    assert 0 < figures["lost_by_components"] < figures["lost"] < 0.4 * figures["lost_by_mean_picture"]
 
 
 def test_principal_components_of_rows_on_a_line() -> None:
@@ -30,12 +30,15 @@ def test_principal_components_of_rows_on_a_line() -> None:
 
 @pytest.mark.slow
 def test_both_updates_come_near_to_who_knows_the_weights() -> None:
-    found = wide_clicks.main(["--examples", "40000", "--rows", "2000"])
-    whole, by_row = found["Adagrad"], found["row-wise Adagrad"]
-    for result in (whole, by_row):
-        assert result.best < result.loss < result.best + 0.5 * (result.mean_rate - result.best)
-    assert abs(whole.loss - by_row.loss) < 0.01
-    assert whole.kept_bytes == wide_clicks.WIDTH * by_row.kept_bytes
+    whole, by_row = (
+        learn(wide_clicks.Clicks(update=update, examples=40_000, rows=2000))
+        for update in ("SparseAdagrad", wide_clicks.BY_ROW)
+    )
+    for figures in (whole, by_row):
+        best, mean = figures["log_loss_of_hidden_weights"], figures["log_loss_of_mean_rate"]
+        assert best < figures["log_loss"] < best + 0.5 * (mean - best)
+    assert abs(whole["log_loss"] - by_row["log_loss"]) < 0.01
+    assert whole["bytes_beside_table"] == wide_clicks.WIDTH * by_row["bytes_beside_table"]
 
 
 def test_a_part_of_a_log() -> None:
@@ -47,14 +50,11 @@ def test_a_part_of_a_log() -> None:
 
 @pytest.mark.slow
 def test_a_reader_learns_where_digits_stand() -> None:
-    result = ctc_reader.train(330, test=60)
-    assert result.wrong_digits < 0.5
+    assert learn(ctc_reader.Reader(tested=60), 330)["wrong_digits"] < 0.5
 
 
-def test_a_reader_takes_lines_and_says_something(capsys: pytest.CaptureFixture[str]) -> None:
-    result = ctc_reader.train(2, batch=4, test=5)
-    assert 0 <= result.right_lines <= 1
-    assert "iteration 0" in capsys.readouterr().out
+def test_a_reader_takes_lines_and_says_something() -> None:
+    assert 0 <= learn(ctc_reader.Reader(lines=4, tested=5), 2)["right_lines"] <= 1
 
 
 def test_lines_have_the_digits_that_they_say() -> None:

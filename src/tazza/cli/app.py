@@ -40,6 +40,15 @@ class Commands(TyperGroup):
             raise typer.Exit(error.status if isinstance(error, Interrupted) else INTERRUPTED) from error
 
 
+class Trainings(TyperGroup):
+    """A group of commands in which a program is one too: `tazza train FILE.py`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words begin with, and what is left of them."""
+        program = bool(args) and args[0].endswith(".py")
+        return super().resolve_command(ctx, ["program", *args] if program else args)
+
+
 Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", help="NAME of a blob that is an input, where the files do not tell; may be repeated"),
@@ -57,7 +66,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-train = typer.Typer(help="Train a model.", no_args_is_help=True)
+train = typer.Typer(
+    cls=Trainings, help="Train a model: one of these, or a program: tazza train FILE.py.", no_args_is_help=True
+)
 app.add_typer(train, name="train")
 
 
@@ -187,6 +198,40 @@ def train_char_lstm(
     from tazza.cli.train_text import train_char_lstm as run
 
     run(given, out, resume=resume, overwrite=overwrite)
+
+
+@train.command("program")
+def train_program(
+    program: Annotated[Path, typer.Argument(help="FILE.py that declares a tazza.models.task.Task; it is run")],
+    set: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a field of the task; may be repeated")] = None,
+    iterations: Annotated[int | None, typer.Option(help="steps. [default: what the task says]", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="of operators that draw. [default: 1]", min=0)] = None,
+    net_type: Annotated[
+        str | None, typer.Option(help="how the net runs: simple, async_scheduling, dag, plan ... [default: as it says]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="operators at a time, of parallel net types. [default: the threads]", min=1)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for all that is written. [default: out/FILE]")] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: a tenth of them]", min=1)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
+) -> None:
+    """Train what a program declares, and test it; `tazza train FILE.py` is short for this.
+
+    The defaults of --resume are the options of the training that it goes on with. Into --out go the checkpoint, the
+    nets that predict (init_net.pb and predict_net.pb, where the task has them), figures.json, history.csv and a picture
+    of the loss. Ctrl-C and SIGTERM end a training behind the present step, with a checkpoint.
+    """
+    from tazza.cli.train_task import options_of, train_task
+
+    named = {"iterations": iterations, "seed": seed, "net_type": net_type, "workers": workers}
+    named["checkpoint_every"] = checkpoint_every
+    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    if set is not None:
+        given["options"] = options_of(set)
+    folder = Path("out") / program.stem.replace("_", "-") if out is None else out
+    train_task(program, given, folder, resume=resume, overwrite=overwrite)
 
 
 @app.command()

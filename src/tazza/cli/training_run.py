@@ -24,7 +24,7 @@ from tazza.models.training import Trainer
 class TrainingRun:
     """One training: what it gave so far, and where that goes."""
 
-    command: ClassVar[str]
+    command: str
     """What people type for it."""
     tested: ClassVar[str]
     """The column of the history for what a test gives."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,7 @@ class Trainer(Closing):
         *,
         loss: str = "loss",
         accuracy: str | None = "accuracy",
+        fed: Collection[str] = (),
         strict: bool = False,
     ) -> None:
         """Run `init_net` and create `train_net`.
@@ -107,6 +108,7 @@ class Trainer(Closing):
             workspace: where both run.
             loss: blob of one number.
             accuracy: blob of one number; None when the net has none.
+            fed: blobs that are fed before each step, and are no part of the state.
             strict: refuse arguments that a schema does not know.
 
         Raises:
@@ -129,7 +131,7 @@ class Trainer(Closing):
         self.net = workspace.create_net(_keeping(train_net, carried_blobs(train_net)), strict=strict)
         self._records_a_step = self._find_readers()
         self._records = dict.fromkeys(self._records_a_step, 0)
-        self._carried = carried_blobs(self.net.definition)
+        self._carried = [name for name in carried_blobs(self.net.definition) if name not in fed]
 
     def close(self) -> None:
         """Close the net and its readers; closing twice is allowed. The blobs stay."""

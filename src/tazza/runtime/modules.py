@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tazza.errors import DuplicateError, FileError, InitError
@@ -145,8 +146,14 @@ def _load_native(path: Path) -> Module:
     return Module(path.stem, "native", str(path), tuple(registered))
 
 
-def _load_python_file(path: Path) -> Module:
-    # Files of one name in two folders are two modules, and neither may hide an installed module of that name.
+def import_file(path: Path) -> ModuleType:
+    """Return what a Python file is as a module of its own; each call runs the file anew.
+
+    Files of one name in two folders are two modules, and neither hides an installed module of that name.
+
+    Raises:
+        InitError: it cannot be imported, or fails as it is; nothing is left of the module then.
+    """
     name = f"tazza_module_{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -154,9 +161,15 @@ def _load_python_file(path: Path) -> Module:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with scope_guard(lambda: sys.modules.pop(name)) as guard:
-        with _watching() as registered, _telling(str(path)):
+        with _telling(str(path)):
             spec.loader.exec_module(module)
         guard.release()
+    return module
+
+
+def _load_python_file(path: Path) -> Module:
+    with _watching() as registered:
+        import_file(path)
     return Module(path.stem, "python", str(path), tuple(registered))
 
 
