@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tazza
-from tazza.cli.train_task import options_of, task_of
+from tazza.cli.train_task import TaskSettings, options_of, task_of
 from tazza.models.task import Learning, learn
 from tazza.models.training import Trainer, TrainingStep
 from tazza.nets import NETS
@@ -147,6 +147,12 @@ def test_options_that_are_refused(run: Run, tmp_path: Path, words: list[str], er
     result = run("train", PROGRAM, "--out", tmp_path / "out", *given)
     assert result.exit_code == 1
     assert error in result.stderr
+
+
+def test_options_of_then_stay_beside_new_ones() -> None:
+    before = TaskSettings({"rate": "0.1", "ragged": "on"}, iterations=3)
+    after = before.updated({"options": {"rate": "0.2"}, "seed": 5})
+    assert after == TaskSettings({"rate": "0.2", "ragged": "on"}, iterations=3, seed=5)
 
 
 def test_options_have_the_types_of_their_fields() -> None:

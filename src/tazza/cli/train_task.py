@@ -47,6 +47,11 @@ class TaskSettings(StoredSettings):
     workers: int | None = None
     checkpoint_every: int | None = None
 
+    def updated(self, given: Mapping[str, Any]) -> TaskSettings:
+        """Return the settings with what was given; options of the task by name."""
+        options = {**self.options, **given.get("options", {})}
+        return dataclasses.replace(self, **{**given, "options": options})
+
 
 # -- the task of a program ---------------------------------------------------------------------------------------------
 
@@ -141,7 +146,7 @@ def train_task(program: Path, given: Mapping[str, Any], out: Path, *, resume: bo
     started = time.perf_counter()
     check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
     before = TaskSettings.read(out / SETTINGS) if resume else TaskSettings()
-    settings = dataclasses.replace(before, **given)
+    settings = before.updated(given)
     task = task_of(program, settings.options)
     if settings.net_type is not None:
         NETS[settings.net_type]
