@@ -114,10 +114,10 @@ def wrong(read: Sequence[int], text: Sequence[int]) -> int:
 class Reader(Task):
     """Lines are drawn as they are needed."""
 
-    iterations: int = 800
+    iterations: int = 1600
     lines: int = 32
     tested: int = 200
-    rate: float = 3e-3
+    rate: float = 6e-3
 
     def steps(self) -> int:
         """Return how many batches it takes."""
@@ -129,7 +129,7 @@ class Reader(Task):
         found = scores(model, self.lines)
         model.net.add("CTC", [found, "labels", "label_lengths"], ["slopes", "costs", "unused"])
         model.add_gradients([model.averaged_loss("costs", "loss")])
-        adam(model, self.rate)
+        adam(model, self.rate, policy="poly", power=1.0, max_iter=self.iterations)
         return model
 
     def build_predictor(self) -> Model:
