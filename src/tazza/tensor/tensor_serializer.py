@@ -119,7 +119,10 @@ class TensorCollector(Collector):
             return self._head is not None and self._covered == self._head.dims.numel
 
     def write(self, blob: Blob) -> None:
-        """Put the elements into the blob's tensor, which keeps its memory where that is large enough."""
+        """Put the elements into the blob's tensor, which keeps its memory where that is large enough.
+
+        Chunks are let go one by one, so that a large tensor is never in memory twice; there is nothing to write again.
+        """
         with self._lock:
             head = self._head
             if head is None:
@@ -128,13 +131,11 @@ class TensorCollector(Collector):
                 raise FormatError(f"{self._who}: missing elements {self._missing(head.dims.numel)} of {head.dims}")
             tensor = blob.tensor()
             tensor.resize(head.dims, head.dtype)
-            contents = [chunk for chunk in self._chunks if chunk.values is not None]
             if not head.dims.numel:
                 tensor.reserve()  # it has all its elements, so it is no tensor without data
-            if contents:  # a tensor that was stored without content stays without memory
-                flat = tensor.array.reshape(-1)
-                for chunk in contents:
-                    flat[chunk.begin : chunk.end] = chunk.values
+            while self._chunks:
+                _put(tensor, self._chunks.pop())
+            self._head, self._covered = None, 0
             tensor.mark_written()
 
     def _missing(self, numel: int) -> str:
@@ -146,6 +147,12 @@ class TensorCollector(Collector):
             done = end
         more = f" and {len(gaps) - _RANGES_SHOWN} more ranges" if len(gaps) > _RANGES_SHOWN else ""
         return ", ".join(gaps[:_RANGES_SHOWN]) + more
+
+
+def _put(tensor: Tensor, chunk: Chunk) -> None:
+    """Write the elements of a chunk; a tensor that was stored without content stays without memory."""
+    if chunk.values is not None:
+        tensor.array.reshape(-1)[chunk.begin : chunk.end] = chunk.values
 
 
 def _begin(chunk: Chunk) -> int:

@@ -72,7 +72,7 @@ def test_all_net_types_train_alike() -> None:
 @pytest.mark.slow
 def test_it_learns_a_log_of_clicks() -> None:
     """The example at its small size: the AUC comes within 0.02 of what is true, and stays there in 8 and 4 bits."""
-    result = train(SMALL, batch=512, steps=200, tested=20_000, rate=0.02)
+    result = train(SMALL, batch=512, steps=200, tested=20_000)
     assert result.true - result.found[32] < 0.02
     assert abs(result.found[8] - result.found[32]) < 0.002
     assert abs(result.found[4] - result.found[32]) < 0.005

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.memory import peak_bytes, reset_peak, resident_bytes
 from tazza.db import Mode, open_db
 from tazza.errors import (
     ArgumentError,
@@ -25,12 +26,14 @@ from tazza.errors import (
     ShapeError,
 )
 from tazza.operator import operator_def
+from tazza.ops.data import checkpoint
 from tazza.proto import BlobProto
 from tazza.tensor import Tensor
 from tazza.tensor.serialization import serialize_blob
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.sequences import Sequence, Step, on_sequences
+from tests.traced import at_most
 
 ROOT = Path(__file__).parent.parent.parent
 A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(4)
@@ -188,6 +191,43 @@ def test_blobs_of_another_type_give_way_and_tensors_keep_their_memory(ws: Worksp
     for name in ("s/a", "t"):
         np.testing.assert_array_equal(target.fetch(name), A)
     assert target.blob("t").tensor().address == address
+
+
+@pytest.mark.parametrize("kind", ["minidb", "lmdb"])
+def test_what_waits_for_a_commit_is_bounded(ws: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(checkpoint, "COMMIT_BYTES", 1 << 20)
+    table = np.random.default_rng(3).standard_normal((80_000, 64), np.float32)
+    ws.feed("table", table)
+    where: dict[str, Any] = {"db": "large", "db_type": kind}
+    with at_most(table.nbytes / 4):
+        ws.run_operator(operator_def("Save", ["table"], [], chunk_size=100_000, **where))
+    ws.run_operator(operator_def("Load", [], ["again"], source_blob_names=["table"], **where))
+    np.testing.assert_array_equal(ws.fetch("again"), table)
+
+
+@pytest.mark.slow
+def test_what_is_read_goes_once_it_is_at_its_place(ws: Workspace) -> None:
+    """Of the table and its chunks, all of which are there before it is written, no more is resident than of one."""
+    table = np.random.default_rng(3).standard_normal((400_000, 64), np.float32)
+    ws.feed("table", table)
+    where: dict[str, Any] = {"db": "large", "db_type": "minidb"}
+    ws.run_operator(operator_def("Save", ["table"], [], chunk_size=500_000, **where))
+    before = resident_bytes()
+    if not reset_peak():
+        pytest.skip("the kernel does not set the peak of what is resident anew")
+    ws.run_operator(operator_def("Load", [], ["again"], source_blob_names=["table"], **where))
+    assert peak_bytes() - before < 1.5 * table.nbytes
+    np.testing.assert_array_equal(ws.fetch("again"), table)
+
+
+@pytest.mark.parametrize("kind", ["minidb", "lmdb"])
+def test_what_fails_after_a_commit_leaves_nothing(ws: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(checkpoint, "COMMIT_BYTES", 1)
+    ws.feed("a", A)
+    ws.create_blob("b")
+    with pytest.raises(BlobTypeError, match="'b'"):
+        ws.run_operator(operator_def("Save", ["a", "b"], [], db="c", db_type=kind))
+    assert list(ws.root.iterdir()) == []
 
 
 @settings(max_examples=20, deadline=None)

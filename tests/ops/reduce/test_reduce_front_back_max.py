@@ -91,7 +91,7 @@ def test_emitted_gradients(type: str) -> None:
 def test_refused() -> None:
     with pytest.raises(ShapeError, match="num_reduce_dim = 4, X has only 3"):
         run_op("ReduceFrontMax", X, num_reduce_dim=4)
-    with pytest.raises(NumericError, match="lengths holds 4"):
+    with pytest.raises(NumericError, match=r"lengths\[\d+\] is 4, not in \[0, 4\)"):
         run_op("ReduceFrontMax", X, FRONT + 1)
     with pytest.raises(ShapeError, match="num_reduce_dim = 2 with an input lengths"):
         run_op("ReduceBackMax", X, BACK, num_reduce_dim=2)

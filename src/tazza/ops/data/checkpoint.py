@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tazza.db import Cursor, DBReader, Mode, open_db
+from tazza.db import Cursor, DBReader, Mode, Transaction, open_db
 from tazza.db.place import check_parent, holds_something, kind_at
 from tazza.errors import ArgumentError, DBError, DuplicateError, FileError, NotFoundError, TazzaError
 from tazza.operator import (
@@ -132,15 +132,38 @@ def save(op: OpView, workspace: BlobOwner, X: tuple[Blob, ...]) -> None:
     write_blobs(op, _place(op, op.db, workspace), X)
 
 
+COMMIT_BYTES = 32 * 2**20
+"""So many bytes of records wait in memory for a commit. Nobody sees the database before the last one."""
+
+
 def write_blobs(op: OpView, target: Path, X: Sequence[Blob]) -> None:
     """Write blobs to a new database, under the names that arguments give them."""
     chunk_size = None if op.chunk_size == DEFAULT_CHUNK else op.chunk_size
     with replacing(op.db_type, target) as beside, open_db(op.db_type, beside, Mode.NEW) as db:
         with db.transaction() as transaction:
+            portions = _Portions(transaction, COMMIT_BYTES if db.appends else None)
             for name, source in zip(saved_names(op), X, strict=True):
                 with _telling(f"saving blob {source.name!r} to {op.db_type} '{target}'"):
                     for key, record in serialize_blob(source, name, chunk_size):
-                        transaction.put(key, record)
+                        portions.put(key, record)
+
+
+class _Portions:
+    """Puts records into a transaction, and commits them whenever there are so many bytes; None: they wait for its end.
+
+    So what is written is never in memory twice, however large it is.
+    """
+
+    def __init__(self, transaction: Transaction, most_bytes: int | None) -> None:
+        self._transaction, self._most_bytes = transaction, most_bytes
+        self._waiting_bytes = 0
+
+    def put(self, key: str, record: bytes) -> None:
+        self._transaction.put(key, record)
+        self._waiting_bytes += len(record)
+        if self._most_bytes is not None and self._waiting_bytes >= self._most_bytes:
+            self._transaction.commit()
+            self._waiting_bytes = 0
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tazza.errors import NumericError
 from tazza.operator import (
     Array,
     Cost,
@@ -32,7 +31,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.math.sum import SUMMABLE
-from tazza.ops.shape.axis import agree, product, shapes_agree, unknown_dims
+from tazza.ops.shape.axis import agree, product, require_within, shapes_agree, unknown_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -99,9 +98,7 @@ def weights_of(op: OpView, R: int, lengths: Array | None) -> tuple[Array | bool,
     """
     if lengths is None:
         return True, max(R, 1)
-    bad = (lengths < 0) | (lengths > R)
-    if bad.any():
-        raise op.error(NumericError, f"lengths holds {lengths[bad][0]}, each must be from 0 to {R}")
+    require_within(op, "lengths", lengths, 0, R + 1, f"a column has {R} rows")
     return np.arange(R)[:, None] < lengths.reshape(-1), np.maximum(lengths.reshape(-1), 1)
 
 

@@ -14,7 +14,7 @@ GATHER_BY_KEY = schema(
 
     The rest is never negative, that of a negative key neither.""",
     inputs=[
-        blob("keys", INDEX, "N", role=Role.INDEX),
+        blob("keys", INDEX, "N", role=Role.INDEX, doc="any numbers, those below 0 too"),
         blob("X", variadic=True, role=Role.DATA, doc="(rows, ...): as many rows as keys belong to it; of one type"),
     ],
     outputs=[blob("Y")],

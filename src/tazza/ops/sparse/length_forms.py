@@ -34,6 +34,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
+from tazza.ops.shape.axis import require_within
 from tazza.ops.sparse.segment import ROWS_MAX, places_within, row_count
 from tazza.tensor import DataType, TensorSpec
 
@@ -243,11 +244,11 @@ def sorted_lengths(op: OpView, ids: Array, count: int | None) -> Array:
         NumericError: an id is negative, or smaller than the one before it.
         ShapeError: there are fewer segments than ids name.
     """
-    wrong = np.diff(ids.astype(np.int64), prepend=0) < 0
+    require_within(op, "ids", ids, 0, hint="ids count from 0")
+    wrong = ids[1:] < ids[:-1]
     if wrong.any():
-        i = int(wrong.argmax())
-        relation = f"behind {ids[i - 1]}" if i else "the first one"
-        raise op.error(NumericError, f"ids[{i}] is {ids[i]}, {relation}", "ids count from 0, and are sorted")
+        i = int(wrong.argmax()) + 1
+        raise op.error(NumericError, f"ids[{i}] is {ids[i]}, behind {ids[i - 1]}", "ids are sorted")
     named = int(ids[-1]) + 1 if ids.size else 0
     if named > ROWS_MAX:
         raise op.error(NumericError, f"the ids name {named} segments, {ROWS_MAX} are the most")

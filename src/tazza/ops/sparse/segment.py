@@ -157,7 +157,7 @@ def _count_ids(op: OpView, ids: Array) -> int:
     given = int(op.num_segments)
     if given >= 0:
         return given
-    _check_ids(op, ids, 2**31)
+    _check_ids(op, ids, ROWS_MAX)
     return int(ids.max(initial=-1)) + 1
 
 

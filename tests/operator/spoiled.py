@@ -1,0 +1,267 @@
+"""Operators with a wrong index among their inputs, whose memory lies between pages that nobody may touch.
+
+    python -m tests.operator.spoiled TYPE ...
+
+Judges each type in this process, which a read or write outside of the inputs, or of what is allocated, ends at once.
+The type is printed before it is judged, and what is wrong with it, as JSON lines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tazza.errors import KernelError, TazzaError
+from tazza.nets import create_net
+from tazza.nets.base import PLAN
+from tazza.operator import SCHEMAS, LocalBlobs, Operator, Role, find_schema
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import Allocator, CPUPlace
+from tazza.tensor.allocation import ALIGNMENT, Taken, using_allocator
+from tests.check import engines_of
+from tests.int8 import tensor_of
+from tests.judge.draw import CannotDraw, Problem, draw
+from tests.judge.hand import Array
+
+SEEDS = 4
+"""Problems that are drawn of each operator."""
+WRONG = "wrong: "
+"""What a line begins with that says what is wrong."""
+MARK = 0xA5
+"""What the bytes between a span and the page behind it hold."""
+PLACE = re.compile(r"\b(\w+)\[([\d, ]+)\]")
+NUMBER = re.compile(r"-?\d+")
+BELOW_ZERO = re.compile(r"-1\b|below 0")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def guarded(nbytes: int, *, at_end: bool, alignment: int) -> tuple[mmap.mmap, int]:
+    """Return a mapping, and the offset of so many bytes in it, whose pages before and behind cannot be touched.
+
+    The bytes begin behind the first of these pages, or end before the last one, up to their alignment.
+    """
+    page = mmap.PAGESIZE
+    size = -(-max(nbytes, 1) // page) * page
+    made = mmap.mmap(-1, size + 2 * page)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(made))
+    for start in (base, base + page + size):
+        assert _libc.mprotect(start, page, 0) == 0, ctypes.get_errno()
+    return made, page + ((size - nbytes) // alignment * alignment if at_end else 0)
+
+
+class Guarded(Allocator):
+    """Spans between pages that cannot be touched; what lies between a span and the page behind it is marked."""
+
+    def __init__(self, *, at_end: bool) -> None:
+        """Put spans before the page behind them, or behind the page before them."""
+        super().__init__(CPUPlace())
+        self.at_end = at_end
+        self.spans: list[tuple[Array, int, int]] = []
+
+    def _take(self, nbytes: int) -> Taken | None:
+        if nbytes > 1 << 28:  # a wrong index may well be a wrong size
+            return None
+        made, offset = guarded(nbytes, at_end=self.at_end, alignment=ALIGNMENT)
+        whole = np.frombuffer(made, np.uint8)
+        whole[mmap.PAGESIZE : -mmap.PAGESIZE] = MARK
+        self.spans.append((whole, offset, nbytes))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(made)) + offset
+        return whole, address, whole[offset : offset + nbytes], None
+
+    def _give(self, address: int, nbytes: int, block: Any) -> None:
+        del address, nbytes, block
+
+    def written_beside(self) -> bool:
+        """Whether anybody wrote between a span and the pages around it."""
+        page = mmap.PAGESIZE
+        return any(
+            (whole[page:offset] != MARK).any() or (whole[offset + nbytes : -page] != MARK).any()
+            for whole, offset, nbytes in self.spans
+        )
+
+
+def between_pages(array: Array, *, at_end: bool) -> Array:
+    """Return a copy in memory of its own."""
+    made, offset = guarded(array.nbytes, at_end=at_end, alignment=array.itemsize)
+    copy = np.frombuffer(made, array.dtype, array.size, offset).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a run: outputs, or the class and text of an error."""
+
+    outputs: tuple[Array, ...] | None
+    error: str = ""
+    text: str = ""
+
+    @property
+    def named(self) -> list[str]:
+        """The elements that the text names."""
+        return [f"{letter}[{place}]" for letter, place in PLACE.findall(self.text)]
+
+
+def answer(problem: Problem, way: str, *, at_end: bool) -> Answer:
+    """Run a problem between such pages: by an engine, or as a net of the type `plan`.
+
+    Raises:
+        AssertionError: something was written beside what was allocated.
+    """
+    definition = OperatorDef.FromString(problem.definition.SerializeToString())
+    definition.device_option.random_seed = 1
+    definition.engine = "" if way == PLAN else way
+    blobs, allocator = LocalBlobs(), Guarded(at_end=at_end)
+    for name, array in problem.inputs.items():
+        plain = array.dtype.kind == "O" or name in problem.meanings
+        value = problem.value(name) if plain else between_pages(array, at_end=at_end)
+        blobs.create_blob(name).set(tensor_of(value))
+    with using_allocator(allocator), np.errstate(all="ignore"):
+        try:
+            run = create_net(NetDef(op=[definition], type=PLAN), blobs) if way == PLAN else Operator(definition, blobs)
+            with closing(run):
+                run.run()
+            found = Answer(tuple(np.array(blobs.blobs[name].tensor().plain()) for name in definition.output))
+        except TazzaError as error:
+            found = Answer(None, type(error).__name__, error.message)
+    assert not allocator.written_beside(), f"{way} wrote beside what it allocated"
+    return found
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A problem of which one element of an index was made another one."""
+
+    problem: Problem
+    letter: str
+    name: str
+    place: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"draw({self.problem.type!r}, {self.problem.seed}) with {self.name}.flat[{self.place}] = {self.value}"
+
+    @property
+    def smallest(self) -> bool:
+        """Whether the element is the smallest number of its type."""
+        return self.value == np.iinfo(self.problem.inputs[self.name].dtype).min
+
+    def unnamed(self, refusal: Answer, *, below_zero: bool) -> str:
+        """Return what a refusal does not say: a wrong number and its place, or both sides of a relation.
+
+        A number below 0 is wrong by itself, but where some of them stand for something (`below_zero`).
+        """
+        if refusal.error == KernelError.__name__:
+            return f"nobody has looked at it: {refusal.text}"
+        numbers = NUMBER.findall(refusal.text)
+        shape = self.problem.inputs[self.name].shape
+        at = [str(int(i)) for i in np.unravel_index(self.place, shape)] if max(shape, default=1) > 1 else []
+        alone = self.value < 0 and not below_zero
+        named = {str(self.value), *at[:1]} <= set(numbers) if alone else len(numbers) >= 2
+        return "" if named else f"it does not say which: {refusal.text}"
+
+
+def wrong_indices(problem: Problem) -> Iterator[Wrong]:
+    """Yield the problem with negative numbers, with very large ones, and with extents of what indices may be into."""
+    op = problem.schema.view(problem.definition)
+    rng = np.random.default_rng(problem.seed)
+    extents = {extent for array in problem.inputs.values() for extent in array.shape[:2]}
+    for letter, name in zip(op.input_letters, problem.definition.input, strict=True):
+        given = problem.inputs[name]
+        if problem.schema.inputs_by_letter[letter].role is not Role.INDEX or given.dtype.kind not in "iu":
+            continue
+        limits, place = np.iinfo(given.dtype), int(rng.integers(0, max(given.size, 1)))
+        values = {-1, limits.min, limits.max, *extents, int(given.max(initial=0)) + 1}
+        for value in sorted(values if given.size else ()):
+            if limits.min <= value <= limits.max:
+                spoiled = given.copy()
+                spoiled.reshape(-1)[place] = value
+                yield Wrong(replace(problem, inputs={**problem.inputs, name: spoiled}), letter, name, place, value)
+
+
+def differs(one: Answer, other: Answer) -> str:
+    """Return how an engine's answer differs from that of the reference; nothing where it does not."""
+    if (one.outputs is None) != (other.outputs is None):
+        return f"{one.text or 'a result'}; the reference: {other.text or 'a result'}"
+    if one.outputs is None or other.outputs is None:
+        return "" if one.error == other.error and one.named == other.named else f"{one.text}; reference: {other.text}"
+    for mine, theirs in zip(one.outputs, other.outputs, strict=True):
+        if mine.shape != theirs.shape:
+            return f"{mine.shape} != {theirs.shape}"
+        if mine.dtype.kind == "f" and not np.allclose(mine, theirs, rtol=1e-2, atol=1e-2, equal_nan=True):
+            return "other numbers"
+    return ""
+
+
+def problems(type: str) -> Iterator[Problem]:
+    """Yield some problems of an operator."""
+    for seed in range(SEEDS):
+        with suppress(CannotDraw):
+            yield draw(type, seed)
+
+
+def judge(type: str) -> Iterator[str]:
+    """Yield what is wrong with an operator.
+
+    Engines answer as the reference does, and errors say what is wrong. Who takes -1 takes the smallest number too, as
+    what hashes or compares numbers, or its schema says what numbers below 0 stand for: else NumPy counts them from
+    behind.
+    """
+    for problem in problems(type):
+        wrong = list(wrong_indices(problem))
+        told = [answer(one.problem, "reference", at_end=True) for one in wrong]
+        taken = {(one.name, one.value) for one, it in zip(wrong, told, strict=True) if it.outputs is not None}
+        for one, it in zip(wrong, told, strict=True):
+            below_zero = says_below_zero(one) or (one.name, -1) in taken
+            text = "" if it.outputs is not None else one.unnamed(it, below_zero=below_zero)
+            if (
+                not text
+                and one.smallest
+                and it.outputs is None
+                and (one.name, -1) in taken
+                and not says_below_zero(one)
+            ):
+                text = "-1 is taken, and nobody says what it stands for"
+            if text:
+                yield f"{one}, reference: {text}"
+            yield from among_engines(one, it)
+
+
+def among_engines(wrong: Wrong, told: Answer) -> Iterator[str]:
+    """Yield where engines, or the same one in memory that lies otherwise, answer in another way than they should."""
+    for way in (*engines_of(wrong.problem.type), PLAN):
+        for at_end in (True, False):
+            text = differs(answer(wrong.problem, way, at_end=at_end), told)
+            if text:
+                yield f"{wrong}, {way}: {text}"
+
+
+def says_below_zero(wrong: Wrong) -> bool:
+    """Whether a schema, or that of the operator whose gradient it is, tells what numbers below 0 stand for."""
+    types = {wrong.problem.type, wrong.problem.type.removesuffix("Gradient")}
+    schemas = [SCHEMAS[type] for type in sorted(types) if type in SCHEMAS]
+    docs = [one.inputs_by_letter[wrong.letter].doc for one in schemas if wrong.letter in one.inputs_by_letter]
+    return any(BELOW_ZERO.search(text) for text in (*docs, *(one.doc for one in schemas)))
+
+
+def main() -> None:
+    """Judge what the command line names."""
+    for type in sys.argv[1:]:
+        assert find_schema(type).type == type
+        print(type, flush=True)
+        for found in judge(type):
+            print(f"{WRONG}{found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
