@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +68,7 @@ def run_race(work: Work, contenders: Sequence[Contender], settings: Settings, re
     runners = [each for each in contenders if each.does(work)]
     if settings.control:
         runners.insert(1, replace(runners[0], name=runners[0].name + AGAIN))
-    _make_onnx(prepared, runners, settings)
+    make_onnx(prepared, runners, settings)
     entries = [Entry(contender.name) for contender in runners]
     race = Race(work, prepared.flops(work.batch), entries)
     results: dict[str, NDArray[Any]] = {}
@@ -97,7 +97,8 @@ def prepared_net(work: Work, settings: Settings) -> Prepared:
     return prepared
 
 
-def _make_onnx(prepared: Prepared, runners: Sequence[Contender], settings: Settings) -> None:
+def make_onnx(prepared: Prepared, runners: Sequence[Contender], settings: Settings) -> None:
+    """Write the ONNX model of a net, if a contender needs it and it is not there."""
     wanted = any("onnx" in contender.needs for contender in runners)
     if wanted and not (prepared.folder / ONNX_FILE).exists():
         command = [settings.peers_python, "-m", "benchmarks.onnx_net", str(prepared.folder)]
@@ -115,7 +116,7 @@ def _start(
     file.parent.mkdir(parents=True, exist_ok=True)
     request = {"do": "start", "results": str(file), "runs": TRAINING_STEPS if work.training else 1}
     for count in range(settings.starts):
-        contestant = _contestant(work, contender, settings)
+        contestant = start_contestant(work, contender, settings)
         answer: dict[str, Any] = {}
         _attempt(entry, lambda c=contestant, a=answer: a.update(c.ask(request, settings.start_timeout_s)))
         if entry.failure:
@@ -135,7 +136,10 @@ def _start(
     return None
 
 
-def _contestant(work: Work, contender: Contender, settings: Settings) -> Contestant:
+def start_contestant(
+    work: Work, contender: Contender, settings: Settings, environment: Mapping[str, str] | None = None
+) -> Contestant:
+    """Start a process for a contender, with these variables of the environment beside the usual ones."""
     given = dict(contender.settings)
     if contender.own:
         given = {"net_type": settings.net_type, "flags": [*settings.flags, *given.get("flags", ())]}
@@ -146,7 +150,11 @@ def _contestant(work: Work, contender: Contender, settings: Settings) -> Contest
         [python, "-m", "benchmarks.worker", f"benchmarks.contenders.{contender.module}", job.text()],
         folder=ROOT,
         log=settings.out / "logs" / f"{work.name}-{contender.name.replace(' ', '-')}.log",
-        environment={"OMP_NUM_THREADS": str(settings.threads), **_sources(contender)},
+        environment={
+            "OMP_NUM_THREADS": str(settings.threads),
+            **_sources(contender),
+            **({} if environment is None else environment),
+        },
     )
 
 

@@ -63,7 +63,7 @@ class Worker:
         self.session.load()
         loaded = time.monotonic()
         self.session.run()
-        first = time.monotonic()
+        first, first_cpu = time.monotonic(), time.process_time()
         numpy: Any = import_module("numpy")
         results = [self.session.result()]
         for _ in range(int(request["runs"]) - 1):
@@ -76,6 +76,7 @@ class Worker:
             "load_s": loaded - after_reset,
             "first_run_s": first - loaded,
             "first_result_s": first - self._spawned_s,
+            "first_result_cpu_s": first_cpu,
             "note": self.session.note(),
         }
 

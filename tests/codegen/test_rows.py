@@ -17,6 +17,7 @@ from tazza.codegen.rows import (
     STATUS,
     D,
     N,
+    ask_ahead,
     each_row,
     element,
     finish_status,
@@ -70,6 +71,27 @@ def test_rows_and_elements_have_addresses() -> None:
 
     run_kernel("rows: addresses", work, 1, 5, 7, 0, X.ctypes.data, found.ctypes.data)
     assert found.tolist() == [21, 11]
+
+
+@pytest.mark.parametrize(("now", "later"), [(0, 3), (4, 7), (5, 7), (7, 7)])
+def test_the_rows_of_a_later_turn_are_asked_for(now: int, later: int) -> None:
+    """The last one where there is none that late. Nothing is read: wherever a wrong index leads, that does no harm."""
+    found, texts = np.zeros(1, np.int64), list[str]()
+
+    def work(lines: Lines) -> None:
+        turn, out = lines.load_word("%block", FIRST), lines.load_pointer("%block", FIRST + 1)
+
+        def starts(k: str) -> list[str]:
+            store(lines, k, out, "0")
+            far = lines.let(f"shl i64 {k}, 60")
+            return [element(lines, out, far, "i64")]
+
+        ask_ahead(lines, (turn, 3, lines.load_word("%block", N)), starts, 2, write=True)
+        texts[:] = lines.lines
+
+    run_kernel("rows: ask ahead", work, 1, 8, 0, 0, now, found.ctypes.data)
+    assert found.tolist() == [later]
+    assert sum("prefetch" in line for line in texts) == 2
 
 
 @pytest.mark.parametrize("chosen", [0, 1])

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tazza.models.zoo import CLASSIFIERS
 from tazza.nets import NETS
-from tazza.nets.explanation import INDENT
+from tazza.nets.explanation import INDENT, Explanation
 from tazza.operator import operator_def
 from tazza.operator.nested import all_operators
 from tazza.proto import NetDef
@@ -72,3 +73,62 @@ def test_show_lists_every_operator_under_the_one_that_has_it(tmp_path: Path, run
     }
     assert depths["Tanh"] == depths["Sigmoid"] + len(INDENT)
     assert "nobody declares Nobodys" in shown
+
+
+def classifier(name: str, kind: str, batch: int) -> Explanation:
+    """Return what a classifier of the zoo says of itself behind a run."""
+    home, model = Workspace(), CLASSIFIERS[name].inference()
+    home.run_net_once(model.init_net.proto)
+    home.feed("data", np.ones(CLASSIFIERS[name].input_shape(batch), np.float32))
+    model.net.proto.type = kind
+    net = home.create_net(model.net.proto)
+    net.run()
+    return net.explain()
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("kind", ["plan", "simple"])
+@pytest.mark.parametrize("name", ["lenet", "mlp"])
+def test_of_the_offers_the_least_estimate_is_taken(name: str, kind: str, batch: int) -> None:
+    """Each engine that was asked is there once, and says what it answered; the one that runs stands last.
+
+    Who makes no estimate comes behind those that do.
+    """
+    compared = 0
+    for row in (row for row in classifier(name, kind, batch).rows if row.operator != "reorder"):
+        *others, taken = row.choices
+        assert (taken.engine, taken.reason) == (row.engine, None)
+        assert len({choice.engine for choice in row.choices}) == len(row.choices)
+        for other in others:
+            assert other.reason
+            if other.estimate_ns is not None:
+                assert other.reason.startswith("could, about ")
+                compared += 1
+                assert taken.estimate_ns is not None, f"{taken} was compared with nothing"
+                assert taken.estimate_ns <= other.estimate_ns
+    assert compared, "no operator had two offers: this test shows nothing"
+
+
+def test_offers_are_told_under_each_operator() -> None:
+    found = classifier("lenet", "plan", 1)
+    text = found.offers()
+    for row in (row for row in found.rows if row.operator != "reorder"):
+        lines = [str(choice) for choice in row.choices]
+        assert f"{row.operator} {row.outputs}\n  " + "\n  ".join(lines) in text
+        assert lines[-1].startswith(f"{row.engine}: taken")
+    assert "could, " in text
+    assert " us" in text
+
+
+def test_offers_of_what_runs_within_an_operator_are_indented_under_it() -> None:
+    home = Workspace()
+    home.feed("c", np.array(True))
+    home.feed("x", np.ones(3, np.float32))
+    net = home.create_net(nested())
+    net.run()
+    lines = net.explain().offers().splitlines()
+    assert f"{INDENT}Relu t" in lines
+    assert any(
+        line.startswith(f"{2 * INDENT}native: taken") or line.startswith(f"{2 * INDENT}onednn: ") for line in lines
+    )
+    home.delete_net("n")

@@ -109,6 +109,9 @@ def test_engines_are_timed_against_each_other(tmp_path: Path, monkeypatch: pytes
             "onednn": SLOWER,
         }
         assert row.choices[-1].engine == "native/winograd"
+        timed = {choice.engine: choice.searched_ns for choice in row.choices if choice.reason in (None, SLOWER)}
+        assert all(time is not None for time in timed.values()), timed
+        assert timed["native/winograd"] == 0, "the time of its fastest way"
         assert _engines(ws, "onednn") == ["onednn", "native/winograd"], "an operator that names its engine keeps it"
     search.stored.cache_clear()
 

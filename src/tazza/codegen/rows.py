@@ -7,7 +7,7 @@ The block of such a kernel begins with: threads, N, D, status. A row that finds 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
@@ -18,6 +18,8 @@ FLOAT = DataType.FLOAT
 THREADS, N, D, STATUS, FIRST = range(5)
 """Words of the block; the kernel's own begin at FIRST."""
 EXP_FLOPS = 20
+LINE_BYTES, LINES_ASKED = 64, 4
+"""Of a cache, and how many of them are asked for of a row that is about to come."""
 
 
 def each_row(lines: Lines, body: Callable[[str], None]) -> None:
@@ -41,6 +43,32 @@ def index_at(lines: Lines, pointer: str, i: str, bits: int) -> str:
     kind = f"i{bits}"
     found = lines.let(f"load {kind}, ptr {element(lines, pointer, i, kind)}")
     return found if bits == 64 else lines.let(f"sext {kind} {found} to i64")
+
+
+def ask_ahead(
+    lines: Lines,
+    turn: tuple[str, int, str],
+    starts: Callable[[str], Iterable[str]],
+    asked: int = LINES_ASKED,
+    *,
+    write: bool = False,
+) -> None:
+    """Ask for the rows of a turn a while later, since those that indices pick lie anywhere in a table.
+
+    Args:
+        lines: where it is written.
+        turn: the one that is computed now, how many later the asked one comes, and how many there are.
+        starts: gives the addresses of the rows of a turn; nothing is read there, so that a wrong index does no harm.
+        asked: lines of the cache from the start of each row on; the processor goes on by itself in longer ones.
+        write: whether the rows will be written.
+    """
+    now, ahead, count = turn
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    last = lines.let(f"sub i64 {count}, 1")
+    later = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'add i64 {now}, {ahead}')}, i64 {last})")
+    for start in starts(later):
+        for line in range(asked):
+            lines.prefetch(start, line * LINE_BYTES, write=write)
 
 
 def stop_if(lines: Lines, wrong: str) -> None:

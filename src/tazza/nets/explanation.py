@@ -76,6 +76,20 @@ class Explanation:
             return table
         return f"{table}\narena {self.arena_bytes} bytes, {self.unshared_bytes} without sharing"
 
+    def offers(self) -> str:
+        """Return a text: for each operator the engines that were asked and what they answered, the taken one last.
+
+        With their estimates, and with times where an exhaustive search took some.
+        """
+        return "\n".join(_offers(self.rows))
+
+
+def _offers(rows: Sequence[Row], indent: str = "") -> Iterator[str]:
+    for row in rows:
+        yield f"{indent}{row.operator} {row.outputs}"
+        yield from (f"{indent}{INDENT}{choice}" for choice in row.choices)
+        yield from _offers(row.within, indent + INDENT)
+
 
 def _lines(rows: Sequence[Row], indent: str = "") -> Iterator[tuple[str, ...]]:
     for row in rows:

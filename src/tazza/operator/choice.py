@@ -30,13 +30,26 @@ from tazza.tensor.offer import Asking, Offer, Unsupported
 class Choice:
     """What became of one engine when an operator was prepared: taken when `reason` is None.
 
-    `estimate_ns` is how long it would take, where it said so.
+    `estimate_ns` is how long it would take, where it said so; `searched_ns` how long its fastest way took, where an
+    exhaustive search of this process timed it.
+
+    >>> print(Choice("native", False, None, 2500.0, 2310.0))
+    native: taken, about 2.5 us, timed 2.31 us
     """
 
     engine: str
     wanted: bool
     reason: str | None
     estimate_ns: float | None = None
+    searched_ns: float | None = None
+
+    def __str__(self) -> str:
+        told = [f"{self.engine}: {'taken' if self.reason is None else self.reason}"]
+        if self.reason is None and self.estimate_ns is not None:  # the reason of an offer has it already
+            told.append(f"about {self.estimate_ns / 1000:.3g} us")
+        if self.searched_ns is not None:
+            told.append(f"timed {self.searched_ns / 1000:.3g} us")
+        return ", ".join(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +313,9 @@ def _told(ranking: Sequence[Candidate], asking: Asking[Candidate, _Make], chosen
     """Return what became of each engine that was asked, by its rank, the one that is taken last."""
     told = {one.engine: Choice(one.engine, one.wanted, reason) for one, reason in asking.refusals}
     for one, offer in asking.offers:
-        told[one.engine] = Choice(one.engine, one.wanted, f"could, {offer}", offer.estimate_ns)
+        told[one.engine] = Choice(
+            one.engine, one.wanted, ", ".join(filter(None, ("could", str(offer)))), offer.estimate_ns
+        )
     return (*(told[one.engine] for one in ranking if one.engine in told), chosen)
 
 

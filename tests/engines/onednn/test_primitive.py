@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +30,7 @@ from tazza.errors import KernelError
 from tazza.operator import CallChain, NativeCall, Operands
 from tazza.runtime.openmp import openmp_threads
 from tazza.runtime.threads import NUM_THREADS
-from tazza.tensor import Allocation, CPUPlace, Tensor, allocator_of
+from tazza.tensor import Allocation, CPUPlace, DataType, Tensor, allocator_of
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -183,3 +185,87 @@ def test_one_launch_in_many_threads_gives_the_same_bits() -> None:
         one.join()
     assert len(results) == 8
     assert len(set(results)) == 1
+
+
+RELU = Attributes((Eltwise("eltwise_relu"),))
+WIDE, NARROW = DataType.FLOAT, DataType.BFLOAT16
+FIRST = 10
+FREED_KB = 1.0
+"""What the heap may grow by for each primitive that was made and destroyed."""
+
+
+def conv(attributes: Attributes, dtype: DataType = WIDE, kernel: int = 3, channels: int = 16) -> PrimitiveDescriptor:
+    """Return a convolution that nobody keeps."""
+    x, y = (Descriptor.channels_last((2, count, 20, 30), dtype) for count in (channels, 16))
+    W, b = Descriptor.any((16, channels, kernel, kernel), dtype), Descriptor.any((16,), dtype)
+    pads = (kernel // 2,) * 2
+    numbers = (1, 1), (0, 0), pads, pads
+    ask = "convolution_forward", "forward_inference", "convolution_direct"
+    return describe(*ask, x, W, b, y, *numbers, attributes=attributes, threads=2, kept=False)
+
+
+def product(attributes: Attributes) -> PrimitiveDescriptor:
+    x, W, y = (Descriptor.of(dims) for dims in ((40, 64), (64, 48), (40, 48)))
+    return describe("matmul", x, W, None, y, attributes=attributes, threads=2, kept=False)
+
+
+REQUESTS = {
+    "Conv": lambda: conv(Attributes()),
+    "Conv, Add": lambda: conv(Attributes((Accumulate(),))),
+    "Conv, Mul": lambda: conv(Attributes((Binary("binary_mul", Descriptor.of((1, 16, 1, 1))),))),
+    "Conv, Relu": lambda: conv(RELU),
+    "Conv of 1 x 1, Relu": lambda: conv(RELU, kernel=1),
+    "Conv of few channels, Relu": lambda: conv(RELU, channels=3),
+    "Conv in bfloat16": lambda: conv(Attributes(), NARROW),
+    "Conv in bfloat16, Relu": lambda: conv(RELU, NARROW),
+    "MatMul, Relu": lambda: product(RELU),
+    "Relu": lambda: eltwise(kept=False),
+}
+
+
+def heap_bytes() -> int:
+    """Return what is in use of the C library's heap."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        pytest.skip("this C library does not say what of its heap is in use")
+    fields = type("Fields", (ctypes.Structure,), {"_fields_": [(f"f{k}", ctypes.c_size_t) for k in range(10)]})
+    ask.restype = fields
+    return int(ask().f7)
+
+
+def grown_kb(name: str, count: int = 60) -> float:
+    """Return what each primitive leaves in the heap, of so many that are made and destroyed."""
+    before = 0
+    for number in range(count + FIRST):
+        if number == FIRST:  # what the first ones make, once for all
+            gc.collect()
+            before = heap_bytes()
+        assert REQUESTS[name]().primitive
+    gc.collect()
+    return (heap_bytes() - before) / count / 1024
+
+
+@pytest.mark.parametrize("name", sorted(REQUESTS))
+def test_which_primitives_are_never_freed(name: str) -> None:
+    """By measure: where this fails with a new oneDNN, `never_freed` has to say something else, or can go."""
+    assert (grown_kb(name) > FREED_KB) == REQUESTS[name]().never_freed
+
+
+@pytest.mark.parametrize("name", sorted(REQUESTS))
+def test_beyond_a_number_of_them_what_is_freed_is_made(name: str) -> None:
+    usual = REQUESTS[name]()
+    with primitive.UNFREED.override(0):
+        taken = REQUESTS[name]()
+        assert not taken.never_freed
+        assert usual.never_freed or taken.implementation == usual.implementation
+        assert taken.is_best
+        assert grown_kb(name) < FREED_KB
+    assert REQUESTS[name]().implementation == usual.implementation
+
+
+def test_what_is_never_freed_is_counted_when_it_is_made() -> None:
+    before = primitive._unfreed  # pyright: ignore[reportPrivateUsage]
+    made = conv(RELU)
+    assert primitive._unfreed == before, "a descriptor alone leaves nothing"  # pyright: ignore[reportPrivateUsage]
+    _ = made.primitive
+    assert primitive._unfreed == before + made.never_freed  # pyright: ignore[reportPrivateUsage]

@@ -9,11 +9,16 @@ A primitive descriptor answers what was chosen (layouts, implementation, scratch
 generated, is made when a launch wants it. Both are made under the number of OpenMP threads that they will run with, so
 that number is part of the key. Primitives use scratch memory that the caller brings; so one may run in many threads.
 
-Changing state: `PRIMITIVES`, under `_lock`; what was not asked for the longest goes beyond `MOST`.
+oneDNN 3.2 never frees the code of some primitives (`never_freed`), so that nets that meet new shapes all the time would
+grow without end. Of these it makes `UNFREED`; from then on a descriptor is the next implementation that is freed.
+
+Changing state: `PRIMITIVES`, under `_lock`; what was not asked for the longest goes beyond `MOST`. `_unfreed` counts,
+under `_lock`, the primitives that are never freed.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +39,12 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 
 MOST = flag("onednn_primitives", 2048, "primitives that are kept for the next operator that wants the same", minimum=1)
+UNFREED = flag(
+    "onednn_unfreed",
+    1024,
+    "primitives whose code oneDNN never frees (8 to 90 KB each) that are made before its next implementation is taken",
+    minimum=0,
+)
 SERIAL_US = flag(
     "onednn_serial_us", 8.0, "launches estimated to take less (in microseconds) run on one thread", kernels=True
 )
@@ -243,6 +254,16 @@ class PrimitiveDescriptor:
         """Whether the code was generated for just this, rather than put together from matrix products."""
         return not self.is_slow and "gemm" not in self.implementation
 
+    @cached_property
+    def never_freed(self) -> bool:
+        """Whether code stays when the primitive goes: that of `brgconv` with a function behind it, or on tiles (AMX).
+
+        Measured, not documented; `tests/engines/onednn/test_primitive.py` measures it and fails where it holds no more.
+        """
+        name, attributes = self.implementation, self.key[2]
+        followed = any(isinstance(one, Eltwise) for one in attributes.post_ops)
+        return "brgconv" in name and "bwd_w" not in name and (followed or "amx" in name)
+
     def argument(self, name: str | int) -> Descriptor:
         """Return the descriptor of an argument, "src", "weights", "diff_src" ... or a number; maybe an empty one."""
         number = argument_number(name)
@@ -268,6 +289,8 @@ class PrimitiveDescriptor:
             made = ffi.new("dnnl_primitive_t *")
             require_room(ROOM_BYTES, "oneDNN's code generator")
             check(lib.dnnl_primitive_create(made, self.handle), f"dnnl_primitive_create of {self.key[0]}")
+            global _unfreed
+            _unfreed += self.never_freed
             return ffi.gc(made[0], lib.dnnl_primitive_destroy)
 
     def alternatives(self) -> Iterator[PrimitiveDescriptor]:
@@ -290,6 +313,7 @@ def argument_number(name: str | int) -> int:
 
 PRIMITIVES: Cache[tuple[Any, ...], PrimitiveDescriptor] = Cache("primitives of oneDNN", MOST)
 _lock = Guard("primitives of oneDNN")
+_unfreed = 0
 
 
 MOST_AXES = {"batch_normalization": 5, "layer_normalization": 5, "prelu": 5, "lrn": 5}
@@ -385,16 +409,32 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
     # oneDNN's functions take the engine at various places; the header says where.
     values = [engine() if kind is handle_of_engine else given.pop(0) for kind in wanted]
     assert not given, f"{operation} takes {len(wanted)} arguments with the engine, {len(given)} are left over"
-    made = ffi.new("dnnl_primitive_desc_t *")
     require_room(ROOM_BYTES, "a primitive descriptor of oneDNN")
-    with with_openmp_threads(threads):
+
+    def implementation(number: int) -> PrimitiveDescriptor | None:
+        made = ffi.new("dnnl_primitive_desc_t *")
         status = create(made, *values, attributes.create())
         check(status, f"{operation} of {', '.join(str(one) for one in arguments if isinstance(one, Descriptor))}")
         found = PrimitiveDescriptor(made[0], key, threads)
-        for _ in range(skip):
-            if lib.dnnl_primitive_desc_next_impl(found.handle) != 0:
-                raise LookupError(skip)
-    return found
+        there = all(lib.dnnl_primitive_desc_next_impl(found.handle) == 0 for _ in range(number))
+        return found if there else None
+
+    with with_openmp_threads(threads):
+        found = implementation(skip)
+        if found is None:
+            raise LookupError(skip)
+        return _freed(found, map(implementation, itertools.count(skip + 1)))
+
+
+def _freed(first: PrimitiveDescriptor, others: Iterator[PrimitiveDescriptor | None]) -> PrimitiveDescriptor:
+    """Return the first, or of the others one whose code is freed, where there are enough that are not."""
+    if first.never_freed and _unfreed >= UNFREED.value:
+        for other in others:
+            if other is None or not other.is_best:
+                break
+            if not other.never_freed:
+                return other
+    return first
 
 
 def _numbers(value: Any) -> list[int]:

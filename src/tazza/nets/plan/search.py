@@ -116,6 +116,7 @@ class _Search:
         self._seconds: dict[int, float] = {}
         self._launches: list[Launch] = []  # keeps what `_seconds` counts by identity
         self._found: dict[str, str] = {}
+        self._totals: dict[str, dict[str, float]] = {}
 
     def choose(
         self,
@@ -134,9 +135,10 @@ class _Search:
         name = self._found.get(key) or stored().get(key)
         best = next((way for way in found if way.name == name), None)
         if best is None:
-            best = min(found, key=lambda way: self._total(op, way, inputs, outputs))
+            totals = self._totals[key] = {way.name: self._total(op, way, inputs, outputs) for way in found}
+            best = min(found, key=lambda way: totals[way.name])
         self._found[key] = best.name
-        return best.chosen(_told(chosen, found, best))
+        return best.chosen(_told(chosen, found, best, self._totals.get(key, {})))
 
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
@@ -234,11 +236,14 @@ def _ways(
     return found
 
 
-def _told(chosen: Chosen, found: Sequence[_Way], best: _Way) -> tuple[Choice, ...]:
-    """Return what became of each engine that was asked or timed, the best one last."""
+def _told(chosen: Chosen, found: Sequence[_Way], best: _Way, totals: Mapping[str, float]) -> tuple[Choice, ...]:
+    """Return what became of each engine that was asked or timed, the best one last, with what its fastest way took."""
     told = {one.engine: one for one in chosen.choices}
     for engine in dict.fromkeys(way.kernel.engine for way in found):
-        told[engine] = Choice(engine, engine in told and told[engine].wanted, "slower, as the search found")
+        times = [totals[way.name] for way in found if way.kernel.engine == engine and way.name in totals]
+        searched_ns = 1e9 * min(times) if times else None
+        former = told.get(engine, Choice(engine, False, None))
+        told[engine] = replace(former, reason="slower, as the search found", searched_ns=searched_ns)
     taken = replace(told.pop(best.kernel.engine), reason=None)
     return (*told.values(), taken)
 

@@ -126,8 +126,10 @@ def _fold(op: OpView, given: tuple[Array, Array | None], slope: Array, shift: Ar
     (W, b), (W_folded, b_folded) = given, made
     axis = op.axis % W.ndim
     if axis == 0:
-        # As float64, but without a second W of that type.
-        np.multiply(W, slope.reshape(-1, *[1] * (W.ndim - 1)), out=W_folded, casting="same_kind")
+        # The slope is rounded to float32 as W is: with float64 the product of W takes four times as long, which was a
+        # tenth of the time from the start of a process to the first result of a ResNet-50.
+        rows = slope.astype(np.result_type(W.dtype, np.float32)).reshape(-1, *[1] * (W.ndim - 1))
+        np.multiply(W, rows, out=W_folded, casting="same_kind")
     else:  # (G, C/G, ..., M/G, ...) * (G, 1, ..., M/G, ...)
         w = W.reshape(op.group, -1, *W.shape[1:])
         along = [op.group] + [1] * W.ndim

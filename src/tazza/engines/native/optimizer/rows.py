@@ -20,7 +20,19 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
-from tazza.codegen.rows import FIRST, D, N, element, finish_status, first_lane, index_at, row_at, stop_if, when
+from tazza.codegen.rows import (
+    FIRST,
+    D,
+    N,
+    ask_ahead,
+    element,
+    finish_status,
+    first_lane,
+    index_at,
+    row_at,
+    stop_if,
+    when,
+)
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -42,8 +54,8 @@ TABLE, SEGMENTS, POINTER = FIRST, FIRST + 1, FIRST + 2
 """Words behind N = K indices, D elements of a row and the status: rows of the table, segments, then addresses."""
 SHARES = 64
 """Parts of a table, by the last bits of row numbers, of which each thread has some."""
-AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
-"""How many indices before its turn a row is asked for, and how much of it."""
+AHEAD = 8
+"""How many indices before its turn a row is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +130,11 @@ class _Writer:
         """Return the length of segment m; a negative one becomes very large."""
         return index_at(self.lines, self.at["LENGTHS"], m, 32)
 
-    def ask(self, k: str) -> None:
-        """Ask for the row of an index that is about to come."""
-        lines = self.lines
-        later, last = lines.let(f"add i64 {k}, {AHEAD}"), lines.let(f"sub i64 {self.count}, 1")
-        lines.declare("i64 @llvm.smin.i64(i64, i64)")
-        row = self.index(lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"))
+    def _begins(self, k: str) -> Iterable[str]:
+        """Yield the addresses of all rows that index k picks, right or wrong."""
+        row = self.index(k)
         for letter in (letter for letter in self.update.kept if letter not in self.update.one):
-            start = row_at(lines, self.at[letter], row, self.width)
-            for line in range(LINES_AHEAD):
-                lines.prefetch(start, line * LINE_BYTES, write=True)
+            yield row_at(self.lines, self.at[letter], row, self.width)
 
     def is_own(self, row: str) -> str:
         """Return whether this thread is the one that updates a row."""
@@ -137,7 +144,7 @@ class _Writer:
 
     def each(self, k: str, source: str, more: Mapping[str, str]) -> None:
         """Update the row of index k, if it is this thread's, by row `source` of what has one for each index."""
-        self.ask(k)
+        ask_ahead(self.lines, (k, AHEAD, self.count), self._begins, write=True)
         row = self.index(k)
         when(self.lines, self.is_own(row), lambda: self._update(source, row, {**self.scalars, **more}))
 

@@ -16,7 +16,7 @@ from tazza.codegen.block import BlockLaunch, Memory, Scratch, Slot, Word, accept
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
-from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, stop_if
+from tazza.codegen.rows import FIRST, LINES_ASKED, D, N, ask_ahead, element, finish_status, index_at, stop_if
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -33,8 +33,8 @@ from tazza.tensor.expression import Expression
 
 FLOAT = DataType.FLOAT
 POINTERS = ("by", "starts", "order", "DATA", "INDICES", "SCALARS", "Y", "dY", "dX", "dSCALARS", "scale_bias")
-AHEAD, LINE_BYTES, LINES_AHEAD = 12, 64, 4
-"""How many indices before its turn a row is asked for, and how much of it."""
+AHEAD = 12
+"""How many indices before its turn a row is asked for."""
 ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
 """Words behind N = M segments, D elements of a row and the status: rows that are taken, rows of the table, pointers."""
 
@@ -122,22 +122,19 @@ class Segments:
     def _look(self, i: str) -> None:
         lines = self.lines
         if not self.work.ordered:
-            self._ask(i)
+            # A row in few bits is short.
+            asked = LINES_ASKED if self.work.codes is None else LINES_ASKED // 2
+            ask_ahead(lines, (i, AHEAD, self.rows), self._begins, asked)
         stop_if(lines, lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}"))
 
-    def _ask(self, i: str) -> None:
-        """Ask for the row that an index picks a while later, right or wrong: rows lie anywhere in a table."""
-        lines, work = self.lines, self.work
-        later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {self.rows}, 1")
-        lines.declare("i64 @llvm.smin.i64(i64, i64)")
-        number = self.picked(lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"))
-        if work.codes is None:
-            nbytes = lines.let(f"mul i64 {self.width}, {work.dtype.itemsize}")
+    def _begins(self, i: str) -> list[str]:
+        """Return the address of the row of DATA that index i picks, right or wrong."""
+        number, codes = self.picked(i), self.work.codes
+        if codes is None:
+            nbytes = self.lines.let(f"mul i64 {self.width}, {self.work.dtype.itemsize}")
         else:
-            nbytes = work.codes.row_bytes(lines, self.width)
-        start = element(lines, self.at["DATA"], lines.let(f"mul i64 {number}, {nbytes}"), "i8")
-        for line in range(LINES_AHEAD if work.codes is None else 1 + LINES_AHEAD // 4):
-            lines.prefetch(start, line * LINE_BYTES)
+            nbytes = codes.row_bytes(self.lines, self.width)
+        return [element(self.lines, self.at["DATA"], self.lines.let(f"mul i64 {number}, {nbytes}"), "i8")]
 
     def row(self, name: str, number: str, n: str, dtype: DataType = FLOAT) -> str:
         """Return the address of element n of a row."""
