@@ -2,7 +2,7 @@
 
 Both are run once, on numbers that nobody has changed, and have to give the same ones. A gradient is that of the first
 output: ours are the operators that the operator's gradient maker gives, theirs is what `torch.autograd.grad` does over
-a graph that is kept.
+a graph that is kept. Where that gives a view, of numbers that were there before, it is copied: ours writes its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tazza.nets.base import NetBase
 from tazza.observers.cost import operator_costs
 from tazza.operator import SCHEMAS, gradient_for_op, operator_def
 from tazza.proto import NetDef, OperatorDef
+from tazza.tensor.quantization import Int8Tensor
 from tazza.workspace import Workspace
 
 ALIKE = 0.05
@@ -93,7 +94,8 @@ def _contest(name: str, net: NetBase, theirs: Callable[[], object] | None) -> Co
 
 
 def _numbers(home: Workspace, name: str) -> Any:
-    return np.array(home.fetch(name))
+    found = home.fetch(name)
+    return np.array(found.data if isinstance(found, Int8Tensor) else found)
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------
@@ -127,7 +129,19 @@ def _peer_gradient(row: Row, dY: Array) -> Callable[[], Any]:
     of = _listed(given)[0]
     wanted = [tensors[position] for position in row.gradient]
     direction = torch.from_numpy(dY).reshape(of.shape)
-    return lambda: torch.autograd.grad(of, wanted, direction, retain_graph=True)
+
+    def run() -> Sequence[Any]:
+        return torch.autograd.grad(of, wanted, direction, retain_graph=True)
+
+    own = [one.is_contiguous() and one.data_ptr() != direction.data_ptr() for one in run()]
+    return (
+        run
+        if all(own)
+        else lambda: [
+            one if mine else one.clone(memory_format=torch.contiguous_format)
+            for one, mine in zip(run(), own, strict=True)
+        ]
+    )
 
 
 # -- the peer ----------------------------------------------------------------------------------------------------------
@@ -167,7 +181,7 @@ def _compare(row: Row, name: str, ours: Sequence[Any], given: Any) -> None:
     for place, (one, other) in enumerate(zip(ours, _listed(given), strict=False)):
         if one is None or other is None:
             continue
-        wanted = other.detach().numpy()
+        wanted = (other.int_repr() if other.is_quantized else other.detach()).numpy()
         if row.random:
             _compare_random(name, np.asarray(one), wanted)
         elif not (error := difference(np.asarray(one), wanted)) <= row.close:

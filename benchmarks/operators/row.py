@@ -29,6 +29,7 @@ Peer = (
     | Callable[[Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
 )
 """Takes the inputs as tensors, returns what the operator gives: a tensor or several, None for what is not compared."""
 CLOSE = 1e-4
